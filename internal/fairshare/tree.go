@@ -87,9 +87,9 @@ type Element struct {
 	// guarantees. Zero means unset: one, or inferred from guarantees.
 	Weight float64
 	// Limits are hard limits on amounts: the least of what the nodes matching
-	// the element's filter have and of what was specified. Unlimited components
+	// the element's filter have and of what was specified. Absent components
 	// are bounded by the tree's total only.
-	Limits resource.Amounts
+	Limits resource.Partial
 	// MaxShareRatio bounds the element to this fraction of its parent's limits.
 	// Zero means unset; use a zero limit to forbid everything.
 	MaxShareRatio float64

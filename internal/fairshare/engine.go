@@ -1,0 +1,182 @@
+package fairshare
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// FirstUpdate is the elapsed time of an update that has no predecessor: volumes
+// are neither refilled nor charged.
+const FirstUpdate time.Duration = -1
+
+// Compute is one update with nothing kept from earlier ones.
+func Compute(tree *Tree, elapsed time.Duration) *Result {
+	var engine Engine
+	var result Result
+	engine.Update(tree, elapsed, &result)
+	return &result
+}
+
+// Engine computes updates of one tree, one after another. Between them it keeps
+// its memory and the functions of pools in which nothing changed, so an update
+// that changes little costs little. The zero value is ready to use. An Engine
+// is not safe for concurrent use.
+type Engine struct {
+	total    resource.Amounts
+	options  Options
+	previous []Element // the last input, to see what changed
+	nodes    []node    // by slot
+	pools    []pool    // the root first, then in order of slots
+	order    []int32   // pools, depth first, parents before children
+	burst    []int32   // burst pools in that order
+	relaxed  []int32   // relaxed pools in that order
+	shares   []resource.Shares
+	promised []resource.Shares
+	alerts   []Alert
+	stamp    uint64 // grows whenever a function is thrown away
+
+	spare       []resource.Shares // a division that is tried, by slot
+	openBuckets []int32
+	takers      []relaxedPool
+	childSlots  []int32
+	childPools  []int32
+	touched     []bool          // by slot: the element differs from the last input
+	history     []HistoricUsage // by slot, where it is kept
+}
+
+// node is the engine's view of an element.
+type node struct {
+	kind       Kind
+	steps      bool  // a gang that takes all or nothing
+	parent     int32 // slot
+	pool       int32 // index in Engine.pools, -1 for operations
+	fifoIndex  int32
+	weight     float64
+	suggestion float64
+	usage      resource.Shares
+	demand     resource.Shares
+	limits     resource.Shares
+	estimated  resource.Shares
+	guaranteed resource.Shares
+}
+
+// pool is the engine's view of a pool.
+type pool struct {
+	slot     int32
+	settings *Pool
+	children []int32 // slots, in order
+	subpools []int32 // those that are pools, as indices in Engine.pools
+	sorted   []int32 // FIFO: children in the order they are served
+
+	limits                resource.Shares // the node's
+	limitsMoved           bool            // they differ from the last update's
+	usageSum, demandSum   resource.Amounts
+	inferred              resource.Amounts
+	strong, proposed      resource.Shares
+	tiers                 [tierCount]resource.Shares
+	donorSeen, promises   bool
+	burstRatio, flowRatio float64
+	totalBurst, totalFlow float64
+	state                 State
+	overflow, acceptable  resource.Volume
+	accepted              resource.Volume
+	childrenOverflow      resource.Volume
+
+	leastWeight float64
+	factor      float64 // the fit factor of the division
+
+	prepared   bool // the functions of this update are fixed
+	stale      bool // a child changed in a way that spoils the fit
+	unsorted   bool // FIFO: the order may have changed
+	fit        fit
+	fitStamp   uint64
+	curve      curve
+	curveStamp uint64
+	bounds     // of the curve
+	boundsKey  bounds
+}
+
+var defaultPool Pool
+
+func (p *pool) isIntegral() bool { return p.settings.Integral.Type != NoIntegral }
+
+func (e *Engine) parentOf(p *pool) *pool {
+	return &e.pools[e.nodes[e.nodes[p.slot].parent].pool]
+}
+
+func (e *Engine) alert(code AlertCode, message string, slots []int32) {
+	e.alerts = append(e.alerts, Alert{code, message, slots})
+}
+
+// Update computes the shares of a tree and the next state of its integral
+// pools. elapsed is the time since the previous update, or FirstUpdate. What it
+// computes depends on its arguments only, never on earlier calls.
+//
+// The order of the steps is part of the rules: guarantees are satisfied strong
+// first, then burst, then relaxed, and the rest goes by weight.
+func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
+	e.alerts = e.alerts[:0]
+	e.load(tree)
+	promising := e.findPromising()
+	e.limit(tree)
+	e.inferGuarantees()
+	e.measure(tree)
+	e.turnVolumes(elapsed)
+	e.fitGuarantees()
+	e.weigh(tree, elapsed)
+	e.estimateGuarantees()
+	e.shareBurst()
+	e.shareRelaxed()
+
+	root := &e.pools[0]
+	e.prepare(root)
+	e.sharePromised(promising)
+	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
+	e.nodes[0].suggestion = 1
+	e.assign(root, e.shares)
+	e.truncate(e.shares)
+	e.fill(tree, result)
+}
+
+// sharePromised divides the guarantees of pools that ask for it, as if nobody
+// had anything beyond guarantees.
+func (e *Engine) sharePromised(promising []int32) {
+	clear(e.promised)
+	if len(promising) == 0 {
+		return
+	}
+	for _, at := range promising {
+		p := &e.pools[at]
+		p.factor, e.promised[p.slot] = e.poolAt(p, 0, &p.bounds)
+		e.assign(p, e.promised)
+	}
+	e.truncate(e.promised)
+}
+
+// findPromising lists the topmost pools that ask for promised shares.
+func (e *Engine) findPromising() (promising []int32) {
+	var nested []int32
+	for _, at := range e.order {
+		p := &e.pools[at]
+		p.promises = p.settings.Promised
+		if p.slot == 0 {
+			if p.promises {
+				promising = append(promising, at)
+			}
+			continue
+		}
+		inside := e.parentOf(p).promises
+		switch {
+		case p.promises && inside:
+			nested = append(nested, p.slot)
+		case p.promises:
+			promising = append(promising, at)
+		}
+		p.promises = p.promises || inside
+	}
+	if len(nested) > 0 {
+		e.alert(AlertNestedPromised, "Found pools with enabled promised guarantee fair share computation which are nested inside other such pools", nested)
+	}
+	return promising
+}

@@ -1,0 +1,221 @@
+package fairshare
+
+import "github.com/weirhq/weir/internal/resource"
+
+// inferGuarantees completes strong guarantees: a resource that a pool does not
+// name gets the same part of the parent's guarantee as the main resource does.
+// Without it {cpu=100} would guarantee no memory, and so nothing at all.
+func (e *Engine) inferGuarantees() {
+	root := &e.pools[0]
+	root.inferred = e.total
+	for _, at := range e.order {
+		e.inferChildren(&e.pools[at])
+	}
+}
+
+func (e *Engine) inferChildren(p *pool) {
+	var explicit resource.Amounts
+	for _, at := range p.subpools {
+		c := &e.pools[at]
+		c.inferred = c.settings.Strong.OrZero()
+		explicit = explicit.Add(c.inferred)
+	}
+	residual := p.inferred.Sub(explicit).Max(resource.Amounts{})
+	main := e.options.MainResource
+	for _, k := range resource.Kinds {
+		if k == main {
+			continue
+		}
+		implicit := func(c *pool) float64 {
+			if c.settings.Strong.Has(k) || p.inferred[main] == 0 {
+				return 0
+			}
+			return float64(p.inferred[k]) * (float64(c.inferred[main]) / float64(p.inferred[main]))
+		}
+		sum := 0.0
+		for _, at := range p.subpools {
+			sum += implicit(&e.pools[at])
+		}
+		scale := 1.0
+		if p.slot != 0 && sum > float64(residual[k]) {
+			scale = float64(residual[k]) / sum
+		}
+		for _, at := range p.subpools {
+			c := &e.pools[at]
+			if c.settings.Strong.Has(k) {
+				continue
+			}
+			amount := implicit(c) * scale
+			if k == resource.CPU {
+				amount += 0.5 // cpu rounds to hundredths, the rest is cut off
+			}
+			c.inferred[k] = int64(min(amount, float64(resource.Unlimited)))
+		}
+	}
+}
+
+// fitGuarantees makes strong guarantees effective: they are scaled down where
+// they exceed the cluster, the parent or the element's own limits.
+func (e *Engine) fitGuarantees() {
+	root := &e.pools[0]
+	e.checkOvercommit(root)
+	e.splitTiers()
+	e.nodes[0].weight = 1
+	for _, at := range e.order {
+		e.adjustChildren(&e.pools[at])
+	}
+}
+
+// checkOvercommit raises alerts for promises that do not fit into the cluster
+// and scales strong and burst guarantees by one factor until they do.
+func (e *Engine) checkOvercommit(root *pool) {
+	var strong resource.Amounts
+	for _, at := range root.subpools {
+		strong = strong.Add(e.pools[at].inferred)
+	}
+	flow := e.total.Times(root.totalFlow)
+	if !e.total.Dominates(strong.Add(flow)) {
+		e.alert(AlertOvercommit, "Strong guarantees and resource flows exceed total cluster resources", nil)
+	}
+	burst := e.total.Times(root.totalBurst)
+	if e.total.Dominates(strong.Add(burst)) {
+		return
+	}
+	e.alert(AlertOvercommit, "Strong guarantees and burst guarantees exceed total cluster resources", nil)
+	factor := searchMax(0, 1, func(f float64) bool {
+		sum := root.strong.Times(f)
+		for _, at := range e.burst {
+			sum = sum.Add(resource.Uniform(e.pools[at].burstRatio * f))
+		}
+		return resource.Ones().Dominates(sum)
+	})
+	root.strong = root.strong.Times(factor)
+	for _, at := range e.burst {
+		e.pools[at].burstRatio *= factor
+	}
+}
+
+// Tiers of strong guarantees: priority pools keep theirs at the expense of
+// regular ones when a donor ancestor has less than it promised.
+const (
+	priorityTier = iota
+	regularTier
+	tierCount
+)
+
+// splitTiers divides every pool's strong guarantee between tiers, bottom-up.
+func (e *Engine) splitTiers() {
+	var orphans []int32
+	for _, at := range e.order { // parents before children
+		p := &e.pools[at]
+		p.donorSeen = false
+		if p.slot == 0 {
+			continue
+		}
+		parent := e.parentOf(p)
+		p.donorSeen = parent.settings.PriorityDonor ||
+			parent.donorSeen && !parent.settings.PriorityAdjustment
+	}
+	for i := len(e.order) - 1; i >= 0; i-- {
+		p := &e.pools[e.order[i]]
+		if p.slot == 0 {
+			continue
+		}
+		priority := nothing
+		for _, at := range p.subpools {
+			priority = priority.Add(e.pools[at].tiers[priorityTier])
+		}
+		wants := p.settings.PriorityAdjustment
+		if wants && !p.donorSeen {
+			orphans = append(orphans, p.slot)
+			wants = false
+		}
+		switch {
+		case wants:
+			p.tiers = [tierCount]resource.Shares{p.strong, nothing}
+		case p.settings.PriorityDonor:
+			p.tiers = [tierCount]resource.Shares{nothing, p.strong}
+		default:
+			p.tiers = [tierCount]resource.Shares{priority, p.strong.Sub(priority)}
+		}
+	}
+	if len(orphans) > 0 {
+		e.alert(AlertNoDonor, "Found pools with enabled priority strong guarantee adjustment which do not have a donor", orphans)
+	}
+}
+
+// adjustChildren scales the guarantees of a pool's children until they fit into
+// its own, tier by tier.
+func (e *Engine) adjustChildren(p *pool) {
+	p.strong = p.strong.Min(p.limits)
+	granted := nothing
+	for tier := range tierCount {
+		wanted := nothing
+		for _, at := range p.subpools {
+			wanted = wanted.Add(e.pools[at].tiers[tier])
+		}
+		free := p.strong.Sub(granted).Max(nothing)
+		if free.Dominates(wanted) {
+			granted = granted.Add(wanted)
+			continue
+		}
+		factor := searchMax(0, 1, func(f float64) bool {
+			sum := nothing
+			for _, at := range p.subpools {
+				sum = sum.Add(e.pools[at].tiers[tier].Times(f))
+			}
+			return free.Dominates(sum)
+		})
+		for _, at := range p.subpools {
+			c := &e.pools[at]
+			c.tiers[tier] = c.tiers[tier].Times(factor)
+			for later := tier + 1; later < tierCount; later++ {
+				c.tiers[later] = nothing
+			}
+		}
+		break
+	}
+	for _, at := range p.subpools {
+		c := &e.pools[at]
+		c.strong = c.tiers[priorityTier].Add(c.tiers[regularTier])
+	}
+}
+
+// estimateGuarantees computes what every element is guaranteed when all
+// elements are hungry: the strong guarantees, and what is left of the parent's
+// by weight. With flow it is the older "guaranteed ratio", which counts the
+// flows of integral pools and divides the whole cluster.
+func (e *Engine) estimateGuarantees() {
+	root := &e.nodes[0]
+	root.estimated = e.pools[0].strong
+	root.guaranteed = resource.Ones()
+	for k := range e.total {
+		if e.total[k] == 0 {
+			root.guaranteed[k] = 0
+		}
+	}
+	for _, at := range e.order {
+		p := &e.pools[at]
+		own := &e.nodes[p.slot]
+		rest, flowRest, weights := own.estimated, own.guaranteed, 0.0
+		for _, slot := range p.children {
+			n := &e.nodes[slot]
+			weights += n.weight
+			n.estimated, n.guaranteed = nothing, nothing
+			if n.pool < 0 {
+				continue
+			}
+			c := &e.pools[n.pool]
+			n.estimated = c.strong.Min(rest)
+			rest = rest.Sub(n.estimated)
+			n.guaranteed = c.strong.Add(resource.Uniform(c.totalFlow)).Min(flowRest)
+			flowRest = flowRest.Sub(n.guaranteed)
+		}
+		for _, slot := range p.children {
+			n := &e.nodes[slot]
+			part := n.weight / weights
+			n.estimated = n.estimated.Add(rest.Times(part))
+			n.guaranteed = n.guaranteed.Add(flowRest.Times(part))
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package fairshare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// load takes in the tree and finds out what differs from the last one.
+func (e *Engine) load(tree *Tree) {
+	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
+	e.total, e.options = tree.Total, tree.Options
+	if e.isRebuilt(tree) {
+		e.rebuild(tree)
+	}
+	e.touched = resize(e.touched, len(tree.Elements))
+	for slot := range tree.Elements {
+		element := &tree.Elements[slot]
+		e.touched[slot] = everything || *element != e.previous[slot]
+		if !e.touched[slot] {
+			continue
+		}
+		n := &e.nodes[slot]
+		switch {
+		case n.pool >= 0:
+			p := &e.pools[n.pool]
+			if settings := settingsOf(element); everything || p.settings != settings {
+				p.settings, p.stale, p.unsorted = settings, true, true
+			}
+		case n.kind == KindOperation:
+			n.usage = element.Usage.Share(e.total)
+			n.demand = element.Demand.Share(e.total)
+		}
+		if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
+			parent.stale, parent.unsorted = true, true
+		}
+		e.previous[slot] = *element
+	}
+	e.sumUp(tree)
+}
+
+func settingsOf(element *Element) *Pool {
+	if element.Pool == nil {
+		return &defaultPool
+	}
+	return element.Pool
+}
+
+// poolOf returns the pool in a slot, nil if there is none.
+func (e *Engine) poolOf(slot int32) *pool {
+	if slot < 0 || int(slot) >= len(e.nodes) || e.nodes[slot].pool < 0 {
+		return nil
+	}
+	return &e.pools[e.nodes[slot].pool]
+}
+
+// isRebuilt says whether the edges of the tree differ from the last input.
+func (e *Engine) isRebuilt(tree *Tree) bool {
+	if len(tree.Elements) != len(e.previous) {
+		return true
+	}
+	for slot := range tree.Elements {
+		old, now := &e.previous[slot], &tree.Elements[slot]
+		if old.Kind != now.Kind || old.Parent != now.Parent {
+			return true
+		}
+	}
+	return false
+}
+
+// rebuild makes the lists of pools and children anew. Pools that stay in their
+// slots keep their functions; those that lose or gain a child are marked.
+func (e *Engine) rebuild(tree *Tree) {
+	old, oldNodes := e.pools, e.nodes
+	for slot := range oldNodes {
+		n := &oldNodes[slot]
+		if slot >= len(tree.Elements) || tree.Elements[slot].Kind != n.kind || tree.Elements[slot].Parent != n.parent {
+			if parent := e.poolOf(n.parent); parent != nil {
+				parent.stale, parent.unsorted = true, true
+			}
+		}
+	}
+	e.nodes = make([]node, len(tree.Elements))
+	e.pools = make([]pool, 0, len(old))
+	for slot := range tree.Elements {
+		element := &tree.Elements[slot]
+		n := &e.nodes[slot]
+		if slot < len(oldNodes) {
+			*n = oldNodes[slot]
+		}
+		kept := n.pool
+		wasPool := slot < len(oldNodes) && n.kind == KindPool
+		n.kind, n.parent, n.pool, n.fifoIndex = element.Kind, element.Parent, -1, -1
+		if slot == 0 {
+			n.kind, n.parent = KindPool, -1
+		}
+		if n.kind != KindPool {
+			continue
+		}
+		n.pool = int32(len(e.pools))
+		if wasPool {
+			e.pools = append(e.pools, old[kept])
+		} else {
+			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true})
+		}
+	}
+	previous := make([]Element, len(tree.Elements))
+	copy(previous, e.previous)
+	for slot := len(e.previous); slot < len(previous); slot++ {
+		previous[slot].Weight = math.NaN() // unequal to anything
+	}
+	e.previous = previous
+	e.shares = make([]resource.Shares, len(tree.Elements))
+	e.spare = make([]resource.Shares, len(tree.Elements))
+	e.promised = make([]resource.Shares, len(tree.Elements))
+	e.link()
+}
+
+// link fills the children of every pool and the order of pools.
+func (e *Engine) link() {
+	counts := make([]int32, len(e.pools))
+	poolCounts := make([]int32, len(e.pools))
+	for slot := range e.nodes {
+		if at, n := e.parentPool(slot); at >= 0 {
+			counts[at]++
+			if n.pool >= 0 {
+				poolCounts[at]++
+			}
+		}
+	}
+	e.childSlots = make([]int32, len(e.nodes))
+	e.childPools = make([]int32, len(e.pools))
+	slots, pools := e.childSlots, e.childPools
+	for at := range e.pools {
+		p := &e.pools[at]
+		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
+		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
+		p.unsorted = true
+	}
+	for slot := range e.nodes {
+		if at, n := e.parentPool(slot); at >= 0 {
+			p := &e.pools[at]
+			p.children = append(p.children, int32(slot))
+			if n.pool >= 0 {
+				p.subpools = append(p.subpools, n.pool)
+			}
+		}
+	}
+	e.order = e.order[:0]
+	stack := []int32{0}
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		e.order = append(e.order, at)
+		subpools := e.pools[at].subpools
+		for i := len(subpools) - 1; i >= 0; i-- {
+			stack = append(stack, subpools[i])
+		}
+	}
+}
+
+// parentPool returns the index of the parent pool of the element in a slot, -1
+// for the root, free slots and elements whose parent is no pool.
+func (e *Engine) parentPool(slot int) (int32, *node) {
+	n := &e.nodes[slot]
+	if slot == 0 || n.kind == KindNone || e.poolOf(n.parent) == nil {
+		return -1, n
+	}
+	return e.nodes[n.parent].pool, n
+}
+
+// sumUp computes usage and demand of pools from those of operations.
+func (e *Engine) sumUp(tree *Tree) {
+	for at := range e.pools {
+		p := &e.pools[at]
+		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
+	}
+	for i := len(e.order) - 1; i >= 0; i-- {
+		p := &e.pools[e.order[i]]
+		for _, slot := range p.children {
+			n := &e.nodes[slot]
+			if n.pool >= 0 {
+				c := &e.pools[n.pool]
+				p.usageSum, p.demandSum = p.usageSum.Add(c.usageSum), p.demandSum.Add(c.demandSum)
+				continue
+			}
+			element := &tree.Elements[slot]
+			for k := range element.Usage {
+				p.usageSum[k] += element.Usage[k]
+				p.demandSum[k] += element.Demand[k]
+			}
+		}
+		n := &e.nodes[p.slot]
+		n.usage, n.demand = p.usageSum.Share(e.total), p.demandSum.Share(e.total)
+	}
+}
+
+// limit computes the limits of elements as shares, top-down, because
+// max_share_ratio is a part of what the parent may have.
+func (e *Engine) limit(tree *Tree) {
+	root := &e.pools[0]
+	e.limitElement(tree, 0, resource.Ones())
+	root.limitsMoved = root.limits != e.nodes[0].limits
+	root.limits = e.nodes[0].limits
+	for _, at := range e.order {
+		p := &e.pools[at]
+		for _, slot := range p.children {
+			if element := &tree.Elements[slot]; e.touched[slot] || element.MaxShareRatio > 0 && p.limitsMoved {
+				before := e.nodes[slot].limits
+				e.limitElement(tree, slot, p.limits)
+				p.stale = p.stale || before != e.nodes[slot].limits
+			}
+			n := &e.nodes[slot]
+			if n.pool >= 0 {
+				c := &e.pools[n.pool]
+				c.limitsMoved = c.limits != n.limits
+				c.limits = n.limits
+			} else {
+				n.steps = e.options.GangSteps && tree.Elements[slot].Gang && !p.settings.GangStepsOff
+			}
+		}
+	}
+}
+
+func (e *Engine) limitElement(tree *Tree, slot int32, parent resource.Shares) {
+	element, n := &tree.Elements[slot], &e.nodes[slot]
+	n.limits = element.Limits.Or(e.total).Min(e.total).Share(e.total)
+	if n.pool < 0 && element.BestShare != nothing {
+		n.limits = n.limits.Min(element.BestShare)
+	}
+	if element.MaxShareRatio > 0 {
+		n.limits = n.limits.Min(parent.Times(element.MaxShareRatio))
+	}
+}
+
+// measure computes, bottom-up, the shares of strong guarantees and the ratios
+// of integral ones, lists integral pools, and sorts FIFO pools.
+func (e *Engine) measure(tree *Tree) {
+	e.burst, e.relaxed = e.burst[:0], e.relaxed[:0]
+	for _, at := range e.order {
+		p := &e.pools[at]
+		p.state = State{}
+		if int(p.slot) < len(tree.States) {
+			p.state = tree.States[p.slot]
+		}
+		p.proposed, p.prepared = nothing, false
+		switch p.settings.Integral.Type {
+		case Burst:
+			e.burst = append(e.burst, at)
+		case Relaxed:
+			e.relaxed = append(e.relaxed, at)
+		}
+	}
+	for i := len(e.order) - 1; i >= 0; i-- {
+		p := &e.pools[e.order[i]]
+		p.strong = p.inferred.Share(e.total)
+		e.measureIntegral(p)
+		if p.settings.Mode == FIFO && p.unsorted {
+			e.sortFIFO(tree, p)
+		}
+		p.unsorted = false
+	}
+	root := &e.pools[0]
+	root.strong = nothing
+	for _, at := range root.subpools {
+		root.strong = root.strong.Add(e.pools[at].strong)
+	}
+}
+
+// sortFIFO puts the children of a FIFO pool in the order they are served.
+func (e *Engine) sortFIFO(tree *Tree, p *pool) {
+	keys := p.settings.FIFOKeys
+	if len(keys) == 0 {
+		keys = DefaultFIFOKeys
+	}
+	order := func(i, j int32) int {
+		a, b := &tree.Elements[i], &tree.Elements[j]
+		for _, key := range keys {
+			var c int
+			switch key {
+			case ByWeight:
+				c = cmp.Compare(specifiedWeight(b), specifiedWeight(a))
+			case ByStartTime:
+				c = cmp.Compare(a.StartTime, b.StartTime)
+			case ByPending:
+				c = cmp.Compare(a.Pending, b.Pending)
+			}
+			if c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(i, j)
+	}
+	p.sorted = append(p.sorted[:0], p.children...)
+	if !slices.IsSortedFunc(p.sorted, order) {
+		slices.SortFunc(p.sorted, order)
+	}
+	for i, slot := range p.sorted {
+		e.nodes[slot].fifoIndex = int32(i)
+	}
+}
+
+func specifiedWeight(element *Element) float64 {
+	if element.Weight == 0 {
+		return 1
+	}
+	return element.Weight
+}
+
+// weigh computes the weights that take part. It comes after guarantees are
+// fitted, because weights may be inferred from them.
+func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
+	for _, at := range e.order {
+		p := &e.pools[at]
+		for _, slot := range p.children {
+			element, n := &tree.Elements[slot], &e.nodes[slot]
+			weight := element.Weight
+			if weight == 0 {
+				weight = e.inferredWeight(p, n)
+			}
+			if p.settings.HistoricUsagePeriod > 0 {
+				weight = specifiedWeight(element) * e.historicFactor(tree, slot, p.settings.HistoricUsagePeriod, elapsed)
+			}
+			if n.weight != weight {
+				n.weight, p.stale = weight, true
+			}
+		}
+	}
+}
+
+func (e *Engine) inferredWeight(parent *pool, n *node) float64 {
+	if e.options.InferWeightMultiplier == 0 || n.pool < 0 {
+		return 1
+	}
+	p := &e.pools[n.pool]
+	own := p.strong.Largest() + p.totalFlow
+	all := parent.strong.Largest() + parent.totalFlow
+	if own < Epsilon || all < Epsilon {
+		return 1
+	}
+	return own * e.options.InferWeightMultiplier / all
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return append(s[:cap(s)], make([]T, n-cap(s))...)
+	}
+	return s[:n]
+}
