@@ -12,9 +12,16 @@ import (
 // suggestion, in the improved one by vector.
 func (e *Engine) assign(p *pool, shares []resource.Shares) {
 	if len(p.children) == 0 {
+		p.factor = 0
 		return
 	}
 	given := &shares[p.slot]
+	asked := division{p.fitStamp, p.factor, *given}
+	if e.canSkip && asked == p.division {
+		p.factor = p.divided
+		return
+	}
+	p.division, p.changedAt = asked, e.updates
 	if e.options.Improved {
 		p.factor = e.improvedFactor(p, given)
 	} else {
@@ -25,6 +32,7 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 			return most.Dominates(e.divide(p, f, shares))
 		})
 	}
+	p.divided = p.factor
 	e.divide(p, p.factor, shares)
 	for _, slot := range p.children {
 		if child := e.nodes[slot].pool; child >= 0 {

@@ -122,16 +122,24 @@ func (c *curve) finish() {
 }
 
 // curvePoint returns point i of the pool's curve, generating it if need be, or
-// false if the curve has fewer points.
+// false if the curve has fewer points. Points are generated many at a time: a
+// parent asks its children in turn, and what a child needs for the next point
+// would be gone from the processor's cache by its next turn.
 func (e *Engine) curvePoint(p *pool, i int) (point, bool) {
-	for i >= len(p.curve.points) {
-		if p.curve.done {
-			return point{}, false
+	c := &p.curve
+	if i >= len(c.points) && !c.done {
+		for target := i + max(batch, len(c.points)); len(c.points) <= target && !c.done; {
+			e.growCurve(p)
 		}
-		e.growCurve(p)
 	}
-	return p.curve.points[i], true
+	if i >= len(c.points) {
+		return point{}, false
+	}
+	return c.points[i], true
 }
+
+// batch is the least number of points of a curve that are generated at a time.
+const batch = 16
 
 // bounds are what a pool may take without a suggestion and at most.
 type bounds struct{ guarantee, limit resource.Shares }
@@ -185,7 +193,12 @@ func (e *Engine) poolAt(p *pool, s float64, b *bounds) (float64, resource.Shares
 		}
 		return low.x, low.v
 	}
-	// The share is read at the fit factor as rounded, so that the two agree.
+	// The share is read at the fit factor as rounded, so that the two agree to
+	// the last bit, unless the piece is so steep that rounding matters.
 	f := betweenNumbers(low.x, high.x, t)
-	return f, between(&low.v, &high.v, (f-low.x)/(high.x-low.x))
+	v := between(&low.v, &high.v, (f-low.x)/(high.x-low.x))
+	if exact := between(&low.v, &high.v, t); !v.Near(exact, Epsilon) {
+		v = exact
+	}
+	return f, v
 }

@@ -23,18 +23,21 @@ func Compute(tree *Tree, elapsed time.Duration) *Result {
 // that changes little costs little. The zero value is ready to use. An Engine
 // is not safe for concurrent use.
 type Engine struct {
-	total    resource.Amounts
-	options  Options
-	previous []Element // the last input, to see what changed
-	nodes    []node    // by slot
-	pools    []pool    // the root first, then in order of slots
-	order    []int32   // pools, depth first, parents before children
-	burst    []int32   // burst pools in that order
-	relaxed  []int32   // relaxed pools in that order
-	shares   []resource.Shares
-	promised []resource.Shares
-	alerts   []Alert
-	stamp    uint64 // grows whenever a function is thrown away
+	total     resource.Amounts
+	options   Options
+	previous  []Element // the last input, to see what changed
+	nodes     []node    // by slot
+	pools     []pool    // the root first, then in order of slots
+	order     []int32   // pools, depth first, parents before children
+	burst     []int32   // burst pools in that order
+	relaxed   []int32   // relaxed pools in that order
+	shares    []resource.Shares
+	promised  []resource.Shares
+	alerts    []Alert
+	updates   uint64 // how many there were
+	rebuiltAt uint64 // the last of them that changed the edges of the tree
+	canSkip   bool   // divisions that are what they were need not be made again
+	stamp     uint64 // grows whenever a function is thrown away
 
 	spare       []resource.Shares // a division that is tried, by slot
 	openBuckets []int32
@@ -57,8 +60,6 @@ type node struct {
 	usage      resource.Shares
 	demand     resource.Shares
 	limits     resource.Shares
-	estimated  resource.Shares
-	guaranteed resource.Shares
 }
 
 // pool is the engine's view of a pool.
@@ -76,6 +77,7 @@ type pool struct {
 	strong, proposed      resource.Shares
 	tiers                 [tierCount]resource.Shares
 	donorSeen, promises   bool
+	clipped               bool // rounding put guarantee and proposal above a limit
 	burstRatio, flowRatio float64
 	totalBurst, totalFlow float64
 	state                 State
@@ -83,8 +85,17 @@ type pool struct {
 	accepted              resource.Volume
 	childrenOverflow      resource.Volume
 
-	leastWeight float64
-	factor      float64 // the fit factor of the division
+	estimated, guaranteed         resource.Shares
+	estimatedRest, guaranteedRest resource.Shares // what children divide by weight
+	weights                       float64         // the sum of children's
+	leastWeight                   float64
+	factor                        float64 // the fit factor of the division
+
+	touched   bool     // some child differs from the last input
+	resummed  bool     // its usage and demand were summed up anew
+	division  division // the last one recorded in Engine.shares
+	divided   float64  // the fit factor it was made at
+	changedAt uint64   // the last update that changed what children got
 
 	prepared   bool // the functions of this update are fixed
 	stale      bool // a child changed in a way that spoils the fit
@@ -95,6 +106,13 @@ type pool struct {
 	curveStamp uint64
 	bounds     // of the curve
 	boundsKey  bounds
+}
+
+// division is everything that the shares of a pool's subtree depend on.
+type division struct {
+	fitStamp uint64
+	factor   float64
+	given    resource.Shares
 }
 
 var defaultPool Pool
@@ -117,9 +135,10 @@ func (e *Engine) alert(code AlertCode, message string, slots []int32) {
 // first, then burst, then relaxed, and the rest goes by weight.
 func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	e.alerts = e.alerts[:0]
+	e.updates++
 	e.load(tree)
 	promising := e.findPromising()
-	e.limit(tree)
+	e.limit()
 	e.inferGuarantees()
 	e.measure(tree)
 	e.turnVolumes(elapsed)
@@ -132,6 +151,7 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	root := &e.pools[0]
 	e.prepare(root)
 	e.sharePromised(promising)
+	e.canSkip = len(promising) == 0 && !e.truncates()
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
 	e.nodes[0].suggestion = 1
 	e.assign(root, e.shares)
@@ -142,10 +162,13 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 // sharePromised divides the guarantees of pools that ask for it, as if nobody
 // had anything beyond guarantees.
 func (e *Engine) sharePromised(promising []int32) {
-	clear(e.promised)
+	e.promised = e.promised[:0]
 	if len(promising) == 0 {
 		return
 	}
+	e.promised = resize(e.promised, len(e.nodes))
+	clear(e.promised)
+	e.canSkip = false
 	for _, at := range promising {
 		p := &e.pools[at]
 		p.factor, e.promised[p.slot] = e.poolAt(p, 0, &p.bounds)

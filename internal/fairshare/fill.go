@@ -54,80 +54,114 @@ func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Dur
 	return math.Exp2(-history.Weighted / history.Weight)
 }
 
-// fill writes the result.
+// truncates says whether truncate can change anything.
+func (e *Engine) truncates() bool {
+	if e.options.TruncateFIFO {
+		return true
+	}
+	for _, at := range e.order {
+		if e.pools[at].settings.TruncateFIFO == On {
+			return true
+		}
+	}
+	return false
+}
+
+// fill writes what changed since the result was filled last.
 func (e *Engine) fill(tree *Tree, result *Result) {
+	since := result.filled
+	if result.engine != e || len(result.Elements) != len(tree.Elements) || since < e.rebuiltAt {
+		since = 0
+		result.Elements = resize(result.Elements, len(tree.Elements))
+		for slot := range result.Elements {
+			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
+		}
+	}
+	result.engine, result.filled = e, e.updates
 	result.Total = e.total
 	result.Alerts = append(result.Alerts[:0], e.alerts...)
-	result.Elements = resize(result.Elements, len(tree.Elements))
-	result.States = resize(result.States, len(tree.Elements))
 	result.Pools = resize(result.Pools, len(e.pools))
-	clear(result.Elements)
-	clear(result.States)
-	for slot := range result.Elements {
-		result.Elements[slot].Pool = -1
-		result.Elements[slot].FIFOIndex = -1
-	}
-	copy(result.States, tree.States)
+	result.Promised = append(result.Promised[:0], e.promised...)
+	e.fillStates(tree, result)
 	for _, at := range e.order {
 		p := &e.pools[at]
-		e.fillElement(tree, result, p.slot)
+		e.fillElement(result, p.slot)
 		result.Elements[p.slot].Pool = at
 		e.fillPool(p, at, result)
-		for _, slot := range p.children {
-			if e.nodes[slot].pool < 0 {
-				e.fillElement(tree, result, slot)
-			}
-			if p.settings.HistoricUsagePeriod > 0 {
-				result.States[slot].Historic = e.history[slot]
+		if p.changedAt > since {
+			for _, slot := range p.children {
+				if e.nodes[slot].pool < 0 {
+					e.fillElement(result, slot)
+				}
 			}
 		}
 	}
 	e.fillRoot(result)
 }
 
-func (e *Engine) fillElement(tree *Tree, result *Result, slot int32) {
-	n := &e.nodes[slot]
-	a := &result.Elements[slot]
-	a.Weight, a.Suggestion, a.FIFOIndex = n.weight, n.suggestion, n.fifoIndex
-	a.FairShare, a.Promised = e.shares[slot], e.promised[slot]
-	a.Usage, a.Demand, a.Limits = n.usage, n.demand, n.limits
-	a.Estimated, a.Guaranteed = n.estimated, n.guaranteed
-	by := &n.usage
-	if *by == nothing {
-		by = &n.demand
+// fillStates writes the next states, up to the last slot that has one.
+func (e *Engine) fillStates(tree *Tree, result *Result) {
+	result.States = append(result.States[:0], tree.States...)
+	state := func(slot int32) *State {
+		if int(slot) >= len(result.States) {
+			from := len(result.States)
+			result.States = resize(result.States, int(slot)+1)
+			clear(result.States[from:])
+		}
+		return &result.States[slot]
 	}
-	a.Dominant = dominant(by)
-}
-
-func dominant(v *resource.Shares) resource.Kind {
-	best, share := resource.CPU, 0.0
-	for k := range v {
-		if v[k] > share {
-			best, share = resource.Kind(k), v[k]
+	for _, at := range e.order {
+		p := &e.pools[at]
+		if p.isIntegral() {
+			s := state(p.slot)
+			s.Volume, s.LastShareRatio = p.state.Volume, p.state.LastShareRatio
+		} else if int(p.slot) < len(result.States) {
+			result.States[p.slot].LastShareRatio = 0
+		}
+		if p.settings.HistoricUsagePeriod > 0 {
+			for _, slot := range p.children {
+				state(slot).Historic = e.history[slot]
+			}
 		}
 	}
-	return best
+}
+
+func (e *Engine) fillElement(result *Result, slot int32) {
+	n := &e.nodes[slot]
+	result.Elements[slot] = ElementResult{
+		FairShare: e.shares[slot], Suggestion: n.suggestion, Weight: n.weight, Pool: -1, FIFOIndex: n.fifoIndex,
+	}
 }
 
 func (e *Engine) fillPool(p *pool, at int32, result *Result) {
-	element := &result.Elements[p.slot]
-	result.States[p.slot].Volume = p.state.Volume
-	result.States[p.slot].LastShareRatio = p.state.LastShareRatio
-	a := &result.Pools[at]
-	*a = PoolAttributes{
+	n := &e.nodes[p.slot]
+	r := &result.Pools[at]
+	*r = PoolResult{
+		Attributes: Attributes{
+			Usage: n.usage, Demand: n.demand, Limits: n.limits,
+			Estimated: p.estimated, Guaranteed: p.guaranteed,
+			Dominant: dominant(&n.usage, &n.demand),
+		},
 		StrongGuarantee: p.strong, Tiers: p.tiers, ProposedIntegral: p.proposed, Inferred: p.inferred,
+		Guarantee:  p.strong.Add(p.proposed),
 		BurstRatio: p.burstRatio, FlowRatio: p.flowRatio,
 		TotalBurstRatio: p.totalBurst, TotalFlowRatio: p.totalFlow,
 		Overflow: p.overflow, Acceptable: p.acceptable,
 		Accepted: p.accepted, ChildrenOverflow: p.childrenOverflow,
 		FitFactor: p.factor,
 		FitPoints: int32(len(p.fit.points)), CurvePoints: int32(len(p.curve.points)),
+		childWeights: p.weights, estimatedRest: p.estimatedRest, guaranteedRest: p.guaranteedRest,
+	}
+	if p.clipped {
+		r.ProposedIntegral = p.limits.Sub(p.strong).Max(nothing)
 	}
 	if integral := &p.settings.Integral; integral.Type != NoIntegral {
-		a.SpecifiedBurstRatio = largestRatio(integral.Burst, e.total)
+		r.SpecifiedBurstRatio = largestRatio(integral.Burst, e.total)
 	}
-	a.Strong, a.Integral = byCause(element.FairShare, p.strong, p.proposed)
-	a.PromisedStrong, a.PromisedIntegral = byCause(element.Promised, p.strong, p.proposed)
+	r.Strong, r.Integral = byCause(e.shares[p.slot], p.strong, p.proposed)
+	if len(result.Promised) > 0 {
+		r.PromisedStrong, r.PromisedIntegral = byCause(e.promised[p.slot], p.strong, p.proposed)
+	}
 }
 
 // byCause splits a share: the strong guarantee covers the first part of it, the
@@ -149,6 +183,6 @@ func (e *Engine) fillRoot(result *Result) {
 		}
 	}
 	result.Elements[0].FairShare = sum
-	a := &result.Pools[0]
-	a.Strong, a.Integral = byCause(sum, strong, root.proposed)
+	r := &result.Pools[0]
+	r.Strong, r.Integral = byCause(sum, strong, root.proposed)
 }

@@ -27,6 +27,10 @@ type fit struct {
 	steps   []step            // improved: what fit factor 0, 1, 2, … stand for
 	own     []point           // curves of children that are operations
 
+	lines []line  // many children: the piece each of them is in
+	sum   lineSum // of all lines
+	heap  []int32 // sources by where their pieces end
+
 	head   int             // FIFO: the first child not joined yet
 	served resource.Shares // FIFO: what the children before it take
 }
@@ -42,6 +46,7 @@ type source struct {
 	end    int32
 	isPool bool
 	flat   bool // a and b have one value
+	steep  bool // the piece is too steep for a line
 }
 
 // step is a break point of one child: the improved fit factor counts them.
@@ -54,6 +59,7 @@ func (f *fit) reset() {
 	*f = fit{
 		points: f.points[:0], sources: f.sources[:0], heads: f.heads[:0],
 		values: f.values[:0], steps: f.steps[:0], own: f.own[:0],
+		lines: f.lines[:0], heap: f.heap[:0],
 	}
 }
 
@@ -71,6 +77,8 @@ func (e *Engine) growFit(p *pool) {
 		e.openSources(p)
 	case e.options.Improved:
 		e.growImproved(p)
+	case len(f.lines) > 0:
+		e.growLines(p)
 	default:
 		e.growSum(p)
 	}
@@ -116,6 +124,14 @@ func (e *Engine) openSources(p *pool) {
 	f.points = append(f.points, point{0, first})
 	if e.options.Improved {
 		f.steps = append(f.steps, step{0, -1})
+	}
+	if !e.options.Improved && len(f.sources) >= wideFrom {
+		f.openLines()
+		if e.passLines(f, 0) {
+			v := f.sum.at(0, &first)
+			f.points = push(f.points, 0, &v)
+		}
+		return
 	}
 	e.stepAll(p, 0)
 }
@@ -168,9 +184,9 @@ func (f *fit) moveTo() float64 {
 	return x
 }
 
-// sum adds up the children's values in their order; the order matters to the
+// total adds up the children's values in their order; the order matters to the
 // last bit.
-func (f *fit) sum() (v resource.Shares) {
+func (f *fit) total() (v resource.Shares) {
 	for i := range f.values {
 		for k := range v {
 			v[k] += f.values[i][k]
@@ -184,7 +200,7 @@ func (f *fit) sum() (v resource.Shares) {
 func (e *Engine) growSum(p *pool) {
 	f := &p.fit
 	x := f.moveTo()
-	v := f.sum()
+	v := f.total()
 	f.points = push(f.points, x, &v)
 	if x >= 1 {
 		f.done = true
@@ -211,7 +227,7 @@ func (e *Engine) stepAll(p *pool, x float64) {
 		}
 	}
 	if jumped {
-		v := f.sum()
+		v := f.total()
 		f.points = push(f.points, x, &v)
 	}
 }
@@ -221,7 +237,7 @@ func (e *Engine) growImproved(p *pool) {
 	f := &p.fit
 	x := f.moveTo()
 	if x >= 1 {
-		v := f.sum()
+		v := f.total()
 		f.steps = append(f.steps, step{1, -1})
 		f.points = push(f.points, float64(len(f.steps)-1), &v)
 		f.done = true
@@ -239,15 +255,18 @@ func (e *Engine) stepEach(p *pool, x float64) {
 		if f.heads[i] != x {
 			continue
 		}
-		v := f.sum()
+		v := f.total()
 		f.steps = append(f.steps, step{x, int32(i)})
 		factor := float64(len(f.steps) - 1)
 		f.points = push(f.points, factor, &v)
+		before := f.values[i]
 		for f.heads[i] == x {
 			f.values[i] = s.b.v
 			f.heads[i] = e.advance(f, s)
 		}
-		v = f.sum()
-		f.points = push(f.points, factor, &v)
+		if f.values[i] != before {
+			v = f.total()
+			f.points = push(f.points, factor, &v)
+		}
 	}
 }

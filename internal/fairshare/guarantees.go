@@ -181,14 +181,14 @@ func (e *Engine) adjustChildren(p *pool) {
 	}
 }
 
-// estimateGuarantees computes what every element is guaranteed when all
-// elements are hungry: the strong guarantees, and what is left of the parent's
-// by weight. With flow it is the older "guaranteed ratio", which counts the
-// flows of integral pools and divides the whole cluster.
+// estimateGuarantees computes what every pool is guaranteed when everybody is
+// hungry: its strong guarantee, and by weight a part of what is left of the
+// parent's. The older "guaranteed" divides the whole cluster and counts the
+// flows of integral pools. What operations get follows from the rests; see
+// Result.Attributes.
 func (e *Engine) estimateGuarantees() {
-	root := &e.nodes[0]
-	root.estimated = e.pools[0].strong
-	root.guaranteed = resource.Ones()
+	root := &e.pools[0]
+	root.estimated, root.guaranteed = root.strong, resource.Ones()
 	for k := range e.total {
 		if e.total[k] == 0 {
 			root.guaranteed[k] = 0
@@ -196,26 +196,19 @@ func (e *Engine) estimateGuarantees() {
 	}
 	for _, at := range e.order {
 		p := &e.pools[at]
-		own := &e.nodes[p.slot]
-		rest, flowRest, weights := own.estimated, own.guaranteed, 0.0
-		for _, slot := range p.children {
-			n := &e.nodes[slot]
-			weights += n.weight
-			n.estimated, n.guaranteed = nothing, nothing
-			if n.pool < 0 {
-				continue
-			}
-			c := &e.pools[n.pool]
-			n.estimated = c.strong.Min(rest)
-			rest = rest.Sub(n.estimated)
-			n.guaranteed = c.strong.Add(resource.Uniform(c.totalFlow)).Min(flowRest)
-			flowRest = flowRest.Sub(n.guaranteed)
+		p.estimatedRest, p.guaranteedRest = p.estimated, p.guaranteed
+		for _, at := range p.subpools {
+			c := &e.pools[at]
+			c.estimated = c.strong.Min(p.estimatedRest)
+			p.estimatedRest = p.estimatedRest.Sub(c.estimated)
+			c.guaranteed = c.strong.Add(resource.Uniform(c.totalFlow)).Min(p.guaranteedRest)
+			p.guaranteedRest = p.guaranteedRest.Sub(c.guaranteed)
 		}
-		for _, slot := range p.children {
-			n := &e.nodes[slot]
-			part := n.weight / weights
-			n.estimated = n.estimated.Add(rest.Times(part))
-			n.guaranteed = n.guaranteed.Add(flowRest.Times(part))
+		for _, at := range p.subpools {
+			c := &e.pools[at]
+			part := e.nodes[c.slot].weight / p.weights
+			c.estimated = c.estimated.Add(p.estimatedRest.Times(part))
+			c.guaranteed = c.guaranteed.Add(p.guaranteedRest.Times(part))
 		}
 	}
 }

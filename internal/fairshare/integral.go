@@ -55,6 +55,16 @@ func (o *Options) Capacity(total resource.Amounts, flowRatio float64) resource.V
 	return resource.VolumeOf(total, flowRatio, o.CapacitySaturationPeriod.Seconds())
 }
 
+// BurstDuration estimates for how many seconds a burst pool can take its burst
+// guarantee, with the flow coming in meanwhile. There is no answer when the
+// flow sustains it for ever.
+func BurstDuration(ratioVolume, burstRatio, flowRatio float64) (seconds float64, ok bool) {
+	if burstRatio <= flowRatio*(1+LargeEpsilon) {
+		return 0, false
+	}
+	return ratioVolume / (burstRatio - flowRatio), true
+}
+
 // turnVolume charges what the previous update granted, used or not, and adds
 // the flow. A bucket that shrinks under what it holds spills nothing.
 func (e *Engine) turnVolume(p *pool, seconds float64) {
@@ -177,19 +187,20 @@ func (e *Engine) propose(p *pool, share resource.Shares) {
 		if p.slot == 0 {
 			return
 		}
-		p.proposed = withinLimits(p.strong, p.proposed, p.limits)
+		if !p.limits.Dominates(p.strong.Add(p.proposed)) {
+			p.proposed, p.clipped = withinLimits(p.strong, p.proposed, p.limits), true
+		}
 	}
 }
 
-// withinLimits returns proposed if strong+proposed, as computed, is within
-// limits. Otherwise, which rounding alone can bring about, it returns all that
-// the limits leave: so does YTsaurus, and shares are to agree with it. A plain
-// subtraction may still be off by a unit in the last place.
+// withinLimits lowers proposed until strong+proposed, as computed, is within
+// limits. Rounding alone brings it above them, and a plain subtraction may
+// still be off by a unit in the last place.
 func withinLimits(strong, proposed, limits resource.Shares) resource.Shares {
-	if limits.Dominates(strong.Add(proposed)) {
-		return proposed
-	}
 	for k := range proposed {
+		if strong[k]+proposed[k] <= limits[k] {
+			continue
+		}
 		proposed[k] = max(limits[k]-strong[k], 0)
 		for proposed[k] > 0 && strong[k]+proposed[k] > limits[k] {
 			proposed[k] = math.Nextafter(proposed[k], 0)

@@ -13,33 +13,39 @@ import (
 func (e *Engine) load(tree *Tree) {
 	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
 	e.total, e.options = tree.Total, tree.Options
+	for at := range e.pools {
+		e.pools[at].touched = everything
+	}
 	if e.isRebuilt(tree) {
 		e.rebuild(tree)
 	}
-	e.touched = resize(e.touched, len(tree.Elements))
 	for slot := range tree.Elements {
 		element := &tree.Elements[slot]
 		e.touched[slot] = everything || *element != e.previous[slot]
-		if !e.touched[slot] {
-			continue
+		if e.touched[slot] {
+			e.loadElement(int32(slot), element, everything)
 		}
-		n := &e.nodes[slot]
-		switch {
-		case n.pool >= 0:
-			p := &e.pools[n.pool]
-			if settings := settingsOf(element); everything || p.settings != settings {
-				p.settings, p.stale, p.unsorted = settings, true, true
-			}
-		case n.kind == KindOperation:
-			n.usage = element.Usage.Share(e.total)
-			n.demand = element.Demand.Share(e.total)
-		}
-		if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
-			parent.stale, parent.unsorted = true, true
-		}
-		e.previous[slot] = *element
 	}
-	e.sumUp(tree)
+	e.sumUp()
+}
+
+// loadElement takes in an element that differs from the last input.
+func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
+	n := &e.nodes[slot]
+	switch n.kind {
+	case KindPool:
+		p := &e.pools[n.pool]
+		if settings := settingsOf(element); everything || p.settings != settings {
+			p.settings, p.stale, p.unsorted, p.touched = settings, true, true, true
+		}
+	case KindOperation:
+		n.usage = element.Usage.Share(e.total)
+		n.demand = element.Demand.Share(e.total)
+	}
+	if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
+		parent.stale, parent.unsorted, parent.touched = true, true, true
+	}
+	e.previous[slot] = *element
 }
 
 func settingsOf(element *Element) *Pool {
@@ -79,7 +85,7 @@ func (e *Engine) rebuild(tree *Tree) {
 		n := &oldNodes[slot]
 		if slot >= len(tree.Elements) || tree.Elements[slot].Kind != n.kind || tree.Elements[slot].Parent != n.parent {
 			if parent := e.poolOf(n.parent); parent != nil {
-				parent.stale, parent.unsorted = true, true
+				parent.stale, parent.unsorted, parent.touched = true, true, true
 			}
 		}
 	}
@@ -104,7 +110,7 @@ func (e *Engine) rebuild(tree *Tree) {
 		if wasPool {
 			e.pools = append(e.pools, old[kept])
 		} else {
-			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true})
+			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true, touched: true})
 		}
 	}
 	previous := make([]Element, len(tree.Elements))
@@ -113,9 +119,10 @@ func (e *Engine) rebuild(tree *Tree) {
 		previous[slot].Weight = math.NaN() // unequal to anything
 	}
 	e.previous = previous
+	e.touched = make([]bool, len(tree.Elements))
 	e.shares = make([]resource.Shares, len(tree.Elements))
 	e.spare = make([]resource.Shares, len(tree.Elements))
-	e.promised = make([]resource.Shares, len(tree.Elements))
+	e.rebuiltAt = e.updates
 	e.link()
 }
 
@@ -138,7 +145,7 @@ func (e *Engine) link() {
 		p := &e.pools[at]
 		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
 		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
-		p.unsorted = true
+		p.unsorted, p.division = true, division{}
 	}
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
@@ -172,22 +179,25 @@ func (e *Engine) parentPool(slot int) (int32, *node) {
 	return e.nodes[n.parent].pool, n
 }
 
-// sumUp computes usage and demand of pools from those of operations.
-func (e *Engine) sumUp(tree *Tree) {
-	for at := range e.pools {
-		p := &e.pools[at]
-		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
-	}
+// sumUp computes usage and demand of pools below which something changed.
+func (e *Engine) sumUp() {
 	for i := len(e.order) - 1; i >= 0; i-- {
 		p := &e.pools[e.order[i]]
+		p.resummed = p.touched
+		for _, at := range p.subpools {
+			p.resummed = p.resummed || e.pools[at].resummed
+		}
+		if !p.resummed {
+			continue
+		}
+		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
 		for _, slot := range p.children {
-			n := &e.nodes[slot]
-			if n.pool >= 0 {
-				c := &e.pools[n.pool]
+			if at := e.nodes[slot].pool; at >= 0 {
+				c := &e.pools[at]
 				p.usageSum, p.demandSum = p.usageSum.Add(c.usageSum), p.demandSum.Add(c.demandSum)
 				continue
 			}
-			element := &tree.Elements[slot]
+			element := &e.previous[slot]
 			for k := range element.Usage {
 				p.usageSum[k] += element.Usage[k]
 				p.demandSum[k] += element.Demand[k]
@@ -200,39 +210,39 @@ func (e *Engine) sumUp(tree *Tree) {
 
 // limit computes the limits of elements as shares, top-down, because
 // max_share_ratio is a part of what the parent may have.
-func (e *Engine) limit(tree *Tree) {
+func (e *Engine) limit() {
 	root := &e.pools[0]
-	e.limitElement(tree, 0, resource.Ones())
-	root.limitsMoved = root.limits != e.nodes[0].limits
-	root.limits = e.nodes[0].limits
+	before := root.limits
+	e.limitElement(0, resource.Ones())
+	root.limitsMoved = before != root.limits
 	for _, at := range e.order {
 		p := &e.pools[at]
-		for _, slot := range p.children {
-			if element := &tree.Elements[slot]; e.touched[slot] || element.MaxShareRatio > 0 && p.limitsMoved {
-				before := e.nodes[slot].limits
-				e.limitElement(tree, slot, p.limits)
-				p.stale = p.stale || before != e.nodes[slot].limits
+		if !p.touched && !p.limitsMoved {
+			for _, at := range p.subpools {
+				e.pools[at].limitsMoved = false
 			}
+			continue
+		}
+		for _, slot := range p.children {
 			n := &e.nodes[slot]
+			before := n.limits
+			e.limitElement(slot, p.limits)
+			moved := before != n.limits
+			p.stale = p.stale || moved
 			if n.pool >= 0 {
-				c := &e.pools[n.pool]
-				c.limitsMoved = c.limits != n.limits
-				c.limits = n.limits
+				e.pools[n.pool].limitsMoved = moved
 			} else {
-				n.steps = e.options.GangSteps && tree.Elements[slot].Gang && !p.settings.GangStepsOff
+				n.steps = e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
 			}
 		}
 	}
 }
 
-func (e *Engine) limitElement(tree *Tree, slot int32, parent resource.Shares) {
-	element, n := &tree.Elements[slot], &e.nodes[slot]
-	n.limits = element.Limits.Or(e.total).Min(e.total).Share(e.total)
-	if n.pool < 0 && element.BestShare != nothing {
-		n.limits = n.limits.Min(element.BestShare)
-	}
-	if element.MaxShareRatio > 0 {
-		n.limits = n.limits.Min(parent.Times(element.MaxShareRatio))
+func (e *Engine) limitElement(slot int32, parent resource.Shares) {
+	n := &e.nodes[slot]
+	n.limits = limitsOf(&e.previous[slot], e.total, parent)
+	if n.pool >= 0 {
+		e.pools[n.pool].limits = n.limits
 	}
 }
 
@@ -246,7 +256,7 @@ func (e *Engine) measure(tree *Tree) {
 		if int(p.slot) < len(tree.States) {
 			p.state = tree.States[p.slot]
 		}
-		p.proposed, p.prepared = nothing, false
+		p.proposed, p.clipped, p.prepared = nothing, false, false
 		switch p.settings.Integral.Type {
 		case Burst:
 			e.burst = append(e.burst, at)
@@ -259,7 +269,7 @@ func (e *Engine) measure(tree *Tree) {
 		p.strong = p.inferred.Share(e.total)
 		e.measureIntegral(p)
 		if p.settings.Mode == FIFO && p.unsorted {
-			e.sortFIFO(tree, p)
+			e.sortFIFO(p)
 		}
 		p.unsorted = false
 	}
@@ -271,13 +281,13 @@ func (e *Engine) measure(tree *Tree) {
 }
 
 // sortFIFO puts the children of a FIFO pool in the order they are served.
-func (e *Engine) sortFIFO(tree *Tree, p *pool) {
+func (e *Engine) sortFIFO(p *pool) {
 	keys := p.settings.FIFOKeys
 	if len(keys) == 0 {
 		keys = DefaultFIFOKeys
 	}
 	order := func(i, j int32) int {
-		a, b := &tree.Elements[i], &tree.Elements[j]
+		a, b := &e.previous[i], &e.previous[j]
 		for _, key := range keys {
 			var c int
 			switch key {
@@ -315,18 +325,24 @@ func specifiedWeight(element *Element) float64 {
 func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 	for _, at := range e.order {
 		p := &e.pools[at]
+		historic := p.settings.HistoricUsagePeriod > 0
+		if !p.touched && !historic && e.options.InferWeightMultiplier == 0 {
+			continue
+		}
+		p.weights = 0
 		for _, slot := range p.children {
-			element, n := &tree.Elements[slot], &e.nodes[slot]
+			element, n := &e.previous[slot], &e.nodes[slot]
 			weight := element.Weight
-			if weight == 0 {
-				weight = e.inferredWeight(p, n)
-			}
-			if p.settings.HistoricUsagePeriod > 0 {
+			switch {
+			case historic:
 				weight = specifiedWeight(element) * e.historicFactor(tree, slot, p.settings.HistoricUsagePeriod, elapsed)
+			case weight == 0:
+				weight = e.inferredWeight(p, n)
 			}
 			if n.weight != weight {
 				n.weight, p.stale = weight, true
 			}
+			p.weights += weight
 		}
 	}
 }

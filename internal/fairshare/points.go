@@ -1,10 +1,6 @@
 package fairshare
 
-import (
-	"sort"
-
-	"github.com/weirhq/weir/internal/resource"
-)
+import "github.com/weirhq/weir/internal/resource"
 
 // point is a point of a function: an argument (a fit factor or a suggestion)
 // and the share there. A function is a list of points joined by straight lines;
@@ -38,20 +34,6 @@ func betweenNumbers(a, b, t float64) float64 {
 		return a + float64((b-a)*t)
 	}
 	return b - float64((b-a)*(1-t))
-}
-
-// at returns the value of the function at x: the lower end at a jump, the ends'
-// values outside the interval.
-func at(points []point, x float64) resource.Shares {
-	i := sort.Search(len(points), func(i int) bool { return points[i].x >= x })
-	switch {
-	case i == len(points):
-		return points[len(points)-1].v
-	case i == 0 || points[i].x == x:
-		return points[i].v
-	}
-	a, b := &points[i-1], &points[i]
-	return between(&a.v, &b.v, (x-a.x)/(b.x-a.x))
 }
 
 // push appends a point to a function, dropping repetitions and joining runs of

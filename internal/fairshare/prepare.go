@@ -17,9 +17,9 @@ func (e *Engine) prepare(p *pool) {
 		return
 	}
 	p.prepared = true
-	refitted := e.refit(p)
+	e.refit(p)
 	key := bounds{p.strong.Add(p.proposed), p.limits}
-	if refitted || key != p.boundsKey {
+	if p.fitStamp > p.curveStamp || key != p.boundsKey {
 		e.stamp++
 		p.curveStamp, p.boundsKey = e.stamp, key
 		p.bounds = fitted(&p.fit.points[0].v, key.guarantee, key.limit)
@@ -29,13 +29,13 @@ func (e *Engine) prepare(p *pool) {
 
 // refit throws the pool's fit away if a child has changed since it was made.
 // The first point of a fit is always there.
-func (e *Engine) refit(p *pool) bool {
+func (e *Engine) refit(p *pool) {
 	spoiled := p.stale
 	for _, at := range p.subpools {
 		spoiled = spoiled || e.pools[at].curveStamp > p.fitStamp
 	}
 	if !spoiled {
-		return false
+		return
 	}
 	e.stamp++
 	p.stale, p.fitStamp = false, e.stamp
@@ -47,7 +47,6 @@ func (e *Engine) refit(p *pool) bool {
 		}
 	}
 	e.growFit(p)
-	return true
 }
 
 // tryBounds makes the pool's fit ready and returns the bounds under which an

@@ -1,0 +1,67 @@
+# The two commands that matter: `make run` and `make test`. Both install what
+# they need on a Debian machine that has only Go and make.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := bin/weir
+GO_FILES := cmd internal $(wildcard *.go)
+
+# How long `make fuzz` spends on each target, and which targets and packages it takes.
+FUZZTIME ?= 20s
+FUZZ ?= ^Fuzz
+FUZZPKG ?= ./...
+
+# Which benchmarks `make bench` runs, how often (benchstat wants six), and the
+# saved output of an earlier run to compare with.
+BENCH ?= .
+BENCHCOUNT ?= 6
+BENCHPKG ?= ./...
+BASE ?=
+
+# -count=1: several tests read the source tree through `go list`, which the
+# test cache does not see.
+TESTFLAGS ?= -count=1 -timeout 40m
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## build weir and show the documents' example: shares, a verdict, a plot
+	@scripts/demo.sh $(BIN)
+
+.PHONY: test
+test: setup lint build ## everything CI does: format, vet, lint, build, all tests with the race detector
+	CGO_ENABLED=1 go test -race $(TESTFLAGS) ./...
+
+.PHONY: bench
+bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
+	@mkdir -p bin
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 2h $(BENCHPKG) | tee bin/bench.txt
+	go tool benchstat $(BASE) bin/bench.txt
+
+.PHONY: lint
+lint: ## gofmt, a tidy go.mod, go vet and staticcheck
+	@unformatted=$$(gofmt -l $(GO_FILES)); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	go mod tidy -diff
+	go vet ./...
+	go tool staticcheck ./...
+
+.PHONY: fuzz
+fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./...)
+	@scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)' $(FUZZPKG)
+
+.PHONY: build
+build: ## build bin/weir
+	go build -trimpath -o $(BIN) ./cmd/weir
+
+.PHONY: setup
+setup: ## install what is missing on this machine (idempotent)
+	@scripts/setup.sh
+
+.PHONY: clean
+clean: ## remove what make built
+	rm -rf bin

@@ -1,0 +1,66 @@
+package weir_test
+
+import (
+	"regexp"
+	"testing"
+)
+
+const conformancePage = "docs/conformance.md"
+
+var rowID = regexp.MustCompile(`^[A-Z]{1,2}-\d+$`)
+
+// TestConformanceTableIsHonest holds docs/conformance.md to the code: every row has its own id,
+// a room that exists or is planned, and one of three states; a rule that is done, wholly or in
+// part, names tests that are there.
+func TestConformanceTableIsHonest(t *testing.T) {
+	source := readSource(t)
+	rooms := readRooms(t, "## Rooms")
+	planned := readRooms(t, "## Planned rooms")
+	tests := declaredTests(source)
+	seen := map[string]bool{}
+	states := map[string]int{}
+	for _, row := range markdownTables(source.texts[conformancePage], "") {
+		if len(row.cells) != 5 {
+			t.Errorf("%s:%d: %d cells, want id, rule, room, test, state", conformancePage, row.line, len(row.cells))
+			continue
+		}
+		id, state := row.cells[0], row.cells[4]
+		if !rowID.MatchString(id) || seen[id] {
+			t.Errorf("%s:%d: id %q is malformed or stands twice", conformancePage, row.line, id)
+		}
+		seen[id] = true
+		here := 0 // rooms of the row that exist
+		for _, name := range backquoted(row.cells[2]) {
+			_, isHere := rooms[roomDir(name)]
+			_, isPlanned := planned[roomDir(name)]
+			if isHere {
+				here++
+			}
+			if !isHere && !isPlanned {
+				t.Errorf("%s:%d: %s: no room %s, here or planned", conformancePage, row.line, id, name)
+			}
+		}
+		states[state]++
+		switch state {
+		case "planned":
+			continue
+		case "done", "partial":
+		default:
+			t.Errorf("%s:%d: %s: state %q is none of done, partial, planned", conformancePage, row.line, id, state)
+			continue
+		}
+		names := backquoted(row.cells[3])
+		if len(names) == 0 || here == 0 {
+			t.Errorf("%s:%d: %s is %s without a room that is here and a test", conformancePage, row.line, id, state)
+		}
+		for _, name := range names {
+			if why := missingTest(tests, name); why != "" {
+				t.Errorf("%s:%d: %s is %s, but there is %s", conformancePage, row.line, id, state, why)
+			}
+		}
+	}
+	t.Logf("%d rows: %d done, %d partial, %d planned", len(seen), states["done"], states["partial"], states["planned"])
+	if len(seen) < 200 {
+		t.Errorf("%s has %d rows: the five documents hold more", conformancePage, len(seen))
+	}
+}

@@ -1,0 +1,223 @@
+package weir_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func exists(name string) bool {
+	_, err := os.Stat(filepath.FromSlash(name))
+	return err == nil
+}
+
+// A shellCommand is one command line of a document.
+type shellCommand struct {
+	document string
+	line     int
+	text     string
+	exit     int      // the exit code the document promises
+	output   []string // lines the document shows of its output, in order
+}
+
+var (
+	weirCommand = regexp.MustCompile(`^(weir|\./bin/weir)( |$)`)
+	notRun      = regexp.MustCompile(`#\s*not run: \S+`)
+	promised    = regexp.MustCompile(`#\s*exit (\d+)`)
+)
+
+// documentCommands returns the weir command lines in the ```sh blocks of a document that
+// are meant to be run. A line may say "# exit 1" when it is meant to fail so, or
+// "# not run: why"; a backslash at the end continues it. The lines of a ```output block
+// belong to the command before it; a line "…" stands for anything.
+func documentCommands(document, text string) []shellCommand {
+	var commands []shellCommand
+	language, continued := "", false
+	skipped := true // whether the last command line is one that does not run
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		if fence, ok := strings.CutPrefix(trimmed, "```"); ok {
+			if language != "" {
+				language = ""
+			} else {
+				language = fence + " " // an open block has a language, if only a blank
+			}
+			continue
+		}
+		switch language {
+		case "sh ":
+			last := len(commands) - 1
+			if continued {
+				if !skipped {
+					commands[last].text += "\n" + line
+				}
+			} else if weirCommand.MatchString(trimmed) {
+				if skipped = notRun.MatchString(line); !skipped {
+					commands = append(commands, shellCommand{document: document, line: i + 1, text: trimmed})
+					last++
+				}
+			} else if trimmed != "" && !strings.HasPrefix(trimmed, "#") {
+				skipped = true
+			}
+			if found := promised.FindStringSubmatch(line); found != nil && !skipped {
+				commands[last].exit, _ = strconv.Atoi(found[1])
+			}
+			continued = strings.HasSuffix(trimmed, `\`)
+		case "output ":
+			if !skipped && trimmed != "…" && trimmed != "" {
+				commands[len(commands)-1].output = append(commands[len(commands)-1].output, strings.TrimRight(line, " "))
+			}
+		}
+	}
+	return commands
+}
+
+// A workshop is a directory that looks like the repository's root with a built bin/weir, in
+// which commands of documents run and leave their files.
+type workshop struct{ dir string }
+
+func newWorkshop(t *testing.T) workshop {
+	t.Helper()
+	w := workshop{dir: t.TempDir()}
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == "bin" || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(root, entry.Name()), filepath.Join(w.dir, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(w.dir, "bin", "weir"), "./cmd/weir")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, out)
+	}
+	return w
+}
+
+// run executes a command line as a person would type it and returns what it printed.
+func (w workshop) run(t *testing.T, line string) (output string, exit int) {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", line)
+	shell.Dir = w.dir
+	shell.Env = append(os.Environ(), "HOME="+w.dir, "NO_COLOR=1",
+		"PATH="+filepath.Join(w.dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	var out bytes.Buffer
+	shell.Stdout, shell.Stderr = &out, &out
+	if err := shell.Run(); err != nil && shell.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), shell.ProcessState.ExitCode()
+}
+
+func TestCommandsInDocumentsWork(t *testing.T) {
+	var commands []shellCommand
+	texts := readSource(t).texts
+	for name, text := range texts {
+		if name == "README.md" || path.Dir(name) == "docs" && path.Ext(name) == ".md" {
+			commands = append(commands, documentCommands(name, text)...)
+		}
+	}
+	slices.SortFunc(commands, func(a, b shellCommand) int {
+		if a.document != b.document {
+			return strings.Compare(a.document, b.document)
+		}
+		return a.line - b.line
+	})
+	if len(commands) == 0 {
+		t.Fatal("the documents show no command")
+	}
+	workshop := newWorkshop(t)
+	for _, command := range commands {
+		t.Run(fmt.Sprintf("%s:%d", command.document, command.line), func(t *testing.T) {
+			output, exit := workshop.run(t, command.text)
+			if exit != command.exit {
+				t.Fatalf("%s\nexit code %d, want %d; output:\n%s", command.text, exit, command.exit, output)
+			}
+			if missing := firstMissing(output, command.output); missing != "" {
+				t.Errorf("%s\ndoes not print, or not in this order: %q; output:\n%s", command.text, missing, output)
+			}
+		})
+	}
+}
+
+// firstMissing returns the first of the lines that output does not hold after those before it.
+func firstMissing(output string, lines []string) string {
+	printed := strings.Split(output, "\n")
+	for _, line := range lines {
+		at := slices.IndexFunc(printed, func(p string) bool { return strings.TrimRight(p, " ") == line })
+		if at < 0 {
+			return line
+		}
+		printed = printed[at+1:]
+	}
+	return ""
+}
+
+// plainExample is an example of a help text that has no side effect outside the directory.
+var plainExample = regexp.MustCompile(`^  (weir [^|<>$&;~]*)$`)
+
+func TestExamplesOfHelpTextsWork(t *testing.T) {
+	workshop := newWorkshop(t)
+	ran := 0
+	for _, topic := range helpTopics(t, workshop, nil) {
+		help, exit := workshop.run(t, "weir "+topic+" --help")
+		if exit != 0 {
+			t.Errorf("weir %s --help: exit code %d", topic, exit)
+			continue
+		}
+		_, examples, _ := strings.Cut(help, "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\nAvailable Commands:")
+		examples, _, _ = strings.Cut(examples, "\n\nFlags:")
+		for line := range strings.Lines(examples) {
+			found := plainExample.FindStringSubmatch(strings.TrimRight(line, "\n"))
+			if found == nil {
+				continue
+			}
+			command, want := found[1], 0
+			if code := promised.FindStringSubmatch(command); code != nil {
+				want, _ = strconv.Atoi(code[1])
+			}
+			ran++
+			if output, exit := workshop.run(t, command); exit != want {
+				t.Errorf("help of weir %s: %s\nexit code %d, want %d; output:\n%s", topic, command, exit, want, output)
+			}
+		}
+	}
+	if ran == 0 {
+		t.Error("the help texts show no example")
+	}
+}
+
+// helpTopics returns the commands below the one given, itself first, as weir lists them.
+func helpTopics(t *testing.T, w workshop, parent []string) []string {
+	t.Helper()
+	topics := []string{strings.Join(parent, " ")}
+	help, _ := w.run(t, "weir "+topics[0]+" --help")
+	_, list, found := strings.Cut(help, "\nAvailable Commands:\n")
+	if !found {
+		return topics
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	for line := range strings.Lines(list) {
+		if words := strings.Fields(line); len(words) > 0 {
+			topics = append(topics, helpTopics(t, w, append(slices.Clone(parent), words[0]))...)
+		}
+	}
+	return topics
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// newRootCommand builds the whole tree afresh, so that one call leaves no flag
+// value behind for the next.
+func newRootCommand() *cobra.Command {
+	opts := &options{output: outputTable}
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "A hierarchical fair-share cluster scheduler with guarantees over time",
+		Long: `Weir shares a cluster between pools: fairly by weight, with strong guarantees,
+and with guarantees over time (burst and relaxed pools that save what they do not use).
+
+Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
+		Example: `  # Who is entitled to what in a tree described by a file
+  weir shares examples/production-research.yaml
+
+  # Do the promises of that tree fit its cluster
+  weir check examples/production-research.yaml`,
+		Version:            readBuild().Version,
+		SilenceErrors:      true, // Main prints them, once
+		SilenceUsage:       true,
+		DisableSuggestions: true, // Main prints its own
+		CompletionOptions:  cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetVersionTemplate("weir {{.Version}}\n")
+	opts.addTo(root)
+	root.AddCommand(
+		newCheckCommand(opts),
+		newCompletionCommand(),
+		newSharesCommand(opts),
+		newVersionCommand(opts),
+	)
+	root.SetHelpCommand(newHelpCommand())
+	return root
+}

@@ -1,0 +1,39 @@
+// Package document is the neutral form of everything that people and programs
+// write for us to read: pool trees, operation specifications, scenarios,
+// configuration files, arguments of API commands.
+//
+// It owns three things:
+//
+//   - [Value]: a tree of scalars, lists and ordered maps that remembers the line
+//     and column it came from. YAML, JSON and plain Go values become Values.
+//   - [Problems]: everything that is wrong with a document, each with its place,
+//     a stable rule and a sentence.
+//   - [Table]: the options of a Go struct as data. One table reads a map
+//     strictly, writes it back, compares two structs, fills in defaults and
+//     lists the options for documentation.
+//
+// A reader of a configuration struct looks like this:
+//
+//	type Config struct {
+//		Weight  document.Optional[float64]
+//		Timeout time.Duration
+//	}
+//
+//	var options = document.NewTable(
+//		document.Maybe("weight", "Proportion among siblings.",
+//			func(c *Config) *document.Optional[float64] { return &c.Weight },
+//			document.AtLeast(document.Numbers, 0).Default(1)).Alias("share"),
+//		document.Plain("timeout", "How long to wait.",
+//			func(c *Config) *time.Duration { return &c.Timeout }, document.Durations),
+//	)
+//
+//	value, err := document.Parse("weir.yaml", data)
+//	…
+//	reader := document.NewReader("weir.yaml")
+//	options.Read(reader, value, &config)
+//	return reader.Problems().Err()
+//
+// The package knows nothing of pools or operations, imports nothing of ours, and
+// never panics on a document. Tables are the programmer's: a table with two
+// options of one name panics when it is made.
+package document

@@ -1,0 +1,70 @@
+package document
+
+import "testing"
+
+// checkStable writes a value that was read and reads it again.
+func checkStable(t *testing.T, v Value) {
+	yaml, err := v.YAML()
+	if err != nil {
+		t.Fatalf("%v cannot be written as YAML: %v", v, err)
+	}
+	if back, err := ParseYAML("", yaml); err != nil || !back.Equal(v) {
+		t.Fatalf("YAML %q reads as %v, %v; want %v", yaml, back, err, v)
+	}
+	json, err := v.JSON("")
+	if err != nil { // NaN and infinities
+		return
+	}
+	if back, err := ParseJSON("", json); err != nil || !back.Equal(v) {
+		t.Fatalf("JSON %q reads as %v, %v; want %v", json, back, err, v)
+	}
+}
+
+func FuzzParseYAML(f *testing.F) {
+	for _, seed := range []string{
+		"", "a: 1\nb: [x, 2.5, null]\n", "a: &x {b: 1}\nc: {<<: *x, d: 'q'}\n", "? a\n: b\n", "a: |\n  text\n  more\n",
+		"%YAML 1.2\n---\na: .nan\n", "a: !!str 5", "- - - 1", "a: 0x1F\nb: 0o7\nc: 1_0", "\ufeffa: 1", "a: \"\\u0085\"", "[a, b]: c",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := ParseYAML("f", data)
+		if err != nil {
+			problemOf(t, err)
+			return
+		}
+		checkStable(t, v)
+	})
+}
+
+func FuzzParseJSON(f *testing.F) {
+	for _, seed := range []string{
+		`null`, `{"a": [1, 2.5, -0, 1e5, true, "x\u00e9\ud83d\ude00"], "b": {}}`, `[[[]]]`, `"\ud800"`, `18446744073709551615`,
+		`{"a":1,"a":2}`, `[1,]`, `{"a"}`, `1 2`, ` `, `{"":""}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := ParseJSON("f", data)
+		if err != nil {
+			problemOf(t, err)
+			return
+		}
+		checkStable(t, v)
+	})
+}
+
+func FuzzDuration(f *testing.F) {
+	for _, seed := range []string{"30s", "1d12h", "-1.5d", "1h1d", "d", "106751d23h47m16s"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := ParseDuration(text)
+		if err != nil {
+			return
+		}
+		if back, err := ParseDuration(FormatDuration(d)); err != nil || back != d {
+			t.Fatalf("%q is %v, written %q, read as %v, %v", text, d, FormatDuration(d), back, err)
+		}
+	})
+}

@@ -1,0 +1,481 @@
+package document
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Option is one key of a map that is read into a struct of type T: its names,
+// what it is for, and how it is read, written and compared. Make one with Maybe,
+// Plain, Section or Kept.
+type Option[T any] struct {
+	info Info
+	ops  operations[T]
+}
+
+// Info describes an option.
+type Info struct {
+	Name    string
+	Aliases []string
+	Doc     string
+	// Default is what an unset option stands for; null when it has no default.
+	Default Value
+	// NotSupported says why the option has no effect; empty when it has one.
+	NotSupported string
+	Shape        Shape
+}
+
+// operations are what a table does with one option of a T.
+type operations[T any] struct {
+	read        func(r *Reader, v Value, into *T) bool
+	write       func(from *T, style Style) (Value, bool)
+	fill        func(into, under *T)
+	fillDefault func(into *T)
+	diff        func(prefix string, a, b *T) []Change
+}
+
+// Maybe is an option that can be told from unset.
+func Maybe[T, F any](name, doc string, at func(*T) *Optional[F], t Type[F]) Option[T] {
+	o := Option[T]{info: Info{Name: name, Doc: doc, Shape: t.shape}}
+	if value, ok := t.fallback.Get(); ok {
+		o.info.Default = t.write(value, ForPeople)
+	}
+	o.ops = operations[T]{
+		read: func(r *Reader, v Value, into *T) bool {
+			f, ok := t.read(r, v)
+			if ok {
+				*at(into) = Some(f)
+			}
+			return ok
+		},
+		write: func(from *T, style Style) (Value, bool) {
+			f, ok := at(from).Get()
+			if !ok {
+				return Value{}, false
+			}
+			return t.write(f, style), true
+		},
+		fill: func(into, under *T) {
+			over, low := at(into), at(under)
+			switch {
+			case !over.set:
+				*over = *low
+			case low.set && t.merge != nil:
+				*over = Some(t.merge(over.value, low.value))
+			}
+		},
+		fillDefault: func(into *T) {
+			field := at(into)
+			if !field.set {
+				*field = t.fallback
+			} else if t.fill != nil {
+				t.fill(&field.value)
+			}
+		},
+		diff: func(prefix string, a, b *T) []Change {
+			x, y := at(a), at(b)
+			if x.set == y.set && (!x.set || t.equal(x.value, y.value)) {
+				return nil
+			}
+			if t.diff != nil && x.set && y.set {
+				return t.diff(prefix+name+"/", x.value, y.value)
+			}
+			return []Change{t.change(prefix+name, *x, *y)}
+		},
+	}
+	return o
+}
+
+// Plain is an option whose zero value is the same as unset.
+func Plain[T, F any](name, doc string, at func(*T) *F, t Type[F]) Option[T] {
+	var zero F
+	isSet := func(f F) bool { return !t.equal(f, zero) }
+	optional := func(f F) Optional[F] { return Optional[F]{value: f, set: isSet(f)} }
+	o := Option[T]{info: Info{Name: name, Doc: doc, Shape: t.shape}}
+	if value, ok := t.fallback.Get(); ok {
+		o.info.Default = t.write(value, ForPeople)
+	}
+	o.ops = operations[T]{
+		read: func(r *Reader, v Value, into *T) bool {
+			f, ok := t.read(r, v)
+			if ok {
+				*at(into) = f
+			}
+			return ok
+		},
+		write: func(from *T, style Style) (Value, bool) {
+			if f := *at(from); isSet(f) {
+				return t.write(f, style), true
+			}
+			return Value{}, false
+		},
+		fill: func(into, under *T) {
+			over, low := at(into), at(under)
+			switch {
+			case !isSet(*over):
+				*over = *low
+			case isSet(*low) && t.merge != nil:
+				*over = t.merge(*over, *low)
+			}
+		},
+		fillDefault: func(into *T) {
+			if field := at(into); !isSet(*field) {
+				*field = t.fallback.Or(*field)
+			}
+		},
+		diff: func(prefix string, a, b *T) []Change {
+			x, y := *at(a), *at(b)
+			if t.equal(x, y) {
+				return nil
+			}
+			if t.diff != nil {
+				return t.diff(prefix+name+"/", x, y)
+			}
+			return []Change{t.change(prefix+name, optional(x), optional(y))}
+		},
+	}
+	return o
+}
+
+// Section is a nested map with a table of its own. It is written when one of its
+// options is set.
+func Section[T, F any](name, doc string, at func(*T) *F, table *Table[F]) Option[T] {
+	o := Plain(name, doc, at, table.Type())
+	o.ops.fillDefault = func(into *T) { table.FillDefaults(at(into)) }
+	o.ops.fill = func(into, under *T) { table.Fill(at(into), at(under)) }
+	return o
+}
+
+// Extras are entries of a map that are kept as they are, because no option knows
+// them or because the option is not supported.
+type Extras []Entry
+
+// Get returns the kept value under this name.
+func (x Extras) Get(name string) (Value, bool) { return Map(x...).Get(name) }
+
+// set returns a copy, so that structs that were copied do not share writes.
+func (x Extras) set(name string, v Value) Extras {
+	entries := Map(x...).With(name, v).entries
+	for i := range entries {
+		entries[i].At = Position{}
+	}
+	return entries
+}
+
+// Kept is an option that is known and accepted but has no effect; reason says
+// why. Its value is kept among the extras.
+func Kept[T any](name, reason string, at func(*T) *Extras) Option[T] {
+	o := Option[T]{info: Info{Name: name, NotSupported: reason, Shape: Anything.shape}}
+	o.ops = operations[T]{
+		read: func(_ *Reader, v Value, into *T) bool {
+			*at(into) = at(into).set(name, v)
+			return true
+		},
+		write: func(from *T, _ Style) (Value, bool) { return at(from).Get(name) },
+		fill: func(into, under *T) {
+			if v, ok := at(under).Get(name); ok {
+				if _, has := at(into).Get(name); !has {
+					*at(into) = at(into).set(name, v)
+				}
+			}
+		},
+		fillDefault: func(*T) {},
+		diff:        func(prefix string, a, b *T) []Change { return diffExtra(prefix, name, *at(a), *at(b)) },
+	}
+	return o
+}
+
+func diffExtra(prefix, name string, a, b Extras) []Change {
+	x, hasX := a.Get(name)
+	y, hasY := b.Get(name)
+	if hasX == hasY && x.Equal(y) {
+		return nil
+	}
+	return []Change{{Option: prefix + name, Old: x, New: y}}
+}
+
+// Alias returns the option with further names.
+func (o Option[T]) Alias(names ...string) Option[T] {
+	o.info.Aliases = append(slices.Clone(o.info.Aliases), names...)
+	return o
+}
+
+// NotSupported returns the option with a warning whenever it is set: it is
+// checked and kept, but has no effect for this reason.
+func (o Option[T]) NotSupported(reason string) Option[T] {
+	o.info.NotSupported = reason
+	return o
+}
+
+// Name returns the primary name.
+func (o Option[T]) Name() string { return o.info.Name }
+
+// Within turns options of an inner struct into options of the outer one that
+// contains it, so that both are read from one map.
+func Within[O, I any](options []Option[I], at func(*O) *I) []Option[O] {
+	outer := make([]Option[O], len(options))
+	for i, o := range options {
+		ops := o.ops
+		outer[i] = Option[O]{info: o.info, ops: operations[O]{
+			read:        func(r *Reader, v Value, into *O) bool { return ops.read(r, v, at(into)) },
+			write:       func(from *O, style Style) (Value, bool) { return ops.write(at(from), style) },
+			fill:        func(into, under *O) { ops.fill(at(into), at(under)) },
+			fillDefault: func(into *O) { ops.fillDefault(at(into)) },
+			diff:        func(prefix string, a, b *O) []Change { return ops.diff(prefix, at(a), at(b)) },
+		}}
+	}
+	return outer
+}
+
+// Change is a difference in one option. Null stands for unset.
+type Change struct {
+	Option   string
+	Old, New Value
+}
+
+// String returns "weight: 1 → 2".
+func (c Change) String() string {
+	text := func(v Value) string {
+		if v.IsNull() {
+			return "unset"
+		}
+		return v.String()
+	}
+	return fmt.Sprintf("%s: %s → %s", c.Option, text(c.Old), text(c.New))
+}
+
+func (t Type[F]) change(name string, a, b Optional[F]) Change {
+	c := Change{Option: name}
+	if a.set {
+		c.Old = t.write(a.value, ForPeople)
+	}
+	if b.set {
+		c.New = t.write(b.value, ForPeople)
+	}
+	return c
+}
+
+// Table is the options of a struct. It is immutable and safe for concurrent use.
+type Table[T any] struct {
+	options []Option[T]
+	index   map[string]int // normal names and aliases
+	names   []string       // primary names, for suggestions
+	extras  func(*T) *Extras
+}
+
+// NewTable makes a table. It panics when two options have a name in common.
+func NewTable[T any](options ...Option[T]) *Table[T] {
+	t := &Table[T]{options: options, index: map[string]int{}}
+	for i, o := range options {
+		t.names = append(t.names, o.info.Name)
+		for _, name := range append([]string{o.info.Name}, o.info.Aliases...) {
+			if _, taken := t.index[Normal(name)]; taken {
+				panic(fmt.Sprintf("document: two options are called %q", name))
+			}
+			t.index[Normal(name)] = i
+		}
+	}
+	return t
+}
+
+// KeepingUnknown returns the table with a place for unknown keys, which it uses
+// when the reader says KeepUnknown.
+func (t *Table[T]) KeepingUnknown(at func(*T) *Extras) *Table[T] {
+	keeping := *t
+	keeping.extras = at
+	return &keeping
+}
+
+// Options describes all options in the order of the table.
+func (t *Table[T]) Options() []Info {
+	infos := make([]Info, len(t.options))
+	for i, o := range t.options {
+		infos[i] = o.info
+	}
+	return infos
+}
+
+// Resolve returns the primary name of the option that a key means.
+func (t *Table[T]) Resolve(key string) (name string, ok bool) {
+	i, ok := t.lookup(key)
+	if !ok {
+		return "", false
+	}
+	return t.options[i].info.Name, true
+}
+
+func (t *Table[T]) lookup(key string) (int, bool) {
+	if i, ok := t.index[key]; ok {
+		return i, true
+	}
+	i, ok := t.index[Normal(key)]
+	return i, ok
+}
+
+// Read reads a map into a struct and reports everything that is wrong with it.
+// Options that are absent or wrong leave their fields as they were; null is an
+// empty map. Keys listed in beside belong to somebody else and are passed over.
+//
+// It returns the names of the options that were wrong, so that rules between
+// options need not be applied to values that nobody wrote.
+func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []string) {
+	if v.kind == NullKind {
+		return nil
+	}
+	if v.kind != MapKind {
+		mustBe(r, v, RuleWrongType, "a map")
+		return t.names
+	}
+	var few [96]int
+	seen := few[:] // index of the entry that gave the option, plus one
+	if len(t.options) > len(few) {
+		seen = make([]int, len(t.options))
+	}
+	for n, e := range v.entries {
+		i, ok := t.lookup(e.Key)
+		if !ok {
+			if !slices.Contains(beside, e.Key) {
+				t.unknown(r, e, into, beside)
+			}
+			continue
+		}
+		name := t.options[i].info.Name
+		if first := seen[i]; first > 0 {
+			r.Enter(name)
+			t.twoNames(r, v.entries[first-1], e)
+			r.Leave()
+			wrong = append(wrong, name)
+			continue
+		}
+		seen[i] = n + 1
+		r.Enter(e.Key)
+		if reason := t.options[i].info.NotSupported; reason != "" {
+			r.Warn(e.At, RuleNotSupported, "not supported: "+reason, Pair("option", Text(name)))
+		}
+		if !t.options[i].ops.read(r, e.Value, into) {
+			wrong = append(wrong, name)
+		}
+		r.Leave()
+	}
+	return wrong
+}
+
+func (t *Table[T]) twoNames(r *Reader, first, second Entry) {
+	message := fmt.Sprintf("%q and %q are two names of one option; give only one of them", first.Key, second.Key)
+	if !first.At.IsZero() {
+		message += fmt.Sprintf(" (the first is at line %d)", first.At.Line)
+	}
+	r.Refuse(second.At, RuleTwoNames, message,
+		Pair("first", Text(first.Key)), Pair("second", Text(second.Key)))
+}
+
+func (t *Table[T]) unknown(r *Reader, e Entry, into *T, beside []string) {
+	if r.KeepUnknown && t.extras != nil {
+		*t.extras(into) = t.extras(into).set(e.Key, e.Value)
+		r.Enter(e.Key)
+		r.Warn(e.At, RuleUnknownKey, "unknown option; it is kept but has no effect", Pair("option", Text(e.Key)))
+		r.Leave()
+		return
+	}
+	known := append(slices.Clone(t.names), beside...)
+	for _, o := range t.options {
+		known = append(known, o.info.Aliases...)
+	}
+	facts := []Entry{Pair("option", Text(Shorten(e.Key)))}
+	nearest, ok := Nearest(e.Key, known)
+	if ok {
+		facts = append(facts, Pair("nearest", Text(nearest)))
+	}
+	r.Enter(e.Key)
+	r.Refuse(e.At, RuleUnknownKey, "unknown option"+didYouMean(e.Key, known), facts...)
+	r.Leave()
+}
+
+// Write returns the options that are set as a map, under their primary names and
+// in the order of the table, followed by unknown keys that were kept.
+func (t *Table[T]) Write(from *T, style Style) Value {
+	var entries []Entry
+	for i := range t.options {
+		if v, ok := t.options[i].ops.write(from, style); ok {
+			entries = append(entries, Pair(t.options[i].info.Name, v))
+		}
+	}
+	for _, e := range t.unknownExtras(from) {
+		entries = append(entries, Pair(e.Key, e.Value))
+	}
+	return Map(entries...)
+}
+
+// unknownExtras returns what was kept under names that the table does not have.
+func (t *Table[T]) unknownExtras(from *T) (unknown Extras) {
+	if t.extras == nil {
+		return nil
+	}
+	for _, e := range *t.extras(from) {
+		if _, known := t.lookup(e.Key); !known {
+			unknown = append(unknown, e)
+		}
+	}
+	return unknown
+}
+
+// Fill takes every option that is unset in into from under, also inside
+// sections.
+func (t *Table[T]) Fill(into, under *T) {
+	for i := range t.options {
+		t.options[i].ops.fill(into, under)
+	}
+}
+
+// FillDefaults sets every unset option that has a default to it.
+func (t *Table[T]) FillDefaults(into *T) {
+	for i := range t.options {
+		t.options[i].ops.fillDefault(into)
+	}
+}
+
+// Diff returns the options in which a and b differ, in the order of the table,
+// and then the kept unknown keys in which they do.
+func (t *Table[T]) Diff(a, b *T) []Change { return t.diff("", a, b) }
+
+func (t *Table[T]) diff(prefix string, a, b *T) (changes []Change) {
+	for i := range t.options {
+		changes = append(changes, t.options[i].ops.diff(prefix, a, b)...)
+	}
+	if t.extras == nil {
+		return changes
+	}
+	x, y := t.unknownExtras(a), t.unknownExtras(b)
+	for _, e := range x {
+		changes = append(changes, diffExtra(prefix, e.Key, x, y)...)
+	}
+	for _, e := range y {
+		if _, in := x.Get(e.Key); !in {
+			changes = append(changes, diffExtra(prefix, e.Key, x, y)...)
+		}
+	}
+	return changes
+}
+
+// Equal says whether a and b have the same options set to the same values.
+func (t *Table[T]) Equal(a, b *T) bool { return len(t.Diff(a, b)) == 0 }
+
+// Type returns the type of a nested map that this table reads.
+func (t *Table[T]) Type() Type[T] {
+	nested := NewType(Shape{Kind: "map", Says: "a map with the keys " + strings.Join(t.names, ", "), Options: t.Options()},
+		func(r *Reader, v Value) (T, bool) {
+			var f T
+			wrong := t.Read(r, v, &f)
+			return f, len(wrong) == 0
+		},
+		func(f T, style Style) Value { return t.Write(&f, style) },
+		func(a, b T) bool { return t.Equal(&a, &b) })
+	nested.merge = func(over, under T) T {
+		t.Fill(&over, &under)
+		return over
+	}
+	nested.fill = t.FillDefaults
+	nested.diff = func(prefix string, a, b T) []Change { return t.diff(prefix, &a, &b) }
+	return nested
+}

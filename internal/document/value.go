@@ -1,0 +1,469 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind says what a Value is.
+type Kind uint8
+
+const (
+	NullKind Kind = iota
+	BoolKind
+	IntKind   // a whole number that fits into int64
+	UintKind  // a whole number; the parsers use it only above the range of int64
+	FloatKind // any other number, NaN and the infinities included
+	StringKind
+	ListKind
+	MapKind
+)
+
+var kindNames = [...]string{"null", "bool", "int", "uint", "float", "string", "list", "map"}
+
+// String returns the name of the kind.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// Position is a place in a text, counted from one. The zero Position is
+// nowhere: the value was not read from a text.
+type Position struct {
+	Line, Column int32
+}
+
+// IsZero says whether the position is nowhere.
+func (p Position) IsZero() bool { return p.Line == 0 }
+
+// String returns "line:column".
+func (p Position) String() string { return fmt.Sprintf("%d:%d", p.Line, p.Column) }
+
+// Value is a node of a document. It is immutable: slices that its methods return
+// must not be modified. The zero Value is null.
+type Value struct {
+	kind    Kind
+	at      Position
+	number  uint64 // the bits of a bool, int64, uint64 or float64
+	text    string
+	items   []Value
+	entries []Entry
+}
+
+// Entry is a key and its value in a map.
+type Entry struct {
+	Key   string
+	At    Position // of the key
+	Value Value
+}
+
+// Null returns the null value.
+func Null() Value { return Value{} }
+
+// Bool returns a boolean value.
+func Bool(b bool) Value {
+	v := Value{kind: BoolKind}
+	if b {
+		v.number = 1
+	}
+	return v
+}
+
+// Int returns a whole number.
+func Int(i int64) Value { return Value{kind: IntKind, number: uint64(i)} }
+
+// Uint returns a whole number. Where the difference between signed and unsigned
+// does not matter, numbers that fit into int64 should be made with Int.
+func Uint(u uint64) Value { return Value{kind: UintKind, number: u} }
+
+// Float returns a floating point number.
+func Float(f float64) Value { return Value{kind: FloatKind, number: math.Float64bits(f)} }
+
+// Number returns f as a whole number when it is one that float64 holds exactly,
+// and as a floating point number otherwise: 2 is written "2", not "2.0".
+func Number(f float64) Value {
+	const exact = 1 << 53
+	if f == math.Trunc(f) && math.Abs(f) <= exact {
+		return Int(int64(f))
+	}
+	return Float(f)
+}
+
+// Text returns a string value.
+func Text(s string) Value { return Value{kind: StringKind, text: s} }
+
+// List returns a list of the items, which it keeps.
+func List(items ...Value) Value { return Value{kind: ListKind, items: items} }
+
+// Map returns a map with the entries in this order. It keeps the slice and does
+// not look for duplicate keys.
+func Map(entries ...Entry) Value { return Value{kind: MapKind, entries: entries} }
+
+// Pair returns an entry that comes from no text. It serves maps and the facts of
+// a Problem.
+func Pair(key string, value Value) Entry { return Entry{Key: key, Value: value} }
+
+// At returns v with another position.
+func (v Value) At(p Position) Value {
+	v.at = p
+	return v
+}
+
+// Kind returns what v is.
+func (v Value) Kind() Kind { return v.kind }
+
+// Position returns where v was read.
+func (v Value) Position() Position { return v.at }
+
+// IsNull says whether v is null.
+func (v Value) IsNull() bool { return v.kind == NullKind }
+
+// Bool returns a boolean.
+func (v Value) Bool() (value, ok bool) { return v.number != 0, v.kind == BoolKind }
+
+// Int64 returns a whole number that fits. A float without a fraction is a whole
+// number as long as float64 tells it from its neighbours.
+func (v Value) Int64() (value int64, ok bool) {
+	switch v.kind {
+	case IntKind:
+		return int64(v.number), true
+	case UintKind:
+		return int64(v.number), v.number <= math.MaxInt64
+	case FloatKind:
+		const exact = 1 << 53
+		f := math.Float64frombits(v.number)
+		if f == math.Trunc(f) && math.Abs(f) <= exact {
+			return int64(f), true
+		}
+	}
+	return 0, false
+}
+
+// Uint64 returns a whole number that is not negative, as Int64 does.
+func (v Value) Uint64() (value uint64, ok bool) {
+	if v.kind == UintKind {
+		return v.number, true
+	}
+	i, ok := v.Int64()
+	return uint64(i), ok && i >= 0
+}
+
+// Float64 returns any number.
+func (v Value) Float64() (value float64, ok bool) {
+	switch v.kind {
+	case IntKind:
+		return float64(int64(v.number)), true
+	case UintKind:
+		return float64(v.number), true
+	case FloatKind:
+		return math.Float64frombits(v.number), true
+	}
+	return 0, false
+}
+
+// Text returns a string.
+func (v Value) Text() (value string, ok bool) { return v.text, v.kind == StringKind }
+
+// Items returns the items of a list, and nothing of anything else.
+func (v Value) Items() []Value { return v.items }
+
+// Entries returns the entries of a map in their order, and nothing of anything
+// else.
+func (v Value) Entries() []Entry { return v.entries }
+
+// Get returns the value under exactly this key of a map.
+func (v Value) Get(key string) (Value, bool) {
+	for i := range v.entries {
+		if v.entries[i].Key == key {
+			return v.entries[i].Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// With returns the map v with the value under key set; a key it had keeps its
+// place, a new one goes last. Null is taken for an empty map.
+func (v Value) With(key string, value Value) Value {
+	entries := slices.Clone(v.entries)
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
+	if i < 0 {
+		entries = append(entries, Pair(key, value))
+	} else {
+		entries[i].Value = value
+	}
+	return Value{kind: MapKind, at: v.at, entries: entries}
+}
+
+// Without returns the map v without key.
+func (v Value) Without(key string) Value {
+	v.entries = slices.DeleteFunc(slices.Clone(v.entries), func(e Entry) bool { return e.Key == key })
+	return v
+}
+
+// Equal says whether two values are the same apart from their positions. The
+// order of keys matters; 5 signed is 5 unsigned; NaN is NaN.
+func (v Value) Equal(w Value) bool {
+	if v.kind != w.kind {
+		return v.equalAcrossSigns(w)
+	}
+	switch v.kind {
+	case StringKind:
+		return v.text == w.text
+	case ListKind:
+		return slices.EqualFunc(v.items, w.items, Value.Equal)
+	case MapKind:
+		return slices.EqualFunc(v.entries, w.entries, func(a, b Entry) bool {
+			return a.Key == b.Key && a.Value.Equal(b.Value)
+		})
+	case FloatKind:
+		a, b := math.Float64frombits(v.number), math.Float64frombits(w.number)
+		return a == b || a != a && b != b
+	}
+	return v.number == w.number
+}
+
+func (v Value) equalAcrossSigns(w Value) bool {
+	whole := func(k Kind) bool { return k == IntKind || k == UintKind }
+	return whole(v.kind) && whole(w.kind) && v.number == w.number && v.number <= math.MaxInt64
+}
+
+// FromGo turns plain Go values into a Value: nil, booleans, all numbers,
+// json.Number, strings, []byte, []any, []string, map[string]any, and Values
+// themselves. Keys of a map are sorted, because its own order is random. It
+// refuses other types, text that is not UTF-8 and nesting deeper than MaxDepth.
+func FromGo(x any) (Value, error) { return fromGo(x, 0) }
+
+func fromGo(x any, depth int) (Value, error) {
+	if depth > MaxDepth {
+		return Value{}, fmt.Errorf("nested deeper than %d levels", MaxDepth)
+	}
+	switch x := x.(type) {
+	case nil:
+		return Null(), nil
+	case Value:
+		return x, nil
+	case bool:
+		return Bool(x), nil
+	case string:
+		return fromText(x)
+	case []byte:
+		return fromText(string(x))
+	case json.Number:
+		v, err := parseNumber(x.String())
+		return v, err
+	case []string:
+		return fromSlice(x, depth)
+	case []any:
+		return fromSlice(x, depth)
+	case map[string]any:
+		return fromMap(x, depth)
+	}
+	if v, ok := fromGoNumber(x); ok {
+		return v, nil
+	}
+	return Value{}, fmt.Errorf("a Go value of type %T is not a document", x)
+}
+
+func fromText(s string) (Value, error) {
+	if !utf8.ValidString(s) {
+		return Value{}, fmt.Errorf("string %q is not UTF-8", Shorten(s))
+	}
+	return Text(s), nil
+}
+
+func fromGoNumber(x any) (Value, bool) {
+	switch x := x.(type) {
+	case int:
+		return Int(int64(x)), true
+	case int8:
+		return Int(int64(x)), true
+	case int16:
+		return Int(int64(x)), true
+	case int32:
+		return Int(int64(x)), true
+	case int64:
+		return Int(x), true
+	case uint:
+		return Uint(uint64(x)), true
+	case uint8:
+		return Uint(uint64(x)), true
+	case uint16:
+		return Uint(uint64(x)), true
+	case uint32:
+		return Uint(uint64(x)), true
+	case uint64:
+		return Uint(x), true
+	case float32:
+		return Float(float64(x)), true
+	case float64:
+		return Float(x), true
+	}
+	return Value{}, false
+}
+
+func fromSlice[F any](xs []F, depth int) (Value, error) {
+	items := make([]Value, len(xs))
+	for i, x := range xs {
+		v, err := fromGo(x, depth+1)
+		if err != nil {
+			return Value{}, fmt.Errorf("item %d: %w", i, err)
+		}
+		items[i] = v
+	}
+	return List(items...), nil
+}
+
+func fromMap(m map[string]any, depth int) (Value, error) {
+	entries := make([]Entry, 0, len(m))
+	for key, x := range m {
+		if !utf8.ValidString(key) {
+			return Value{}, fmt.Errorf("key %q is not UTF-8", Shorten(key))
+		}
+		v, err := fromGo(x, depth+1)
+		if err != nil {
+			return Value{}, fmt.Errorf("key %q: %w", Shorten(key), err)
+		}
+		entries = append(entries, Pair(key, v))
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Key, b.Key) })
+	return Map(entries...), nil
+}
+
+// Go turns v into plain Go values: nil, bool, int64, uint64, float64, string,
+// []any, map[string]any. The order of keys is lost.
+func (v Value) Go() any {
+	switch v.kind {
+	case BoolKind:
+		return v.number != 0
+	case IntKind:
+		return int64(v.number)
+	case UintKind:
+		return v.number
+	case FloatKind:
+		return math.Float64frombits(v.number)
+	case StringKind:
+		return v.text
+	case ListKind:
+		items := make([]any, len(v.items))
+		for i := range v.items {
+			items[i] = v.items[i].Go()
+		}
+		return items
+	case MapKind:
+		m := make(map[string]any, len(v.entries))
+		for _, e := range v.entries {
+			m[e.Key] = e.Value.Go()
+		}
+		return m
+	}
+	return nil
+}
+
+// parseNumber reads a number in the notation of JSON. Whole numbers are exact or
+// refused, never rounded.
+func parseNumber(text string) (Value, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Int(i), nil
+		}
+		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return Uint(u), nil
+		}
+		return Value{}, fmt.Errorf("%s does not fit into 64 bits", Shorten(text))
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return Value{}, fmt.Errorf("%s is out of the range of numbers", Shorten(text))
+	}
+	return Float(f), nil
+}
+
+// formatFloat writes f so that it reads back as the same float and not as a
+// whole number.
+func formatFloat(f float64) string {
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".eEnN") {
+		text += ".0"
+	}
+	return text
+}
+
+// String returns v in one line, for messages: {cpu: 100, memory: 64GiB}.
+func (v Value) String() string {
+	var b strings.Builder
+	v.appendTo(&b)
+	return b.String()
+}
+
+func (v Value) appendTo(b *strings.Builder) {
+	switch v.kind {
+	case NullKind:
+		b.WriteString("null")
+	case BoolKind:
+		b.WriteString(strconv.FormatBool(v.number != 0))
+	case IntKind:
+		b.WriteString(strconv.FormatInt(int64(v.number), 10))
+	case UintKind:
+		b.WriteString(strconv.FormatUint(v.number, 10))
+	case FloatKind:
+		b.WriteString(strconv.FormatFloat(math.Float64frombits(v.number), 'g', -1, 64))
+	case StringKind:
+		appendWord(b, v.text)
+	case ListKind:
+		b.WriteByte('[')
+		for i := range v.items {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			v.items[i].appendTo(b)
+		}
+		b.WriteByte(']')
+	case MapKind:
+		b.WriteByte('{')
+		for i := range v.entries {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			appendWord(b, v.entries[i].Key)
+			b.WriteString(": ")
+			v.entries[i].Value.appendTo(b)
+		}
+		b.WriteByte('}')
+	}
+}
+
+// appendWord quotes text that could be taken for something else.
+func appendWord(b *strings.Builder, text string) {
+	for i, c := range []byte(text) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '<'
+		inner := '0' <= c && c <= '9' || strings.IndexByte("-./$>%", c) >= 0
+		if !letter && (i == 0 && (c < '0' || c > '9') || !inner) {
+			b.WriteString(strconv.Quote(text))
+			return
+		}
+	}
+	if text == "" {
+		text = `""`
+	}
+	b.WriteString(text)
+}
+
+// Shorten keeps messages about hostile text short.
+func Shorten(text string) string {
+	const longest = 100
+	if len(text) <= longest {
+		return text
+	}
+	cut := longest
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + "…"
+}

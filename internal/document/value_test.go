@@ -1,0 +1,198 @@
+package document
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// anyValue draws values that a text can hold.
+func anyValue(depth int) *rapid.Generator[Value] {
+	return rapid.Custom(func(t *rapid.T) Value {
+		kinds := 6
+		if depth > 0 {
+			kinds = 8
+		}
+		switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+		case 0:
+			return Null()
+		case 1:
+			return Bool(rapid.Bool().Draw(t, "bool"))
+		case 2:
+			return Int(rapid.Int64().Draw(t, "int"))
+		case 3:
+			return Uint(rapid.Uint64Min(1<<63).Draw(t, "uint"))
+		case 4:
+			return Float(rapid.Float64().Draw(t, "float"))
+		case 5:
+			return Text(rapid.String().Draw(t, "text"))
+		case 6:
+			return List(rapid.SliceOfN(anyValue(depth-1), 0, 4).Draw(t, "items")...)
+		}
+		keys := rapid.SliceOfNDistinct(rapid.String(), 0, 4, rapid.ID).Draw(t, "keys")
+		var entries []Entry
+		for _, key := range keys {
+			entries = append(entries, Pair(key, anyValue(depth-1).Draw(t, "value")))
+		}
+		return Map(entries...)
+	})
+}
+
+func TestWhatIsWrittenReadsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := anyValue(3).Draw(t, "value")
+		yaml, err := v.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseYAML("", yaml)
+		if err != nil || !back.Equal(v) {
+			t.Fatalf("YAML %q reads as %v, %v; want %v", yaml, back, err, v)
+		}
+		text, err := v.JSON("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err = ParseJSON("", text)
+		if err != nil || !back.Equal(v) {
+			t.Fatalf("JSON %q reads as %v, %v; want %v", text, back, err, v)
+		}
+	})
+}
+
+func TestGoValuesBecomeDocumentsAndBack(t *testing.T) {
+	in := map[string]any{
+		"b": []any{nil, true, int8(-1), uint64(math.MaxUint64), 1.5, "x"},
+		"a": map[string]any{"n": json.Number("12"), "f": json.Number("1.5"), "s": []string{"y"}, "t": []byte("z")},
+	}
+	v, err := FromGo(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := v.String(), "{a: {f: 1.5, n: 12, s: [y], t: z}, b: [null, true, -1, 18446744073709551615, 1.5, x]}"; got != want {
+		t.Errorf("document is %s, want %s", got, want)
+	}
+	out := v.Go()
+	want := map[string]any{
+		"b": []any{nil, true, int64(-1), uint64(math.MaxUint64), 1.5, "x"},
+		"a": map[string]any{"n": int64(12), "f": 1.5, "s": []any{"y"}, "t": "z"},
+	}
+	if !reflect.DeepEqual(out, want) {
+		t.Errorf("Go returns %#v, want %#v", out, want)
+	}
+}
+
+func TestGoValuesThatAreNoDocumentsAreRefused(t *testing.T) {
+	deep := any(1)
+	for range 200 {
+		deep = []any{deep}
+	}
+	for name, c := range map[string]struct {
+		value any
+		text  string
+	}{
+		"channel":         {map[string]any{"a": []any{make(chan int)}}, `key "a": item 0: a Go value of type chan int`},
+		"text":            {"\xff", "UTF-8"},
+		"key":             {map[string]any{"\xff": 1}, "UTF-8"},
+		"too deep":        {deep, "nested deeper than 100"},
+		"number too big":  {json.Number("18446744073709551616"), "64 bits"},
+		"number too wide": {json.Number("1e999"), "range"},
+	} {
+		if _, err := FromGo(c.value); err == nil || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: error is %v, want %q in it", name, err, c.text)
+		}
+	}
+}
+
+func TestWholeNumbersAreExactOrRefused(t *testing.T) {
+	for _, c := range []struct {
+		v  Value
+		i  int64
+		ok bool
+	}{
+		{Int(-5), -5, true},
+		{Uint(5), 5, true},
+		{Uint(1 << 63), 0, false},
+		{Float(3), 3, true},
+		{Float(3.5), 0, false},
+		{Float(1e17), 0, false},
+		{Float(math.NaN()), 0, false},
+		{Text("5"), 0, false},
+	} {
+		if i, ok := c.v.Int64(); ok != c.ok || ok && i != c.i {
+			t.Errorf("Int64 of %v is %d, %v", c.v, i, ok)
+		}
+	}
+	if _, ok := Int(-1).Uint64(); ok {
+		t.Error("-1 is an unsigned number")
+	}
+	if u, ok := Uint(math.MaxUint64).Uint64(); !ok || u != math.MaxUint64 {
+		t.Error("the largest number is lost")
+	}
+	if Number(2).Kind() != IntKind || Number(2.5).Kind() != FloatKind || Number(1e300).Kind() != FloatKind {
+		t.Error("Number chose the wrong kind")
+	}
+}
+
+func TestMapsAreChangedByCopying(t *testing.T) {
+	v := Map(Pair("a", Int(1)), Pair("b", Int(2)))
+	with, without := v.With("a", Int(5)).With("c", Int(3)), v.Without("a")
+	if v.String() != "{a: 1, b: 2}" || with.String() != "{a: 5, b: 2, c: 3}" || without.String() != "{b: 2}" {
+		t.Errorf("got %v, %v, %v", v, with, without)
+	}
+	if got := Null().With("x", Int(1)).String(); got != "{x: 1}" {
+		t.Errorf("null with a key is %s", got)
+	}
+}
+
+func TestSignedAndUnsignedNumbersAreEqual(t *testing.T) {
+	for _, c := range []struct {
+		a, b Value
+		want bool
+	}{
+		{Int(5), Uint(5), true},
+		{Int(-1), Uint(math.MaxUint64), false},
+		{Int(5), Float(5), false},
+		{Float(math.NaN()), Float(math.NaN()), true},
+		{Null(), Bool(false), false},
+		{Map(Pair("a", Int(1))), Map(Pair("b", Int(1))), false},
+	} {
+		if c.a.Equal(c.b) != c.want || c.b.Equal(c.a) != c.want {
+			t.Errorf("%v equal to %v is not %v", c.a, c.b, c.want)
+		}
+	}
+}
+
+func TestProblemsPrintOneALineInTheOrderOfTheText(t *testing.T) {
+	ps := Problems{
+		{File: "p.yaml", Position: Position{12, 5}, Path: "pools/a/weight", Message: "must be a number"},
+		{File: "p.yaml", Position: Position{3, 1}, Path: "x", Message: "first"},
+		{File: "p.yaml", Message: "no place"},
+		{Path: "y", Message: "no file"},
+		{Position: Position{1, 2}, Message: "only a place"},
+	}
+	want := "y: no file\n1:2: only a place\np.yaml: no place\np.yaml:3:1: x: first\np.yaml:12:5: pools/a/weight: must be a number"
+	if got := ps.Sorted().Error(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if Problems(nil).Err() != nil || ps.Err() == nil {
+		t.Error("Err is wrong")
+	}
+}
+
+func TestNearestNames(t *testing.T) {
+	names := []string{"weight", "mode", "min_share_resources", "max_operation_count"}
+	for name, want := range map[string]string{
+		"wieght": "weight", "weights": "weight", "Weight": "weight", "mod": "mode",
+		"min-share-resource": "min_share_resources", "max_operations_count": "max_operation_count",
+		"color": "", "x": "", strings.Repeat("w", 500): "",
+	} {
+		if got, _ := Nearest(name, names); got != want {
+			t.Errorf("nearest to %q is %q, want %q", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,399 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on documents. They are far above what people write and far below what
+// hurts.
+const (
+	// MaxDepth is how deep lists and maps may be nested.
+	MaxDepth = 100
+	// MaxSize is the longest text in bytes.
+	MaxSize = 64 << 20
+	// maxAliased is how many values all aliases of a YAML document may stand for.
+	maxAliased = 1 << 20
+)
+
+var tooDeep = fmt.Sprintf("lists and maps are nested deeper than %d levels", MaxDepth)
+
+// Parse reads a document as JSON when the name of the file ends in .json, and as
+// YAML otherwise.
+func Parse(file string, data []byte) (Value, error) {
+	if strings.EqualFold(filepath.Ext(file), ".json") {
+		return ParseJSON(file, data)
+	}
+	return ParseYAML(file, data)
+}
+
+// ParseYAML reads one YAML document. An empty text is null. Anchors, aliases and
+// merge keys (<<) are resolved within bounds; duplicate keys, a second document,
+// tags that are not of the core schema, and whole numbers that do not fit into
+// 64 bits or have a leading zero are refused. The error is of type Problems.
+func ParseYAML(file string, data []byte) (Value, error) {
+	if err := checkText(file, data); err != nil {
+		return Value{}, err
+	}
+	p := &yamlParser{file: file, aliases: map[*yaml.Node]*aliased{}}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var root, second yaml.Node
+	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
+		return Null(), nil
+	} else if err != nil {
+		return Value{}, p.syntax(err, data)
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return Value{}, p.refuse(&second, RuleSeveral, "there is a second document; one is expected")
+	} else if !errors.Is(err, io.EOF) {
+		return Value{}, p.syntax(err, data)
+	}
+	v, _, err := p.value(&root, 1)
+	return v, err
+}
+
+type yamlParser struct {
+	file     string
+	aliases  map[*yaml.Node]*aliased
+	expanded int // values that aliases stood for so far
+}
+
+// aliased is what an anchor stands for.
+type aliased struct {
+	value Value
+	size  extent
+	open  bool // still being read: an alias now would contain itself
+}
+
+// extent is how much a value contains.
+type extent struct {
+	values int // itself included
+	levels int // of lists and maps, itself included
+}
+
+func (e *extent) add(inner extent) {
+	e.values += inner.values
+	e.levels = max(e.levels, inner.levels+1)
+}
+
+func nodePosition(n *yaml.Node) Position {
+	return Position{Line: int32(n.Line), Column: int32(n.Column)}
+}
+
+func (p *yamlParser) refuse(n *yaml.Node, rule Rule, message string) error {
+	return Problems{{File: p.file, Position: nodePosition(n), Rule: rule, Message: message}}
+}
+
+var (
+	yamlErrorLine    = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+	yamlUnknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// syntax turns an error of the YAML library, which is text with a line number,
+// into ours. The library leaves out the number of the first line, and counts from
+// zero in errors of its parser, though not of its scanner.
+func (p *yamlParser) syntax(err error, data []byte) error {
+	message := err.Error()
+	start := Position{Line: 1, Column: 1}
+	problem := Problem{File: p.file, Position: start, Rule: RuleSyntax, Message: message}
+	if m := yamlErrorLine.FindStringSubmatch(message); m != nil {
+		problem.Message = message[len(m[0]):]
+		if line, err := strconv.ParseInt(m[1], 10, 32); err == nil {
+			problem.Line = int32(line)
+			if strings.HasPrefix(problem.Message, "did not find expected") {
+				problem.Line++
+			}
+		}
+	}
+	if m := yamlUnknownAlias.FindStringSubmatch(problem.Message); m != nil {
+		problem.Message = fmt.Sprintf("alias *%s has no anchor", Shorten(m[1]))
+		if before, _, found := bytes.Cut(data, []byte("*"+m[1])); found {
+			problem.Position = start.after(before)
+		}
+	}
+	if strings.Contains(problem.Message, "exceeded max depth") {
+		problem.Rule, problem.Message = RuleTooDeep, tooDeep
+	}
+	return Problems{problem}
+}
+
+// value converts a node at this level of nesting, counted from one.
+func (p *yamlParser) value(n *yaml.Node, depth int) (Value, extent, error) {
+	switch n.Kind {
+	case yaml.DocumentNode:
+		if len(n.Content) == 0 {
+			return Null(), extent{values: 1}, nil
+		}
+		return p.value(n.Content[0], depth)
+	case yaml.ScalarNode:
+		v, err := p.scalar(n)
+		return v, extent{values: 1}, err
+	case yaml.AliasNode:
+		return p.alias(n, depth)
+	case yaml.SequenceNode, yaml.MappingNode:
+		return p.collection(n, depth)
+	}
+	return Null(), extent{values: 1}, nil
+}
+
+func (p *yamlParser) collection(n *yaml.Node, depth int) (v Value, size extent, err error) {
+	if depth > MaxDepth {
+		return v, size, p.refuse(n, RuleTooDeep, tooDeep)
+	}
+	anchored := n.Anchor != ""
+	if anchored {
+		p.aliases[n] = &aliased{open: true}
+	}
+	if n.Kind == yaml.SequenceNode {
+		v, size, err = p.list(n, depth)
+	} else {
+		v, size, err = p.mapping(n, depth)
+	}
+	if anchored {
+		p.aliases[n] = &aliased{value: v, size: size}
+	}
+	return v, size, err
+}
+
+func (p *yamlParser) alias(n *yaml.Node, depth int) (Value, extent, error) {
+	a := p.aliases[n.Alias]
+	if a == nil { // a scalar, or an anchor in a place we did not read
+		v, size, err := p.value(n.Alias, depth)
+		return v, size, err
+	}
+	if a.open {
+		return Value{}, extent{}, p.refuse(n, RuleTooDeep, fmt.Sprintf("alias *%s contains itself", Shorten(n.Value)))
+	}
+	if depth+a.size.levels-1 > MaxDepth {
+		return Value{}, extent{}, p.refuse(n, RuleTooDeep, tooDeep)
+	}
+	p.expanded += a.size.values
+	if p.expanded > maxAliased {
+		return Value{}, extent{}, p.refuse(n, RuleTooLarge,
+			fmt.Sprintf("the aliases of this document stand for more than %d values", maxAliased))
+	}
+	return a.value, a.size, nil
+}
+
+func (p *yamlParser) list(n *yaml.Node, depth int) (Value, extent, error) {
+	if tag := n.ShortTag(); tag != "!!seq" {
+		return Value{}, extent{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+	}
+	v := Value{kind: ListKind, at: nodePosition(n), items: make([]Value, 0, len(n.Content))}
+	size := extent{values: 1, levels: 1}
+	for _, c := range n.Content {
+		item, inner, err := p.value(c, depth+1)
+		if err != nil {
+			return Value{}, extent{}, err
+		}
+		v.items = append(v.items, item)
+		size.add(inner)
+	}
+	return v, size, nil
+}
+
+func (p *yamlParser) mapping(n *yaml.Node, depth int) (Value, extent, error) {
+	if tag := n.ShortTag(); tag != "!!map" {
+		return Value{}, extent{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+	}
+	v := Value{kind: MapKind, at: nodePosition(n), entries: make([]Entry, 0, len(n.Content)/2)}
+	size := extent{values: 1, levels: 1}
+	var keys keySet
+	var merged []Value
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		keyNode, valueNode := n.Content[i], n.Content[i+1]
+		item, inner, err := p.value(valueNode, depth+1)
+		if err != nil {
+			return Value{}, extent{}, err
+		}
+		size.add(inner)
+		if keyNode.Kind == yaml.ScalarNode && keyNode.ShortTag() == "!!merge" {
+			maps, err := p.mergeSources(valueNode, item)
+			if err != nil {
+				return Value{}, extent{}, err
+			}
+			merged = append(merged, maps...)
+			continue
+		}
+		key, err := p.key(keyNode)
+		if err != nil {
+			return Value{}, extent{}, err
+		}
+		if first, duplicate := keys.add(v.entries, key); duplicate {
+			return Value{}, extent{}, p.refuse(keyNode, RuleDuplicateKey, duplicateMessage(key, first.At))
+		}
+		v.entries = append(v.entries, Entry{Key: key, At: nodePosition(keyNode), Value: item})
+	}
+	for _, m := range merged {
+		for _, e := range m.entries {
+			if _, there := keys.add(v.entries, e.Key); !there {
+				v.entries = append(v.entries, e)
+			}
+		}
+	}
+	return v, size, nil
+}
+
+// mergeSources returns the maps that a merge key brings in. Keys of the map
+// itself win over them, and earlier maps over later ones.
+func (p *yamlParser) mergeSources(n *yaml.Node, v Value) ([]Value, error) {
+	sources := []Value{v}
+	if v.kind == ListKind {
+		sources = v.items
+	}
+	for _, s := range sources {
+		if s.kind != MapKind {
+			return nil, p.refuse(n, RuleWrongType, "a merge key (<<) needs a map or a list of maps")
+		}
+	}
+	return sources, nil
+}
+
+// key accepts any scalar: a pool may be called 123 or null.
+func (p *yamlParser) key(n *yaml.Node) (string, error) {
+	if n.Kind == yaml.AliasNode && n.Alias.Kind == yaml.ScalarNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.ScalarNode {
+		return "", p.refuse(n, RuleSyntax, "a key must be a word, not a list or a map")
+	}
+	return n.Value, nil
+}
+
+var (
+	wholeNumber = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+)
+
+func (p *yamlParser) scalar(n *yaml.Node) (Value, error) {
+	at := nodePosition(n)
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		return Null().At(at), nil
+	case "!!str", "!!timestamp", "!!merge":
+		return Text(n.Value).At(at), nil
+	case "!!bool":
+		var b bool
+		if err := n.Decode(&b); err != nil {
+			return Value{}, p.refuse(n, RuleSyntax, fmt.Sprintf("%q is not a boolean", Shorten(n.Value)))
+		}
+		return Bool(b).At(at), nil
+	case "!!int", "!!float":
+		v, err := yamlNumber(n)
+		if err != nil {
+			return Value{}, p.refuse(n, RuleOutOfRange, err.Error())
+		}
+		return v.At(at), nil
+	default:
+		return Value{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+	}
+}
+
+func yamlNumber(n *yaml.Node) (Value, error) {
+	text := n.Value
+	if leadingZero.MatchString(text) {
+		return Value{}, fmt.Errorf("%s has a leading zero, which some read as octal; write 0o%s or leave the zero out",
+			Shorten(text), Shorten(strings.TrimLeft(text, "+-0")))
+	}
+	if wholeNumber.MatchString(text) {
+		return parseNumber(strings.TrimPrefix(text, "+"))
+	}
+	if n.ShortTag() == "!!int" { // hexadecimal, octal, binary, or with underscores
+		var i int64
+		if n.Decode(&i) == nil {
+			return Int(i), nil
+		}
+		var u uint64
+		if n.Decode(&u) == nil {
+			return Uint(u), nil
+		}
+		return Value{}, fmt.Errorf("%s does not fit into 64 bits", Shorten(text))
+	}
+	var f float64
+	if err := n.Decode(&f); err != nil {
+		return Value{}, fmt.Errorf("%q is not a number", Shorten(text))
+	}
+	return Float(f), nil
+}
+
+// YAML returns v as YAML text in block style with an indent of two.
+func (v Value) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(v.yamlNode()); err != nil {
+		return nil, err
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+func (v Value) yamlNode() *yaml.Node {
+	scalar := func(tag, text string) *yaml.Node {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+	}
+	switch v.kind {
+	case BoolKind:
+		return scalar("!!bool", strconv.FormatBool(v.number != 0))
+	case IntKind:
+		return scalar("!!int", strconv.FormatInt(int64(v.number), 10))
+	case UintKind:
+		return scalar("!!int", strconv.FormatUint(v.number, 10))
+	case FloatKind:
+		return scalar("!!float", yamlFloat(math.Float64frombits(v.number)))
+	case StringKind:
+		return yamlString(v.text)
+	case ListKind:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for i := range v.items {
+			n.Content = append(n.Content, v.items[i].yamlNode())
+		}
+		return n
+	case MapKind:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for i := range v.entries {
+			n.Content = append(n.Content, yamlString(v.entries[i].Key), v.entries[i].Value.yamlNode())
+		}
+		return n
+	}
+	return scalar("!!null", "null")
+}
+
+// yamlString quotes what the library would write in a form that does not read
+// back: it keeps line breaks and odd characters only between double quotes.
+func yamlString(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+	if text == "<<" { // not a merge key
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c == 0xfeff {
+			n.Style = yaml.DoubleQuotedStyle
+			break
+		}
+	}
+	return n
+}
+
+func yamlFloat(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return ".nan"
+	case math.IsInf(f, 1):
+		return ".inf"
+	case math.IsInf(f, -1):
+		return "-.inf"
+	}
+	return formatFloat(f)
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what a Debian machine with only Go lacks for `make run` and `make test`.
+# Does nothing, and says nothing, when everything is there. Go's own tools
+# (staticcheck, benchstat) need no step: they are tool dependencies in go.mod.
+set -euo pipefail
+
+if ! command -v go >/dev/null; then
+    echo "setup: Go is missing; go.mod says which version is needed" >&2
+    exit 1
+fi
+
+packages=()
+
+# The race detector links through cgo, so it needs a C compiler with headers.
+if ! echo '#include <stdlib.h>' | "${CC:-gcc}" -x c -fsyntax-only - 2>/dev/null; then
+    packages+=(gcc libc6-dev)
+fi
+
+if [ ${#packages[@]} -eq 0 ]; then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "setup: install these by hand, this is no Debian: ${packages[*]}" >&2
+    exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo)
+fi
+echo "setup: installing ${packages[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"

@@ -1,0 +1,161 @@
+package weir_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"testing"
+)
+
+// The tests here show that the checks of this directory refuse what they should: a check that
+// sees nothing would pass for ever.
+
+func TestLayerCheckRefuses(t *testing.T) {
+	rooms := map[string]room{
+		"internal/low":    {layer: 0},
+		"internal/reader": {layer: 0, imports: []string{"example.org/yaml", "low"}},
+		"internal/high":   {layer: 4},
+	}
+	for _, test := range []struct {
+		name, dir, target string
+		refused           bool
+	}{
+		{"a lower room", "internal/high", modulePath + "/internal/low", false},
+		{"a higher room", "internal/low", modulePath + "/internal/high", true},
+		{"its own layer unasked", "internal/low", modulePath + "/internal/reader", true},
+		{"its own layer by the table", "internal/reader", modulePath + "/internal/low", false},
+		{"a room that is not listed", "internal/high", modulePath + "/internal/ghost", true},
+		{"a module by the table", "internal/reader", "example.org/yaml/v3", false},
+		{"a module unasked", "internal/high", "example.org/yaml/v3", true},
+		{"a module whose name only begins alike", "internal/reader", "example.org/yamlish", true},
+		{"standard library", "internal/low", "strings", false},
+		{"files in a pure room", "internal/low", "os", true},
+		{"sockets in a pure room", "internal/low", "net/http", true},
+		{"locks in a pure room", "internal/low", "sync/atomic", true},
+		{"chance in a pure room", "internal/low", "math/rand/v2", true},
+		{"files above the pure rooms", "internal/high", "os", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			why := refusedImport(rooms, test.dir, test.target, map[string]bool{})
+			if (why != "") != test.refused {
+				t.Errorf("refused = %v (%q), want %v", why != "", why, test.refused)
+			}
+		})
+	}
+}
+
+func TestPurityCheckSees(t *testing.T) {
+	const source = `package p
+import (
+	"fmt"
+	clock "time"
+)
+type shadow struct{ Now func() int }
+func f(events chan int) {
+	go f(nil)
+	_ = clock.Now()
+	_ = fmt.Sprint(clock.Second)
+	fmt.Println()
+	println()
+	var time shadow
+	_ = time.Now
+}`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if n != nil {
+			if what := impurity(file, n); what != "" {
+				got = append(got, what)
+			}
+		}
+		return true
+	})
+	want := []string{"a channel", "a goroutine is started", "call of time.Now", "call of fmt.Println", "builtin println"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestUndocumentedNamesAreSeen(t *testing.T) {
+	const source = `package p
+// A is documented.
+type A struct{}
+type B struct{}
+func (A) String() string { return "" }
+func (A) Run() {}
+func (b *b) Run() {}
+type b struct{}
+const C = 1
+const D = 2 // D is documented
+// A group speaks for its members.
+const (
+	E = iota
+	F
+)
+const (
+	K A = iota
+	L
+)
+type (
+	// G is documented.
+	G int
+	H int
+)
+func I() {}
+func j() {}`
+	file, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, decl := range file.Decls {
+		for _, name := range undocumented(decl) {
+			got = append(got, name.Name)
+		}
+	}
+	if want := []string{"B", "Run", "C", "H", "I"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestDocumentCommandsAreFound(t *testing.T) {
+	const document = "```sh\n" +
+		"make test\n" +
+		"weir version\n" +
+		"weir check x.yaml   # exit 1\n" +
+		"weir up # not run: a server\n" +
+		"```\n" +
+		"```output\nnobody's\n```\n" +
+		"```sh\n./bin/weir shares \\\n  x.yaml\n```\n" +
+		"```output\n…\nroot  1.0\n```\n" +
+		"```\nweir not a command\n```\n"
+	got := documentCommands("d.md", document)
+	want := []shellCommand{
+		{document: "d.md", line: 3, text: "weir version"},
+		{document: "d.md", line: 4, text: "weir check x.yaml   # exit 1", exit: 1},
+		{document: "d.md", line: 11, text: "./bin/weir shares \\\n  x.yaml", output: []string{"root  1.0"}},
+	}
+	if !slices.EqualFunc(got, want, func(a, b shellCommand) bool {
+		return a.document == b.document && a.line == b.line && a.text == b.text && a.exit == b.exit && slices.Equal(a.output, b.output)
+	}) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestMarkdownTablesAreRead(t *testing.T) {
+	const text = "# A\n| x | y |\n|---|---|\n| 1 | `a\\|b` |\n## B\n| z |\n|:-:|\n| 2 |\n```\n| 3 |\n```\n# C\n| w |\n|---|\n| 4 |\n"
+	rows := markdownTables(text, "# A")
+	if len(rows) != 2 || rows[0].cells[1] != "`a|b`" || rows[0].line != 4 || rows[1].cells[0] != "2" {
+		t.Errorf("under # A: %+v", rows)
+	}
+	if rows := markdownTables(text, "## B"); len(rows) != 1 || rows[0].cells[0] != "2" {
+		t.Errorf("under ## B: %+v", rows)
+	}
+	if rows := markdownTables(text, ""); len(rows) != 3 {
+		t.Errorf("everywhere: %+v", rows)
+	}
+}
