@@ -29,7 +29,7 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 		// children would get more than the pool, level after level.
 		most := given.Add(resource.Uniform(Epsilon))
 		p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
-			return most.Dominates(e.divide(p, f, shares))
+			return most.Dominates(e.sumAt(p, f, shares))
 		})
 	}
 	p.divided = p.factor
@@ -78,6 +78,34 @@ func (e *Engine) divideFIFO(p *pool, f float64, shares []resource.Shares) (sum r
 	return sum
 }
 
+// fifoPrefix is what the first operations of a FIFO pool take together.
+type fifoPrefix struct {
+	slot     int32
+	fitStamp uint64
+	count    int
+	sum      resource.Shares
+}
+
+// sumAt returns what the pool's children get together at fit factor f. It may
+// use shares to work in. In a FIFO pool only the operation at the border is
+// looked at again.
+func (e *Engine) sumAt(p *pool, f float64, shares []resource.Shares) resource.Shares {
+	if p.settings.Mode != FIFO {
+		return e.divide(p, f, shares)
+	}
+	whole := min(int(f), len(p.sorted))
+	if x := &e.prefix; x.slot != p.slot || x.fitStamp != p.fitStamp || x.count != whole {
+		*x = fifoPrefix{slot: p.slot, fitStamp: p.fitStamp, count: whole}
+		for _, slot := range p.sorted[:whole] {
+			x.sum = x.sum.Add(operationAt(&e.nodes[slot], 1))
+		}
+	}
+	if rest := f - float64(whole); rest > 0 && whole < len(p.sorted) {
+		return e.prefix.sum.Add(operationAt(&e.nodes[p.sorted[whole]], rest))
+	}
+	return e.prefix.sum
+}
+
 // divideImproved interpolates between what children get after one step of the
 // improved fit and before the next one.
 func (e *Engine) divideImproved(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
@@ -87,6 +115,9 @@ func (e *Engine) divideImproved(p *pool, f float64, shares []resource.Shares) (s
 	t := f - whole
 	a := p.fit.steps[from]
 	b := p.fit.steps[min(from+1, last)]
+	for _, slot := range p.fit.idle {
+		shares[slot], e.nodes[slot].suggestion = nothing, 1
+	}
 	for i := range p.fit.sources {
 		s := &p.fit.sources[i]
 		n := &e.nodes[s.child]
@@ -132,7 +163,7 @@ func (e *Engine) sourceAt(p *pool, s *source, x float64, after bool) resource.Sh
 func (e *Engine) improvedFactor(p *pool, given *resource.Shares) float64 {
 	f := e.largestFactor(p, 0, given)
 	if e.options.ImprovedDistributionGap {
-		rest := given.Sub(e.divide(p, f, e.spare))
+		rest := given.Sub(e.sumAt(p, f, e.spare))
 		if rest.Largest() > Epsilon {
 			most := given.Add(resource.Uniform(Epsilon))
 			f = e.largestFactor(p, f, &most)
@@ -159,7 +190,7 @@ func (e *Engine) largestFactor(p *pool, from float64, most *resource.Shares) flo
 		return from
 	}
 	low, high := &points[i-1], &points[i]
-	fits := func(f float64) bool { return most.Dominates(e.divide(p, f, e.spare)) }
+	fits := func(f float64) bool { return most.Dominates(e.sumAt(p, f, e.spare)) }
 	if low.x == high.x {
 		return searchMaxNear(from, max(from, low.x), fits)
 	}

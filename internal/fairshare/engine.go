@@ -23,23 +23,26 @@ func Compute(tree *Tree, elapsed time.Duration) *Result {
 // that changes little costs little. The zero value is ready to use. An Engine
 // is not safe for concurrent use.
 type Engine struct {
-	total     resource.Amounts
-	options   Options
-	previous  []Element // the last input, to see what changed
-	nodes     []node    // by slot
-	pools     []pool    // the root first, then in order of slots
-	order     []int32   // pools, depth first, parents before children
-	burst     []int32   // burst pools in that order
-	relaxed   []int32   // relaxed pools in that order
-	shares    []resource.Shares
-	promised  []resource.Shares
-	alerts    []Alert
-	updates   uint64 // how many there were
-	rebuiltAt uint64 // the last of them that changed the edges of the tree
-	canSkip   bool   // divisions that are what they were need not be made again
-	stamp     uint64 // grows whenever a function is thrown away
+	total        resource.Amounts
+	options      Options
+	previous     []Element // the last input, to see what changed
+	nodes        []node    // by slot
+	pools        []pool    // the root first, then in order of slots
+	order        []int32   // pools, depth first, parents before children
+	burst        []int32   // burst pools in that order
+	relaxed      []int32   // relaxed pools in that order
+	promising    []int32   // topmost pools that compute promised shares
+	shares       []resource.Shares
+	promised     []resource.Shares
+	alerts       []Alert
+	updates      uint64 // how many there were
+	rebuiltAt    uint64 // the last of them that changed the edges of the tree
+	reconfigured bool   // settings, limits or totals differ from the last input
+	canSkip      bool   // divisions that are what they were need not be made again
+	stamp        uint64 // grows whenever a function is thrown away
 
 	spare       []resource.Shares // a division that is tried, by slot
+	prefix      fifoPrefix
 	openBuckets []int32
 	takers      []relaxedPool
 	childSlots  []int32
@@ -134,15 +137,14 @@ func (e *Engine) alert(code AlertCode, message string, slots []int32) {
 // The order of the steps is part of the rules: guarantees are satisfied strong
 // first, then burst, then relaxed, and the rest goes by weight.
 func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
-	e.alerts = e.alerts[:0]
 	e.updates++
 	e.load(tree)
-	promising := e.findPromising()
 	e.limit()
-	e.inferGuarantees()
-	e.measure(tree)
+	if e.reconfigured {
+		e.configure()
+	}
+	e.begin(tree)
 	e.turnVolumes(elapsed)
-	e.fitGuarantees()
 	e.weigh(tree, elapsed)
 	e.estimateGuarantees()
 	e.shareBurst()
@@ -150,8 +152,8 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 
 	root := &e.pools[0]
 	e.prepare(root)
-	e.sharePromised(promising)
-	e.canSkip = len(promising) == 0 && !e.truncates()
+	e.sharePromised()
+	e.canSkip = len(e.promising) == 0 && !e.truncates()
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
 	e.nodes[0].suggestion = 1
 	e.assign(root, e.shares)
@@ -159,17 +161,46 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	e.fill(tree, result)
 }
 
+// configure computes what follows from settings, limits and totals alone, and
+// raises alerts about them.
+func (e *Engine) configure() {
+	e.alerts = e.alerts[:0]
+	e.findPromising()
+	e.findDonors()
+	e.inferGuarantees()
+	e.measureGuarantees()
+	e.checkOvercommit()
+	e.fitGuarantees()
+}
+
+// begin makes pools ready for an update: their states, and the order of
+// operations in FIFO pools.
+func (e *Engine) begin(tree *Tree) {
+	for _, at := range e.order {
+		p := &e.pools[at]
+		p.proposed, p.clipped, p.prepared = nothing, false, false
+		p.state = State{}
+		if int(p.slot) < len(tree.States) {
+			p.state = tree.States[p.slot]
+		}
+		if p.settings.Mode == FIFO && p.unsorted {
+			e.sortFIFO(p)
+		}
+		p.unsorted = false
+	}
+}
+
 // sharePromised divides the guarantees of pools that ask for it, as if nobody
 // had anything beyond guarantees.
-func (e *Engine) sharePromised(promising []int32) {
+func (e *Engine) sharePromised() {
 	e.promised = e.promised[:0]
-	if len(promising) == 0 {
+	if len(e.promising) == 0 {
 		return
 	}
 	e.promised = resize(e.promised, len(e.nodes))
 	clear(e.promised)
 	e.canSkip = false
-	for _, at := range promising {
+	for _, at := range e.promising {
 		p := &e.pools[at]
 		p.factor, e.promised[p.slot] = e.poolAt(p, 0, &p.bounds)
 		e.assign(p, e.promised)
@@ -178,28 +209,21 @@ func (e *Engine) sharePromised(promising []int32) {
 }
 
 // findPromising lists the topmost pools that ask for promised shares.
-func (e *Engine) findPromising() (promising []int32) {
+func (e *Engine) findPromising() {
+	e.promising = e.promising[:0]
 	var nested []int32
 	for _, at := range e.order {
 		p := &e.pools[at]
-		p.promises = p.settings.Promised
-		if p.slot == 0 {
-			if p.promises {
-				promising = append(promising, at)
-			}
-			continue
-		}
-		inside := e.parentOf(p).promises
+		inside := p.slot != 0 && e.parentOf(p).promises
+		p.promises = p.settings.Promised || inside
 		switch {
-		case p.promises && inside:
+		case p.settings.Promised && inside:
 			nested = append(nested, p.slot)
-		case p.promises:
-			promising = append(promising, at)
+		case p.settings.Promised:
+			e.promising = append(e.promising, at)
 		}
-		p.promises = p.promises || inside
 	}
 	if len(nested) > 0 {
 		e.alert(AlertNestedPromised, "Found pools with enabled promised guarantee fair share computation which are nested inside other such pools", nested)
 	}
-	return promising
 }

@@ -54,7 +54,7 @@ func TestWidePoolsAreSummedLineByLine(t *testing.T) {
 		for !p.fit.done {
 			e.growFit(p)
 		}
-		if len(p.fit.lines) != children {
+		if len(p.fit.lines)+len(p.fit.idle) != children {
 			t.Fatalf("%d children were not summed line by line", children)
 		}
 		for i, q := range p.fit.points {

@@ -22,6 +22,7 @@ type fit struct {
 	done   bool
 
 	sources []source          // fair share: the children, in their order
+	idle    []int32           // slots of those that want nothing and are left out
 	heads   []float64         // where each source has its next point
 	values  []resource.Shares // the value of each source at the last point
 	steps   []step            // improved: what fit factor 0, 1, 2, … stand for
@@ -59,7 +60,7 @@ func (f *fit) reset() {
 	*f = fit{
 		points: f.points[:0], sources: f.sources[:0], heads: f.heads[:0],
 		values: f.values[:0], steps: f.steps[:0], own: f.own[:0],
-		lines: f.lines[:0], heap: f.heap[:0],
+		lines: f.lines[:0], heap: f.heap[:0], idle: f.idle[:0],
 	}
 }
 
@@ -116,10 +117,16 @@ func (e *Engine) openSources(p *pool) {
 			s.end = int32(len(f.own))
 		}
 		s.b, _ = e.sourcePoint(f, &s)
+		start := s.b.v
+		head := e.advance(f, &s)
+		if start == nothing && math.IsInf(head, 1) {
+			f.idle = append(f.idle, slot)
+			continue
+		}
 		f.sources = append(f.sources, s)
-		f.heads = append(f.heads, e.advance(f, &f.sources[len(f.sources)-1]))
-		f.values = append(f.values, s.b.v)
-		first = first.Add(s.b.v)
+		f.heads = append(f.heads, head)
+		f.values = append(f.values, start)
+		first = first.Add(start)
 	}
 	f.points = append(f.points, point{0, first})
 	if e.options.Improved {

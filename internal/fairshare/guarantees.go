@@ -54,11 +54,33 @@ func (e *Engine) inferChildren(p *pool) {
 	}
 }
 
-// fitGuarantees makes strong guarantees effective: they are scaled down where
-// they exceed the cluster, the parent or the element's own limits.
-func (e *Engine) fitGuarantees() {
+// measureGuarantees computes, bottom-up, the shares of strong guarantees and the
+// ratios of integral ones, and lists integral pools.
+func (e *Engine) measureGuarantees() {
+	e.burst, e.relaxed = e.burst[:0], e.relaxed[:0]
+	for _, at := range e.order {
+		switch e.pools[at].settings.Integral.Type {
+		case Burst:
+			e.burst = append(e.burst, at)
+		case Relaxed:
+			e.relaxed = append(e.relaxed, at)
+		}
+	}
+	for i := len(e.order) - 1; i >= 0; i-- {
+		p := &e.pools[e.order[i]]
+		p.strong = p.inferred.Share(e.total)
+		e.measureIntegral(p)
+	}
 	root := &e.pools[0]
-	e.checkOvercommit(root)
+	root.strong = nothing
+	for _, at := range root.subpools {
+		root.strong = root.strong.Add(e.pools[at].strong)
+	}
+}
+
+// fitGuarantees makes strong guarantees effective: they are scaled down where
+// they exceed the parent's or the pool's own limits.
+func (e *Engine) fitGuarantees() {
 	e.splitTiers()
 	e.nodes[0].weight = 1
 	for _, at := range e.order {
@@ -68,7 +90,8 @@ func (e *Engine) fitGuarantees() {
 
 // checkOvercommit raises alerts for promises that do not fit into the cluster
 // and scales strong and burst guarantees by one factor until they do.
-func (e *Engine) checkOvercommit(root *pool) {
+func (e *Engine) checkOvercommit() {
+	root := &e.pools[0]
 	var strong resource.Amounts
 	for _, at := range root.subpools {
 		strong = strong.Add(e.pools[at].inferred)
@@ -103,44 +126,43 @@ const (
 	tierCount
 )
 
-// splitTiers divides every pool's strong guarantee between tiers, bottom-up.
-func (e *Engine) splitTiers() {
+// findDonors finds out which pools with priority have a donor above them. It is
+// seen through pools without priority only.
+func (e *Engine) findDonors() {
 	var orphans []int32
-	for _, at := range e.order { // parents before children
+	for _, at := range e.order {
 		p := &e.pools[at]
 		p.donorSeen = false
 		if p.slot == 0 {
 			continue
 		}
-		parent := e.parentOf(p)
-		p.donorSeen = parent.settings.PriorityDonor ||
-			parent.donorSeen && !parent.settings.PriorityAdjustment
-	}
-	for i := len(e.order) - 1; i >= 0; i-- {
-		p := &e.pools[e.order[i]]
-		if p.slot == 0 {
-			continue
+		above := e.parentOf(p)
+		p.donorSeen = above.settings.PriorityDonor || above.donorSeen && !above.settings.PriorityAdjustment
+		if p.settings.PriorityAdjustment && !p.donorSeen {
+			orphans = append(orphans, p.slot)
 		}
+	}
+	if len(orphans) > 0 {
+		e.alert(AlertNoDonor, "Found pools with enabled priority strong guarantee adjustment which do not have a donor", orphans)
+	}
+}
+
+// splitTiers divides every pool's strong guarantee between tiers, bottom-up.
+func (e *Engine) splitTiers() {
+	for i := len(e.order) - 1; i > 0; i-- {
+		p := &e.pools[e.order[i]]
 		priority := nothing
 		for _, at := range p.subpools {
 			priority = priority.Add(e.pools[at].tiers[priorityTier])
 		}
-		wants := p.settings.PriorityAdjustment
-		if wants && !p.donorSeen {
-			orphans = append(orphans, p.slot)
-			wants = false
-		}
 		switch {
-		case wants:
+		case p.settings.PriorityAdjustment && p.donorSeen:
 			p.tiers = [tierCount]resource.Shares{p.strong, nothing}
 		case p.settings.PriorityDonor:
 			p.tiers = [tierCount]resource.Shares{nothing, p.strong}
 		default:
 			p.tiers = [tierCount]resource.Shares{priority, p.strong.Sub(priority)}
 		}
-	}
-	if len(orphans) > 0 {
-		e.alert(AlertNoDonor, "Found pools with enabled priority strong guarantee adjustment which do not have a donor", orphans)
 	}
 }
 

@@ -16,8 +16,10 @@ func (e *Engine) load(tree *Tree) {
 	for at := range e.pools {
 		e.pools[at].touched = everything
 	}
+	e.reconfigured = everything
 	if e.isRebuilt(tree) {
 		e.rebuild(tree)
+		e.reconfigured = true
 	}
 	for slot := range tree.Elements {
 		element := &tree.Elements[slot]
@@ -37,6 +39,7 @@ func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
 			p.settings, p.stale, p.unsorted, p.touched = settings, true, true, true
+			e.reconfigured = true
 		}
 	case KindOperation:
 		n.usage = element.Usage.Share(e.total)
@@ -215,6 +218,7 @@ func (e *Engine) limit() {
 	before := root.limits
 	e.limitElement(0, resource.Ones())
 	root.limitsMoved = before != root.limits
+	e.reconfigured = e.reconfigured || root.limitsMoved
 	for _, at := range e.order {
 		p := &e.pools[at]
 		if !p.touched && !p.limitsMoved {
@@ -231,6 +235,7 @@ func (e *Engine) limit() {
 			p.stale = p.stale || moved
 			if n.pool >= 0 {
 				e.pools[n.pool].limitsMoved = moved
+				e.reconfigured = e.reconfigured || moved
 			} else {
 				n.steps = e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
 			}
@@ -243,40 +248,6 @@ func (e *Engine) limitElement(slot int32, parent resource.Shares) {
 	n.limits = limitsOf(&e.previous[slot], e.total, parent)
 	if n.pool >= 0 {
 		e.pools[n.pool].limits = n.limits
-	}
-}
-
-// measure computes, bottom-up, the shares of strong guarantees and the ratios
-// of integral ones, lists integral pools, and sorts FIFO pools.
-func (e *Engine) measure(tree *Tree) {
-	e.burst, e.relaxed = e.burst[:0], e.relaxed[:0]
-	for _, at := range e.order {
-		p := &e.pools[at]
-		p.state = State{}
-		if int(p.slot) < len(tree.States) {
-			p.state = tree.States[p.slot]
-		}
-		p.proposed, p.clipped, p.prepared = nothing, false, false
-		switch p.settings.Integral.Type {
-		case Burst:
-			e.burst = append(e.burst, at)
-		case Relaxed:
-			e.relaxed = append(e.relaxed, at)
-		}
-	}
-	for i := len(e.order) - 1; i >= 0; i-- {
-		p := &e.pools[e.order[i]]
-		p.strong = p.inferred.Share(e.total)
-		e.measureIntegral(p)
-		if p.settings.Mode == FIFO && p.unsorted {
-			e.sortFIFO(p)
-		}
-		p.unsorted = false
-	}
-	root := &e.pools[0]
-	root.strong = nothing
-	for _, at := range root.subpools {
-		root.strong = root.strong.Add(e.pools[at].strong)
 	}
 }
 
