@@ -189,10 +189,7 @@ func (c *sharesCall) run(cmd *cobra.Command, name string) error {
 	if cmd.Flags().Changed("for") {
 		return c.printHistory(file)
 	}
-	result, err := c.compute(file)
-	if err != nil {
-		return err
-	}
+	result := c.compute(file)
 	if c.explain != "" {
 		return c.printExplanation(file, result)
 	}
@@ -200,10 +197,10 @@ func (c *sharesCall) run(cmd *cobra.Command, name string) error {
 }
 
 // compute lets time pass if asked to and returns the shares then.
-func (c *sharesCall) compute(file *treefile.File) (*fairshare.Result, error) {
+func (c *sharesCall) compute(file *treefile.File) *fairshare.Result {
 	run := treefile.NewRun(file)
 	run.Advance(time.Duration(c.at), time.Duration(c.period), nil)
-	return run.Result(), nil
+	return run.Result()
 }
 
 func (c *sharesCall) print(file *treefile.File, result *fairshare.Result) error {

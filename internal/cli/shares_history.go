@@ -164,7 +164,7 @@ func (h *history) writeCSV(w io.Writer) error {
 		return out.Error()
 	}
 	total := h.total.Float(h.kind)
-	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	amount := func(share resource.Shares) string { return number(share[h.kind] * total) }
 	for n := range h.series[0].Samples {
 		for i := range h.series {

@@ -305,6 +305,17 @@ func (t *Table[T]) Resolve(key string) (name string, ok bool) {
 	return t.options[i].info.Name, true
 }
 
+// Find returns the entry of a map that gives an option, under any of its names.
+// Rules between options use it to point at what they speak of.
+func (t *Table[T]) Find(v Value, name string) (Entry, bool) {
+	for _, e := range v.entries {
+		if found, ok := t.Resolve(e.Key); ok && found == name {
+			return e, true
+		}
+	}
+	return Entry{}, false
+}
+
 func (t *Table[T]) lookup(key string) (int, bool) {
 	if i, ok := t.index[key]; ok {
 		return i, true
@@ -371,13 +382,6 @@ func (t *Table[T]) twoNames(r *Reader, first, second Entry) {
 }
 
 func (t *Table[T]) unknown(r *Reader, e Entry, into *T, beside []string) {
-	if r.KeepUnknown && t.extras != nil {
-		*t.extras(into) = t.extras(into).set(e.Key, e.Value)
-		r.Enter(e.Key)
-		r.Warn(e.At, RuleUnknownKey, "unknown option; it is kept but has no effect", Pair("option", Text(e.Key)))
-		r.Leave()
-		return
-	}
 	known := append(slices.Clone(t.names), beside...)
 	for _, o := range t.options {
 		known = append(known, o.info.Aliases...)
@@ -388,7 +392,12 @@ func (t *Table[T]) unknown(r *Reader, e Entry, into *T, beside []string) {
 		facts = append(facts, Pair("nearest", Text(nearest)))
 	}
 	r.Enter(e.Key)
-	r.Refuse(e.At, RuleUnknownKey, "unknown option"+didYouMean(e.Key, known), facts...)
+	if r.KeepUnknown && t.extras != nil {
+		*t.extras(into) = t.extras(into).set(e.Key, e.Value)
+		r.Warn(e.At, RuleUnknownKey, "unknown option; it is kept but has no effect"+didYouMean(e.Key, known), facts...)
+	} else {
+		r.Refuse(e.At, RuleUnknownKey, "unknown option"+didYouMean(e.Key, known), facts...)
+	}
 	r.Leave()
 }
 

@@ -1,6 +1,10 @@
 package fairshare
 
-import "github.com/weirhq/weir/internal/resource"
+import (
+	"math"
+
+	"github.com/weirhq/weir/internal/resource"
+)
 
 // inferGuarantees completes strong guarantees: a resource that a pool does not
 // name gets the same part of the parent's guarantee as the main resource does.
@@ -30,15 +34,15 @@ func (e *Engine) inferChildren(p *pool) {
 			if c.settings.Strong.Has(k) || p.inferred[main] == 0 {
 				return 0
 			}
-			return float64(p.inferred[k]) * (float64(c.inferred[main]) / float64(p.inferred[main]))
+			return p.inferred.Float(k) * (c.inferred.Float(main) / p.inferred.Float(main))
 		}
 		sum := 0.0
 		for _, at := range p.subpools {
 			sum += implicit(&e.pools[at])
 		}
 		scale := 1.0
-		if p.slot != 0 && sum > float64(residual[k]) {
-			scale = float64(residual[k]) / sum
+		if rest := residual.Float(k); p.slot != 0 && sum > rest {
+			scale = rest / sum
 		}
 		for _, at := range p.subpools {
 			c := &e.pools[at]
@@ -46,10 +50,10 @@ func (e *Engine) inferChildren(p *pool) {
 				continue
 			}
 			amount := implicit(c) * scale
-			if k == resource.CPU {
-				amount += 0.5 // cpu rounds to hundredths, the rest is cut off
+			if k != resource.CPU {
+				amount = math.Trunc(amount) // only cpu is rounded to its unit
 			}
-			c.inferred[k] = int64(min(amount, float64(resource.Unlimited)))
+			c.inferred[k] = resource.FromFloat(k, amount)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/pooltree"
@@ -17,7 +19,6 @@ import (
 type fileDocument struct {
 	name       string
 	cluster    clusterDocument
-	hasCluster bool
 	tree       document.Value
 	pools      document.Value
 	operations document.Value
@@ -143,7 +144,11 @@ func isVector(data []byte) bool {
 }
 
 func readReadable(name string, data []byte) (*File, document.Problems, error) {
-	v, err := document.Parse(name, data)
+	parse := document.Parse
+	if jsontext.Value(data).IsValid() {
+		parse = document.ParseJSON // whatever its name: YAML has no tabs
+	}
+	v, err := parse(name, data)
 	if err != nil {
 		return nil, nil, err
 	}

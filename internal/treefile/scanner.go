@@ -343,14 +343,6 @@ func flagField[T any](name string, at func(*T) *bool) field[T] {
 	}}
 }
 
-func maybeFlagField[T any](name string, at func(*T) *document.Optional[bool]) field[T] {
-	return field[T]{name, func(s *scanner, into *T) {
-		if value, ok := s.flag(); ok {
-			*at(into) = document.Some(value)
-		}
-	}}
-}
-
 // numberField reads a number from lo to hi.
 func numberField[T any](name string, lo, hi float64, at func(*T) *document.Optional[float64]) field[T] {
 	return field[T]{name, func(s *scanner, into *T) {

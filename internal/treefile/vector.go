@@ -342,16 +342,14 @@ func ReadVector(data []byte) (*File, error) { return readVector("", data) }
 func readVector(name string, data []byte) (*File, error) {
 	s := newScanner(name, data)
 	in := vectorTree{mainResource: resource.CPU}
+	var file *File
 	if vectorTreeFields.object(s, &in) {
 		if at := s.here(); at < int64(len(data)) {
 			s.refuse(at, document.RuleSeveral, "there is something after the tree")
 		}
+		file = in.file(s)
 	} else if !s.broken && len(s.problems) == 0 {
 		s.refuse(0, document.RuleWrongType, "must be an object, not null")
-	}
-	file := &File{ID: in.id}
-	if !s.broken {
-		file = in.file(s)
 	}
 	if err := s.err(); err != nil {
 		return nil, &BadInput{ID: in.id, Problems: err}

@@ -1,0 +1,47 @@
+// Package operation owns one operation: what the user asked for ([Spec]), where
+// it is in its life ([Life]), and which of its jobs wait, run and are done
+// ([Controller]).
+//
+// # Specification
+//
+// A document is read by option tables. Three things come out and are kept apart:
+// the specification as it was given, the resulting one (every default filled in,
+// under primary names), and keys that no table knows.
+//
+// # Life
+//
+//	starting ──► waiting_for_agent ──► initializing ──► preparing ──► pending ──► materializing ──► running
+//	                 │    ▲                                              ▲   │                        ▲  │
+//	                 │    │        revive_initializing ──► reviving ─────┘   └─► reviving_jobs ───────┘  │
+//	                 │    │                  ▲                          (revived with its jobs)          │
+//	                 └────┼──────────────────┘ (revived)                                                 │
+//	                      │                                                                              │
+//	                  orphaned ◄── every state from waiting_for_agent to running                         │
+//	                                                                                                     ▼
+//	    every unfinished state ──► aborting ──► aborted                                             completing
+//	    every unfinished state ──► failing ───► failed   ◄── (the commit failed) ───────────────────────┤
+//	                                                                                                     ▼
+//	                                                                                                 completed
+//
+// The table of transitions in state.go is the law, and docs/operations.md shows
+// it. Suspended is a flag beside the state.
+//
+// # Controller
+//
+// Each task has a group of equal jobs with the cookies 0..job_count-1. A cookie
+// is in exactly one of three sets:
+//
+//	pending ── Schedule ──► running ── JobCompleted ──► done
+//	   ▲                       │                          │
+//	   └── failed, aborted ────┘                          │
+//	   └── a gang restarts, completed jobs are restarted ─┘
+//
+// Pending cookies are a range that never ran and a bitmap of those that came
+// back, so a million waiting jobs take a few words; what all of them need is kept
+// as a sum. Tasks come in the order of the specification, retries before jobs that
+// never ran, smaller cookies first.
+//
+// The package is pure: time comes in, effects go out, nothing happens by itself.
+// It imports document, resource, nodefilter and pooltree, and must not know of
+// nodes, shares or other operations.
+package operation

@@ -1,0 +1,22 @@
+// Package scheduling decides, inside one pool tree, what starts, what waits and
+// what is preempted. It is a state machine without a clock: the caller tells it
+// of pools, operations, nodes, heartbeats and the time, and applies the
+// decisions it returns.
+//
+//	Update     computes fair shares, statuses, starvation, classes  (update.go)
+//	Heartbeat  decides for one node, in stages                   (heartbeat.go)
+//
+//	regular      all operations, by satisfaction, into what is free
+//	aggressive   aggressively starving operations, into what is free and what
+//	             preemptible and aggressively preemptible allocations hold
+//	normal       starving operations, into what is free and what preemptible
+//	             allocations hold
+//
+// Elements, nodes and allocations have dense indices and live in flat slices. A
+// decision touches one node and one path of the tree: children of a pool are
+// kept in a heap by satisfaction (by FIFO index in FIFO pools), and a pool is as
+// satisfied as its least satisfied child, so the next operation to try is found
+// by walking down the heads of heaps.
+//
+// The package imports resource, nodefilter, pooltree and fairshare.
+package scheduling

@@ -1,0 +1,174 @@
+package scheduling
+
+import (
+	"github.com/weirhq/weir/internal/fairshare"
+	"github.com/weirhq/weir/internal/nodefilter"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// PoolParameters are the settings of a pool.
+type PoolParameters struct {
+	Name string
+	// Element is the pool as fair share sees it; its parent is set by the tree.
+	Element   fairshare.Element
+	Effective pooltree.Effective
+	Filter    nodefilter.Filter
+}
+
+// OperationParameters are the settings of an operation in one tree.
+type OperationParameters struct {
+	// Element is the operation as fair share sees it; its parent, demand and
+	// usage are set by the tree.
+	Element  fairshare.Element
+	Patience pooltree.Starvation
+	Filter   nodefilter.Filter
+	// Graceful operations are asked to give up what is above their share; they
+	// are never victims of others.
+	Graceful bool
+}
+
+// New returns a tree with nothing but a root pool.
+func New(settings Settings, options fairshare.Options, root PoolParameters) *Tree {
+	t := &Tree{settings: settings}
+	t.shares.Options = options
+	t.addElement(0, root.Element, fairshare.KindPool)
+	t.elements[0].pool = &poolState{}
+	t.SetPool(0, root)
+	return t
+}
+
+// Configure changes the settings of the tree.
+func (t *Tree) Configure(settings Settings, options fairshare.Options) {
+	t.settings, t.shares.Options = settings, options
+}
+
+func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
+	e.Kind, e.Parent = kind, parent
+	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts()}
+	if last := len(t.freeSlots) - 1; last >= 0 {
+		slot := t.freeSlots[last]
+		t.freeSlots = t.freeSlots[:last]
+		t.elements[slot], t.shares.Elements[slot] = added, e
+		return slot
+	}
+	t.elements = append(t.elements, added)
+	t.shares.Elements = append(t.shares.Elements, e)
+	return int32(len(t.elements) - 1)
+}
+
+// AddPool adds a pool below another one and returns its slot.
+func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
+	slot := t.addElement(parent, p.Element, fairshare.KindPool)
+	t.elements[slot].pool = &poolState{}
+	t.SetPool(slot, p)
+	return slot
+}
+
+// SetPool changes the settings of a pool. Fair shares follow at the next update,
+// limits and filters at once.
+func (t *Tree) SetPool(slot int32, p PoolParameters) {
+	e := &t.elements[slot]
+	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
+	t.shares.Elements[slot] = p.Element
+	e.limits = p.Element.Limits.OrUnlimited()
+	e.patience = p.Effective.Starvation
+	s := e.pool
+	s.name, s.filter = p.Name, p.Filter
+	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
+	s.protectsNormal = !p.Effective.AllowNormalPreemption
+	s.protectsAggressive = !p.Effective.AllowAggressivePreemption
+	s.maxRunning, s.maxOperations = p.Effective.MaxRunningOperationCount, p.Effective.MaxOperationCount
+	t.rekey(slot)
+}
+
+// rekey puts the children of a pool in the order that its mode asks for.
+func (t *Tree) rekey(slot int32) {
+	for child := range t.elements {
+		if e := &t.elements[child]; e.kind == fairshare.KindOperation && e.parent == slot {
+			t.refresh(int32(child))
+		}
+	}
+}
+
+// RemovePool forgets an empty pool.
+func (t *Tree) RemovePool(slot int32) { t.free(slot) }
+
+func (t *Tree) free(slot int32) {
+	t.elements[slot] = element{place: none}
+	t.shares.Elements[slot] = fairshare.Element{}
+	t.freeSlots = append(t.freeSlots, slot)
+}
+
+// PoolOf returns the slot of the pool an element is in.
+func (t *Tree) PoolOf(slot int32) int32 { return t.elements[slot].parent }
+
+// addOperation adds an operation to a pool and returns its slot. It is not
+// counted yet and does not run.
+func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
+	slot := t.addElement(pool, p.Element, fairshare.KindOperation)
+	t.elements[slot].operation = &operationState{ledger: newLedger(), waitsAt: none}
+	t.SetOperation(slot, p)
+	return slot
+}
+
+// SetOperation changes the parameters of an operation.
+func (t *Tree) SetOperation(slot int32, p OperationParameters) {
+	e := &t.elements[slot]
+	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
+	p.Element.Usage = e.usage
+	t.shares.Elements[slot] = p.Element
+	e.limits = p.Element.Limits.OrUnlimited()
+	e.patience = p.Patience
+	e.operation.filter, e.operation.graceful = p.Filter, p.Graceful
+	e.operation.classes.guard = p.Patience.Threshold
+	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
+	t.refresh(slot)
+}
+
+// SetWaiting tells how many jobs of each kind wait for a place.
+func (t *Tree) SetWaiting(slot int32, groups []Group) {
+	op := t.elements[slot].operation
+	op.groups = append(op.groups[:0], groups...)
+	op.waiting = 0
+	for _, g := range op.groups {
+		op.waiting += g.Waiting
+	}
+	t.lowerLeast(slot)
+	t.refresh(slot)
+}
+
+// AddWaiting changes the number of waiting jobs of one kind.
+func (t *Tree) AddWaiting(slot int32, group, delta int32) {
+	op := t.elements[slot].operation
+	op.groups[group].Waiting += delta
+	op.waiting += delta
+	t.lowerLeast(slot)
+	t.refresh(slot)
+}
+
+// lowerLeast lets the pools above an operation know that smaller jobs wait now.
+// That jobs have become larger is found out by the next update.
+func (t *Tree) lowerLeast(slot int32) {
+	op := t.elements[slot].operation
+	if op.waiting == 0 {
+		return
+	}
+	least := resource.UnlimitedAmounts()
+	for _, g := range op.groups {
+		if g.Waiting > 0 {
+			least = least.Min(g.Resources)
+		}
+	}
+	for slot != 0 {
+		slot = t.elements[slot].parent
+		p := t.elements[slot].pool
+		p.least = p.least.Min(least)
+	}
+}
+
+// Suspend keeps an operation from starting jobs, or lets it start them again.
+func (t *Tree) Suspend(slot int32, suspended bool) {
+	t.elements[slot].operation.suspended = suspended
+	t.refresh(slot)
+}
