@@ -187,7 +187,7 @@ func (c *sharesCall) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if cmd.Flags().Changed("for") {
-		return c.printHistory(file)
+		return c.printHistory(cmd.Context(), file)
 	}
 	result := c.compute(file)
 	if c.explain != "" {

@@ -143,11 +143,7 @@ func boundText(file *treefile.File, result *fairshare.Result, d fairshare.Deriva
 	limit := func() string {
 		return fmt.Sprintf("%v: %s", d.Resource, shareAmount(result.Total, d.Resource, limits[d.Resource]))
 	}
-	bound := d.Bound
-	if (bound == fairshare.BoundLimit || bound == fairshare.BoundAncestorLimit) && limits[d.Resource] >= 1 {
-		bound = fairshare.BoundCluster // nobody set a limit: it has all there is
-	}
-	switch bound {
+	switch d.Bound {
 	case fairshare.BoundDemand:
 		return "its demand: it gets all it asks for"
 	case fairshare.BoundLimit:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ type history struct {
 	series []treefile.Series
 }
 
-func (c *sharesCall) printHistory(file *treefile.File) error {
+func (c *sharesCall) printHistory(ctx context.Context, file *treefile.File) error {
 	h := history{file: file, total: file.Tree.Total, kind: c.kind(file)}
 	slots := file.Pools()
 	if len(c.pools) > 0 {
@@ -40,7 +41,16 @@ func (c *sharesCall) printHistory(file *treefile.File) error {
 		fmt.Fprintf(c.errs, "weir: warning: updates every %v are too rare for integral pools, which may spend all they have in %v\n",
 			span.Period, smooth)
 	}
+	bar := newProgress(c.errs, span.For)
+	span.Watch = func(now time.Duration) bool {
+		bar.show(now)
+		return ctx.Err() == nil
+	}
 	h.series = treefile.History(file, span, slots)
+	bar.clear()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if c.plot != "" {
 		if err := h.plot(c.plot); err != nil {
 			return err

@@ -114,10 +114,13 @@ func bindingOf(tree *Tree, link *Link) (Bound, resource.Kind) {
 		return BoundDemand, 0
 	}
 	for k := range share {
-		if link.Limits[k] < link.Demand[k] && share[k] >= link.Limits[k] {
-			if link.Slot == 0 {
-				return BoundCluster, resource.Kind(k)
-			}
+		if link.Limits[k] >= link.Demand[k] || share[k] < link.Limits[k] {
+			continue
+		}
+		if link.Slot == 0 {
+			return BoundCluster, resource.Kind(k)
+		}
+		if link.Limits[k] < 1 { // else it is the whole tree, which is no limit of its own
 			return BoundLimit, resource.Kind(k)
 		}
 	}

@@ -57,6 +57,9 @@ type Span struct {
 	// Period is the most time between two updates. Longer ones charge integral
 	// pools for what they could not have spent: keep it below the smooth period.
 	Period time.Duration
+	// Watch, if there is one, is told after each sample how far time has come;
+	// when it returns false the history ends there.
+	Watch func(now time.Duration) bool
 }
 
 // Sample is a pool at one moment.
@@ -119,6 +122,9 @@ func History(file *File, span Span, slots []int32) []Series {
 			}
 		})
 		observe((run.now - from).Seconds())
+		if span.Watch != nil && !span.Watch(run.now) {
+			break
+		}
 	}
 	for i := range series {
 		series[i].Mean = series[i].Samples[0].Mean
