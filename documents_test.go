@@ -169,6 +169,34 @@ func firstMissing(output string, lines []string) string {
 	return ""
 }
 
+// proposal is a command that the demonstration proposes to try; a remark follows after blanks.
+var proposal = regexp.MustCompile(`(?m)^  (\./bin/weir .*?)(   .*)?$`)
+
+func TestTheDemonstrationRuns(t *testing.T) {
+	workshop := newWorkshop(t)
+	output, exit := workshop.run(t, "scripts/demo.sh bin/weir")
+	if exit != 0 {
+		t.Fatalf("exit code %d; output:\n%s", exit, output)
+	}
+	for _, want := range []string{"$ weir shares ", "--explain", "\nfits: ", "\ndoes not fit: ", "The picture is bin/burst.svg", "Three things to try:"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("does not show %q; output:\n%s", want, output)
+		}
+	}
+	if !exists(filepath.Join(workshop.dir, "bin", "burst.svg")) {
+		t.Error("there is no picture")
+	}
+	proposals := proposal.FindAllStringSubmatch(output, -1)
+	if len(proposals) < 2 {
+		t.Errorf("proposes %d commands; output:\n%s", len(proposals), output)
+	}
+	for _, found := range proposals {
+		if output, exit := workshop.run(t, found[1]); exit != 0 {
+			t.Errorf("%s\nexit code %d; output:\n%s", found[1], exit, output)
+		}
+	}
+}
+
 // plainExample is an example of a help text that has no side effect outside the directory.
 var plainExample = regexp.MustCompile(`^  (weir [^|<>$&;~]*)$`)
 

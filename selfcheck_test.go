@@ -35,6 +35,12 @@ func TestLayerCheckRefuses(t *testing.T) {
 		{"locks in a pure room", "internal/low", "sync/atomic", true},
 		{"chance in a pure room", "internal/low", "math/rand/v2", true},
 		{"files above the pure rooms", "internal/high", "os", false},
+		{"a package inside its room", "internal/high", modulePath + "/internal/high/part", false},
+		{"its room from a package inside", "internal/high/part", modulePath + "/internal/high", false},
+		{"a package inside a lower room", "internal/high/part", modulePath + "/internal/low/part", false},
+		{"a package inside a higher room", "internal/low/part", modulePath + "/internal/high/part", true},
+		{"files in a package inside a pure room", "internal/low/part", "os", true},
+		{"a module by the table of its room", "internal/reader/part", "example.org/yaml/v3", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			why := refusedImport(rooms, test.dir, test.target, map[string]bool{})

@@ -114,14 +114,14 @@ func (c *Digest) check(r *document.Reader, v document.Value) {
 // MemoryOptions say how the memory reserve of a job is chosen. They stand on a
 // task, or at the root of the specification for all tasks.
 type MemoryOptions struct {
-	DigestDefaultValue      document.Optional[float64]
-	DigestLowerBound        document.Optional[float64]
-	ReserveFactor           document.Optional[float64]
-	IgnoreFactorBelowOne    document.Optional[bool]
-	OverdraftMultiplier     document.Optional[float64]
+	DigestDefaultValue       document.Optional[float64]
+	DigestLowerBound         document.Optional[float64]
+	ReserveFactor            document.Optional[float64]
+	IgnoreFactorBelowOne     document.Optional[bool]
+	OverdraftMultiplier      document.Optional[float64]
 	ProxyOverdraftMultiplier document.Optional[float64]
-	ProxyDigest             Digest
-	ProxyOvercommitLimit    document.Optional[int64]
+	ProxyDigest              Digest
+	ProxyOvercommitLimit     document.Optional[int64]
 }
 
 var memoryOptions = []document.Option[MemoryOptions]{
@@ -141,7 +141,7 @@ var memoryOptions = []document.Option[MemoryOptions]{
 	document.Section("job_proxy_memory_digest", "Bounds of the factor by which the estimate of the job proxy's memory is corrected.",
 		func(c *MemoryOptions) *Digest { return &c.ProxyDigest }, digestTable),
 	document.Maybe("job_proxy_memory_overcommit_limit", "How far the job proxy may exceed its reserve before it ends itself. Unset: any.",
-		func(c *MemoryOptions) *opt[int64] { return &c.ProxyOvercommitLimit }, memory),
+		func(c *MemoryOptions) *opt[int64] { return &c.ProxyOvercommitLimit }, memoryAmount),
 }
 
 var memoryTable = document.NewTable(memoryOptions...)

@@ -2,6 +2,8 @@ package operation
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/internal/document"
@@ -19,19 +21,18 @@ var (
 	factor = document.Above(document.Numbers, 0).That("a number above 0 and at most 1", document.RuleOutOfRange,
 		func(f float64) bool { return 0 < f && f <= 1 })
 	// multiplier is by how much a reserve grows after an overdraft.
-	multiplier  = document.Between(document.Numbers, 1, 10)
-	cpuAmount   = amountType(resource.CPU)
-	gpuAmount   = amountType(resource.GPU)
-	netAmount   = amountType(resource.Network)
-	memory      = amountType(resource.Memory)
-	someMemory  = document.AtLeast(memory, 1)
-	filePath    = document.Anything.That("a path, or a map with a path in $value", document.RuleWrongType, isPath)
-	maps        = document.Anything.That("a map", document.RuleWrongType, func(v document.Value) bool { return v.Kind() == document.MapKind })
-	environment = document.MapOf(document.Texts).
-			That("a map from names of environment variables, which are not empty and have no =, to strings", document.RuleBadFormat, areVariables)
+	multiplier     = document.Between(document.Numbers, 1, 10)
+	cpuAmount      = amountType(resource.CPU)
+	gpuAmount      = amountType(resource.GPU)
+	netAmount      = amountType(resource.Network)
+	memoryAmount   = amountType(resource.Memory)
+	someMemory     = document.AtLeast(memoryAmount, 1)
+	filePath       = document.Anything.That("a path, or a map with a path in $value", document.RuleWrongType, isPath)
+	anyMap         = document.Anything.That("a map", document.RuleWrongType, func(v document.Value) bool { return v.Kind() == document.MapKind })
+	environment    = environmentType()
 	operationAlias = document.Texts.That("a string that begins with * and goes on", document.RuleBadFormat,
 		func(s string) bool { return len(s) > 1 && s[0] == '*' })
-	annotations = maps.That("a map of at most 10 KiB", document.RuleOutOfRange, isShort)
+	annotations = anyMap.That("a map of at most 10 KiB", document.RuleOutOfRange, isShort)
 	accessList  = document.Anything.That("a list of maps", document.RuleWrongType, isListOfMaps)
 	signal      = signalType()
 )
@@ -63,13 +64,29 @@ func isPath(v document.Value) bool {
 	return ok && text != ""
 }
 
-func areVariables(list []document.Named[string]) bool {
-	for _, v := range list {
-		if v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.Contains(v.Value, "\x00") {
-			return false
-		}
-	}
-	return true
+func environmentType() document.Type[[]document.Named[string]] {
+	texts := document.MapOf(document.Texts)
+	return document.NewType(texts.Shape(),
+		func(r *document.Reader, v document.Value) ([]document.Named[string], bool) {
+			list, ok := document.ReadAs(texts, r, v)
+			for _, e := range v.Entries() {
+				if e.Key == "" || strings.ContainsAny(e.Key, "=\x00") {
+					r.Enter(e.Key)
+					r.Refuse(e.At, document.RuleBadFormat, "must be the name of an environment variable, which is not empty and has no =")
+					r.Leave()
+					ok = false
+				}
+			}
+			return list, ok
+		},
+		func(list []document.Named[string], _ document.Style) document.Value {
+			entries := make([]document.Entry, len(list))
+			for i, v := range list {
+				entries[i] = document.Pair(v.Name, document.Text(v.Value))
+			}
+			return document.Map(entries...)
+		},
+		slices.Equal[[]document.Named[string]])
 }
 
 func signalType() document.Type[string] {
@@ -87,11 +104,11 @@ func amountType(k resource.Kind) document.Type[int64] {
 	return document.NewType(document.Shape{Kind: kinds[k], Says: says, Minimum: document.Int(0)},
 		func(r *document.Reader, v document.Value) (int64, bool) {
 			text, ok := v.Text()
-			if _, number := v.Float64(); number {
-				text, ok = v.String(), true
+			if f, number := v.Float64(); number {
+				text, ok = v.String(), !math.IsNaN(f) && !math.IsInf(f, 0)
 			}
 			if !ok {
-				r.Refuse(v.Position(), document.RuleWrongType, "must be "+says)
+				r.Refuse(v.Position(), document.RuleWrongType, "must be "+says+", not "+document.Shorten(v.String()))
 				return 0, false
 			}
 			amount, err := resource.ParseAmount(k, text)
@@ -105,7 +122,7 @@ func amountType(k resource.Kind) document.Type[int64] {
 			switch {
 			case k == resource.CPU && amount <= exact:
 				return document.Number(float64(amount) / float64(k.Scale()))
-			case k == resource.CPU, k == resource.Memory && style == document.ForPeople:
+			case k == resource.CPU, k == resource.Memory && style == document.ForPeople && amount%1024 == 0 && amount > 0:
 				return document.Text(resource.FormatExact(k, amount))
 			}
 			return document.Int(amount)
@@ -115,7 +132,7 @@ func amountType(k resource.Kind) document.Type[int64] {
 
 func amountRule(err error) document.Rule {
 	switch {
-	case errors.Is(err, resource.ErrNotFinite):
+	case errors.Is(err, resource.ErrNotFinite): // as text
 		return document.RuleNotFinite
 	case errors.Is(err, resource.ErrNegative), errors.Is(err, resource.ErrTooLarge), errors.Is(err, resource.ErrFractional):
 		return document.RuleOutOfRange

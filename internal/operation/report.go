@@ -1,0 +1,265 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Failure is what is known of a job that failed.
+type Failure struct {
+	Error Error
+	// Fatal failures fail the operation at once.
+	Fatal bool
+	// Node is where the job ran; it may be empty.
+	Node string
+}
+
+// take ends a running job.
+func (c *Controller) take(job JobRef) (*task, error) {
+	if job.Incarnation != c.incarnation || job.Task < 0 || int(job.Task) >= len(c.tasks) {
+		return nil, ErrNotRunning
+	}
+	t := &c.tasks[job.Task]
+	if job.Cookie < 0 || job.Cookie >= t.count || !t.running.has(job.Cookie) {
+		return nil, ErrNotRunning
+	}
+	t.running.remove(job.Cookie)
+	t.runningCount--
+	c.running--
+	return t, nil
+}
+
+// JobCompleted reports that a job ended well.
+func (c *Controller) JobCompleted(job JobRef, now time.Time) (Effects, error) {
+	t, err := c.take(job)
+	if err != nil {
+		return Effects{}, err
+	}
+	t.counters.Completed++
+	if t.restartCompleted {
+		t.counters.Lost++
+		c.giveBack(int(job.Task), job.Cookie)
+	} else if len(t.reserves) > 0 {
+		delete(t.reserves, job.Cookie)
+	}
+	return c.settle(now), nil
+}
+
+// JobInterrupted reports that a job was asked to finish early, did so, and wants
+// to be started again.
+func (c *Controller) JobInterrupted(job JobRef, now time.Time) (Effects, error) {
+	t, err := c.take(job)
+	if err != nil {
+		return Effects{}, err
+	}
+	t.counters.Interrupted++
+	c.giveBack(int(job.Task), job.Cookie)
+	return c.restart(t, "interrupted", true, now), nil
+}
+
+// JobAborted reports that a job ended through no fault of its own. Started says
+// whether it had begun to run. Aborted jobs are tried again without limit.
+func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, now time.Time) (Effects, error) {
+	t, err := c.take(job)
+	if err != nil {
+		return Effects{}, err
+	}
+	if reason == NotAborted || reason >= AbortReasonCount {
+		reason = AbortOther
+	}
+	t.counters.Aborted[reason]++
+	c.giveBack(int(job.Task), job.Cookie)
+	if reason.BeforeStart() {
+		return c.settle(now), nil
+	}
+	return c.restart(t, reason.String(), started, now), nil
+}
+
+// JobFailed reports that a job ended through a fault of its own. The checks are
+// in the order of the reference: restarts, fatal errors, the number of failures,
+// and only then what helps the operation to go on.
+func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effects, error) {
+	if failure.Node != "" && c.spec.IgnoreFailuresAtBanned.Value() && c.Bans(failure.Node) {
+		return c.JobAborted(job, AbortNodeBanned, true, now)
+	}
+	t, err := c.take(job)
+	if err != nil {
+		return Effects{}, err
+	}
+	t.counters.Failed++
+	c.failed++
+	c.giveBack(int(job.Task), job.Cookie)
+	switch {
+	case c.failing:
+		if len(c.result.Inner) == 0 { // the job's failure is not why the operation fails
+			c.result = &Error{Code: c.result.Code, Message: c.result.Message, Inner: []Error{failure.Error}}
+		}
+		return c.settle(now), nil
+	case t.failOnRestart:
+		return c.failGracefully(restartError("failed", failure.Error), now), nil
+	case false:
+		return c.fail(failure.Error, now), nil
+	case c.tooManyFailed():
+		return c.fail(c.maxFailedError(failure.Error), now), nil
+	}
+	var effects Effects
+	if failure.Node != "" && c.spec.BanNodesWithFailedJobs.Value() {
+		if at, found := slices.BinarySearch(c.banned, failure.Node); !found {
+			c.banned = slices.Insert(c.banned, at, failure.Node)
+			effects.BannedNode = failure.Node
+		}
+	}
+	if c.spec.SuspendOnJobFailure.Value() {
+		c.life.Suspended, effects.Suspended = true, true
+		effects.Restarted = c.spec.IsGang.Value()
+		effects.AbortRunning = c.abortRunning(AbortOperationSuspended)
+	} else if c.spec.IsGang.Value() {
+		effects.Restarted = true
+		effects.AbortRunning = c.abortRunning(AbortIncarnationChanged)
+	}
+	return effects, nil
+}
+
+// restart follows from a job that will have to start again, for this reason.
+func (c *Controller) restart(t *task, reason string, started bool, now time.Time) (effects Effects) {
+	switch {
+	case c.failing:
+	case started && t.failOnRestart:
+		return c.failGracefully(restartError(reason), now)
+	case c.spec.IsGang.Value():
+		effects.Restarted = true
+		effects.AbortRunning = c.abortRunning(AbortIncarnationChanged)
+		return effects
+	}
+	return c.settle(now)
+}
+
+// settle sees whether the operation is at its end.
+func (c *Controller) settle(now time.Time) (effects Effects) {
+	switch {
+	case c.running > 0:
+	case c.failing:
+		c.enter(&effects, Fail, now)
+	case c.pending == 0 && c.life.State == Running:
+		c.enter(&effects, Complete, now)
+	}
+	return effects
+}
+
+// enter makes a step that the state allows.
+func (c *Controller) enter(effects *Effects, step Step, now time.Time, attributes ...Attribute) {
+	life, err := c.life.After(step, now, attributes...)
+	if err != nil {
+		panic("operation: " + err.Error()) // callers have looked at the state
+	}
+	if life.State != c.life.State {
+		effects.Entered = life.State
+	}
+	c.life = life
+	switch life.State {
+	case Completing:
+		effects.AbortRunning = c.abortRunning(AbortOperationCompleted)
+	case Failing:
+		effects.AbortRunning = c.abortRunning(AbortOperationFailed)
+	case Aborting:
+		effects.AbortRunning = c.abortRunning(AbortOperationAborted)
+	}
+}
+
+// fail ends the operation with an error.
+func (c *Controller) fail(why Error, now time.Time) (effects Effects) {
+	c.result = &why
+	c.enter(&effects, Fail, now)
+	return effects
+}
+
+// failGracefully ends the operation when its running jobs have ended, so that
+// they can say what they were doing.
+func (c *Controller) failGracefully(why Error, now time.Time) Effects {
+	if c.running == 0 {
+		return c.fail(why, now)
+	}
+	c.result, c.failing = &why, true
+	c.deadline = now.Add(c.spec.TimeLimitJobFailTimeout.Value())
+	return Effects{FailRunning: true}
+}
+
+func (c *Controller) tooManyFailed() bool {
+	return c.failed > 0 && c.failed >= int64(c.spec.MaxFailedJobCount.Value())
+}
+
+func (c *Controller) maxFailedError(inner ...Error) Error {
+	return Error{
+		Code:    CodeMaxFailedJobs,
+		Message: fmt.Sprintf("failed jobs limit exceeded: %d failed, max_failed_job_count is %d", c.failed, c.spec.MaxFailedJobCount.Value()),
+		Inner:   inner,
+	}
+}
+
+func restartError(reason string, inner ...Error) Error {
+	return Error{
+		Code:    CodeJobRestarted,
+		Message: "a job would have to start again (" + reason + "), which fail_on_job_restart forbids",
+		Inner:   inner,
+	}
+}
+
+// abortRunning takes all running jobs back. A gang, whose jobs only make sense
+// together, begins anew. It returns the reason if any job was running.
+func (c *Controller) abortRunning(reason AbortReason) AbortReason {
+	over := c.life.State.IsFinishing()
+	return c.takeBack(reason, c.spec.IsGang.Value() && !over)
+}
+
+// takeBack makes running jobs pending, and completed ones too when the operation
+// begins again. A new incarnation keeps late reports out.
+func (c *Controller) takeBack(reason AbortReason, again bool) AbortReason {
+	if c.running == 0 {
+		reason = NotAborted
+	}
+	for i := range c.tasks {
+		t := &c.tasks[i]
+		t.counters.Aborted[reason] += int64(t.runningCount)
+		if again {
+			t.reset()
+		} else {
+			t.returnRunning()
+		}
+	}
+	if again {
+		c.incarnation++
+	}
+	c.recount()
+	return reason
+}
+
+// returnRunning makes every running job of the task pending.
+func (t *task) returnRunning() {
+	if t.runningCount == 0 {
+		return
+	}
+	if t.returned.levels == nil {
+		t.returned = setOf(newBitmap(t.count))
+	}
+	words := bitmap(t.returned.levels[0])
+	for i, word := range t.running {
+		words[i] |= word
+	}
+	t.returned = setOf(words)
+	t.stopRunning()
+}
+
+// reset makes every job of the task pending, completed ones too.
+func (t *task) reset() {
+	t.counters.Lost += int64(t.count) - int64(t.pendingCount()) - int64(t.runningCount)
+	t.next = 0
+	t.returned.clear()
+	t.stopRunning()
+}
+
+func (t *task) stopRunning() {
+	clear(t.running)
+	t.runningCount = 0
+	_, t.reservesPending = t.needed()
+}

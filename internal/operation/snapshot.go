@@ -1,0 +1,154 @@
+package operation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// Snapshot is the state of a controller without its specification, as a value
+// that encoding/json and encoding/gob can store. JSON has names in place of
+// numbers and is meant to be read by other versions.
+type Snapshot struct {
+	Life        Life           `json:"life"`
+	Start       time.Time      `json:"start"`
+	Incarnation uint32         `json:"incarnation,omitempty"`
+	NextIndex   uint64         `json:"next_index"`
+	FailedJobs  int64          `json:"failed_jobs,omitempty"`
+	Result      *Error         `json:"result,omitempty"`
+	Failing     bool           `json:"failing,omitempty"`
+	Deadline    time.Time      `json:"deadline,omitzero"`
+	BannedNodes []string       `json:"banned_nodes,omitempty"`
+	Tasks       []TaskSnapshot `json:"tasks"`
+}
+
+// TaskSnapshot is the state of one task.
+type TaskSnapshot struct {
+	Name     string `json:"name"`
+	JobCount int32  `json:"job_count"`
+	// Next is the first cookie that has never run. Returned and Running are
+	// bitmaps of cookies before it.
+	Next     int32           `json:"next"`
+	Returned []byte          `json:"returned,omitempty"`
+	Running  []byte          `json:"running,omitempty"`
+	Reserve  int64           `json:"reserve"`
+	Reserves []JobReserve    `json:"reserves,omitempty"`
+	Ended    CounterSnapshot `json:"ended"`
+}
+
+// JobReserve is the memory of a job that has its own.
+type JobReserve struct {
+	Cookie int32 `json:"cookie"`
+	Memory int64 `json:"memory"`
+}
+
+// CounterSnapshot is Counters with names.
+type CounterSnapshot struct {
+	Completed   int64                 `json:"completed,omitempty"`
+	Interrupted int64                 `json:"interrupted,omitempty"`
+	Failed      int64                 `json:"failed,omitempty"`
+	Lost        int64                 `json:"lost,omitempty"`
+	Aborted     map[AbortReason]int64 `json:"aborted,omitempty"`
+}
+
+// Snapshot returns the state of the controller. It shares nothing with it.
+func (c *Controller) Snapshot() Snapshot {
+	s := Snapshot{
+		Life: c.life, Start: c.start, Incarnation: c.incarnation, NextIndex: c.nextIndex, FailedJobs: c.failed,
+		Result: c.result, Failing: c.failing, Deadline: c.deadline, BannedNodes: slices.Clone(c.banned),
+		Tasks: make([]TaskSnapshot, len(c.tasks)),
+	}
+	s.Life.Events = slices.Clone(s.Life.Events)
+	for i := range c.tasks {
+		t := &c.tasks[i]
+		into := &s.Tasks[i]
+		*into = TaskSnapshot{
+			Name: c.spec.Tasks[i].Name, JobCount: t.count, Next: t.next, Running: t.running.bytes(),
+			Reserve: t.base[resource.Memory], Ended: t.counters.snapshot(),
+		}
+		if t.returned.size > 0 {
+			into.Returned = bitmap(t.returned.levels[0]).bytes()
+		}
+		for _, cookie := range slices.Sorted(maps.Keys(t.reserves)) {
+			into.Reserves = append(into.Reserves, JobReserve{Cookie: cookie, Memory: t.reserves[cookie]})
+		}
+	}
+	return s
+}
+
+func (c *Counters) snapshot() CounterSnapshot {
+	s := CounterSnapshot{Completed: c.Completed, Interrupted: c.Interrupted, Failed: c.Failed, Lost: c.Lost}
+	for reason, n := range c.Aborted {
+		if n > 0 {
+			if s.Aborted == nil {
+				s.Aborted = map[AbortReason]int64{}
+			}
+			s.Aborted[AbortReason(reason)] = n
+		}
+	}
+	return s
+}
+
+// Restore returns the controller that a snapshot was taken of. The specification
+// is the one that the controller had then, changes of parameters included.
+func Restore(spec *Spec, s Snapshot) (*Controller, error) {
+	if len(s.Tasks) != len(spec.Tasks) {
+		return nil, fmt.Errorf("snapshot has %d tasks, the specification %d", len(s.Tasks), len(spec.Tasks))
+	}
+	if s.Failing && s.Result == nil {
+		return nil, fmt.Errorf("snapshot of a failing operation without an error")
+	}
+	c := New(spec, s.Start)
+	c.life, c.incarnation, c.nextIndex, c.failed = s.Life, s.Incarnation, s.NextIndex, s.FailedJobs
+	c.life.Events = slices.Clone(s.Life.Events)
+	c.result, c.failing, c.deadline = s.Result, s.Failing, s.Deadline
+	c.banned = slices.Clone(s.BannedNodes)
+	slices.Sort(c.banned)
+	for i := range s.Tasks {
+		if err := c.restoreTask(i, &s.Tasks[i]); err != nil {
+			return nil, fmt.Errorf("snapshot of task %q: %w", s.Tasks[i].Name, err)
+		}
+	}
+	c.recount()
+	if err := c.Verify(); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Controller) restoreTask(i int, s *TaskSnapshot) error {
+	t := &c.tasks[i]
+	if s.Name != c.spec.Tasks[i].Name || s.JobCount != t.count {
+		return fmt.Errorf("it has %d jobs; the specification has %q with %d", s.JobCount, c.spec.Tasks[i].Name, t.count)
+	}
+	if s.Next < 0 || s.Next > t.count {
+		return fmt.Errorf("job %d of %d is next", s.Next, t.count)
+	}
+	t.next = s.Next
+	returned, err := bitmapOf(s.Returned, s.Next, t.count)
+	if err != nil {
+		return fmt.Errorf("returned: %w", err)
+	}
+	if len(s.Returned) > 0 {
+		t.returned = setOf(returned)
+	}
+	if t.running, err = bitmapOf(s.Running, s.Next, t.count); err != nil {
+		return fmt.Errorf("running: %w", err)
+	}
+	t.runningCount = t.running.count()
+	t.base[resource.Memory] = c.boundReserve(i, s.Reserve)
+	for _, r := range s.Reserves {
+		if r.Cookie < 0 || r.Cookie >= t.count {
+			return fmt.Errorf("a reserve of job %d", r.Cookie)
+		}
+		c.SetJobReserve(i, r.Cookie, r.Memory)
+	}
+	t.counters = Counters{Completed: s.Ended.Completed, Interrupted: s.Ended.Interrupted, Failed: s.Ended.Failed, Lost: s.Ended.Lost}
+	for reason := range AbortReasonCount {
+		t.counters.Aborted[reason] = s.Ended.Aborted[reason]
+	}
+	return nil
+}

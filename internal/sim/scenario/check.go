@@ -1,0 +1,142 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+)
+
+// checkNames applies the rules that concern several sections.
+func (b *builder) checkNames(v document.Value) {
+	total := 0
+	for _, g := range b.out.Nodes {
+		total += g.Count
+	}
+	nothing := b.in.operations.IsNull() && b.in.traces.IsNull()
+	switch {
+	case total == 0:
+		b.r.Refuse(v.Position(), document.RuleMissing, "needs nodes")
+	case total > mostNodes && b.in.nodes.IsNull():
+		b.r.Refuse(v.Position(), document.RuleOutOfRange, fmt.Sprintf("the trace ran on more than %d nodes; give nodes", mostNodes))
+	}
+	if nothing {
+		b.r.Refuse(v.Position(), document.RuleMissing, "needs operations or traces")
+	}
+	if !b.in.duration.IsSet() {
+		for _, t := range b.out.Operations {
+			if t.endless() {
+				b.r.Refuse(v.Position(), document.RuleMissing, fmt.Sprintf("needs a duration, because operations of %q come for ever", t.Name))
+			}
+		}
+		for i, e := range b.out.Events {
+			if e.Every > 0 {
+				b.refuseAt(b.eventAt[i], document.RuleMissing, "an event that repeats needs a scenario with a duration")
+			}
+		}
+	}
+	b.checkOperationNames()
+	b.checkPoolNames()
+}
+
+// endless says whether operations of the template come for ever.
+func (t *Template) endless() bool {
+	for _, w := range t.Demand {
+		if w.Every > 0 || w.To == Forever {
+			return true
+		}
+	}
+	a := &t.Arrival
+	if len(t.Demand) > 0 || a.Count > 0 {
+		return false
+	}
+	return a.Repeat > 0 || a.Every > 0 && !a.ends()
+}
+
+// ends says whether the windows of an arrival are over at some time.
+func (a *Arrival) ends() bool {
+	for _, w := range a.Active {
+		if w.Every > 0 || w.To == Forever {
+			return false
+		}
+	}
+	return len(a.Active) > 0
+}
+
+// Alone says whether the template stands for one operation, which has its name.
+func (t *Template) Alone() bool {
+	if len(t.Demand) > 0 {
+		return len(t.Demand) == 1 && t.Demand[0].Every == 0
+	}
+	return len(t.Arrival.Times) == 1 && t.Arrival.Repeat == 0
+}
+
+// checkOperationNames checks the operations that events and expectations name.
+func (b *builder) checkOperationNames() {
+	var names []string
+	for _, t := range b.out.Operations {
+		names = append(names, t.Name)
+	}
+	check := func(at place, name string) {
+		if name != "" && !b.operationKnown(name) {
+			b.refuseAt(at, document.RuleUnknownValue, fmt.Sprintf("there is no operation %q", name)+didYouMean(name, names))
+		}
+	}
+	for i, e := range b.out.Events {
+		switch a := e.Action.(type) {
+		case ControlOperation:
+			check(b.eventAt[i], a.Operation)
+		case ChangeOperation:
+			check(b.eventAt[i], a.Operation)
+		}
+	}
+	for i, e := range b.out.Expectations {
+		check(b.expectAt[i], e.Operation)
+		for _, c := range e.Checks {
+			switch c.Figure {
+			case StartedBefore:
+				check(b.expectAt[i], c.Word)
+			case PreemptedFor:
+				check(b.expectAt[i], c.Key)
+			}
+		}
+	}
+}
+
+// operationKnown says whether operations with this name may come: a template, or
+// one of the several operations of it. Traces name theirs themselves.
+func (b *builder) operationKnown(name string) bool {
+	if len(b.out.Traces) > 0 {
+		return true
+	}
+	for _, t := range b.out.Operations {
+		number, cut := strings.CutPrefix(name, t.Name+"-")
+		if _, err := strconv.Atoi(number); name == t.Name || cut && err == nil && !t.Alone() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkPoolNames warns of pools that nobody configured, and refuses expectations
+// about pools that can never be.
+func (b *builder) checkPoolNames() {
+	ephemeral := map[string]bool{}
+	for _, t := range b.out.Operations {
+		name, given := t.Options.Pool.Get()
+		ephemeral[cmp.Or(name, t.User)] = true
+		if given && !b.poolKnown[name] {
+			b.r.AddWarning(document.Problem{File: b.r.File(), Path: "operations/" + t.Name + "/pool", Rule: document.RuleUnknownValue,
+				Message: fmt.Sprintf("there is no pool %q, so that an ephemeral one is made", name) + didYouMean(name, b.poolNames)})
+		}
+	}
+	for i, e := range b.out.Expectations {
+		if e.Pool == "" || b.poolKnown[e.Pool] || ephemeral[e.Pool] || strings.Contains(e.Pool, "$") || e.Pool == pooltree.RootName || len(b.out.Traces) > 0 {
+			continue
+		}
+		b.refuseAt(b.expectAt[i], document.RuleUnknownValue, fmt.Sprintf("there is no pool %q", e.Pool)+didYouMean(e.Pool, b.poolNames))
+	}
+}

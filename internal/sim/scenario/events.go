@@ -1,0 +1,384 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// Event is something that happens at a given time.
+type Event struct {
+	At time.Duration
+	// Every repeats the event; zero: once.
+	Every  time.Duration
+	Action Action
+	// Refused says that the scheduler must refuse it, and nothing changes then.
+	Refused bool
+	// Where the event stands, for messages: "x.yaml:12: events/3".
+	Where string
+}
+
+// Action is what an event does: one of the types below.
+type Action interface{ isAction() }
+
+// EditTree changes a pool tree.
+type EditTree struct {
+	Tree  string
+	Edits []pooltree.Edit
+}
+
+// ChangeOperation changes operations at run time. Unset fields stay.
+type ChangeOperation struct {
+	Operation      string
+	Pool           document.Optional[string]
+	Weight         document.Optional[float64]
+	ResourceLimits document.Optional[resource.Partial]
+}
+
+// Command is what a user tells an operation.
+type Command uint8
+
+const (
+	Abort Command = iota
+	Complete
+	Suspend
+	Resume
+)
+
+var commandNames = [...]string{"abort", "complete", "suspend", "resume"}
+
+// String returns the name that documents use.
+func (c Command) String() string {
+	if int(c) < len(commandNames) {
+		return commandNames[c]
+	}
+	return fmt.Sprintf("Command(%d)", uint8(c))
+}
+
+// ControlOperation gives a command to operations.
+type ControlOperation struct {
+	Operation string
+	Command   Command
+}
+
+// LoseNodes takes nodes of a group away with everything that runs on them, those
+// with the lowest numbers first.
+type LoseNodes struct {
+	Group string
+	Count int
+	// Silently lets nodes fall silent, so that the scheduler has to find out by
+	// itself.
+	Silently bool
+}
+
+// ReturnNodes brings back lost nodes of a group, empty, those with the lowest
+// numbers first.
+type ReturnNodes struct {
+	Group string
+	Count int
+}
+
+func (EditTree) isAction()         {}
+func (ChangeOperation) isAction()  {}
+func (ControlOperation) isAction() {}
+func (LoseNodes) isAction()        {}
+func (ReturnNodes) isAction()      {}
+
+// eventDocument is an event as it is written: a subject with what to set, or one
+// of the commands.
+type eventDocument struct {
+	at, every              opt[time.Duration]
+	refused                bool
+	pool, tree, operation  opt[string]
+	set                    opt[document.Value]
+	addPool                opt[document.Value]
+	removePool             opt[string]
+	commands               [len(commandNames)]opt[string]
+	loseNodes, returnNodes opt[nodesDocument]
+}
+
+type nodesDocument struct {
+	group    opt[string]
+	count    opt[int]
+	silently opt[bool]
+}
+
+// runtimeDocument is what can be set on a running operation.
+type runtimeDocument struct {
+	pool   opt[string]
+	weight opt[float64]
+	limits opt[resource.Partial]
+}
+
+var runtimeTable = document.NewTable(
+	document.Maybe("pool", "The pool that the operation moves to.",
+		func(d *runtimeDocument) *opt[string] { return &d.pool }, document.Words),
+	document.Maybe("weight", "Its new weight.",
+		func(d *runtimeDocument) *opt[float64] { return &d.weight },
+		document.Between(document.Numbers, pooltree.MinWeight, pooltree.MaxWeight)),
+	document.Maybe("resource_limits", "The most that all of its jobs may use together.",
+		func(d *runtimeDocument) *opt[resource.Partial] { return &d.limits }, amounts),
+)
+
+func nodesTable(silently bool) *document.Table[nodesDocument] {
+	options := []document.Option[nodesDocument]{
+		document.Maybe("group", "The name of the group of nodes.",
+			func(d *nodesDocument) *opt[string] { return &d.group }, document.Words),
+		document.Maybe("count", "How many of them. Unset: all.",
+			func(d *nodesDocument) *opt[int] { return &d.count }, positive),
+	}
+	if silently {
+		options = append(options, document.Maybe("silently", "The nodes fall silent and the scheduler is not told.",
+			func(d *nodesDocument) *opt[bool] { return &d.silently }, document.Bools.Default(false)))
+	}
+	return document.NewTable(options...)
+}
+
+var eventTable = document.NewTable(
+	document.Maybe("at", "When it happens.",
+		func(d *eventDocument) *opt[time.Duration] { return &d.at }, moment),
+	document.Maybe("every", "It happens again after each such period.",
+		func(d *eventDocument) *opt[time.Duration] { return &d.every }, period),
+	document.Plain("refused", "The scheduler must refuse it; the run fails if it does not.",
+		func(d *eventDocument) *bool { return &d.refused }, document.Bools),
+	document.Maybe("pool", "The pool whose options are set.",
+		func(d *eventDocument) *opt[string] { return &d.pool }, document.Words),
+	document.Maybe("tree", "The tree of the pool, or whose options are set if there is no pool. Unset: the default tree.",
+		func(d *eventDocument) *opt[string] { return &d.tree }, document.Words),
+	document.Maybe("operation", "The operation whose pool, weight or resource_limits are set; the name of a template means all of its operations that run.",
+		func(d *eventDocument) *opt[string] { return &d.operation }, document.Words),
+	document.Maybe("set", "The options to set, as a map; null unsets. A name may be a path: integral_guarantees/resource_flow.",
+		func(d *eventDocument) *opt[document.Value] { return &d.set }, document.Anything),
+	document.Maybe("add_pool", "A pool to add: its options, with a name and, unless it is below the root, a parent.",
+		func(d *eventDocument) *opt[document.Value] { return &d.addPool }, document.Anything),
+	document.Maybe("remove_pool", "A pool to remove.",
+		func(d *eventDocument) *opt[string] { return &d.removePool }, document.Words),
+	document.Maybe("abort", "An operation to abort.",
+		func(d *eventDocument) *opt[string] { return &d.commands[Abort] }, document.Words),
+	document.Maybe("complete", "An operation to complete with what it has done.",
+		func(d *eventDocument) *opt[string] { return &d.commands[Complete] }, document.Words),
+	document.Maybe("suspend", "An operation that gets no new jobs from now on.",
+		func(d *eventDocument) *opt[string] { return &d.commands[Suspend] }, document.Words),
+	document.Maybe("resume", "An operation that gets jobs again.",
+		func(d *eventDocument) *opt[string] { return &d.commands[Resume] }, document.Words),
+	document.Maybe("lose_nodes", "Nodes that go away with everything that runs on them.",
+		func(d *eventDocument) *opt[nodesDocument] { return &d.loseNodes }, nodesTable(true).Type()),
+	document.Maybe("return_nodes", "Nodes that come back.",
+		func(d *eventDocument) *opt[nodesDocument] { return &d.returnNodes }, nodesTable(false).Type()),
+)
+
+// events reads the list of events.
+func (b *builder) events() {
+	b.r.Enter("events")
+	defer b.r.Leave()
+	if b.in.events.Kind() != document.ListKind && !b.in.events.IsNull() {
+		b.r.Refuse(b.in.events.Position(), document.RuleWrongType, "must be a list of events")
+	}
+	for i, item := range b.in.events.Items() {
+		b.r.Enter(fmt.Sprint(i))
+		b.event(item)
+		b.r.Leave()
+	}
+}
+
+func (b *builder) event(v document.Value) {
+	var d eventDocument
+	wrong := eventTable.Read(b.r, v, &d)
+	if v.Kind() != document.MapKind || len(wrong) > 0 {
+		return
+	}
+	if !d.at.IsSet() {
+		b.r.Refuse(v.Position(), document.RuleMissing, "needs at: when it happens")
+	}
+	action := b.action(v, &d)
+	if action == nil {
+		return
+	}
+	b.out.Events = append(b.out.Events, Event{
+		At: d.at.Value(), Every: d.every.Value(), Action: action, Refused: d.refused, Where: b.where(b.here(v)),
+	})
+	b.eventAt = append(b.eventAt, b.here(v))
+}
+
+// given returns the names of the actions that an event has.
+func (d *eventDocument) given() (names []string) {
+	for _, a := range []struct {
+		name string
+		set  bool
+	}{
+		{"set", d.set.IsSet()}, {"add_pool", d.addPool.IsSet()}, {"remove_pool", d.removePool.IsSet()},
+		{"lose_nodes", d.loseNodes.IsSet()}, {"return_nodes", d.returnNodes.IsSet()},
+	} {
+		if a.set {
+			names = append(names, a.name)
+		}
+	}
+	for c := range d.commands {
+		if d.commands[c].IsSet() {
+			names = append(names, commandNames[c])
+		}
+	}
+	return names
+}
+
+const actionNames = "set, add_pool, remove_pool, abort, complete, suspend, resume, lose_nodes, return_nodes"
+
+// action returns what an event does, nil after a problem.
+func (b *builder) action(v document.Value, d *eventDocument) Action {
+	switch given := d.given(); {
+	case len(given) == 0:
+		b.r.Refuse(v.Position(), document.RuleMissing, "does nothing; give one of "+actionNames)
+		return nil
+	case len(given) > 1:
+		b.r.Refuse(v.Position(), document.RuleTwoNames, "does several things ("+strings.Join(given, ", ")+"); make an event of each")
+		return nil
+	case given[0] != "set" && (d.pool.IsSet() || d.operation.IsSet()):
+		b.r.Refuse(v.Position(), document.RuleTwoNames, "pool and operation say what to set; there is nothing to set")
+		return nil
+	}
+	for c := range d.commands {
+		if name, ok := d.commands[c].Get(); ok {
+			return ControlOperation{Operation: name, Command: Command(c)}
+		}
+	}
+	switch {
+	case d.loseNodes.IsSet():
+		n := d.loseNodes.Value()
+		group, count, ok := b.nodesOf(v, n)
+		if !ok {
+			return nil
+		}
+		return LoseNodes{Group: group, Count: count, Silently: n.silently.Value()}
+	case d.returnNodes.IsSet():
+		group, count, ok := b.nodesOf(v, d.returnNodes.Value())
+		if !ok {
+			return nil
+		}
+		return ReturnNodes{Group: group, Count: count}
+	case d.operation.IsSet():
+		return b.runtimeChange(v, d)
+	}
+	edits := b.edits(v, d)
+	if edits == nil {
+		return nil
+	}
+	return EditTree{Tree: d.tree.Value(), Edits: edits}
+}
+
+// nodesOf checks the group and the number of nodes that an event names.
+func (b *builder) nodesOf(v document.Value, n nodesDocument) (group string, count int, ok bool) {
+	group, ok = n.group.Get()
+	if !ok {
+		b.r.Refuse(v.Position(), document.RuleMissing, "needs a group of nodes")
+		return "", 0, false
+	}
+	var names []string
+	for _, g := range b.out.Nodes {
+		if g.Name != group {
+			names = append(names, g.Name)
+			continue
+		}
+		count = n.count.Or(g.Count)
+		if count > g.Count {
+			b.r.Refuse(v.Position(), document.RuleOutOfRange, fmt.Sprintf("group %q has %d nodes, not %d", group, g.Count, count))
+			return "", 0, false
+		}
+		return group, count, true
+	}
+	b.r.Refuse(v.Position(), document.RuleUnknownValue, fmt.Sprintf("there is no group of nodes %q", group)+didYouMean(group, names))
+	return "", 0, false
+}
+
+func (b *builder) runtimeChange(v document.Value, d *eventDocument) Action {
+	if d.pool.IsSet() || d.tree.IsSet() {
+		b.r.Refuse(v.Position(), document.RuleTwoNames, "sets something of a pool or of an operation, not of both; a new pool of an operation stands under set")
+		return nil
+	}
+	b.r.Enter("set")
+	defer b.r.Leave()
+	var change runtimeDocument
+	if wrong := runtimeTable.Read(b.r, d.set.Value(), &change); len(wrong) > 0 {
+		return nil
+	}
+	if len(d.set.Value().Entries()) == 0 {
+		b.r.Refuse(v.Position(), document.RuleMissing, "there is nothing to set")
+		return nil
+	}
+	return ChangeOperation{
+		Operation: d.operation.Value(), Pool: change.pool, Weight: change.weight, ResourceLimits: change.limits,
+	}
+}
+
+// edits returns the changes of a tree, nil after a problem.
+func (b *builder) edits(v document.Value, d *eventDocument) (edits []pooltree.Edit) {
+	if name, ok := d.removePool.Get(); ok {
+		return []pooltree.Edit{pooltree.RemovePool{Pool: name}}
+	}
+	if pool, ok := d.addPool.Get(); ok {
+		b.r.Enter("add_pool")
+		defer b.r.Leave()
+		draft := pooltree.Read(b.r, document.Map(document.Pair("pools", document.List(pool))), pooltree.Keys{})
+		for _, p := range draft.Pools {
+			edits = append(edits, pooltree.AddPool{Pool: p.Name, Parent: p.Parent, Config: *p.Config})
+		}
+		return edits
+	}
+	set := d.set.Value()
+	if len(set.Entries()) == 0 {
+		b.r.Refuse(v.Position(), document.RuleWrongType, "set must be a map of options")
+		return nil
+	}
+	for _, e := range set.Entries() {
+		if pool, ok := d.pool.Get(); ok {
+			edits = append(edits, pooltree.SetPoolOption{Pool: pool, Option: e.Key, Value: e.Value})
+		} else {
+			edits = append(edits, pooltree.SetTreeOption{Option: e.Key, Value: e.Value})
+		}
+	}
+	return edits
+}
+
+// rehearse applies all changes of trees in the order of time, once each, so that
+// a wrong one is found before the run and not in its third hour.
+func (b *builder) rehearse() {
+	trees := slices.Clone(b.out.Trees)
+	order := make([]int, len(b.out.Events))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		return cmp.Compare(b.out.Events[x].At, b.out.Events[y].At)
+	})
+	for _, i := range order {
+		event := &b.out.Events[i]
+		edit, ok := event.Action.(EditTree)
+		if !ok {
+			continue
+		}
+		if edit.Tree == "" {
+			edit.Tree = b.out.DefaultTree
+			event.Action = edit
+		}
+		n := slices.IndexFunc(trees, func(t document.Named[*pooltree.Tree]) bool { return t.Name == edit.Tree })
+		if n < 0 {
+			b.refuseAt(b.eventAt[i], document.RuleUnknownValue, fmt.Sprintf("there is no pool tree %q", edit.Tree)+didYouMean(edit.Tree, b.treeNames()))
+			continue
+		}
+		next, _, err := trees[n].Value.With(edit.Edits...)
+		switch {
+		case err == nil:
+			trees[n].Value = next
+			b.noteTree(next)
+		case !event.Refused:
+			for _, p := range err.(document.Problems) {
+				b.refuseAt(b.eventAt[i], p.Rule, p.Path+": "+p.Message, p.Facts...)
+			}
+		}
+	}
+}

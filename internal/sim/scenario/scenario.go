@@ -1,0 +1,150 @@
+// Package scenario owns the file that says what to simulate: nodes, pool trees,
+// a workload of operations or a recorded trace, events at given times, and what
+// is expected to come out.
+//
+// A scenario is YAML or JSON. It is read strictly by tables of package document;
+// everything that is wrong is reported at once, with its line and path. [Schema]
+// writes the same tables as a JSON schema.
+//
+// Configuration only: nothing here draws a random number or lets time pass. Files
+// that a scenario names are opened by a function that the caller gives. The
+// package imports document, pooltree, treefile, resource, nodefilter,
+// distribution and trace.
+package scenario
+
+import (
+	"io"
+	"time"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/sim/distribution"
+	"github.com/weirhq/weir/internal/sim/trace"
+)
+
+// Forever is later than every moment of a scenario.
+const Forever time.Duration = 1<<63 - 1
+
+// Scenario is what to simulate. It is complete: every name in it is known and
+// every default is filled in.
+type Scenario struct {
+	Name        string
+	Description string
+	// Start is the date of time zero. All other times count from it.
+	Start time.Time
+	// Duration is how long time passes. Unset, it passes until every operation
+	// has finished.
+	Duration document.Optional[time.Duration]
+	Seed     uint64
+	Scheduler
+	Statistics
+	// Settings are further settings of the scheduler, for whoever builds it.
+	Settings document.Value
+
+	Nodes       []NodeGroup
+	Trees       []document.Named[*pooltree.Tree]
+	DefaultTree string
+	// Volumes are what integral pools have saved at time zero.
+	Volumes []Volume
+
+	Operations   []Template
+	Traces       []Trace
+	Events       []Event
+	Expectations []Expectation
+}
+
+// Scheduler has the periods of the scheduler and its nodes.
+type Scheduler struct {
+	HeartbeatPeriod time.Duration
+	UpdatePeriod    time.Duration
+}
+
+// Statistics say how finely the run is observed.
+type Statistics struct {
+	// Period is the time between two observations of pools and operations.
+	Period time.Duration
+	// Samples bounds the points of a time series.
+	Samples int
+	// Operations bounds how many operations are listed one by one.
+	Operations int
+}
+
+// NodeGroup is nodes of one kind. They are called Name-1, Name-2, …; a group
+// without a count is one node that is called Name.
+type NodeGroup struct {
+	Name      string
+	Count     int
+	Single    bool
+	Resources resource.Amounts
+	Tags      []string
+}
+
+// Volume is what an integral pool has saved, in seconds of the whole tree, or in
+// resources × seconds of one resource if Kind is set.
+type Volume struct {
+	Tree, Pool string
+	Seconds    float64
+	Kind       document.Optional[resource.Kind]
+	Amount     float64
+}
+
+// Template is operations of one kind.
+type Template struct {
+	Name    string
+	User    string
+	Options pooltree.OperationOptions
+	// Spec has further options of the specification, as they were written.
+	Spec document.Value
+	// Arrival says when operations come. It is not used if there is a Demand.
+	Arrival  Arrival
+	Demand   []DemandWindow
+	JobCount distribution.Distribution
+	// Resources are of one job, in the units that people write.
+	Resources [resource.KindCount]distribution.Distribution
+	// Duration is that of a job in seconds.
+	Duration distribution.Distribution
+}
+
+// Arrival says when the operations of a template come: at given times, or with
+// Every at regular or Poisson at random intervals.
+type Arrival struct {
+	Times []time.Duration
+	// Repeat brings the Times again after each such period; zero: once.
+	Repeat time.Duration
+	// Every is the interval, or the mean one if Poisson is set.
+	Every   time.Duration
+	Poisson bool
+	// Active restricts Every to windows; empty: always.
+	Active []Window
+	// Count bounds how many operations come; zero: no bound.
+	Count int
+}
+
+// Window is a span of time that may repeat.
+type Window struct {
+	From, To time.Duration // To may be Forever
+	Every    time.Duration // zero: once
+}
+
+// DemandWindow is a time in which an operation wants so many jobs at once.
+type DemandWindow struct {
+	Window
+	Jobs int
+}
+
+// Trace is a recorded workload that is replayed.
+type Trace struct {
+	Name string
+	Log  *trace.Log
+	// Options hold for each of its operations, besides the pool.
+	Options pooltree.OperationOptions
+	// Parent is the pool whose ephemeral subpools users get. Empty: each user has
+	// a pool of his own name.
+	Parent string
+	// Pool is one pool for all operations; empty: as above.
+	Pool string
+}
+
+// Opener opens a file that a scenario names. The name is as written.
+type Opener func(name string) (io.ReadCloser, error)
