@@ -322,3 +322,29 @@ func TestLongKeysDoNotMakeLongMessages(t *testing.T) {
 		t.Errorf("the messages have %d bytes", got)
 	}
 }
+
+func TestAKeptUnknownKeyIsWarnedAboutWithTheNearestName(t *testing.T) {
+	r := NewReader("f")
+	r.KeepUnknown = true
+	var s sample
+	sampleTable.Read(r, mustYAML(t, "cuont: 5\nzzzzzz: 1"), &s)
+	want := "f:1:1: cuont: unknown option; it is kept but has no effect; did you mean \"count\"?\n" +
+		"f:2:1: zzzzzz: unknown option; it is kept but has no effect"
+	if got := r.Warnings().Error(); got != want || r.HasProblems() {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if nearest, _ := r.Warnings()[0].Fact("nearest").Text(); nearest != "count" {
+		t.Errorf("nearest is %q", nearest)
+	}
+}
+
+func TestFindReturnsTheEntryUnderAnyName(t *testing.T) {
+	v := mustYAML(t, "name: x\nhow-many: 7")
+	e, ok := sampleTable.Find(v, "count")
+	if !ok || e.Key != "how-many" || e.At.Line != 2 {
+		t.Errorf("%+v, %v", e, ok)
+	}
+	if _, ok := sampleTable.Find(v, "ratio"); ok {
+		t.Error("an option that is not there was found")
+	}
+}

@@ -153,6 +153,14 @@ const (
 	Off
 )
 
+// SwitchOf is a switch that is set.
+func SwitchOf(on bool) Switch {
+	if on {
+		return On
+	}
+	return Off
+}
+
 func (s Switch) or(inherited bool) bool {
 	if s == Inherit {
 		return inherited

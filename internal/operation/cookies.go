@@ -22,8 +22,7 @@ func (b bitmap) count() (n int32) {
 	return n
 }
 
-// bytes returns the bits of the cookies below end, smallest first, without
-// trailing zeros.
+// bytes returns the bits, smallest cookie first, without trailing zero words.
 func (b bitmap) bytes() []byte {
 	last := len(b)
 	for last > 0 && b[last-1] == 0 {

@@ -42,6 +42,6 @@
 // never ran, smaller cookies first.
 //
 // The package is pure: time comes in, effects go out, nothing happens by itself.
-// It imports document, resource, nodefilter and pooltree, and must not know of
-// nodes, shares or other operations.
+// It imports document, resource and pooltree, and must not know of nodes (but
+// for the names of those it avoids), shares or other operations.
 package operation

@@ -98,7 +98,7 @@ func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effe
 		return c.settle(now), nil
 	case t.failOnRestart:
 		return c.failGracefully(restartError("failed", failure.Error), now), nil
-	case false:
+	case failure.Fatal:
 		return c.fail(failure.Error, now), nil
 	case c.tooManyFailed():
 		return c.fail(c.maxFailedError(failure.Error), now), nil

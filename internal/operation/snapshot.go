@@ -54,7 +54,8 @@ type CounterSnapshot struct {
 	Aborted     map[AbortReason]int64 `json:"aborted,omitempty"`
 }
 
-// Snapshot returns the state of the controller. It shares nothing with it.
+// Snapshot returns the state of the controller. It shares nothing
+// that changes with it.
 func (c *Controller) Snapshot() Snapshot {
 	s := Snapshot{
 		Life: c.life, Start: c.start, Incarnation: c.incarnation, NextIndex: c.nextIndex, FailedJobs: c.failed,

@@ -126,7 +126,7 @@ const (
 	revivalCount
 )
 
-var revivalNames = [revivalCount]string{"not_revived", "with_jobs", "clean"}
+var revivalNames = [revivalCount]string{"not_revived", "revived_with_jobs", "revived_clean"}
 
 // String returns the name of the way.
 func (r Revival) String() string { return nameOf(revivalNames[:], r, "Revival") }

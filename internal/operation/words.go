@@ -18,8 +18,7 @@ var (
 	switched = document.Bools
 	ratio    = document.Between(document.Numbers, 0, 1)
 	// factor is a part of memory_limit.
-	factor = document.Above(document.Numbers, 0).That("a number above 0 and at most 1", document.RuleOutOfRange,
-		func(f float64) bool { return 0 < f && f <= 1 })
+	factor = ratio.That("a number above 0 and at most 1", document.RuleOutOfRange, func(f float64) bool { return f > 0 })
 	// multiplier is by how much a reserve grows after an overdraft.
 	multiplier     = document.Between(document.Numbers, 1, 10)
 	cpuAmount      = amountType(resource.CPU)

@@ -48,11 +48,6 @@ func newLedger() ledger {
 	return ledger{oldest: none, newest: none, firstAggressive: none, firstPreemptible: none}
 }
 
-// total is what all allocations of the operation hold.
-func (l *ledger) total() resource.Amounts {
-	return l.usage[NonPreemptible].Add(l.usage[AggressivelyPreemptible]).Add(l.usage[Preemptible])
-}
-
 // append puts an allocation at the end: it is the newest, and preemptible until
 // classes are balanced.
 func (t *Tree) appendAllocation(l *ledger, at Allocation) {

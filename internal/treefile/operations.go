@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/entitlement"
 	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
@@ -234,7 +235,7 @@ func (b *builder) addOperation(d *operationDocument, name string, at document.Po
 	if d.options.SchedulingTagFilter.IsSet() && len(b.file.Cluster.Nodes) == 0 {
 		b.r.Warn(at, document.RuleNotSupported, "scheduling_tag_filter has no effect here: the cluster is given by its total, not by its nodes")
 	}
-	element := OperationElement(&d.options, demand, usage, &b.file.Cluster)
+	element := entitlement.Operation(&d.options, demand, usage, &b.file.Cluster)
 	element.Parent = pool
 	element.StartTime = d.startTime.Value()
 	element.Pending = max(demand[resource.UserSlots]-usage[resource.UserSlots], 0)
@@ -268,7 +269,7 @@ func (b *builder) ephemeralPool(hub int32, name string) int32 {
 	parent, _ := b.file.Config.Pool(b.file.Names[hub])
 	config := parent.EphemeralPool()
 	settings := b.file.Config.Settings()
-	return b.add(name, hub, configElement(&config, &b.file.Cluster), pooltree.Effective{
+	return b.add(name, hub, entitlement.Pool(&config, &b.file.Cluster), pooltree.Effective{
 		Mode:                     config.Mode.Value(),
 		MaxRunningOperationCount: config.MaxRunningOperationCount.Or(settings.MaxRunningOperationCountPerPool.Value()),
 		MaxOperationCount:        config.MaxOperationCount.Or(settings.MaxOperationCountPerPool.Value()),

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/entitlement"
 	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
@@ -195,7 +196,7 @@ func (b *builder) read(v document.Value) {
 	}
 	b.file.Config = config
 	b.file.Tree.Total = b.file.Cluster.Total
-	b.file.Tree.Options = EngineOptions(config)
+	b.file.Tree.Options = entitlement.Options(config)
 	b.addPools(config)
 	b.readOperations(config)
 	b.readState(v)
@@ -273,11 +274,11 @@ func (b *builder) readCluster(v document.Value, config *pooltree.Tree) {
 
 func (b *builder) addPools(config *pooltree.Tree) {
 	b.slots = make(map[string]int32, config.Len()+1)
-	b.add(RootName, 0, PoolElement(config.Root(), &b.file.Cluster), config.Root().Effective(), pooltree.PoolConfig{})
+	b.add(RootName, 0, entitlement.Root(), config.Root().Effective(), pooltree.PoolConfig{})
 	for pool := range config.Pools() {
 		c := pool.Config()
 		parent, _ := pool.Parent()
-		b.add(pool.Name(), b.slots[parent.Name()], PoolElement(pool, &b.file.Cluster), pool.Effective(), c)
+		b.add(pool.Name(), b.slots[parent.Name()], entitlement.Pool(&c, &b.file.Cluster), pool.Effective(), c)
 		if c.SchedulingTagFilter.IsSet() && len(b.file.Cluster.Nodes) == 0 {
 			b.r.AddWarning(document.Problem{File: b.r.File(), Path: "pools" + pool.Path() + "/scheduling_tag_filter", Rule: document.RuleNotSupported,
 				Message: "has no effect here: the cluster is given by its total, not by its nodes"})

@@ -219,7 +219,7 @@ var vectorIntegralFields = newFields(
 	}},
 	field[vectorElement]{"should_distribute_free_volume_among_children", func(s *scanner, e *vectorElement) {
 		if on, ok := s.flag(); ok {
-			e.pool().Integral.DistributeFreeVolume = switchOf(on)
+			e.pool().Integral.DistributeFreeVolume = fairshare.SwitchOf(on)
 		}
 	}},
 	field[vectorElement]{"accumulated_volume", func(s *scanner, e *vectorElement) { vectorVolumeFields.object(s, &e.state.Volume) }},
@@ -227,13 +227,6 @@ var vectorIntegralFields = newFields(
 		e.state.LastShareRatio, _ = s.number(0, largest)
 	}},
 )
-
-func switchOf(on bool) fairshare.Switch {
-	if on {
-		return fairshare.On
-	}
-	return fairshare.Off
-}
 
 // only marks a key of one kind of elements, so that [vectorTree.check] can
 // refuse it on the other.
@@ -404,7 +397,7 @@ func (in *vectorTree) fill(s *scanner, file *File) {
 	slots[RootName] = 0
 	file.Tree.Elements[0] = fairshare.Element{Kind: fairshare.KindPool, Pool: &fairshare.Pool{
 		Mode: in.root.mode, FIFOKeys: in.root.fifoKeys, Promised: in.root.promised,
-		Integral: fairshare.Integral{DistributeFreeVolume: switchOf(in.root.distributeFree)},
+		Integral: fairshare.Integral{DistributeFreeVolume: fairshare.SwitchOf(in.root.distributeFree)},
 	}}
 	for i := range in.elements.length {
 		e := in.elements.at(i)
