@@ -172,3 +172,50 @@ func (t *Tree) Suspend(slot int32, suspended bool) {
 	t.elements[slot].operation.suspended = suspended
 	t.refresh(slot)
 }
+
+// PoolName returns the name of a pool, or of the pool an operation is in.
+func (t *Tree) PoolName(slot int32) string {
+	if p := t.elements[slot].pool; p != nil {
+		return p.name
+	}
+	return t.elements[t.elements[slot].parent].pool.name
+}
+
+// MovePool puts a pool with everything in it below another one.
+func (t *Tree) MovePool(slot, parent int32) {
+	e := &t.elements[slot]
+	if e.place != none {
+		t.heapRemove(t.elements[e.parent].pool, slot)
+		t.refresh(e.parent)
+	}
+	p := e.pool
+	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
+	t.count(e.parent, -p.operations, -p.running)
+	e.parent, t.shares.Elements[slot].Parent = parent, parent
+	t.addUsage(parent, e.usage)
+	t.count(parent, p.operations, p.running)
+	for above := parent; ; above = t.elements[above].parent {
+		t.elements[above].pool.least = t.elements[above].pool.least.Min(p.least)
+		if above == 0 {
+			break
+		}
+	}
+	t.refresh(slot)
+}
+
+// SetState sets what an element carries from update to update, such as the
+// volume of an integral pool.
+func (t *Tree) SetState(slot int32, state fairshare.State) {
+	for len(t.shares.States) <= int(slot) {
+		t.shares.States = append(t.shares.States, fairshare.State{})
+	}
+	t.shares.States[slot] = state
+}
+
+// State returns what an element carries from update to update.
+func (t *Tree) State(slot int32) fairshare.State {
+	if int(slot) >= len(t.shares.States) {
+		return fairshare.State{}
+	}
+	return t.shares.States[slot]
+}

@@ -136,3 +136,24 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 	t.rebalance(&op.ledger, &t.elements[a.operation].entitlement, &op.classes)
 	t.refresh(a.operation)
 }
+
+// AllocationsOf appends the allocations of an operation, oldest first.
+func (t *Tree) AllocationsOf(slot int32, into []Allocation) []Allocation {
+	for at := t.elements[slot].operation.oldest; at != none; at = t.allocations[at].after {
+		into = append(into, at)
+	}
+	return into
+}
+
+// NodeOf returns the node of an allocation.
+func (t *Tree) NodeOf(id Allocation) Node { return t.allocations[id].node }
+
+// Total is what all nodes of the tree have together.
+func (t *Tree) Total() resource.Amounts { return t.total }
+
+// SetNodeTags changes the tags of a node.
+func (t *Tree) SetNodeTags(at Node, tags []string) {
+	n := &t.nodes[at]
+	n.tags = slices.Clone(tags)
+	slices.Sort(n.tags)
+}

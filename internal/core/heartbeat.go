@@ -1,0 +1,141 @@
+package core
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/scheduling"
+)
+
+// JobState is how a job ended.
+type JobState uint8
+
+const (
+	JobCompleted JobState = iota
+	JobFailed
+	JobAborted
+	// JobInterrupted jobs were asked to end early and did, having done a part.
+	JobInterrupted
+)
+
+// Finished is a job that is over on its node.
+type Finished struct {
+	Job     JobID
+	State   JobState
+	Reason  operation.AbortReason // of aborted ones
+	Failure operation.Failure     // of failed ones
+}
+
+// Heartbeat takes in what a node reports and decides what it is to do. Reports
+// of jobs that the core does not know change nothing.
+func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
+	for i := range finished {
+		c.jobEnded(now, finished[i].Job, finished[i], out)
+	}
+	if int(id) >= len(c.nodes) || c.nodes[id] == nil || c.nodes[id].tree == none {
+		return
+	}
+	n := c.nodes[id]
+	t := c.trees[n.tree]
+	d := &c.decisions
+	t.state.Heartbeat(now, n.at, d)
+	for i := range d.Starts {
+		c.start(now, t, id, &d.Starts[i], out)
+	}
+	for i := range d.Preemptions {
+		c.preempt(t, id, &d.Preemptions[i], out)
+	}
+}
+
+// start takes the job of a decision from its operation's controller.
+func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out *Decisions) {
+	op := c.operationAt(t.owners[s.Operation])
+	group := op.controller.Groups()[s.Group]
+	taken, block := op.controller.Schedule(int(s.Group), group.Resources)
+	if block != operation.NotBlocked {
+		t.state.FinishAllocation(s.Allocation)
+		c.sync(op)
+		return
+	}
+	c.nextJob++
+	t.jobs = append(t.jobs, make([]job, max(0, int(s.Allocation)+1-len(t.jobs)))...)
+	t.jobs[s.Allocation] = job{id: c.nextJob, operation: op.id, ref: taken.JobRef}
+	c.jobs[c.nextJob] = jobPlace{t.id, s.Allocation}
+	if len(op.places) > 1 {
+		c.sync(op)
+	}
+	out.Started = append(out.Started, Started{
+		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: id, Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
+	})
+}
+
+var preemptionReasons = [...]operation.AbortReason{
+	scheduling.PreemptedForStarving: operation.AbortPreemption,
+	scheduling.PreemptedForNode:     operation.AbortNodeResourceOvercommit,
+	scheduling.PreemptedForLimit:    operation.AbortPreemption,
+	scheduling.PreemptedGracefully:  operation.AbortPreemption,
+}
+
+// preempt tells that a job is preempted. It stays known until its node reports
+// its end.
+func (c *Core) preempt(t *tree, id NodeID, p *scheduling.Preemption, out *Decisions) {
+	j := &t.jobs[p.Allocation]
+	j.stopping = preemptionReasons[p.Reason]
+	s := Stopped{
+		Job: j.id, Operation: j.operation, Node: id, Reason: j.stopping, Preemption: p.Reason, Class: p.Class,
+		For: NoOperation, Timeout: p.Timeout, Held: p.Held,
+	}
+	if p.For != none {
+		s.For = t.jobs[p.For].operation
+	}
+	if p.Limiter != none {
+		s.Limiter = t.state.PoolName(p.Limiter)
+	}
+	out.Stopped = append(out.Stopped, s)
+}
+
+// jobEnded takes in the end of a job.
+func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
+	where, known := c.jobs[id]
+	if !known {
+		return
+	}
+	t := c.trees[where.tree]
+	j := t.jobs[where.at]
+	op := c.operationAt(j.operation)
+	c.release(t, where.at)
+	var effects operation.Effects
+	var err error
+	switch f.State {
+	case JobCompleted:
+		effects, err = op.controller.JobCompleted(j.ref, now)
+	case JobFailed:
+		effects, err = op.controller.JobFailed(j.ref, f.Failure, now)
+	case JobInterrupted:
+		effects, err = op.controller.JobInterrupted(j.ref, now)
+	default:
+		reason := f.Reason
+		if reason == operation.NotAborted {
+			reason = j.stopping
+		}
+		effects, err = op.controller.JobAborted(j.ref, reason, true, now)
+	}
+	if err == nil {
+		c.carryOut(now, op, effects, out)
+	}
+}
+
+// Update lets time pass: fair shares, starvation, time limits.
+func (c *Core) Update(now time.Time, out *Decisions) {
+	for _, t := range c.trees {
+		t.state.Update(now)
+	}
+	for i := 0; i < len(c.live); i++ {
+		op := c.operations[c.live[i]]
+		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {
+			before := len(c.live)
+			c.carryOut(now, op, op.controller.Tick(now), out)
+			i -= before - len(c.live)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/entitlement"
+	"github.com/weirhq/weir/internal/fairshare"
+	"github.com/weirhq/weir/internal/nodefilter"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/scheduling"
+)
+
+// RootName is the name of the root pool of every tree.
+const RootName = "<Root>"
+
+// tree is a pool tree with its nodes.
+type tree struct {
+	id     TreeID
+	name   string
+	config *pooltree.Tree
+	filter nodefilter.Filter
+	state  *scheduling.Tree
+	pools  map[string]*pool
+	order  []*pool // parents before children, in the order they came
+	jobs   []job   // by allocation
+	owners []OperationID
+	nodes  []NodeID // by scheduling.Node
+	core   *Core
+}
+
+// pool is a pool as the core knows it.
+type pool struct {
+	name      string
+	slot      int32
+	parent    *pool
+	ephemeral bool
+	user      string // who made it by starting an operation
+	hub       bool   // it is a subpool of a pool with create_ephemeral_subpools
+	members   int    // operations and pools directly in it
+}
+
+// SetTrees replaces the configuration of all trees. Trees keep their names and
+// positions; new ones come at the end.
+func (c *Core) SetTrees(now time.Time, trees []document.Named[*pooltree.Tree], defaultTree string, out *Decisions) error {
+	if err := c.checkTrees(trees); err != nil {
+		return err
+	}
+	c.defaultTree = none
+	for i, named := range trees {
+		if i >= len(c.trees) {
+			c.trees = append(c.trees, c.newTree(TreeID(i), named.Name, named.Value))
+		}
+		t := c.trees[i]
+		t.configure(named.Value)
+		if named.Name == defaultTree {
+			c.defaultTree = t.id
+		}
+	}
+	for id := range c.nodes {
+		if c.nodes[id] != nil {
+			c.rejoin(now, NodeID(id), out)
+		}
+	}
+	for _, t := range c.trees {
+		for _, slot := range t.state.AdmitAll() {
+			c.admitted(now, t, slot, out)
+		}
+	}
+	return nil
+}
+
+// checkTrees refuses configurations in which trees change places or a node
+// belongs to two trees.
+func (c *Core) checkTrees(trees []document.Named[*pooltree.Tree]) error {
+	if len(trees) < len(c.trees) {
+		return errors.New("a pool tree cannot be removed while the scheduler runs")
+	}
+	var problems []error
+	for i, t := range c.trees {
+		if trees[i].Name != t.name {
+			problems = append(problems, fmt.Errorf("pool tree %s is now called %s: trees keep their names and positions", t.name, trees[i].Name))
+		}
+	}
+	for _, n := range c.nodes {
+		if n == nil {
+			continue
+		}
+		var names []string
+		for _, named := range trees {
+			if named.Value.Settings().NodesFilter.Value().Matches(n.hasTag) {
+				names = append(names, named.Name)
+			}
+		}
+		if len(names) > 1 {
+			problems = append(problems, &TwoTreesError{Node: n.name, Trees: names})
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (c *Core) newTree(id TreeID, name string, config *pooltree.Tree) *tree {
+	t := &tree{id: id, name: name, config: config, core: c, pools: map[string]*pool{}}
+	root := scheduling.PoolParameters{Name: RootName, Element: entitlement.Root(), Effective: config.Root().Effective()}
+	t.state = scheduling.New(t.settings(config), entitlement.Options(config), root)
+	t.owners = append(t.owners, NoOperation)
+	t.addPool(&pool{name: RootName})
+	return t
+}
+
+func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
+	s := config.Settings()
+	order, _ := s.FIFOOrder.Get()
+	return scheduling.Settings{
+		TreePreemption:     s.Preemption,
+		MinSpare:           s.MinSpareResources.Value().Or(t.core.settings.MinSpare),
+		FIFOBySatisfaction: order == pooltree.FIFOBySatisfaction,
+		OvercommitPatience: t.core.settings.OvercommitPatience,
+	}
+}
+
+func (t *tree) addPool(p *pool) {
+	t.pools[p.name] = p
+	t.order = append(t.order, p)
+	if p.parent != nil {
+		p.parent.members++
+	}
+}
+
+// configure brings pools and settings in line with a configuration. Pools that
+// are gone but not empty stay, without guarantees, until they are.
+func (t *tree) configure(config *pooltree.Tree) {
+	t.config, t.filter = config, config.Settings().NodesFilter.Value()
+	t.state.Configure(t.settings(config), entitlement.Options(config))
+	t.state.SetPool(0, scheduling.PoolParameters{Name: RootName, Element: entitlement.Root(), Effective: config.Root().Effective()})
+	for configured := range config.Pools() {
+		above, _ := configured.Parent()
+		parent := t.pools[nameOf(above)]
+		p := t.pools[configured.Name()]
+		if p != nil && p.parent != parent {
+			t.state.MovePool(p.slot, parent.slot)
+			p.parent.members--
+			parent.members++
+			p.parent = parent
+		}
+		own := configured.Config()
+		parameters := t.poolParameters(configured.Name(), &own, configured.Effective())
+		if p == nil {
+			t.addPool(&pool{name: configured.Name(), slot: t.state.AddPool(parent.slot, parameters), parent: parent})
+			continue
+		}
+		p.ephemeral, p.hub, p.user = false, false, ""
+		t.state.SetPool(p.slot, parameters)
+	}
+	for _, p := range slices.Clone(t.order) {
+		if _, configured := config.Pool(p.name); p.parent != nil && !configured {
+			p.ephemeral = true
+			t.state.SetPool(p.slot, t.ephemeralParameters(p.name, p.parent))
+			t.drop(p)
+		}
+	}
+}
+
+func nameOf(p *pooltree.Pool) string {
+	if p == nil || p.IsRoot() {
+		return RootName
+	}
+	return p.Name()
+}
+
+func (t *tree) poolParameters(name string, c *pooltree.PoolConfig, e pooltree.Effective) scheduling.PoolParameters {
+	return scheduling.PoolParameters{
+		Name: name, Element: entitlement.Pool(c, t), Effective: e, Filter: c.SchedulingTagFilter.Value(),
+	}
+}
+
+// drop removes an ephemeral pool if it is empty, and so on upwards.
+func (t *tree) drop(p *pool) {
+	for p.parent != nil && p.ephemeral && p.members == 0 {
+		t.state.RemovePool(p.slot)
+		delete(t.pools, p.name)
+		t.order = slices.DeleteFunc(t.order, func(other *pool) bool { return other == p })
+		p.parent.members--
+		p = p.parent
+	}
+}
+
+// ephemeralParameters are those of a pool that is made below a parent.
+func (t *tree) ephemeralParameters(name string, parent *pool) scheduling.PoolParameters {
+	var own pooltree.PoolConfig
+	effective := t.config.Root().Effective()
+	if configured, ok := t.config.Pool(parent.name); ok {
+		own, effective = configured.EphemeralPool(), configured.Effective()
+	}
+	settings := t.config.Settings()
+	effective.Mode = own.Mode.Or(pooltree.FairShare)
+	effective.FIFOSortParameters = pooltree.DefaultFIFOSort
+	effective.MaxRunningOperationCount = own.MaxRunningOperationCount.Or(settings.MaxRunningOperationCountPerPool.Value())
+	effective.MaxOperationCount = own.MaxOperationCount.Or(settings.MaxOperationCountPerPool.Value())
+	effective.ForbidImmediateOperations = false
+	return t.poolParameters(name, &own, effective)
+}
+
+// Matching is what the nodes of the tree that match a filter have together.
+func (t *tree) Matching(filter nodefilter.Filter) (sum resource.Amounts, known bool) {
+	for _, id := range t.nodes {
+		if n := t.core.nodes[id]; n != nil && n.tree == t.id && filter.Matches(n.hasTag) {
+			sum = sum.Add(n.resources)
+		}
+	}
+	return sum, true
+}
+
+// BestShare bounds the share of a demand by what can be placed on the nodes.
+func (t *tree) BestShare(resource.Amounts) resource.Shares { return resource.Shares{} }
+
+var _ entitlement.Nodes = (*tree)(nil)
+
+// resolve finds the pool that an operation runs in, or says which ephemeral one
+// has to be made for it.
+func (t *tree) resolve(user string, wanted document.Optional[string]) (parent *pool, name string, err error) {
+	name = wanted.Or(user)
+	if p := t.pools[name]; p != nil {
+		configured, ok := t.config.Pool(name)
+		if ok && configured.Config().CreateEphemeralSubpools.Value() {
+			return p, name + "$" + user, nil
+		}
+		effective := t.config.Root().Effective()
+		if ok {
+			effective = configured.Effective()
+		}
+		if (ok || p.parent == nil) && effective.ForbidImmediateOperations {
+			return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: "forbids operations of its own (forbid_immediate_operations)"}
+		}
+		return p.parent, name, nil
+	}
+	if err := pooltree.CheckName(name, true); err != nil {
+		return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: err.Error()}
+	}
+	parent = t.pools[RootName]
+	if above := t.pools[t.config.Settings().DefaultParentPool.Value()]; above != nil && !t.isFIFO(above) {
+		parent = above
+	}
+	owned := 0
+	for _, p := range t.order {
+		if p.ephemeral && !p.hub && p.user == user {
+			owned++
+		}
+	}
+	if most := t.config.Settings().MaxEphemeralPoolPerUser.Value(); owned >= most {
+		return nil, "", &PoolError{Tree: t.name, Pool: name,
+			Rule: fmt.Sprintf("does not exist, and user %s has made %d pools already (max_ephemeral_pool_per_user)", user, owned)}
+	}
+	return parent, name, nil
+}
+
+func (t *tree) isFIFO(p *pool) bool {
+	configured, ok := t.config.Pool(p.name)
+	return ok && configured.Effective().Mode == pooltree.FIFO
+}
+
+// PoolError says why an operation cannot run in a pool.
+type PoolError struct {
+	Tree, Pool, Rule string
+}
+
+// Error names the tree, the pool and the rule.
+func (e *PoolError) Error() string {
+	return fmt.Sprintf("pool %s of tree %s %s", e.Pool, e.Tree, e.Rule)
+}
+
+// TwoTreesError says that a node belongs to more than one tree.
+type TwoTreesError struct {
+	Node  string
+	Trees []string
+}
+
+// Error names the node and the trees.
+func (e *TwoTreesError) Error() string {
+	return fmt.Sprintf("node %s matches the filters of several pool trees: %v", e.Node, e.Trees)
+}
+
+// SetVolume sets what an integral pool has saved, in seconds of the whole tree.
+func (c *Core) SetVolume(id TreeID, name string, seconds float64) error {
+	t := c.trees[id]
+	p := t.pools[name]
+	if p == nil {
+		return &PoolError{Tree: t.name, Pool: name, Rule: "does not exist"}
+	}
+	t.state.SetState(p.slot, fairshare.State{Volume: resource.VolumeOf(t.state.Total(), seconds, 1)})
+	return nil
+}
