@@ -118,7 +118,7 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 	return scheduling.Settings{
 		TreePreemption:     s.Preemption,
 		MinSpare:           s.MinSpareResources.Value().Or(t.core.settings.MinSpare),
-		FIFOBySatisfaction: order == pooltree.FIFOBySatisfaction,
+		FIFOBySatisfaction: order == pooltree.BySatisfaction,
 		OvercommitPatience: t.core.settings.OvercommitPatience,
 	}
 }

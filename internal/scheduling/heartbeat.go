@@ -51,6 +51,7 @@ func (d *Decisions) reset() {
 func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	d.reset()
 	n := &t.nodes[at]
+	n.settled = len(n.allocations)
 	t.preemptGracefully(n, d)
 	t.scheduleRegularly(now, at, d)
 	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {

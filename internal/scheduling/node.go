@@ -16,8 +16,11 @@ type node struct {
 	// usage is what its allocations hold that are not preempted.
 	usage       resource.Amounts
 	allocations []Allocation
-	tags        []string // sorted
-	alive       bool
+	// settled is how many of them were there before the heartbeat at hand; what
+	// a heartbeat starts it does not preempt.
+	settled int
+	tags    []string // sorted
+	alive   bool
 
 	preemptedAt   time.Time // the last time preemption was considered
 	overcommitted time.Time // since when allocations hold more than there is

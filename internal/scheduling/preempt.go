@@ -47,7 +47,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 // first.
 func (t *Tree) victims(n *node, stage Stage) []Allocation {
 	victims := t.victimList[:0]
-	for _, id := range n.allocations {
+	for _, id := range n.allocations[:n.settled] {
 		if t.isVictim(&t.allocations[id], stage) {
 			victims = append(victims, id)
 		}
@@ -176,7 +176,7 @@ func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
 		return
 	}
 	all := t.victimList[:0]
-	for _, id := range n.allocations {
+	for _, id := range n.allocations[:n.settled] {
 		if !t.allocations[id].preempted {
 			all = append(all, id)
 		}

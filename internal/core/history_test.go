@@ -1,0 +1,252 @@
+package core
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// reporter is what a test and a property have in common.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// world is a core with the nodes and jobs around it.
+type world struct {
+	*Core
+	tb    reporter
+	now   time.Time
+	out   Decisions
+	nodes map[NodeID]bool
+	jobs  map[JobID]Started
+	over  map[JobID]bool // stopped or finished, must not be heard of again
+	// reported are the jobs whose ends the heartbeat at hand reports.
+	reported map[JobID]bool
+	ops      map[OperationID]operation.State
+	next     OperationID
+}
+
+func parseTree(tb reporter, text string) *pooltree.Tree {
+	tb.Helper()
+	tree, _, err := pooltree.Parse("test", []byte(text), pooltree.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return tree
+}
+
+func newWorld(tb reporter, pools string) *world {
+	w := &world{
+		Core: New(DefaultSettings()), tb: tb, now: midnight, nodes: map[NodeID]bool{}, jobs: map[JobID]Started{},
+		over: map[JobID]bool{}, reported: map[JobID]bool{}, ops: map[OperationID]operation.State{},
+	}
+	w.setTrees(pools)
+	return w
+}
+
+func (w *world) setTrees(pools string) {
+	w.tb.Helper()
+	trees := []document.Named[*pooltree.Tree]{{Name: "default", Value: parseTree(w.tb, pools)}}
+	if err := w.SetTrees(w.now, trees, "default", &w.out); err != nil {
+		w.tb.Fatal(err)
+	}
+	w.take()
+}
+
+// take looks at what the core has decided.
+func (w *world) take() {
+	w.tb.Helper()
+	for _, s := range w.out.Stopped {
+		if w.reported[s.Job] {
+			continue // the end of one job of a gang stops those that ended with it
+		}
+		started, known := w.jobs[s.Job]
+		if !known || started.Node != s.Node || started.Operation != s.Operation {
+			w.tb.Fatalf("job %d of operation %d is stopped on node %d, where it does not run", s.Job, s.Operation, s.Node)
+		}
+		if s.Timeout == 0 {
+			w.end(s.Job)
+		}
+	}
+	for _, s := range w.out.Started {
+		if _, known := w.jobs[s.Job]; known || w.over[s.Job] {
+			w.tb.Fatalf("job %d is started twice", s.Job)
+		}
+		w.jobs[s.Job] = s
+	}
+	for _, o := range w.out.Operations {
+		if w.ops[o.Operation].IsFinished() {
+			w.tb.Fatalf("operation %d goes on after its end", o.Operation)
+		}
+		w.ops[o.Operation] = o.State
+	}
+	w.out.Reset()
+	clear(w.reported)
+	if err := w.Verify(); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+func (w *world) end(id JobID) {
+	delete(w.jobs, id)
+	w.over[id] = true
+}
+
+func (w *world) start(user, spec string) (OperationID, error) {
+	w.tb.Helper()
+	s, err := operation.Parse([]byte(spec), operation.ReadOptions{CommandOptional: true})
+	if err != nil {
+		w.tb.Fatal(err)
+	}
+	id := w.next
+	if err := w.StartOperation(w.now, id, user, s.Spec, &w.out); err != nil {
+		return id, err
+	}
+	w.next++
+	w.take()
+	return id, nil
+}
+
+func (w *world) addNode(id NodeID, cpu int64, tags ...string) {
+	w.tb.Helper()
+	limits := resource.Amounts{resource.UserSlots: cpu, resource.CPU: cpu * 100, resource.Memory: cpu << 30}
+	if err := w.AddNode(w.now, id, fmt.Sprint("node", id), limits, tags, &w.out); err != nil {
+		w.tb.Fatal(err)
+	}
+	w.nodes[id] = true
+	w.take()
+}
+
+// beat sends a heartbeat of a node; jobs that are being stopped report their
+// end with the next one.
+func (w *world) beat(id NodeID, finished ...Finished) {
+	w.tb.Helper()
+	for _, f := range finished {
+		w.end(f.Job)
+		w.reported[f.Job] = true
+	}
+	w.Heartbeat(w.now, id, finished, &w.out)
+	var stopped []Finished
+	for _, s := range w.out.Stopped {
+		if s.Timeout > 0 {
+			stopped = append(stopped, Finished{Job: s.Job, State: JobAborted})
+		}
+	}
+	w.take()
+	if len(stopped) > 0 {
+		w.beat(id, stopped...)
+	}
+}
+
+func (w *world) pass(d time.Duration) {
+	w.tb.Helper()
+	w.now = w.now.Add(d)
+	w.Update(w.now, &w.out)
+	w.take()
+}
+
+// running counts the jobs of an operation.
+func (w *world) running(id OperationID) (count int) {
+	for _, s := range w.jobs {
+		if s.Operation == id {
+			count++
+		}
+	}
+	return count
+}
+
+// some returns a job that runs, the one with the smallest id at or after a
+// number.
+func (w *world) some(from JobID) (best JobID, ok bool) {
+	for id := range w.jobs {
+		if id >= from && (!ok || id < best) {
+			best, ok = id, true
+		}
+	}
+	return best, ok
+}
+
+const threePools = `
+max_running_operation_count: 6
+max_ephemeral_pool_per_user: 2
+pools:
+  production: {min_share_resources: {cpu: 8}, weight: 3}
+  batch: {mode: fifo, max_running_operation_count: 2, max_operation_count: 5}
+  adhoc: {create_ephemeral_subpools: true, ephemeral_subpool_config: {max_running_operation_count: 1}}
+`
+
+const fewerPools = `
+max_running_operation_count: 4
+pools:
+  production: {resource_limits: {cpu: 6}, mode: fifo}
+  adhoc: {weight: 2}
+`
+
+// TestPropertyHistories makes random histories with faults and changes of the
+// configuration, and checks every invariant after every input.
+func TestPropertyHistories(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(r, threePools)
+		for id := range NodeID(rapid.IntRange(1, 4).Draw(r, "nodes")) {
+			w.addNode(id, rapid.Int64Range(1, 10).Draw(r, "cpu"))
+		}
+		w.pass(time.Second)
+		for range rapid.IntRange(5, 60).Draw(r, "steps") {
+			w.step(r)
+		}
+	})
+}
+
+func (w *world) step(r *rapid.T) {
+	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
+	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
+	switch rapid.IntRange(0, 13).Draw(r, "step") {
+	case 0, 1:
+		spec := fmt.Sprintf(`{pool: %s, weight: %g, is_gang: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
+			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
+			rapid.SampledFrom([]float64{1, 2, 0.5}).Draw(r, "weight"), rapid.IntRange(0, 5).Draw(r, "gang") == 0,
+			rapid.IntRange(1, 12).Draw(r, "jobs"), rapid.IntRange(1, 3).Draw(r, "cpu"))
+		_, _ = w.start(rapid.SampledFrom([]string{"anna", "boris"}).Draw(r, "user"), spec) // limits may refuse it
+	case 2, 3, 4, 5:
+		var finished []Finished
+		if id, ok := w.some(JobID(rapid.IntRange(0, 40).Draw(r, "job"))); ok && w.jobs[id].Node == node {
+			state := rapid.SampledFrom([]JobState{JobCompleted, JobCompleted, JobFailed, JobAborted, JobInterrupted}).Draw(r, "state")
+			finished = append(finished, Finished{Job: id, State: state, Reason: operation.AbortOther})
+		}
+		w.beat(node, finished...)
+	case 6, 7:
+		w.pass(rapid.SampledFrom([]time.Duration{0, time.Second, 35 * time.Second, 3 * time.Minute}).Draw(r, "time"))
+	case 8:
+		w.RemoveNode(w.now, node, &w.out)
+		w.take()
+	case 9:
+		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"))
+	case 10:
+		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools}).Draw(r, "trees"))
+	case 11:
+		_ = w.AbortOperation(w.now, op, "", &w.out)
+		w.take()
+	case 12:
+		if rapid.Bool().Draw(r, "suspend") {
+			_ = w.SuspendOperation(w.now, op, rapid.Bool().Draw(r, "abort"), &w.out)
+		} else {
+			_ = w.ResumeOperation(op)
+		}
+		w.take()
+	case 13:
+		pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool")
+		_ = w.ChangeOperation(w.now, op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}, &w.out)
+		w.take()
+	}
+}
