@@ -29,9 +29,7 @@ type Finished struct {
 // Heartbeat takes in what a node reports and decides what it is to do. Reports
 // of jobs that the core does not know change nothing.
 func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
-	for i := range finished {
-		c.jobEnded(now, finished[i].Job, finished[i], out)
-	}
+	c.Report(now, finished, out)
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil || c.nodes[id].tree == none {
 		return
 	}
@@ -44,6 +42,13 @@ func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	}
 	for i := range d.Preemptions {
 		c.preempt(t, id, &d.Preemptions[i], out)
+	}
+}
+
+// Report takes in ends of jobs without asking for work.
+func (c *Core) Report(now time.Time, finished []Finished, out *Decisions) {
+	for i := range finished {
+		c.jobEnded(now, finished[i].Job, finished[i], out)
 	}
 }
 

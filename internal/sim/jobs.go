@@ -86,8 +86,8 @@ func (r *run) start(s Started) {
 	r.jobs.table[slot].next, n.first = n.first, slot
 	n.running++
 	n.usage = n.usage.Add(o.resources)
-	if !r.group(n).Resources.Dominates(n.usage) {
-		r.fail("starts a job of operation %s on node %s, which is full: it has %v and would use %v", o.name, n.name, r.group(n).Resources, n.usage)
+	if !n.resources.Dominates(n.usage) {
+		r.fail("starts a job of operation %s on node %s, which is full: it has %v and would use %v", o.name, n.name, n.resources, n.usage)
 		return
 	}
 	r.lastChange = r.now

@@ -13,6 +13,8 @@ type node struct {
 	name  string
 	group int32
 	alive bool
+	// resources are those of its group unless it was resized.
+	resources resource.Amounts
 	// reportPlanned says that there is an out-of-band heartbeat in the queue.
 	reportPlanned bool
 	// first is the slot of one of its jobs, -1 if it has none.
@@ -32,7 +34,7 @@ func (r *run) makeNodes() {
 			if !group.Single {
 				name = fmt.Sprintf("%s-%d", group.Name, i+1)
 			}
-			r.nodes = append(r.nodes, node{name: name, group: int32(g), first: -1})
+			r.nodes = append(r.nodes, node{name: name, group: int32(g), resources: group.Resources, first: -1})
 		}
 	}
 }
@@ -41,14 +43,14 @@ func (r *run) makeNodes() {
 func (r *run) addNode(id NodeID) error {
 	n := &r.nodes[id]
 	group := r.group(n)
-	if err := r.apply(AddNode{Node: id, Name: n.name, Resources: group.Resources, Tags: group.Tags}); err != nil {
+	if err := r.apply(AddNode{Node: id, Name: n.name, Resources: n.resources, Tags: group.Tags}); err != nil {
 		return err
 	}
 	if n.first >= 0 {
 		r.fail("still counts job %d on node %s, which has come back empty", r.jobs.table[n.first].id, n.name)
 	}
 	n.alive = true
-	r.books.capacity(r.now, group.Resources, +1)
+	r.books.capacity(r.now, n.resources, +1)
 	return nil
 }
 
@@ -57,7 +59,7 @@ func (r *run) addNode(id NodeID) error {
 func (r *run) loseNode(id NodeID, silently bool) error {
 	n := &r.nodes[id]
 	n.alive = false
-	r.books.capacity(r.now, r.group(n).Resources, -1)
+	r.books.capacity(r.now, n.resources, -1)
 	for slot := n.first; slot >= 0; slot = r.jobs.table[slot].next {
 		r.die(slot)
 	}
@@ -71,6 +73,18 @@ func (r *run) loseNode(id NodeID, silently bool) error {
 	if n.first >= 0 {
 		r.fail("does not stop job %d of node %s, which is gone", r.jobs.table[n.first].id, n.name)
 	}
+	return nil
+}
+
+// resizeNode changes what a node has.
+func (r *run) resizeNode(id NodeID, resources resource.Amounts) error {
+	n := &r.nodes[id]
+	if err := r.apply(ResizeNode{Node: id, Resources: resources}); err != nil {
+		return err
+	}
+	r.books.capacity(r.now, n.resources, -1)
+	n.resources = resources
+	r.books.capacity(r.now, n.resources, +1)
 	return nil
 }
 

@@ -40,6 +40,7 @@ type operation struct {
 	entitled, asked outcome.Vector
 	starving        float64 // seconds
 	waits           waitSums
+	allWaits        *waits // nil unless an expectation asks for percentiles
 	// requeued has, for jobs that were stopped, when they began to wait again.
 	requeued map[int32]time.Duration
 
@@ -121,6 +122,9 @@ func (r *run) begin(w workload.Operation) {
 	if w.AtOnce > 0 {
 		demand := w
 		o.demand = &demand
+	}
+	if r.expectations.asksForWaits(o.name, o.template) {
+		o.allWaits = new(waits)
 	}
 	r.operations = append(r.operations, o)
 	r.active++
@@ -256,6 +260,8 @@ func (r *run) act(action scenario.Action) error {
 		return r.eachOperation(a.Operation, func(id OperationID) Change { return control(a.Command, id) })
 	case scenario.LoseNodes:
 		return r.eachNode(a.Group, true, a.Count, func(id NodeID) error { return r.loseNode(id, a.Silently) })
+	case scenario.ResizeNodes:
+		return r.eachNode(a.Group, true, a.Count, func(id NodeID) error { return r.resizeNode(id, a.Resources) })
 	case scenario.ReturnNodes:
 		return r.eachNode(a.Group, false, a.Count, r.addNode)
 	}
@@ -299,10 +305,12 @@ func (r *run) eachOperation(name string, change func(OperationID) Change) error 
 		o := &r.operations[i]
 		if (o.name == name || o.template == name) && !o.state.hasEnded() {
 			found = true
-			if _, aborts := change(OperationID(i)).(AbortOperation); aborts && o.demand != nil {
+			c := change(OperationID(i))
+			switch c.(type) {
+			case AbortOperation, CompleteOperation:
 				o.closing = true // its demand ends with it
 			}
-			if err := r.apply(change(OperationID(i))); err != nil {
+			if err := r.apply(c); err != nil {
 				return err
 			}
 		}

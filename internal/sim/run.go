@@ -15,6 +15,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
@@ -180,7 +181,8 @@ func (r *run) treeIndex(name string) TreeID {
 func (r *run) treeTotal(tree TreeID) (total resource.Amounts) {
 	filter := r.trees[tree].Value.Settings().NodesFilter.Value()
 	for i := range r.nodes {
-		if group := r.group(&r.nodes[i]); filter.Matches(group.Tags) {
+		group := r.group(&r.nodes[i])
+		if filter.Matches(func(tag string) bool { return slices.Contains(group.Tags, tag) }) {
 			total = total.Add(group.Resources)
 		}
 	}

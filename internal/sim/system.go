@@ -93,6 +93,13 @@ type RemoveNode struct {
 	Node NodeID
 }
 
+// ResizeNode changes what a node has. Jobs on it go on; if they use more than it
+// has now, it is the system's to stop some.
+type ResizeNode struct {
+	Node      NodeID
+	Resources resource.Amounts
+}
+
 // StartOperation is an operation that a user starts: Jobs jobs of equal size.
 type StartOperation struct {
 	Operation OperationID
@@ -140,6 +147,7 @@ func (SetTrees) isChange()          {}
 func (SetVolume) isChange()         {}
 func (AddNode) isChange()           {}
 func (RemoveNode) isChange()        {}
+func (ResizeNode) isChange()        {}
 func (StartOperation) isChange()    {}
 func (ChangeOperation) isChange()   {}
 func (AbortOperation) isChange()    {}
@@ -156,7 +164,8 @@ type Finished struct {
 }
 
 // Decisions are what a system wants done, in the order of the slices within each
-// kind. Stopped jobs leave before started ones come.
+// kind. Stopped jobs leave before started ones come: a job is not stopped in the
+// answer that starts it, and a node is never used beyond its resources.
 type Decisions struct {
 	Placed     []Placed
 	Operations []OperationChange

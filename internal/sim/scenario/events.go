@@ -84,11 +84,21 @@ type ReturnNodes struct {
 	Count int
 }
 
+// ResizeNodes changes what nodes of a group have, those with the lowest numbers
+// first: their owner needs a part of them, or gives it back. What runs on them
+// goes on until the scheduler acts.
+type ResizeNodes struct {
+	Group     string
+	Count     int
+	Resources resource.Amounts
+}
+
 func (EditTree) isAction()         {}
 func (ChangeOperation) isAction()  {}
 func (ControlOperation) isAction() {}
 func (LoseNodes) isAction()        {}
 func (ReturnNodes) isAction()      {}
+func (ResizeNodes) isAction()      {}
 
 // eventDocument is an event as it is written: a subject with what to set, or one
 // of the commands.
@@ -101,12 +111,14 @@ type eventDocument struct {
 	removePool             opt[string]
 	commands               [len(commandNames)]opt[string]
 	loseNodes, returnNodes opt[nodesDocument]
+	resizeNodes            opt[nodesDocument]
 }
 
 type nodesDocument struct {
-	group    opt[string]
-	count    opt[int]
-	silently opt[bool]
+	group     opt[string]
+	count     opt[int]
+	silently  opt[bool]
+	resources opt[resource.Partial]
 }
 
 // runtimeDocument is what can be set on a running operation.
@@ -126,19 +138,22 @@ var runtimeTable = document.NewTable(
 		func(d *runtimeDocument) *opt[resource.Partial] { return &d.limits }, amounts),
 )
 
-func nodesTable(silently bool) *document.Table[nodesDocument] {
-	options := []document.Option[nodesDocument]{
+func nodesTable(more ...document.Option[nodesDocument]) *document.Table[nodesDocument] {
+	return document.NewTable(append([]document.Option[nodesDocument]{
 		document.Maybe("group", "The name of the group of nodes.",
 			func(d *nodesDocument) *opt[string] { return &d.group }, document.Words),
 		document.Maybe("count", "How many of them. Unset: all.",
 			func(d *nodesDocument) *opt[int] { return &d.count }, positive),
-	}
-	if silently {
-		options = append(options, document.Maybe("silently", "The nodes fall silent and the scheduler is not told.",
-			func(d *nodesDocument) *opt[bool] { return &d.silently }, document.Bools.Default(false)))
-	}
-	return document.NewTable(options...)
+	}, more...)...)
 }
+
+var (
+	loseTable = nodesTable(document.Maybe("silently", "The nodes fall silent and the scheduler is not told.",
+		func(d *nodesDocument) *opt[bool] { return &d.silently }, document.Bools.Default(false)))
+	returnTable = nodesTable()
+	resizeTable = nodesTable(document.Maybe("resources", "What each of them has from now on. Resources that are left out stay.",
+		func(d *nodesDocument) *opt[resource.Partial] { return &d.resources }, amounts))
+)
 
 var eventTable = document.NewTable(
 	document.Maybe("at", "When it happens.",
@@ -168,9 +183,11 @@ var eventTable = document.NewTable(
 	document.Maybe("resume", "An operation that gets jobs again.",
 		func(d *eventDocument) *opt[string] { return &d.commands[Resume] }, document.Words),
 	document.Maybe("lose_nodes", "Nodes that go away with everything that runs on them.",
-		func(d *eventDocument) *opt[nodesDocument] { return &d.loseNodes }, nodesTable(true).Type()),
+		func(d *eventDocument) *opt[nodesDocument] { return &d.loseNodes }, loseTable.Type()),
 	document.Maybe("return_nodes", "Nodes that come back.",
-		func(d *eventDocument) *opt[nodesDocument] { return &d.returnNodes }, nodesTable(false).Type()),
+		func(d *eventDocument) *opt[nodesDocument] { return &d.returnNodes }, returnTable.Type()),
+	document.Maybe("resize_nodes", "Nodes that have more or less from now on.",
+		func(d *eventDocument) *opt[nodesDocument] { return &d.resizeNodes }, resizeTable.Type()),
 )
 
 // events reads the list of events.
@@ -214,6 +231,7 @@ func (d *eventDocument) given() (names []string) {
 	}{
 		{"set", d.set.IsSet()}, {"add_pool", d.addPool.IsSet()}, {"remove_pool", d.removePool.IsSet()},
 		{"lose_nodes", d.loseNodes.IsSet()}, {"return_nodes", d.returnNodes.IsSet()},
+		{"resize_nodes", d.resizeNodes.IsSet()},
 	} {
 		if a.set {
 			names = append(names, a.name)
@@ -227,7 +245,7 @@ func (d *eventDocument) given() (names []string) {
 	return names
 }
 
-const actionNames = "set, add_pool, remove_pool, abort, complete, suspend, resume, lose_nodes, return_nodes"
+const actionNames = "set, add_pool, remove_pool, abort, complete, suspend, resume, lose_nodes, return_nodes, resize_nodes"
 
 // action returns what an event does, nil after a problem.
 func (b *builder) action(v document.Value, d *eventDocument) Action {
@@ -261,6 +279,8 @@ func (b *builder) action(v document.Value, d *eventDocument) Action {
 			return nil
 		}
 		return ReturnNodes{Group: group, Count: count}
+	case d.resizeNodes.IsSet():
+		return b.resize(v, d.resizeNodes.Value())
 	case d.operation.IsSet():
 		return b.runtimeChange(v, d)
 	}
@@ -269,6 +289,19 @@ func (b *builder) action(v document.Value, d *eventDocument) Action {
 		return nil
 	}
 	return EditTree{Tree: d.tree.Value(), Edits: edits}
+}
+
+func (b *builder) resize(v document.Value, n nodesDocument) Action {
+	group, count, ok := b.nodesOf(v, n)
+	if !ok {
+		return nil
+	}
+	if !n.resources.IsSet() {
+		b.r.Refuse(v.Position(), document.RuleMissing, "resize_nodes needs resources")
+		return nil
+	}
+	i := slices.IndexFunc(b.out.Nodes, func(g NodeGroup) bool { return g.Name == group })
+	return ResizeNodes{Group: group, Count: count, Resources: n.resources.Value().Or(b.out.Nodes[i].Resources)}
 }
 
 // nodesOf checks the group and the number of nodes that an event names.

@@ -1,0 +1,304 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/sim/outcome"
+)
+
+// account adds up what jobs use and what becomes of them. Usage is exact: it is
+// added up whenever it changes.
+type account struct {
+	usage   resource.Amounts // of jobs that run now
+	since   time.Duration    // when used was last brought up to date
+	used    outcome.Vector   // resources × seconds
+	lost    outcome.Vector   // of used, what had to be done again
+	running int32
+	busy    float64 // running jobs × seconds
+	jobs    outcome.Jobs
+	caused  int64 // preemptions of others
+}
+
+// accrue brings used up to date.
+func (a *account) accrue(now time.Duration) {
+	seconds := (now - a.since).Seconds()
+	if seconds > 0 && a.running > 0 {
+		for k := range a.usage {
+			a.used[k] += a.usage.Float(resource.Kind(k)) * seconds
+		}
+		a.busy += float64(a.running) * seconds
+	}
+	a.since = now
+}
+
+// change lets jobs come (+) or go (-).
+func (a *account) change(now time.Duration, resources resource.Amounts, jobs int32) {
+	a.accrue(now)
+	for k := range a.usage {
+		a.usage[k] += resources[k] * int64(jobs)
+	}
+	a.running += jobs
+}
+
+// waitSums is the mean and the maximum of waiting times.
+type waitSums struct {
+	count    int64
+	sum, max time.Duration
+}
+
+func (w *waitSums) add(d time.Duration) {
+	w.count++
+	w.sum += d
+	w.max = max(w.max, d)
+}
+
+// names numbers words in the order of first sight.
+type names struct {
+	names  []string
+	number map[string]int32
+}
+
+func (n *names) index(name string) int32 {
+	i, ok := n.number[name]
+	if !ok {
+		if n.number == nil {
+			n.number = map[string]int32{}
+		}
+		i = int32(len(n.names))
+		n.names = append(n.names, name)
+		n.number[name] = i
+	}
+	return i
+}
+
+// books are the accounts of a run.
+type books struct {
+	pools  []poolAccount
+	byName map[poolName]int32
+	// cluster is all jobs; room is all nodes, as if they were jobs.
+	cluster, room  account
+	waits          waits
+	operationWaits waits
+	arrived        int64
+	stages         names
+	reasons        names
+	stageCounts    []int32Count
+	reasonCounts   []int32Count
+
+	// What was observed last, for the time until the next observation.
+	observedAt time.Duration
+	trees      []TreeState
+	views      []OperationView
+	viewedAt   time.Duration
+	clusterNow clusterFigures
+	// seen are used and busy of cluster, and used of room, at that time.
+	seenUsed, seenRoom outcome.Vector
+	seenBusy           float64
+	series             series
+}
+
+type poolName struct {
+	tree TreeID
+	name string
+}
+
+// poolAccount is the account of a pool: of its own operations in account, waits
+// and operations; of everything below it in the rest.
+type poolAccount struct {
+	account
+	tree      TreeID
+	name      string
+	parent    int32 // index in books.pools; -1: a root
+	ephemeral bool
+	integral  bool
+	strong    resource.Amounts // guarantee as configured
+
+	waits          waits
+	operationWaits waits
+	operations     int64
+
+	entitled, guaranteed, asked, got outcome.Vector
+	seen                             outcome.Vector // of account.used at the last observation
+	interval                         outcome.Vector // got since the last observation
+	compliance                       outcome.Compliance
+	below                            float64 // seconds below the guarantee without a pause
+	starving                         float64 // seconds
+	preempted                        int64   // in the subtree since the last observation
+
+	state poolFigures // as last observed
+	there bool        // whether it was there then
+	curve curve
+}
+
+// poolFigures are what is kept of the last observation of a pool.
+type poolFigures struct {
+	fairShare, guaranteed, demand outcome.Vector
+	integralPart                  outcome.Vector
+	volume                        float64
+	status                        Status
+	starvation                    Starvation
+	runningOperations             int32
+	runningJobs, pendingJobs      int32
+}
+
+// clusterFigures are what is kept of the last observation of the cluster.
+type clusterFigures struct {
+	pendingJobs int64
+	preemptions int64 // since then
+}
+
+// open makes accounts for all configured pools.
+func (b *books) open(r *run) {
+	b.byName = map[poolName]int32{}
+	b.series.open(r)
+	b.setTrees(r.trees)
+}
+
+// setTrees makes accounts for pools that are new, and notes guarantees and
+// parents of all.
+func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
+	for i := range b.pools {
+		b.pools[i].strong = resource.Amounts{}
+	}
+	for t, tree := range trees {
+		b.pool(TreeID(t), pooltree.RootName)
+		for p := range tree.Value.Pools() {
+			above, _ := p.Parent()
+			parent := b.pool(TreeID(t), above.Name())
+			at := &b.pools[b.pool(TreeID(t), p.Name())]
+			at.parent, at.strong = parent, strongGuarantee(p)
+		}
+	}
+}
+
+// pool returns the index of a pool's account, which it opens if there is none.
+// Until the pool is observed it is taken to be below the root, or below the pool
+// whose ephemeral subpool it is by its name.
+func (b *books) pool(tree TreeID, name string) int32 {
+	key := poolName{tree, name}
+	if i, ok := b.byName[key]; ok {
+		return i
+	}
+	parent := int32(-1)
+	if name != pooltree.RootName {
+		parent = b.parentByName(tree, name)
+	}
+	i := int32(len(b.pools))
+	b.byName[key] = i
+	b.pools = append(b.pools, poolAccount{tree: tree, name: name, parent: parent, curve: b.series.newCurve()})
+	return i
+}
+
+// started notes a job that has begun.
+func (b *books) started(r *run, o *operation, place *placement, s Started) {
+	pool := &b.pools[place.pool]
+	for _, a := range []*account{&o.account, &pool.account, &b.cluster} {
+		a.change(r.now, o.resources, +1)
+		a.jobs.Started++
+	}
+	place.running++
+	wait := r.now - o.arrived
+	if since, again := o.requeued[s.Index]; again {
+		wait = r.now - since
+		delete(o.requeued, s.Index)
+	}
+	if o.started == never {
+		o.started = r.now
+		pool.operationWaits.add(r.now - o.arrived)
+		b.operationWaits.add(r.now - o.arrived)
+	}
+	// Jobs of an operation with demand over time wait for each other by design.
+	if o.demand == nil {
+		o.waits.add(wait)
+		if o.allWaits != nil {
+			o.allWaits.add(wait)
+		}
+		pool.waits.add(wait)
+		b.waits.add(wait)
+	}
+	stage := b.stages.index(s.Stage)
+	o.stages = addCount(o.stages, stage)
+	b.stageCounts = addCount(b.stageCounts, stage)
+}
+
+// left notes that a job no longer uses anything.
+func (b *books) left(r *run, o *operation, j *job) {
+	place := o.place(j.tree)
+	place.running--
+	for _, a := range []*account{&o.account, &b.pools[place.pool].account, &b.cluster} {
+		a.change(r.now, o.resources, -1)
+	}
+}
+
+// completed notes that a job has done its work.
+func (b *books) completed(_ *run, o *operation, j *job) {
+	for _, a := range b.accounts(o, j) {
+		a.jobs.Completed++
+	}
+}
+
+func (b *books) accounts(o *operation, j *job) [3]*account {
+	return [...]*account{&o.account, &b.pools[o.place(j.tree).pool].account, &b.cluster}
+}
+
+// stopped notes that a job was ended and that its work is lost.
+func (b *books) stopped(r *run, o *operation, j *job, kind StopKind, reason string, beneficiary OperationID) {
+	seconds := (j.endedAt - j.startedAt).Seconds()
+	for _, a := range b.accounts(o, j) {
+		switch kind {
+		case Preempted:
+			a.jobs.Preempted++
+		case NodeLost:
+			a.jobs.LostWithNodes++
+		case OperationEnded:
+			a.jobs.Ended++
+			continue // nobody will do it again
+		}
+		for k := range a.lost {
+			a.lost[k] += o.resources.Float(resource.Kind(k)) * seconds
+		}
+	}
+	number := b.reasons.index(reason)
+	b.reasonCounts = addCount(b.reasonCounts, number)
+	if kind != OperationEnded {
+		if o.requeued == nil {
+			o.requeued = map[int32]time.Duration{}
+		}
+		o.requeued[j.index] = r.now
+	}
+	if kind != Preempted {
+		return
+	}
+	o.reasons = addCount(o.reasons, number)
+	b.clusterNow.preemptions++
+	for i := o.place(j.tree).pool; i >= 0; i = b.pools[i].parent {
+		b.pools[i].preempted++
+	}
+	if beneficiary != NoOperation {
+		o.victims = addCount(o.victims, int32(beneficiary))
+		cause := &r.operations[beneficiary]
+		cause.caused++
+		if place := cause.place(j.tree); place != nil {
+			b.pools[place.pool].caused++
+		}
+	}
+}
+
+// move takes what an operation uses in a tree from one pool to another.
+func (b *books) move(now time.Duration, o *operation, place *placement, pool int32) {
+	if place.pool == pool {
+		return
+	}
+	b.pools[place.pool].change(now, o.resources, -place.running)
+	b.pools[pool].change(now, o.resources, place.running)
+	place.pool = pool
+	b.pools[pool].operations++
+}
+
+// capacity notes that nodes come (+1) or go (-1).
+func (b *books) capacity(now time.Duration, resources resource.Amounts, sign int32) {
+	b.room.change(now, resources, sign)
+}

@@ -1,0 +1,265 @@
+// Package chart draws small charts as SVG that stands inside an HTML page: lines
+// over time and bars. Colours come from the page's style sheet by class, so that
+// one picture serves light and dark pages. [Style] and [Script] are what a page
+// needs besides.
+//
+// The package knows nothing of simulations and imports nothing of ours.
+package chart
+
+import (
+	_ "embed"
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Style is the style sheet of charts.
+//
+//go:embed chart.css
+var Style string
+
+// Script shows the values under the pointer. Charts are complete without it.
+//
+//go:embed chart.js
+var Script string
+
+// Look is how a line is drawn.
+type Look uint8
+
+const (
+	Solid Look = iota
+	Filled
+	Dashed
+	Dotted
+)
+
+var lookNames = [...]string{"solid", "filled", "dashed", "dotted"}
+
+// Colours is how many colours there are; beyond them they repeat.
+const Colours = 8
+
+// Line is values over time, each the average of an interval.
+type Line struct {
+	Name   string
+	Values []float64
+	Look   Look
+	Colour int // from 0
+}
+
+// Unit is how values are written on an axis.
+type Unit struct {
+	// Name stands at the top of the axis: "cores".
+	Name string
+	// Binary uses powers of 1024 for large numbers: KiB, MiB.
+	Binary bool
+	// Percent writes 0.5 as 50 %.
+	Percent bool
+	// Duration writes seconds as times.
+	Duration bool
+}
+
+// TimeChart is lines over time.
+type TimeChart struct {
+	Title string
+	Unit  Unit
+	// Step is the length of an interval in seconds; End is where the last one
+	// ends, if it is cut short.
+	Step, End float64
+	Lines     []Line
+	// Height in pixels; zero means the usual.
+	Height int
+	// Most is the least top of the axis; zero means that of the values.
+	Most float64
+}
+
+// Geometry of a chart in units of its view box.
+const (
+	width        = 720.0
+	usualHeight  = 210
+	leftMargin   = 62.0
+	rightMargin  = 14.0
+	topMargin    = 10.0
+	bottomMargin = 26.0
+)
+
+// frame is the area in which values are drawn.
+type frame struct {
+	height       float64
+	top          float64 // value at the top
+	left, right  float64
+	upper, lower float64
+}
+
+func newFrame(height int, top float64) frame {
+	if height <= 0 {
+		height = usualHeight
+	}
+	return frame{
+		height: float64(height), top: top, left: leftMargin, right: width - rightMargin,
+		upper: topMargin, lower: float64(height) - bottomMargin,
+	}
+}
+
+// y returns where a value is; values beyond the frame are at its edge.
+func (f *frame) y(value float64) float64 {
+	part := 0.0
+	if f.top > 0 && value > 0 {
+		part = min(value/f.top, 1)
+	}
+	return f.lower - part*(f.lower-f.upper)
+}
+
+// number writes a coordinate with at most one decimal.
+func number(v float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+}
+
+// SVG draws the chart as a figure with its legend. Lines without values are left
+// out.
+func (c TimeChart) SVG() string {
+	largest := c.Most
+	points := 0
+	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Values) == 0 })
+	for _, l := range c.Lines {
+		points = max(points, len(l.Values))
+		for _, v := range l.Values {
+			largest = max(largest, v)
+		}
+	}
+	ticks, top := yTicks(largest, c.Unit)
+	f := newFrame(c.Height, top)
+	end := c.End
+	if end <= 0 {
+		end = c.Step * float64(points)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<figure class="chart"><figcaption>%s</figcaption>`, html.EscapeString(c.Title))
+	c.legend(&b)
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s">`,
+		number(width), number(f.height), html.EscapeString(c.Title), strconv.FormatFloat(end, 'g', -1, 64),
+		strconv.FormatFloat(f.top, 'g', -1, 64), c.Unit.word(),
+		number(f.left), number(f.right), number(f.upper), number(f.lower))
+	f.grid(&b, ticks, c.Unit)
+	f.timeAxis(&b, end)
+	for _, l := range c.Lines {
+		f.line(&b, l, c.Step, end)
+	}
+	b.WriteString(`</svg></figure>`)
+	return b.String()
+}
+
+// word tells the script how to write values.
+func (u Unit) word() string {
+	switch {
+	case u.Percent:
+		return "percent"
+	case u.Duration:
+		return "duration"
+	case u.Binary:
+		return "binary"
+	}
+	return "number"
+}
+
+func (c TimeChart) legend(b *strings.Builder) {
+	b.WriteString(`<div class="legend">`)
+	for _, l := range c.Lines {
+		fmt.Fprintf(b, `<span class="key c%d %s">%s</span>`, l.Colour%Colours, lookNames[l.Look], html.EscapeString(l.Name))
+	}
+	b.WriteString(`</div>`)
+}
+
+// grid draws horizontal lines with their values.
+func (f *frame) grid(b *strings.Builder, ticks []float64, unit Unit) {
+	for _, v := range ticks {
+		y := number(f.y(v))
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sH%s"/><text class="tick" x="%s" y="%s" text-anchor="end">%s</text>`,
+			number(f.left), y, number(f.right), number(f.left-6), number(f.y(v)+3.5), html.EscapeString(unit.Format(v)))
+	}
+	if unit.Name != "" {
+		fmt.Fprintf(b, `<text class="unit" x="%s" y="%s">%s</text>`, number(f.left+4), number(f.upper+10), html.EscapeString(unit.Name))
+	}
+}
+
+// timeAxis draws the times below.
+func (f *frame) timeAxis(b *strings.Builder, end float64) {
+	if end <= 0 {
+		return
+	}
+	for _, at := range timeTicks(end) {
+		x := f.left + at/end*(f.right-f.left)
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/><text class="tick" x="%s" y="%s" text-anchor="middle">%s</text>`,
+			number(x), number(f.upper), number(f.lower), number(x), number(f.lower+16), FormatTime(at))
+	}
+}
+
+// line draws values as steps, because each holds for an interval. Runs of equal
+// values are one step.
+func (f *frame) line(b *strings.Builder, l Line, step, end float64) {
+	if end <= 0 {
+		return
+	}
+	x := func(i int) string {
+		return number(f.left + min(float64(i)*step, end)/end*(f.right-f.left))
+	}
+	var path strings.Builder
+	last := number(f.y(l.Values[0]))
+	fmt.Fprintf(&path, "M%s %s", x(0), last)
+	for i := 1; i < len(l.Values); i++ {
+		if y := number(f.y(l.Values[i])); y != last {
+			fmt.Fprintf(&path, "H%sV%s", x(i), y)
+			last = y
+		}
+	}
+	fmt.Fprintf(&path, "H%s", x(len(l.Values)))
+	if l.Look == Filled {
+		fmt.Fprintf(b, `<path class="area c%d" d="%sV%sH%sZ"/>`, l.Colour%Colours, path.String(), number(f.lower), x(0))
+	}
+	fmt.Fprintf(b, `<path class="line c%d %s" data-name="%s" d="%s"/>`, l.Colour%Colours, lookNames[l.Look], html.EscapeString(l.Name), path.String())
+}
+
+// Bar is one bar of a bar chart.
+type Bar struct {
+	Label string
+	Value float64
+}
+
+// BarChart is bars beside each other.
+type BarChart struct {
+	Title  string
+	Unit   Unit
+	Bars   []Bar
+	Colour int
+	Height int
+}
+
+// SVG draws the chart as a figure.
+func (c BarChart) SVG() string {
+	largest := 0.0
+	for _, bar := range c.Bars {
+		largest = max(largest, bar.Value)
+	}
+	ticks, top := yTicks(largest, c.Unit)
+	f := newFrame(c.Height, top)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<figure class="chart"><figcaption>%s</figcaption>`, html.EscapeString(c.Title))
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`, number(width), number(f.height), html.EscapeString(c.Title))
+	f.grid(&b, ticks, c.Unit)
+	each := (f.right - f.left) / float64(max(len(c.Bars), 1))
+	every := int(math.Ceil(46 / each)) // labels that would touch are left out
+	for i, bar := range c.Bars {
+		x, y := f.left+float64(i)*each, f.y(bar.Value)
+		fmt.Fprintf(&b, `<rect class="bar c%d" x="%s" y="%s" width="%s" height="%s"><title>%s: %s</title></rect>`,
+			c.Colour%Colours, number(x+each*0.1), number(y), number(each*0.8), number(f.lower-y),
+			html.EscapeString(bar.Label), html.EscapeString(c.Unit.Format(bar.Value)))
+		if i%every == 0 {
+			fmt.Fprintf(&b, `<text class="tick" x="%s" y="%s" text-anchor="middle">%s</text>`,
+				number(x+each/2), number(f.lower+16), html.EscapeString(bar.Label))
+		}
+	}
+	b.WriteString(`</svg></figure>`)
+	return b.String()
+}

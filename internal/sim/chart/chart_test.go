@@ -1,0 +1,135 @@
+package chart
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// wellFormed checks that text is XML, which SVG inside HTML must be too.
+func wellFormed(t rapid.TB, text string) {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(text))
+	for {
+		_, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+	}
+}
+
+func TestALineIsDrawnInSteps(t *testing.T) {
+	svg := TimeChart{
+		Title: "a < b", Step: 3600, Height: 136, Lines: []Line{
+			{Name: "x", Values: []float64{0, 10, 10, 5}},
+			{Name: "empty"},
+		},
+	}.SVG()
+	wellFormed(t, svg)
+	// The frame is 644 wide and 100 high; 10 is at its top.
+	if want := `data-name="x" d="M62 110H223V10H545V60H706"`; !strings.Contains(svg, want) {
+		t.Errorf("no %s in\n%s", want, svg)
+	}
+	for _, want := range []string{"a &lt; b", ">1h<", ">4h<", `class="key c0 solid">x<`} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+	if strings.Contains(svg, "empty") {
+		t.Error("a line without values is drawn")
+	}
+}
+
+func TestTheLastIntervalMayBeShort(t *testing.T) {
+	svg := TimeChart{Step: 100, End: 250, Height: 136, Lines: []Line{{Values: []float64{1, 2, 1}}}}.SVG()
+	if want := `d="M62 60H319.6V10H577.2V60H706"`; !strings.Contains(svg, want) {
+		t.Errorf("no %s in\n%s", want, svg)
+	}
+}
+
+func TestFilledLinesHaveAnArea(t *testing.T) {
+	svg := TimeChart{Step: 1, Height: 136, Lines: []Line{{Values: []float64{1, 1}, Look: Filled, Colour: 9}}}.SVG()
+	if want := `<path class="area c1" d="M62 10H706V110H62Z"/>`; !strings.Contains(svg, want) {
+		t.Errorf("no %s in\n%s", want, svg)
+	}
+}
+
+func TestBarsHaveTheirHeightsAndLabels(t *testing.T) {
+	svg := BarChart{Title: "waits", Height: 136, Bars: []Bar{{"1s", 10}, {"2s", 5}}}.SVG()
+	wellFormed(t, svg)
+	for _, want := range []string{`y="10" width="257.6" height="100"`, `y="60" width="257.6" height="50"`, "<title>2s: 5</title>", ">1s</text>"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %q in\n%s", want, svg)
+		}
+	}
+}
+
+func TestChartsOfAnythingAreWellFormed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.OneOf(rapid.Float64Range(0, 1e15), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Float64Range(-5, 0))
+		c := TimeChart{
+			Title: rapid.StringOf(rapid.RuneFrom([]rune(`ab<>&"'`))).Draw(t, "title"),
+			Step:  rapid.Float64Range(0, 1e6).Draw(t, "step"),
+			Unit:  Unit{Binary: rapid.Bool().Draw(t, "binary"), Percent: rapid.Bool().Draw(t, "percent")},
+			Lines: []Line{{Name: "x", Values: rapid.SliceOfN(value, 0, 20).Draw(t, "values"), Look: Filled}},
+		}
+		svg := c.SVG()
+		wellFormed(t, svg)
+		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Fatalf("not drawable:\n%s", svg)
+		}
+	})
+}
+
+func TestTicksAreRound(t *testing.T) {
+	tests := []struct {
+		largest float64
+		unit    Unit
+		want    string
+	}{
+		{2000, Unit{}, "0 500 1000 1500 2000"},
+		{37, Unit{}, "0 10 20 30 40"},
+		{0, Unit{}, "0 0.25 0.5 0.75 1"},
+		{0.93, Unit{Percent: true}, "0 % 25 % 50 % 75 % 100 %"},
+		{3 << 30, Unit{Binary: true}, "0 1 GiB 2 GiB 3 GiB"},
+		{100_000, Unit{}, "0 25k 50k 75k 100k"},
+		{4 * 3600, Unit{Duration: true}, "0 1h 2h 3h 4h"},
+	}
+	for _, test := range tests {
+		ticks, top := yTicks(test.largest, test.unit)
+		var parts []string
+		for _, v := range ticks {
+			parts = append(parts, test.unit.Format(v))
+		}
+		if got := strings.Join(parts, " "); got != test.want || top < test.largest {
+			t.Errorf("ticks up to %v: %s (top %v), want %s", test.largest, got, top, test.want)
+		}
+	}
+}
+
+func TestTimesAreWrittenShortly(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0", 0.25: "0.25s", 59: "59s", 90: "1m30s", 3600: "1h", 93600: "1d2h", 86400*3 + 61: "3d", 7325: "2h2m", -1: "–",
+	} {
+		if got := FormatTime(seconds); got != want {
+			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
+		}
+	}
+}
+
+func TestTimeAxesHaveFewTicks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		end := rapid.Float64Range(1, 1e10).Draw(t, "end")
+		if n := len(timeTicks(end)); n < 2 || n > 12 {
+			t.Fatalf("%d ticks up to %v", n, end)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+// Package scheduler puts the real scheduling core behind the seam of the
+// simulator.
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/scheduling"
+	"github.com/weirhq/weir/internal/sim"
+)
+
+// Scheduler is the real scheduling core as the simulator drives it.
+type Scheduler struct {
+	core     *core.Core
+	out      core.Decisions
+	finished []core.Finished
+	pools    []core.PoolView
+	views    []core.OperationView
+	// Verify checks the invariants of the core after every input, and is told
+	// what is wrong.
+	Verify func(error)
+}
+
+// NewScheduler returns a core without trees, nodes and operations.
+func NewScheduler(settings core.Settings) *Scheduler {
+	return &Scheduler{core: core.New(settings)}
+}
+
+// Apply makes a change.
+func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) (err error) {
+	s.out.Reset()
+	switch c := change.(type) {
+	case sim.SetTrees:
+		err = s.core.SetTrees(now, c.Trees, c.Default, &s.out)
+	case sim.SetVolume:
+		err = s.core.SetVolume(core.TreeID(c.Tree), c.Pool, c.Seconds)
+	case sim.AddNode:
+		err = s.core.AddNode(now, core.NodeID(c.Node), c.Name, c.Resources, c.Tags, &s.out)
+	case sim.RemoveNode:
+		s.core.RemoveNode(now, core.NodeID(c.Node), &s.out)
+	case sim.StartOperation:
+		err = s.start(now, &c)
+	case sim.ChangeOperation:
+		err = s.core.ChangeOperation(now, core.OperationID(c.Operation),
+			core.Change{Pool: c.Pool, Weight: c.Weight, ResourceLimits: c.ResourceLimits}, &s.out)
+	case sim.AbortOperation:
+		err = s.core.AbortOperation(now, core.OperationID(c.Operation), "", &s.out)
+	case sim.CompleteOperation:
+		err = s.core.CompleteOperation(now, core.OperationID(c.Operation), &s.out)
+	case sim.SuspendOperation:
+		err = s.core.SuspendOperation(now, core.OperationID(c.Operation), false, &s.out)
+	case sim.ResumeOperation:
+		err = s.core.ResumeOperation(core.OperationID(c.Operation))
+	default:
+		return fmt.Errorf("a change of type %T", change)
+	}
+	if err != nil {
+		return err
+	}
+	s.translate(now, out)
+	s.place(change, out)
+	return nil
+}
+
+// start makes a vanilla operation of one task.
+func (s *Scheduler) start(now time.Time, c *sim.StartOperation) error {
+	spec, err := specOf(c)
+	if err != nil {
+		return err
+	}
+	return s.core.StartOperation(now, core.OperationID(c.Operation), c.User, spec, &s.out)
+}
+
+// specOf writes the specification of an operation of equal jobs.
+func specOf(c *sim.StartOperation) (*operation.Spec, error) {
+	tasks, err := document.FromGo(map[string]any{"jobs": map[string]any{
+		"job_count": c.Jobs, "cpu_limit": c.Resources.Float(resource.CPU), "gpu_limit": c.Resources[resource.GPU],
+		"memory_limit": max(c.Resources[resource.Memory], 1), "network_limit": c.Resources[resource.Network],
+		"user_job_memory_digest_default_value": 1.0, // a scenario says what its jobs take
+	}})
+	if err != nil {
+		return nil, err
+	}
+	value := c.Spec
+	if value.IsNull() {
+		if value, err = document.FromGo(map[string]any{}); err != nil {
+			return nil, err
+		}
+	}
+	value = value.With("tasks", tasks)
+	specification, err := operation.Read(value, operation.ReadOptions{CommandOptional: true})
+	if err != nil {
+		return nil, err
+	}
+	spec := *specification.Spec
+	spec.OperationOptions = c.Options
+	return &spec, nil
+}
+
+// place says in which pools an operation is after a change that concerns it.
+func (s *Scheduler) place(change sim.Change, out *sim.Decisions) {
+	var id sim.OperationID
+	switch c := change.(type) {
+	case sim.StartOperation:
+		id = c.Operation
+	case sim.ChangeOperation:
+		id = c.Operation
+	default:
+		return
+	}
+	for tree := range s.core.TreeCount() {
+		if pool, ok := s.core.PoolOf(core.OperationID(id), core.TreeID(tree)); ok {
+			out.Placed = append(out.Placed, sim.Placed{Operation: id, Tree: sim.TreeID(tree), Pool: pool})
+		}
+	}
+}
+
+// Heartbeat is the report of a node and the answer to it.
+func (s *Scheduler) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Finished, out *sim.Decisions) {
+	s.out.Reset()
+	s.finished = s.finished[:0]
+	for _, f := range finished {
+		state := core.JobCompleted
+		if f.Aborted {
+			state = core.JobAborted
+		}
+		s.finished = append(s.finished, core.Finished{Job: core.JobID(f.Job), State: state})
+	}
+	s.core.Heartbeat(now, core.NodeID(node), s.finished, &s.out)
+	s.translate(now, out)
+}
+
+// Update lets time pass.
+func (s *Scheduler) Update(now time.Time, out *sim.Decisions) {
+	s.out.Reset()
+	s.core.Update(now, &s.out)
+	s.translate(now, out)
+}
+
+var endStates = map[operation.State]sim.OperationState{
+	operation.Pending: sim.Pending, operation.Running: sim.Running,
+	operation.Completed: sim.Completed, operation.Failed: sim.Failed, operation.Aborted: sim.Aborted,
+}
+
+// translate tells the simulator what the core has decided. Jobs that are
+// preempted without being asked end at once, as they do on nodes that cannot
+// interrupt them, and the core hears so.
+func (s *Scheduler) translate(now time.Time, out *sim.Decisions) {
+	var killed []core.Finished
+	for i := range s.out.Stopped {
+		d := &s.out.Stopped[i]
+		stop := sim.Stopped{Job: sim.JobID(d.Job), Kind: sim.OperationEnded, Reason: d.Reason.String(), For: sim.OperationID(d.For)}
+		switch {
+		case d.Timeout > 0:
+			stop.Kind, stop.Reason = sim.Preempted, d.Preemption.String()
+			if d.Preemption == scheduling.PreemptedGracefully {
+				stop.Grace = d.Timeout
+			} else {
+				killed = append(killed, core.Finished{Job: d.Job, State: core.JobAborted})
+			}
+		case d.Reason == operation.AbortNodeOffline || d.Reason == operation.AbortNodePoolTreeChanged:
+			stop.Kind = sim.NodeLost
+		}
+		out.Stopped = append(out.Stopped, stop)
+	}
+	for i := range s.out.Started {
+		d := &s.out.Started[i]
+		out.Started = append(out.Started, sim.Started{
+			Job: sim.JobID(d.Job), Operation: sim.OperationID(d.Operation), Index: d.Cookie, Node: sim.NodeID(d.Node), Tree: sim.TreeID(d.Tree), Stage: d.Stage.String(),
+		})
+	}
+	for i := range s.out.Operations {
+		d := &s.out.Operations[i]
+		state, ok := endStates[d.State]
+		if !ok {
+			continue
+		}
+		change := sim.OperationChange{Operation: sim.OperationID(d.Operation), State: state}
+		if d.Error != nil {
+			change.Reason = d.Error.Error()
+		} else if d.Waiting != "" {
+			change.Reason = "pool " + d.Waiting + " runs no more operations"
+		}
+		out.Operations = append(out.Operations, change)
+	}
+	if s.Verify != nil {
+		s.Verify(s.core.Verify())
+	}
+	if len(killed) > 0 {
+		s.out.Reset()
+		s.core.Report(now, killed, &s.out)
+		s.translate(now, out)
+	}
+}
+
+// Observe writes the state of pools and operations.
+func (s *Scheduler) Observe(_ time.Time, into *sim.Observation) {
+	into.Trees, into.Pools, into.Operations = into.Trees[:0], into.Pools[:0], into.Operations[:0]
+	for tree := range s.core.TreeCount() {
+		into.Trees = append(into.Trees, sim.TreeState{Total: s.core.TreeTotal(core.TreeID(tree))})
+	}
+	s.pools = s.core.Pools(s.pools[:0])
+	for i := range s.pools {
+		p := &s.pools[i]
+		into.Pools = append(into.Pools, sim.PoolState{
+			Tree: sim.TreeID(p.Tree), Name: p.Name, Parent: p.Parent, Ephemeral: p.Ephemeral,
+			FairShare: p.Share, Demand: p.Demand, Usage: p.Usage, Volume: p.Volume, Integral: p.Integral,
+			Status: sim.Status(p.Status), Starvation: sim.Starvation(p.Starvation),
+			RunningOperations: int32(p.RunningOperations), RunningJobs: p.RunningJobs, PendingJobs: p.WaitingJobs,
+		})
+	}
+	if !into.WithOperations {
+		return
+	}
+	s.views = s.core.Operations(s.views[:0])
+	for i := range s.views {
+		v := &s.views[i]
+		into.Operations = append(into.Operations, sim.OperationView{
+			Operation: sim.OperationID(v.Operation), Tree: sim.TreeID(v.Tree), FairShare: v.Share.Total, Demand: v.Demand, Usage: v.Usage,
+			Status: sim.Status(v.Status), Starvation: sim.Starvation(v.Starvation), Suspended: v.Suspended,
+			RunningJobs: v.RunningJobs, PendingJobs: v.WaitingJobs, Classes: v.Classes,
+		})
+	}
+}
+
+var _ sim.System = (*Scheduler)(nil)
