@@ -35,6 +35,14 @@ type world struct {
 	reported map[JobID]bool
 	ops      map[OperationID]operation.State
 	next     OperationID
+	// journal has everything that happened.
+	journal []entry
+}
+
+// do makes an input happen and records it.
+func (w *world) do(input Input) error {
+	w.journal = append(w.journal, entry{w.now, input})
+	return w.Apply(w.now, input, &w.out)
 }
 
 func parseTree(tb reporter, text string) *pooltree.Tree {
@@ -58,7 +66,7 @@ func newWorld(tb reporter, pools string) *world {
 func (w *world) setTrees(pools string) {
 	w.tb.Helper()
 	trees := []document.Named[*pooltree.Tree]{{Name: "default", Value: parseTree(w.tb, pools)}}
-	if err := w.SetTrees(w.now, trees, "default", &w.out); err != nil {
+	if err := w.do(TreesInput{trees, "default"}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.take()
@@ -110,7 +118,7 @@ func (w *world) start(user, spec string) (OperationID, error) {
 		w.tb.Fatal(err)
 	}
 	id := w.next
-	if err := w.StartOperation(w.now, id, user, s.Spec, &w.out); err != nil {
+	if err := w.do(StartInput{id, user, s.Spec}); err != nil {
 		return id, err
 	}
 	w.next++
@@ -121,7 +129,7 @@ func (w *world) start(user, spec string) (OperationID, error) {
 func (w *world) addNode(id NodeID, cpu int64, tags ...string) {
 	w.tb.Helper()
 	limits := resource.Amounts{resource.UserSlots: cpu, resource.CPU: cpu * 100, resource.Memory: cpu << 30}
-	if err := w.AddNode(w.now, id, fmt.Sprint("node", id), limits, tags, &w.out); err != nil {
+	if err := w.do(NodeInput{id, fmt.Sprint("node", id), limits, tags}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.nodes[id] = true
@@ -136,7 +144,7 @@ func (w *world) beat(id NodeID, finished ...Finished) {
 		w.end(f.Job)
 		w.reported[f.Job] = true
 	}
-	w.Heartbeat(w.now, id, finished, &w.out)
+	_ = w.do(HeartbeatInput{id, finished}) // never refused
 	var stopped []Finished
 	for _, s := range w.out.Stopped {
 		if s.Timeout > 0 {
@@ -152,7 +160,7 @@ func (w *world) beat(id NodeID, finished ...Finished) {
 func (w *world) pass(d time.Duration) {
 	w.tb.Helper()
 	w.now = w.now.Add(d)
-	w.Update(w.now, &w.out)
+	_ = w.do(UpdateInput{}) // never refused
 	w.take()
 }
 
@@ -228,25 +236,25 @@ func (w *world) step(r *rapid.T) {
 	case 6, 7:
 		w.pass(rapid.SampledFrom([]time.Duration{0, time.Second, 35 * time.Second, 3 * time.Minute}).Draw(r, "time"))
 	case 8:
-		w.RemoveNode(w.now, node, &w.out)
+		_ = w.do(NodeLossInput{node}) // never refused
 		w.take()
 	case 9:
 		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"))
 	case 10:
 		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools}).Draw(r, "trees"))
 	case 11:
-		_ = w.AbortOperation(w.now, op, "", &w.out)
+		_ = w.do(AbortInput{op, ""})
 		w.take()
 	case 12:
 		if rapid.Bool().Draw(r, "suspend") {
-			_ = w.SuspendOperation(w.now, op, rapid.Bool().Draw(r, "abort"), &w.out)
+			_ = w.do(SuspendInput{op, rapid.Bool().Draw(r, "abort")})
 		} else {
-			_ = w.ResumeOperation(op)
+			_ = w.do(ResumeInput{op})
 		}
 		w.take()
 	case 13:
 		pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool")
-		_ = w.ChangeOperation(w.now, op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}, &w.out)
+		_ = w.do(ChangeInput{op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}})
 		w.take()
 	}
 }

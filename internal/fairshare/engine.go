@@ -183,10 +183,9 @@ func (e *Engine) begin(tree *Tree) {
 		if int(p.slot) < len(tree.States) {
 			p.state = tree.States[p.slot]
 		}
-		if p.settings.Mode == FIFO && p.unsorted {
-			e.sortFIFO(p)
+		if p.unsorted {
+			e.arrange(p)
 		}
-		p.unsorted = false
 	}
 }
 

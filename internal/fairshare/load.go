@@ -251,6 +251,18 @@ func (e *Engine) limitElement(slot int32, parent resource.Shares) {
 	}
 }
 
+// arrange gives operations of FIFO pools their places, and those of others none.
+func (e *Engine) arrange(p *pool) {
+	p.unsorted = false
+	if p.settings.Mode == FIFO {
+		e.sortFIFO(p)
+		return
+	}
+	for _, slot := range p.children {
+		e.nodes[slot].fifoIndex = -1
+	}
+}
+
 // sortFIFO puts the children of a FIFO pool in the order they are served.
 func (e *Engine) sortFIFO(p *pool) {
 	keys := p.settings.FIFOKeys

@@ -112,7 +112,10 @@ func editTree(t *rapid.T, tree *Tree) *Tree {
 		case 3:
 			if element.Kind == KindPool && slot != 0 {
 				changed := drawPool(t, everyFeature, &edited, element.Parent)
-				changed.Pool.Mode, changed.Pool.Integral = settingsOf(element).Mode, settingsOf(element).Integral
+				changed.Pool.Integral = settingsOf(element).Integral
+				if hasPools(&edited, int32(slot)) {
+					changed.Pool.Mode = settingsOf(element).Mode // a FIFO pool has no subpools
+				}
 				*element = changed
 			}
 		case 4:
@@ -128,6 +131,10 @@ func editTree(t *rapid.T, tree *Tree) *Tree {
 		}
 	}
 	return &edited
+}
+
+func hasPools(tree *Tree, slot int32) bool {
+	return slices.ContainsFunc(tree.Elements[1:], func(e Element) bool { return e.Kind == KindPool && e.Parent == slot })
 }
 
 // Invariance: what must not matter.

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Fork returns an independent copy for what-if: what happens to one is not seen
+// by the other. Specifications and configurations are shared, because they are
+// replaced, never changed.
+func (c *Core) Fork() *Core {
+	f := *c
+	f.decisions.Starts, f.decisions.Preemptions, f.scratch = nil, nil, nil
+	f.jobs = maps.Clone(c.jobs)
+	f.live = slices.Clone(c.live)
+	f.nodes = make([]*node, len(c.nodes))
+	for i, n := range c.nodes {
+		if n != nil {
+			own := *n
+			f.nodes[i] = &own
+		}
+	}
+	f.operations = make([]*running, len(c.operations))
+	for i, op := range c.operations {
+		if op != nil {
+			own := *op
+			own.controller, own.places = op.controller.Clone(), slices.Clone(op.places)
+			f.operations[i] = &own
+		}
+	}
+	f.trees = make([]*tree, len(c.trees))
+	for i, t := range c.trees {
+		f.trees[i] = t.fork(&f)
+	}
+	return &f
+}
+
+func (t *tree) fork(core *Core) *tree {
+	f := *t
+	f.core = core
+	f.state = t.state.Clone()
+	f.jobs, f.owners, f.nodes = slices.Clone(t.jobs), slices.Clone(t.owners), slices.Clone(t.nodes)
+	own := make(map[*pool]*pool, len(t.order))
+	for _, p := range t.order {
+		forked := *p
+		own[p] = &forked
+	}
+	f.order = make([]*pool, len(t.order))
+	f.pools = make(map[string]*pool, len(t.order))
+	for i, p := range t.order {
+		forked := own[p]
+		if p.parent != nil {
+			forked.parent = own[p.parent]
+		}
+		f.order[i], f.pools[forked.name] = forked, forked
+	}
+	return &f
+}
+
+// Hash is a fingerprint of the state: cores with equal histories have equal
+// ones.
+func (c *Core) Hash() ([sha256.Size]byte, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, c.nextJob, c.defaultTree, c.live)
+	for _, t := range c.trees {
+		fmt.Fprintln(h, t.name, t.nodes, t.owners)
+		t.state.Hash(h)
+		for _, p := range t.order {
+			fmt.Fprintln(h, p.name, p.slot, p.ephemeral, p.user, p.hub, p.members)
+		}
+		for _, j := range t.jobs {
+			fmt.Fprintln(h, j)
+		}
+	}
+	for id, n := range c.nodes {
+		if n != nil {
+			fmt.Fprintln(h, id, *n)
+		}
+	}
+	for _, id := range c.live {
+		op := c.operations[id]
+		snapshot, err := json.Marshal(op.controller.Snapshot())
+		if err != nil {
+			return [sha256.Size]byte{}, fmt.Errorf("operation %d: %w", id, err)
+		}
+		h.Write(snapshot)
+		for i := range op.places {
+			fmt.Fprintln(h, op.places[i].tree, op.places[i].slot, op.places[i].pool)
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}

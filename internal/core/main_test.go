@@ -1,0 +1,16 @@
+package core
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+// TestMain makes the two properties run 10,000 histories together.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "5000"); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
