@@ -26,19 +26,22 @@ func newProgress(out io.Writer, whole time.Duration) *progress {
 	return &progress{out: out, whole: whole, started: time.Now()}
 }
 
-// show draws the bar, at most ten times a second.
+// show draws the bar for a part of the whole time.
 func (p *progress) show(done time.Duration) {
+	p.showAs(float64(done)/float64(p.whole),
+		document.FormatDuration(done.Truncate(time.Minute))+" of "+document.FormatDuration(p.whole))
+}
+
+// showAs draws the bar with a text beside it, at most ten times a second.
+func (p *progress) showAs(part float64, text string) {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.started) < time.Second || now.Sub(p.shown) < 100*time.Millisecond {
 		return
 	}
 	p.shown = now
 	const width = 40
-	part := float64(done) / float64(p.whole)
-	filled := min(int(part*width), width)
-	fmt.Fprintf(p.out, "\r[%s%s] %3.0f %%  %s of %s ",
-		strings.Repeat("=", filled), strings.Repeat(" ", width-filled), 100*part,
-		document.FormatDuration(done.Truncate(time.Minute)), document.FormatDuration(p.whole))
+	filled := min(max(int(part*width), 0), width)
+	fmt.Fprintf(p.out, "\r[%s%s] %3.0f %%  %s\x1b[K", strings.Repeat("=", filled), strings.Repeat(" ", width-filled), 100*part, text)
 }
 
 // clear takes the bar off the screen.

@@ -32,6 +32,7 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
 		newCheckCommand(opts),
 		newCompletionCommand(),
 		newSharesCommand(opts),
+		newSimulateCommand(opts),
 		newVersionCommand(opts),
 	)
 	root.SetHelpCommand(newHelpCommand())

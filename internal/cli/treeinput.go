@@ -44,6 +44,18 @@ func openInput(cmd *cobra.Command, name string) (input io.Reader, label string, 
 	return buffered, label, closeInput, nil
 }
 
+// readBounded reads all of an input that is not too long.
+func readBounded(input io.Reader, label string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(input, mostInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", label, err)
+	}
+	if len(data) > mostInput {
+		return nil, fmt.Errorf("%s: has more than %d bytes", label, mostInput)
+	}
+	return data, nil
+}
+
 // readTree reads a file that holds one tree. Warnings go to errs.
 func readTree(cmd *cobra.Command, name string, errs io.Writer) (*treefile.File, error) {
 	input, label, closeInput, err := openInput(cmd, name)
@@ -51,12 +63,9 @@ func readTree(cmd *cobra.Command, name string, errs io.Writer) (*treefile.File, 
 		return nil, err
 	}
 	defer closeInput()
-	data, err := io.ReadAll(io.LimitReader(input, mostInput+1))
+	data, err := readBounded(input, label)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", label, err)
-	}
-	if len(data) > mostInput {
-		return nil, fmt.Errorf("%s: has more than %d bytes", label, mostInput)
+		return nil, err
 	}
 	file, warnings, err := treefile.Read(label, data)
 	printWarnings(errs, warnings)

@@ -130,7 +130,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 	e.StartTime = op.controller.StartTime().UnixMicro()
 	return scheduling.OperationParameters{
 		Element: e, Patience: pool.Starvation.For(at.options), Filter: at.options.SchedulingTagFilter.Value(),
-		Graceful: mode == pooltree.GracefulPreemption,
+		Graceful: mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
 	}
 }
 

@@ -23,6 +23,8 @@ type OperationParameters struct {
 	Element  fairshare.Element
 	Patience pooltree.Starvation
 	Filter   nodefilter.Filter
+	// LimitDemand says that the operation asks for no more than its limits.
+	LimitDemand bool
 	// Graceful operations are asked to give up what is above their share; they
 	// are never victims of others.
 	Graceful bool
@@ -120,7 +122,7 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	t.shares.Elements[slot] = p.Element
 	e.limits = p.Element.Limits.OrUnlimited()
 	e.patience = p.Patience
-	e.operation.filter, e.operation.graceful = p.Filter, p.Graceful
+	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
 	e.operation.classes.guard = p.Patience.Threshold
 	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
 	t.refresh(slot)

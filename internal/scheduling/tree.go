@@ -99,11 +99,13 @@ type operationState struct {
 	running   bool
 	suspended bool
 	graceful  bool
-	fifoIndex int32
-	waitsAt   int32 // the pool whose limit keeps it from running
-	classes   classBounds
-	refusals  [refusalCount]uint32
-	starts    uint32
+	// limitDemand says that it asks for no more than its limits.
+	limitDemand bool
+	fifoIndex   int32
+	waitsAt     int32 // the pool whose limit keeps it from running
+	classes     classBounds
+	refusals    [refusalCount]uint32
+	starts      uint32
 }
 
 // isCandidate says whether jobs of the operation may be started at all.

@@ -48,6 +48,9 @@ func (t *Tree) measure(slot int32) {
 			share.Demand[k] += g.Resources[k] * int64(g.Waiting)
 		}
 	}
+	if op.limitDemand {
+		share.Demand = share.Demand.Min(e.limits).Max(e.usage)
+	}
 }
 
 // publish takes over the outcome of fair share for an element.

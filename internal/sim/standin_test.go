@@ -67,6 +67,7 @@ type standOperation struct {
 	state     OperationState
 	suspended bool
 	trees     []int
+	used      map[int]resource.Amounts // by tree
 	slot      map[int]int32 // of its element, by tree
 	pool      map[int]string
 	belowFrom time.Time
@@ -217,7 +218,7 @@ func (s *standIn) dropNode(now time.Time, id NodeID, out *Decisions) {
 func (s *standIn) start(now time.Time, c StartOperation, out *Decisions) error {
 	o := &standOperation{
 		id: c.Operation, arrived: now, options: c.Options, each: c.Resources, jobs: c.Jobs,
-		slot: map[int]int32{}, pool: map[int]string{},
+		slot: map[int]int32{}, pool: map[int]string{}, used: map[int]resource.Amounts{},
 	}
 	trees := []int{s.main}
 	if names, ok := c.Options.PoolTrees.Get(); ok {
@@ -335,6 +336,7 @@ func (s *standIn) remove(j *standJob) {
 	is := func(k *standJob) bool { return k == j }
 	n.jobs = slices.DeleteFunc(n.jobs, is)
 	j.op.running = slices.DeleteFunc(j.op.running, is)
+	j.op.used[j.tree] = j.op.used[j.tree].Sub(j.op.each)
 	delete(s.jobs, j.id)
 }
 
@@ -414,6 +416,7 @@ func (s *standIn) startJob(now time.Time, o *standOperation, id NodeID, stage st
 	n.jobs = append(n.jobs, j)
 	n.free = n.free.Sub(o.each)
 	o.running = append(o.running, j)
+	o.used[j.tree] = o.used[j.tree].Add(o.each)
 	out.Started = append(out.Started, Started{Job: j.id, Operation: o.id, Index: index, Node: id, Tree: TreeID(n.tree), Stage: stage})
 }
 
@@ -446,14 +449,7 @@ func (s *standIn) satisfaction(o *standOperation, tree int) float64 {
 	return o.usage(tree).Share(t.total).Largest() / share
 }
 
-func (o *standOperation) usage(tree int) (sum resource.Amounts) {
-	for _, j := range o.running {
-		if j.tree == tree {
-			sum = sum.Add(o.each)
-		}
-	}
-	return sum
-}
+func (o *standOperation) usage(tree int) resource.Amounts { return o.used[tree] }
 
 // preempt makes room for one job of the first starving operation.
 func (s *standIn) preempt(now time.Time, id NodeID, n *standNode, out *Decisions) {
@@ -494,7 +490,11 @@ func (s *standIn) Update(now time.Time, _ *Decisions) {
 		if o == nil || o.state != Running {
 			continue
 		}
-		below := o.wants() > 0 && s.satisfaction(o, o.trees[0]) < 0.8
+		patience := pooltree.Starvation{Tolerance: 0.8, FairShareTimeout: 30 * time.Second}
+		if p, ok := s.trees[o.trees[0]].config.Pool(o.pool[o.trees[0]]); ok {
+			patience = p.Effective().Starvation
+		}
+		below := o.wants() > 0 && s.satisfaction(o, o.trees[0]) < patience.Tolerance-1e-9
 		if !below {
 			o.belowFrom, o.starving = time.Time{}, false
 			continue
@@ -502,7 +502,7 @@ func (s *standIn) Update(now time.Time, _ *Decisions) {
 		if o.belowFrom.IsZero() {
 			o.belowFrom = now
 		}
-		o.starving = now.Sub(o.belowFrom) > 30*time.Second
+		o.starving = now.Sub(o.belowFrom) > patience.FairShareTimeout
 	}
 	s.countWaiting()
 }

@@ -21,14 +21,16 @@ type Scheduler struct {
 	finished []core.Finished
 	pools    []core.PoolView
 	views    []core.OperationView
+	// nodes are the nodes as they were brought, for changes that name only a part.
+	nodes map[sim.NodeID]sim.AddNode
 	// Verify checks the invariants of the core after every input, and is told
 	// what is wrong.
 	Verify func(error)
 }
 
-// NewScheduler returns a core without trees, nodes and operations.
-func NewScheduler(settings core.Settings) *Scheduler {
-	return &Scheduler{core: core.New(settings)}
+// New returns a core without trees, nodes and operations.
+func New(settings core.Settings) *Scheduler {
+	return &Scheduler{core: core.New(settings), nodes: map[sim.NodeID]sim.AddNode{}}
 }
 
 // Apply makes a change.
@@ -40,7 +42,11 @@ func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) 
 	case sim.SetVolume:
 		err = s.core.SetVolume(core.TreeID(c.Tree), c.Pool, c.Seconds)
 	case sim.AddNode:
+		s.nodes[c.Node] = c
 		err = s.core.AddNode(now, core.NodeID(c.Node), c.Name, c.Resources, c.Tags, &s.out)
+	case sim.ResizeNode:
+		n := s.nodes[c.Node]
+		err = s.core.AddNode(now, core.NodeID(c.Node), n.Name, c.Resources, n.Tags, &s.out)
 	case sim.RemoveNode:
 		s.core.RemoveNode(now, core.NodeID(c.Node), &s.out)
 	case sim.StartOperation:

@@ -16,7 +16,7 @@ func run(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	system := NewScheduler(core.DefaultSettings())
+	system := New(core.DefaultSettings())
 	system.Verify = func(err error) {
 		if err != nil {
 			t.Fatal(err)

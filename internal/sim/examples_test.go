@@ -1,0 +1,123 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/sim/report"
+	"github.com/weirhq/weir/internal/sim/scenario"
+)
+
+var reports = flag.String("reports", "", "directory into which reports of examples and traces are written, to look at them")
+
+// load reads a scenario file; files that it names are beside it.
+func load(t testing.TB, file string) *scenario.Scenario {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, warnings, err := scenario.Read(filepath.Base(file), data, func(name string) (io.ReadCloser, error) {
+		return os.Open(filepath.Join(filepath.Dir(file), name))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings {
+		t.Log(w)
+	}
+	return s
+}
+
+// written writes everything that can be made of a result, twice, and checks that
+// both are the same.
+func written(t *testing.T, name string, r *outcome.Result) {
+	t.Helper()
+	for _, output := range []struct {
+		suffix string
+		write  func(io.Writer) error
+	}{
+		{".txt", func(w io.Writer) error { return report.Summary(w, r, report.Primary(r)) }},
+		{".csv", func(w io.Writer) error { return report.CSV(w, r) }},
+		{".html", func(w io.Writer) error { return report.HTML(w, r) }},
+		{".json", func(w io.Writer) error {
+			data, err := r.JSON()
+			w.Write(data)
+			return err
+		}},
+	} {
+		var first, second bytes.Buffer
+		if err := output.write(&first); err != nil {
+			t.Fatal(err)
+		}
+		if output.write(&second); first.Len() == 0 || !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Errorf("%s%s is empty or differs from itself", name, output.suffix)
+		}
+		if *reports != "" {
+			if err := os.WriteFile(filepath.Join(*reports, name+output.suffix), first.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// The examples must read, run and report. What they expect is what the scheduler
+// does; the stand-in is simpler, but these it can do as well.
+func TestExamplesRun(t *testing.T) {
+	files, _ := filepath.Glob("../../examples/simulate/*.yaml")
+	if len(files) < 3 {
+		t.Fatalf("%d examples", len(files))
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			r, err := Run(context.Background(), load(t, file), newStandIn(true), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range r.Failed() {
+				t.Error(e)
+			}
+			written(t, name, r)
+			t.Logf("%s: %v on the wall, %d events, %d heartbeats", name, r.Wall, r.Cluster.Work.Events, r.Cluster.Work.Heartbeats)
+		})
+	}
+}
+
+func TestTwoRunsAreLaidSideBySide(t *testing.T) {
+	file := "../../examples/simulate/starvation.yaml"
+	a, err := Run(context.Background(), load(t, file), newStandIn(true), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Run(context.Background(), load(t, file), newStandIn(false), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text, page bytes.Buffer
+	labels := report.Labels{A: "fair", B: "first come, first served"}
+	if err := report.CompareText(&text, a, b, labels); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.CompareHTML(&page, a, b, labels); err != nil {
+		t.Fatal(err)
+	}
+	if *reports != "" {
+		os.WriteFile(filepath.Join(*reports, "compare.html"), page.Bytes(), 0o644)
+		os.WriteFile(filepath.Join(*reports, "compare.txt"), text.Bytes(), 0o644)
+	}
+	preempted := fmt.Sprint(a.Cluster.Jobs.Preempted)
+	for _, want := range []string{"A: fair", "B: first come, first served", "jobs preempted", preempted, "-100 %"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+}

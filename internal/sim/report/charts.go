@@ -1,0 +1,191 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/sim/chart"
+	"github.com/weirhq/weir/internal/sim/outcome"
+)
+
+// used returns the resources that jobs have used, the primary one first.
+func used(r *outcome.Result, primary resource.Kind) (kinds []resource.Kind) {
+	for _, k := range r.Kinds() {
+		if r.Cluster.Used[k] > 0 && k != primary {
+			kinds = append(kinds, k)
+		}
+	}
+	return append([]resource.Kind{primary}, kinds...)
+}
+
+func drawn(c interface{ SVG() string }) template.HTML { return template.HTML(c.SVG()) }
+
+// clusterCharts are the charts of the whole cluster.
+func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
+	s := &r.Series.Cluster
+	utilisation := chart.TimeChart{
+		Title: "Part of the cluster in use", Unit: chart.Unit{Percent: true}, Step: r.Series.Step, End: r.Seconds, Most: 1,
+	}
+	for i, k := range used(r, primary) {
+		look := chart.Solid
+		if i == 0 {
+			look = chart.Filled
+		}
+		utilisation.Lines = append(utilisation.Lines, chart.Line{
+			Name: k.String(), Values: divide(s.Usage[k], s.Capacity[k]), Look: look, Colour: i,
+		})
+	}
+	charts := []template.HTML{drawn(utilisation)}
+	if c, several := siblingsChart(r, primary); several {
+		charts = append(charts, drawn(c))
+	}
+	charts = append(charts, drawn(chart.TimeChart{
+		Title: "Jobs", Step: r.Series.Step, End: r.Seconds, Lines: []chart.Line{
+			{Name: "running", Values: s.RunningJobs, Look: chart.Filled},
+			{Name: "waiting", Values: s.PendingJobs, Look: chart.Solid, Colour: 1},
+		},
+	}))
+	if r.Cluster.Jobs.Preempted > 0 {
+		charts = append(charts, drawn(chart.TimeChart{
+			Title: "Preemptions", Unit: chart.Unit{Name: "in " + chart.FormatTime(r.Series.Step)}, Step: r.Series.Step, End: r.Seconds,
+			Lines: []chart.Line{{Name: "jobs preempted", Values: s.Preemptions, Look: chart.Filled, Colour: 1}},
+		}))
+	}
+	if len(r.Cluster.Histogram) > 0 {
+		charts = append(charts, drawn(waitChart(r)))
+	}
+	return charts
+}
+
+// divide returns a/b point by point.
+func divide(a, b []float64) []float64 {
+	parts := make([]float64, len(a))
+	for i := range a {
+		if i < len(b) && b[i] > 0 {
+			parts[i] = a[i] / b[i]
+		}
+	}
+	return parts
+}
+
+// siblingsChart shows the usage of the largest pools at the top of the trees.
+func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
+	var top []int
+	for i, p := range r.Pools {
+		if p.Depth == 1 {
+			top = append(top, i)
+		}
+	}
+	slices.SortStableFunc(top, func(a, b int) int { return cmp.Compare(r.Pools[b].Got[k], r.Pools[a].Got[k]) })
+	c := chart.TimeChart{Title: "Usage of pools", Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds}
+	for i, p := range top[:min(len(top), chart.Colours)] {
+		c.Lines = append(c.Lines, chart.Line{Name: poolLabel(r, r.Pools[p].Tree, r.Pools[p].Name), Values: r.Series.Pools[p].Usage[k], Colour: i})
+	}
+	return c, len(top) > 1
+}
+
+// waitChart is the distribution of waiting times.
+func waitChart(r *outcome.Result) chart.BarChart {
+	c := chart.BarChart{Title: "How long jobs waited", Unit: chart.Unit{Name: "jobs"}, Colour: 2}
+	for _, b := range r.Cluster.Histogram {
+		c.Bars = append(c.Bars, chart.Bar{Label: "≤ " + chart.FormatTime(b.UpTo), Value: float64(b.Count)})
+	}
+	return c
+}
+
+// mostPoolCharts bounds the pools that have charts of their own: those that got
+// most.
+const mostPoolCharts = 40
+
+func poolSections(r *outcome.Result, primary resource.Kind) (sections []poolCharts, omitted string) {
+	var chosen []int
+	for i, p := range r.Pools {
+		if p.Depth > 0 && (p.Asked != (outcome.Vector{}) || p.Got != (outcome.Vector{})) {
+			chosen = append(chosen, i)
+		}
+	}
+	if rest := len(chosen) - mostPoolCharts; rest > 0 {
+		slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(r.Pools[b].Got[primary], r.Pools[a].Got[primary]) })
+		chosen = chosen[:mostPoolCharts]
+		slices.Sort(chosen)
+		omitted = fmt.Sprintf("%d pools that got less have no charts.", rest)
+	}
+	for _, i := range chosen {
+		sections = append(sections, poolSection(r, i, primary))
+	}
+	return sections, omitted
+}
+
+func poolSection(r *outcome.Result, i int, primary resource.Kind) poolCharts {
+	p, s := &r.Pools[i], &r.Series.Pools[i]
+	section := poolCharts{Name: poolLabel(r, p.Tree, p.Name), Note: poolNote(r, p, primary)}
+	section.Charts = append(section.Charts, drawn(poolChart(r, s, primary, p.Integral || p.Guaranteed != (outcome.Vector{}))))
+	if p.Integral {
+		section.Charts = append(section.Charts, drawn(volumeChart(r, p, s, primary)))
+	}
+	var names []string
+	for _, k := range used(r, primary)[1:] {
+		if p.Asked[k] > 0 || p.Got[k] > 0 {
+			section.More = append(section.More, drawn(poolChart(r, s, k, p.Guaranteed[k] > 0)))
+			names = append(names, strings.ReplaceAll(k.String(), "_", " "))
+		}
+	}
+	section.MoreName = strings.Join(names, ", ")
+	return section
+}
+
+func poolNote(r *outcome.Result, p *outcome.Pool, k resource.Kind) string {
+	note := fmt.Sprintf("asked for %s on average, was entitled to %s, got %s",
+		amount(k, average(r, p.Asked, k)), amount(k, average(r, p.Entitled, k)), amount(k, average(r, p.Got, k)))
+	if p.Jobs.Preempted > 0 || p.PreemptionsCaused > 0 {
+		note += fmt.Sprintf("; %s jobs preempted, %s of others for it", grouped(p.Jobs.Preempted), grouped(p.PreemptionsCaused))
+	}
+	return note
+}
+
+// poolChart is usage against fair share and demand.
+func poolChart(r *outcome.Result, s *outcome.PoolSeries, k resource.Kind, guaranteed bool) chart.TimeChart {
+	c := chart.TimeChart{
+		Title: strings.ReplaceAll(k.String(), "_", " "), Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds,
+		Lines: []chart.Line{
+			{Name: "usage", Values: s.Usage[k], Look: chart.Filled},
+			{Name: "fair share", Values: s.FairShare[k], Colour: 2},
+			{Name: "demand", Values: s.Demand[k], Look: chart.Dashed, Colour: 1},
+		},
+	}
+	if guaranteed {
+		c.Lines = append(c.Lines, chart.Line{Name: "by guarantee", Values: s.Guaranteed[k], Look: chart.Dotted, Colour: 3})
+	}
+	return c
+}
+
+// volumeChart is what an integral pool has saved, in core hours where there are
+// cores.
+func volumeChart(r *outcome.Result, p *outcome.Pool, s *outcome.PoolSeries, k resource.Kind) chart.TimeChart {
+	c := chart.TimeChart{Title: "accumulated volume", Step: r.Series.Step, End: r.Seconds}
+	scale := 1.0
+	c.Unit = chart.Unit{Name: "seconds of the tree"}
+	if k == resource.CPU && trees(r) == 1 {
+		scale, c.Unit = r.Cluster.Capacity[k]/3600, chart.Unit{Name: "core hours"}
+	}
+	values := make([]float64, len(s.Volume))
+	for i, v := range s.Volume {
+		values[i] = v * scale
+	}
+	c.Lines = []chart.Line{{Name: "volume of " + p.Name, Values: values, Look: chart.Filled, Colour: 4}}
+	return c
+}
+
+// trees counts the trees of a result.
+func trees(r *outcome.Result) (count int) {
+	for _, p := range r.Pools {
+		if p.Depth == 0 {
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,139 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/sim/chart"
+	"github.com/weirhq/weir/internal/sim/outcome"
+)
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// mostPools bounds the pools that a summary lists.
+const mostPools = 60
+
+// Summary writes the figures of a run for the terminal. Amounts are of one
+// resource, averaged over the run.
+func Summary(w io.Writer, r *outcome.Result, kind resource.Kind) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "%s: %s, seed %d\n", r.Scenario, span(r), r.Seed)
+	if r.Stalled {
+		fmt.Fprintln(b, "The run was ended because nothing could start any more.")
+	}
+	fmt.Fprintln(b)
+	writeTable(b, clusterRows(r), "lr")
+	fmt.Fprintln(b)
+	pools := poolRows(r, kind)
+	omitted := max(len(pools)-1-mostPools, 0)
+	writeTable(b, pools[:len(pools)-omitted], "l"+strings.Repeat("r", len(pools[0])-1))
+	if omitted > 0 {
+		fmt.Fprintf(b, "and %d more pools\n", omitted)
+	}
+	fmt.Fprintf(b, "\nAsked, entitled and got are averages of %v.\n", kind)
+	writeExpectations(b, r)
+	return b.Flush()
+}
+
+// clusterRows are the figures of the whole cluster, a name and a value each.
+func clusterRows(r *outcome.Result) (rows [][]string) {
+	c := &r.Cluster
+	row := func(name, format string, args ...any) {
+		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	row("nodes", "%s", grouped(int64(c.Nodes)))
+	for _, k := range r.Kinds() {
+		row(strings.ReplaceAll(k.String(), "_", " ")+" in use", "%s of %s", percent(c.Utilisation[k]), amount(k, c.Capacity[k]))
+	}
+	o := c.Operations
+	row("operations completed", "%s of %s", grouped(o.Completed), grouped(o.Arrived))
+	for _, more := range []struct {
+		name  string
+		count int64
+	}{{"failed", o.Failed}, {"aborted", o.Aborted}, {"rejected", o.Rejected}, {"unfinished", o.Unfinished}} {
+		if more.count > 0 {
+			row("operations "+more.name, "%s", grouped(more.count))
+		}
+	}
+	row("jobs completed", "%s of %s started", grouped(c.Jobs.Completed), grouped(c.Jobs.Started))
+	row("jobs preempted", "%s", grouped(c.Jobs.Preempted))
+	if c.Jobs.LostWithNodes > 0 {
+		row("jobs lost with nodes", "%s", grouped(c.Jobs.LostWithNodes))
+	}
+	row("work lost", "%s", lost(resource.CPU, c.Lost[resource.CPU]))
+	if c.Waits.Count > 0 {
+		row("jobs wait", "p50 %s, p90 %s, p99 %s, max %s", chart.FormatTime(c.Waits.P50), chart.FormatTime(c.Waits.P90),
+			chart.FormatTime(c.Waits.P99), chart.FormatTime(c.Waits.Max))
+	}
+	if c.OperationWaits.Count > 0 {
+		row("operations wait", "p50 %s, p99 %s", chart.FormatTime(c.OperationWaits.P50), chart.FormatTime(c.OperationWaits.P99))
+	}
+	row("decisions", "%s in %s heartbeats and %s updates", grouped(c.Work.Decisions), grouped(c.Work.Heartbeats), grouped(c.Work.Updates))
+	return rows
+}
+
+// poolHeader names the columns of poolRows.
+var poolHeader = []string{
+	"pool", "asked", "entitled", "got", "of entitled", "wait p50", "wait p99", "preempted", "caused", "work lost", "guarantee kept", "starving",
+}
+
+// poolRows are the figures of all pools, indented by depth, with a header.
+func poolRows(r *outcome.Result, k resource.Kind) [][]string {
+	rows := [][]string{poolHeader}
+	for _, p := range r.Pools {
+		entitled, got := average(r, p.Entitled, k), average(r, p.Got, k)
+		rows = append(rows, []string{
+			strings.Repeat("  ", p.Depth) + poolLabel(r, p.Tree, p.Name),
+			amount(k, average(r, p.Asked, k)), amount(k, entitled), amount(k, got), ratio(got, entitled),
+			wait(p.Waits, p.Waits.P50), wait(p.Waits, p.Waits.P99),
+			grouped(p.Jobs.Preempted), grouped(p.PreemptionsCaused), lost(k, p.Lost[k]), kept(p.Guarantee),
+			chart.FormatTime(p.StarvingSeconds),
+		})
+	}
+	return rows
+}
+
+func writeExpectations(w io.Writer, r *outcome.Result) {
+	if len(r.Expectations) == 0 {
+		return
+	}
+	failed := r.Failed()
+	fmt.Fprintf(w, "\n%d of %d expectations hold.\n", len(r.Expectations)-len(failed), len(r.Expectations))
+	for _, e := range failed {
+		fmt.Fprintf(w, "  %s\n", e)
+	}
+}
+
+// writeTable writes rows with aligned columns: l for left, r for right; the last
+// letter holds for all further columns.
+func writeTable(w io.Writer, rows [][]string, align string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			if align[min(i, len(align)-1)] == 'r' && len(row) > 2 {
+				line.WriteString(pad + cell)
+			} else {
+				line.WriteString(cell + pad)
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}

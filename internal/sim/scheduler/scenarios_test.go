@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/sim/scenario"
+)
+
+// refusedMark begins the comment of a scenario that cannot be run: what follows
+// is a part of the message.
+const refusedMark = "# refused: "
+
+// TestScenarios runs every file of testdata on the real core, with its invariants
+// verified after every input. A file is named after the sentence that it shows.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no scenarios: %v", err)
+	}
+	for _, file := range files {
+		sentence := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(file), ".yaml"), "-", " ")
+		t.Run(sentence, func(t *testing.T) { runFile(t, file) })
+	}
+}
+
+func runFile(t *testing.T, file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, warnings, err := scenario.Read(file, data, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings {
+		t.Errorf("%v", w)
+	}
+	system := New(core.DefaultSettings())
+	var broken error
+	system.Verify = func(err error) {
+		if broken == nil {
+			broken = err
+		}
+	}
+	result, err := sim.Run(context.Background(), s, system, nil)
+	if broken != nil {
+		t.Errorf("%s: an invariant is broken: %v", file, broken)
+	}
+	_, refusal, isRefused := bytes.Cut(data, []byte(refusedMark))
+	if isRefused {
+		want, _, _ := strings.Cut(string(refusal), "\n")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: the run ended with %v, not with %q", file, err, want)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Expectations) == 0 {
+		t.Errorf("%s expects nothing", file)
+	}
+	for _, failed := range result.Failed() {
+		t.Errorf("%v", failed)
+	}
+}
