@@ -77,11 +77,14 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e.patience = p.Effective.Starvation
 	s := e.pool
 	s.name, s.filter = p.Name, p.Filter
+	wasFIFO := s.fifo
 	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
 	s.protectsNormal = !p.Effective.AllowNormalPreemption
 	s.protectsAggressive = !p.Effective.AllowAggressivePreemption
 	s.maxRunning, s.maxOperations = p.Effective.MaxRunningOperationCount, p.Effective.MaxOperationCount
-	t.rekey(slot)
+	if s.fifo != wasFIFO {
+		t.rekey(slot)
+	}
 }
 
 // rekey puts the children of a pool in the order that its mode asks for.

@@ -2,6 +2,7 @@ package scheduling
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -181,4 +182,73 @@ func BenchmarkPreemption(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(started)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// bigCluster is a full cluster of 10,000 nodes: 1000 pools, 10,000 operations
+// and 200,000 running allocations; every operation has more jobs waiting.
+func bigCluster(tb testing.TB) *testTree {
+	t := newTestTree()
+	t.addNodes(10_000, resource.Amounts{resource.UserSlots: 100, resource.CPU: 20_00, resource.Memory: 80 << 30})
+	for p := range 30 {
+		t.pool("root", fmt.Sprint("parent", p), fairshare.Pool{}, 1)
+	}
+	for l := range 970 {
+		mode := fairshare.FairShare
+		if l%3 == 0 {
+			mode = fairshare.FIFO
+		}
+		t.pool(fmt.Sprint("parent", l%30), fmt.Sprint("leaf", l), fairshare.Pool{Mode: mode}, float64(1+l%4))
+	}
+	job := resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00, resource.Memory: 4 << 30}
+	for i := range 10_000 {
+		t.operation(tb, fmt.Sprint("leaf", i%970), fmt.Sprint("op", i), job, int32(20+i%50))
+	}
+	t.pass(time.Second)
+	t.beat()
+	return t
+}
+
+// BenchmarkHeartbeat measures heartbeats of nodes on which one job has finished,
+// and, in the preemptive case, a tenth of the operations starving.
+func BenchmarkHeartbeat(b *testing.B) {
+	for _, preemptive := range []bool{false, true} {
+		b.Run(fmt.Sprintf("nodes=10000/operations=10000/preemptive=%v", preemptive), func(b *testing.B) {
+			t := bigCluster(b)
+			t.pass(time.Second)
+			if preemptive {
+				t.pass(time.Minute)
+				t.pass(time.Minute)
+			}
+			times := make([]time.Duration, 0, 1<<20)
+			var d Decisions
+			at := 0
+			for b.Loop() {
+				if at%20_000 == 0 {
+					b.StopTimer()
+					t.pass(6 * time.Second)
+					b.StartTimer()
+				}
+				id := Node(at % len(t.nodes))
+				at++
+				if list := t.nodes[id].allocations; len(list) > 0 {
+					a := list[at%len(list)]
+					slot, group := t.allocations[a].operation, t.allocations[a].group
+					t.FinishAllocation(a)
+					t.AddWaiting(slot, group, 1)
+				}
+				began := time.Now()
+				t.Heartbeat(t.now, id, &d)
+				times = append(times, time.Since(began))
+				for _, p := range d.Preemptions {
+					t.AddWaiting(p.Operation, t.allocations[p.Allocation].group, 1)
+					t.FinishAllocation(p.Allocation)
+				}
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds()), "p99-ns")
+			b.ReportMetric(float64(len(t.starving[0])+len(t.starving[1])), "starving")
+			b.ReportMetric(float64(len(t.allocations)-len(t.freeAllocs)), "allocations")
+		})
+	}
 }

@@ -146,7 +146,7 @@ type poolFigures struct {
 
 // clusterFigures are what is kept of the last observation of the cluster.
 type clusterFigures struct {
-	pendingJobs int64
+	waitingJobs int64
 	preemptions int64 // since then
 }
 

@@ -48,7 +48,7 @@ func (s subject) number(c scenario.Check, from time.Duration, since map[scenario
 // observed returns what the system says of an element.
 func (s subject) observed(c scenario.Check) (float64, bool) {
 	if s.pool == nil && s.operation == nil {
-		return float64(s.run.books.clusterNow.pendingJobs), c.Figure == scenario.PendingJobs
+		return float64(s.run.books.clusterNow.waitingJobs), c.Figure == scenario.PendingJobs
 	}
 	v, ok := s.view()
 	switch c.Figure {

@@ -139,7 +139,7 @@ func (b *books) settleCluster(now time.Duration, interval int, seconds float64) 
 	}
 	last := row[len(row)-3:]
 	last[0] += b.cluster.busy - b.seenBusy
-	last[1] += float64(b.clusterNow.pendingJobs) * seconds
+	last[1] += float64(b.clusterNow.waitingJobs) * seconds
 	last[2] += float64(b.clusterNow.preemptions)
 	b.seenUsed, b.seenRoom, b.seenBusy = b.cluster.used, b.room.used, b.cluster.busy
 	b.clusterNow.preemptions = 0
@@ -181,7 +181,7 @@ func (b *books) note(r *run, o *Observation) {
 	for i := range b.pools {
 		b.pools[i].there = false
 	}
-	b.clusterNow.pendingJobs = 0
+	b.clusterNow.waitingJobs = 0
 	for i := range o.Pools {
 		s := &o.Pools[i]
 		if s.Tree < 0 || int(s.Tree) >= len(r.trees) || int(s.Parent) >= i {
@@ -201,7 +201,7 @@ func (b *books) notePool(o *Observation, s *PoolState) {
 	if s.Parent >= 0 {
 		parent = b.pool(s.Tree, o.Pools[s.Parent].Name)
 	} else {
-		b.clusterNow.pendingJobs += int64(s.PendingJobs)
+		b.clusterNow.waitingJobs += waitingJobs(s)
 	}
 	p := &b.pools[b.pool(s.Tree, s.Name)]
 	p.parent = parent
@@ -219,6 +219,12 @@ func (b *books) notePool(o *Observation, s *PoolState) {
 		f.demand[k] = s.Demand.Float(k)
 	}
 	p.state = f
+}
+
+// waitingJobs is how many jobs a pool demands and does not have: not all that are
+// pending, but those that could run now.
+func waitingJobs(s *PoolState) int64 {
+	return max(s.Demand[resource.UserSlots]-s.Usage[resource.UserSlots], 0)
 }
 
 // minus returns a-b.

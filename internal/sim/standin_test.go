@@ -27,6 +27,7 @@ type standIn struct {
 	trees []*standTree
 	nodes map[NodeID]*standNode
 	ops   []*standOperation // by OperationID
+	live  []*standOperation // those that have not ended
 	jobs  map[JobID]*standJob
 	next  JobID
 	main  int // default tree
@@ -237,8 +238,8 @@ func (s *standIn) start(now time.Time, c StartOperation, out *Decisions) error {
 		}
 		if p, ok := t.config.Pool(name); ok {
 			here := 0
-			for _, other := range s.ops {
-				if other != nil && other.pool[i] == name && !other.state.hasEnded() {
+			for _, other := range s.live {
+				if other.pool[i] == name {
 					here++
 				}
 			}
@@ -257,6 +258,7 @@ func (s *standIn) start(now time.Time, c StartOperation, out *Decisions) error {
 	}
 	o.trees = trees
 	s.ops = append(s.ops, o)
+	s.live = append(s.live, o)
 	s.admit(out)
 	return nil
 }
@@ -265,13 +267,13 @@ func (s *standIn) start(now time.Time, c StartOperation, out *Decisions) error {
 // pools have room for them.
 func (s *standIn) admit(out *Decisions) {
 	running := map[string]int{}
-	for _, o := range s.ops {
-		if o != nil && o.state == Running {
+	for _, o := range s.live {
+		if o.state == Running {
 			running[o.pool[o.trees[0]]]++
 		}
 	}
-	for _, o := range s.ops {
-		if o == nil || o.state != Pending {
+	for _, o := range s.live {
+		if o.state != Pending {
 			continue
 		}
 		tree, name := s.trees[o.trees[0]], o.pool[o.trees[0]]
@@ -315,6 +317,7 @@ func (s *standIn) end(now time.Time, id OperationID, state OperationState, reaso
 		s.stopJob(o.running[0], OperationEnded, "operation_"+state.String(), NoOperation, out)
 	}
 	o.state = state
+	s.live = slices.DeleteFunc(s.live, func(other *standOperation) bool { return other == o })
 	for tree, slot := range o.slot {
 		s.trees[tree].tree.Elements[slot] = fairshare.Element{Kind: fairshare.KindNone}
 	}
@@ -360,8 +363,8 @@ func (o *standOperation) wants() int {
 
 func (s *standIn) countWaiting() {
 	s.waiting = 0
-	for _, o := range s.ops {
-		if o != nil && o.state == Running {
+	for _, o := range s.live {
+		if o.state == Running {
 			s.waiting += o.wants()
 		}
 	}
@@ -422,8 +425,8 @@ func (s *standIn) startJob(now time.Time, o *standOperation, id NodeID, stage st
 
 // order returns the operations in the order in which they get jobs.
 func (s *standIn) order(tree int) (list []*standOperation) {
-	for _, o := range s.ops {
-		if o != nil && o.wants() > 0 {
+	for _, o := range s.live {
+		if o.wants() > 0 {
 			list = append(list, o)
 		}
 	}
@@ -486,8 +489,8 @@ func (s *standIn) Update(now time.Time, _ *Decisions) {
 		t.engine.Update(&t.tree, elapsed, &t.result)
 		t.tree.States = append(t.tree.States[:0], t.result.States...)
 	}
-	for _, o := range s.ops {
-		if o == nil || o.state != Running {
+	for _, o := range s.live {
+		if o.state != Running {
 			continue
 		}
 		patience := pooltree.Starvation{Tolerance: 0.8, FairShareTimeout: 30 * time.Second}
@@ -513,12 +516,9 @@ func (s *standIn) fillTree(tree int, t *standTree) {
 	for slot := range t.made {
 		t.tree.Elements[slot].Kind = fairshare.KindNone
 	}
-	for _, o := range s.ops {
-		slot, in := int32(0), false
-		if o != nil {
-			slot, in = o.slot[tree], o.state == Running && slices.Contains(o.trees, tree)
-		}
-		if !in {
+	for _, o := range s.live {
+		slot := o.slot[tree]
+		if o.state != Running || !slices.Contains(o.trees, tree) {
 			continue
 		}
 		usage := o.usage(tree)
@@ -557,8 +557,8 @@ func (s *standIn) Observe(_ time.Time, into *Observation) {
 	if !into.WithOperations {
 		return
 	}
-	for _, o := range s.ops {
-		if o == nil || o.state.hasEnded() {
+	for _, o := range s.live {
+		if o.state.hasEnded() {
 			continue
 		}
 		for _, tree := range o.trees {
@@ -605,8 +605,8 @@ func (s *standIn) observePools(tree int, t *standTree, into *Observation) {
 		index[int32(slot)] = int32(len(into.Pools))
 		into.Pools = append(into.Pools, p)
 	}
-	for _, o := range s.ops {
-		if o == nil || o.state != Running || !slices.Contains(o.trees, tree) {
+	for _, o := range s.live {
+		if o.state != Running || !slices.Contains(o.trees, tree) {
 			continue
 		}
 		usage := o.usage(tree)

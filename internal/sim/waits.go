@@ -42,18 +42,24 @@ func rank(part float64, count int) int {
 	return max(int(math.Ceil(part*float64(count)))-1, 0)
 }
 
-// histogram counts sorted waits in buckets that grow by a factor of two, from one
-// second on.
+// waitBounds are those of the buckets of a histogram, in seconds.
+var waitBounds = [...]float64{
+	1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600,
+	86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400, math.MaxUint32,
+}
+
+// histogram counts sorted waits in buckets with round bounds, as many as it takes.
 func (w waits) histogram() (buckets []outcome.HistogramBucket) {
-	bound, i := 1.0, 0
-	for i < len(w) {
+	i := 0
+	for _, bound := range waitBounds {
+		if i == len(w) {
+			break
+		}
 		bucket := outcome.HistogramBucket{UpTo: bound}
-		for i < len(w) && float64(w[i])*waitUnit.Seconds() <= bound {
+		for ; i < len(w) && float64(w[i])*waitUnit.Seconds() <= bound; i++ {
 			bucket.Count++
-			i++
 		}
 		buckets = append(buckets, bucket)
-		bound *= 2
 	}
 	return buckets
 }

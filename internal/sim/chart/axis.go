@@ -114,9 +114,9 @@ func (u Unit) Format(v float64) string {
 // scaled writes a value with a prefix, three digits at most.
 func scaled(v, base float64, prefixes [7]string) string {
 	i := 0
-	for math.Abs(v) >= base*10 && i < len(prefixes)-1 || math.Abs(v) >= base && base == 1024 && i < len(prefixes)-1 {
+	// 2000 is easier to read than 2k, 20k than 20000.
+	for ; i < len(prefixes)-1 && (math.Abs(v) >= base*10 || math.Abs(v) >= base && (base == 1024 || i > 0)); i++ {
 		v /= base
-		i++
 	}
 	switch m := math.Abs(v); {
 	case m == 0:

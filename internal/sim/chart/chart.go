@@ -51,7 +51,7 @@ type Line struct {
 
 // Unit is how values are written on an axis.
 type Unit struct {
-	// Name stands at the top of the axis: "cores".
+	// Name stands beside the title: "cores".
 	Name string
 	// Binary uses powers of 1024 for large numbers: KiB, MiB.
 	Binary bool
@@ -136,7 +136,7 @@ func (c TimeChart) SVG() string {
 		end = c.Step * float64(points)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, `<figure class="chart"><figcaption>%s</figcaption>`, html.EscapeString(c.Title))
+	caption(&b, c.Title, c.Unit)
 	c.legend(&b)
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s">`,
 		number(width), number(f.height), html.EscapeString(c.Title), strconv.FormatFloat(end, 'g', -1, 64),
@@ -149,6 +149,15 @@ func (c TimeChart) SVG() string {
 	}
 	b.WriteString(`</svg></figure>`)
 	return b.String()
+}
+
+// caption begins a figure with its title and the unit of its axis.
+func caption(b *strings.Builder, title string, unit Unit) {
+	fmt.Fprintf(b, `<figure class="chart"><figcaption>%s`, html.EscapeString(title))
+	if unit.Name != "" {
+		fmt.Fprintf(b, ` <span class="unit">%s</span>`, html.EscapeString(unit.Name))
+	}
+	b.WriteString(`</figcaption>`)
 }
 
 // word tells the script how to write values.
@@ -178,9 +187,6 @@ func (f *frame) grid(b *strings.Builder, ticks []float64, unit Unit) {
 		y := number(f.y(v))
 		fmt.Fprintf(b, `<path class="grid" d="M%s %sH%s"/><text class="tick" x="%s" y="%s" text-anchor="end">%s</text>`,
 			number(f.left), y, number(f.right), number(f.left-6), number(f.y(v)+3.5), html.EscapeString(unit.Format(v)))
-	}
-	if unit.Name != "" {
-		fmt.Fprintf(b, `<text class="unit" x="%s" y="%s">%s</text>`, number(f.left+4), number(f.upper+10), html.EscapeString(unit.Name))
 	}
 }
 
@@ -245,7 +251,7 @@ func (c BarChart) SVG() string {
 	ticks, top := yTicks(largest, c.Unit)
 	f := newFrame(c.Height, top)
 	var b strings.Builder
-	fmt.Fprintf(&b, `<figure class="chart"><figcaption>%s</figcaption>`, html.EscapeString(c.Title))
+	caption(&b, c.Title, c.Unit)
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`, number(width), number(f.height), html.EscapeString(c.Title))
 	f.grid(&b, ticks, c.Unit)
 	each := (f.right - f.left) / float64(max(len(c.Bars), 1))

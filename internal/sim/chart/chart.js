@@ -33,7 +33,7 @@ for (const figure of document.querySelectorAll("figure.chart")) {
     const binary = unit === "binary", base = binary ? 1024 : 1000;
     const prefixes = binary ? [" B", " KiB", " MiB", " GiB", " TiB", " PiB"] : ["", "k", "M", "G", "T", "P"];
     let i = 0;
-    for (; v >= base * (binary ? 1 : 10) && i < prefixes.length - 1; i++) v /= base;
+    for (; v >= base * (binary || i ? 1 : 10) && i < prefixes.length - 1; i++) v /= base;
     return Number(v.toPrecision(4)) + prefixes[i];
   };
   const shown = document.createElement("b");

@@ -101,6 +101,7 @@ func TestTicksAreRound(t *testing.T) {
 		{0.93, Unit{Percent: true}, "0 % 25 % 50 % 75 % 100 %"},
 		{3 << 30, Unit{Binary: true}, "0 1 GiB 2 GiB 3 GiB"},
 		{100_000, Unit{}, "0 25k 50k 75k 100k"},
+		{1_000_000, Unit{}, "0 250k 500k 750k 1M"},
 		{4 * 3600, Unit{Duration: true}, "0 1h 2h 3h 4h"},
 	}
 	for _, test := range tests {

@@ -270,6 +270,7 @@ type ClusterSeries struct {
 	Capacity    Curves    `json:"capacity"`
 	Usage       Curves    `json:"usage"`
 	RunningJobs []float64 `json:"running_jobs"`
+	// PendingJobs could run now if there were room.
 	PendingJobs []float64 `json:"pending_jobs"`
 	// Preemptions are numbers in each interval, not averages.
 	Preemptions []float64 `json:"preemptions"`

@@ -36,7 +36,7 @@ func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
 			look = chart.Filled
 		}
 		utilisation.Lines = append(utilisation.Lines, chart.Line{
-			Name: k.String(), Values: divide(s.Usage[k], s.Capacity[k]), Look: look, Colour: i,
+			Name: strings.ReplaceAll(k.String(), "_", " "), Values: divide(s.Usage[k], s.Capacity[k]), Look: look, Colour: i,
 		})
 	}
 	charts := []template.HTML{drawn(utilisation)}
@@ -90,9 +90,9 @@ func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
 
 // waitChart is the distribution of waiting times.
 func waitChart(r *outcome.Result) chart.BarChart {
-	c := chart.BarChart{Title: "How long jobs waited", Unit: chart.Unit{Name: "jobs"}, Colour: 2}
+	c := chart.BarChart{Title: "How long jobs waited", Unit: chart.Unit{Name: "jobs that waited up to …"}, Colour: 2}
 	for _, b := range r.Cluster.Histogram {
-		c.Bars = append(c.Bars, chart.Bar{Label: "≤ " + chart.FormatTime(b.UpTo), Value: float64(b.Count)})
+		c.Bars = append(c.Bars, chart.Bar{Label: chart.FormatTime(b.UpTo), Value: float64(b.Count)})
 	}
 	return c
 }

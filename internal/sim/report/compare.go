@@ -233,8 +233,8 @@ func CompareHTML(w io.Writer, a, b *outcome.Result, labels Labels) error {
 	p := comparisonPage{
 		frame: newFrame("Two runs side by side"),
 		A:     c.names[0] + ", " + span(a), B: c.names[1] + ", " + span(b),
-		Cluster:   table{Header: []string{"", "A", "B", "B against A"}},
-		Pools:     table{Header: c.poolHeader()},
+		Cluster:   table{Header: []string{"", "A", "B", "B against A"}, Left: 1},
+		Pools:     table{Header: c.poolHeader(), Left: 1},
 		PoolsNote: fmt.Sprintf("Entitled and got are averages of %v over the runs.", c.kind),
 		Charts:    c.charts(),
 	}

@@ -56,7 +56,9 @@ type card struct{ Name, Value, Note, Tone string }
 
 type table struct {
 	Header []string
-	Rows   [][]cell
+	// Left is how many columns are aligned to the left.
+	Left int
+	Rows [][]cell
 }
 
 type cell struct {
@@ -142,18 +144,18 @@ func operationsNote(o outcome.OperationCounts) string {
 
 // expectationTable lists those that failed first.
 func expectationTable(r *outcome.Result) table {
-	t := table{Header: []string{"", "of", "expected", "found", "where"}}
+	t := table{Header: []string{"", "of", "expected", "found", "where"}, Left: 2}
 	list := slices.Clone(r.Expectations)
 	slices.SortStableFunc(list, func(a, b outcome.Expectation) int {
 		return cmp.Compare(fmt.Sprint(a.Held), fmt.Sprint(b.Held))
 	})
 	for _, e := range list {
-		mark, tone := "✓ ", "good left"
+		mark, tone := "✓ ", "good"
 		if !e.Held {
-			mark, tone = "✗ ", "bad left"
+			mark, tone = "✗ ", "bad"
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: mark + e.Figure, Class: tone}, {Text: e.Subject, Class: "left"}, {Text: e.Want}, {Text: e.Got}, {Text: e.Where, Class: "faint"},
+			{Text: mark + e.Figure, Class: tone}, {Text: e.Subject}, {Text: e.Want}, {Text: e.Got}, {Text: e.Where, Class: "faint"},
 		})
 	}
 	return t
@@ -161,7 +163,7 @@ func expectationTable(r *outcome.Result) table {
 
 func poolTable(r *outcome.Result, k resource.Kind) table {
 	rows := poolRows(r, k)
-	t := table{Header: rows[0]}
+	t := table{Header: rows[0], Left: 1}
 	for i, row := range rows[1:] {
 		cells := text(row...)
 		p := &r.Pools[i]
@@ -183,7 +185,7 @@ func poolTable(r *outcome.Result, k resource.Kind) table {
 const mostOperations = 30
 
 func operationTable(r *outcome.Result, k resource.Kind) table {
-	t := table{Header: []string{"operation", "pool", "state", "arrived", "first job after", "jobs wait (mean)", "finished", "jobs", "got (average)", "preempted", "caused", "work lost"}}
+	t := table{Header: []string{"operation", "pool", "state", "arrived", "first job after", "jobs wait (mean)", "finished", "jobs", "got (average)", "preempted", "caused", "work lost"}, Left: 3}
 	list := slices.Clone(r.Operations)
 	slices.SortStableFunc(list, func(a, b outcome.Operation) int {
 		return cmp.Or(cmp.Compare(longest(r, &b), longest(r, &a)), cmp.Compare(a.Arrived, b.Arrived))
@@ -205,7 +207,6 @@ func operationTable(r *outcome.Result, k resource.Kind) table {
 		cells := text(o.Name, o.Pool, o.State, chart.FormatTime(o.Arrived), started, chart.FormatTime(o.MeanWait), finished,
 			fmt.Sprintf("%s of %s", grouped(o.Jobs.Completed), grouped(int64(o.JobCount))), amount(k, got),
 			grouped(o.Jobs.Preempted), grouped(o.PreemptionsCaused), lost(k, o.Lost[k]))
-		cells[1].Class, cells[2].Class = "left", "left"
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
@@ -224,7 +225,7 @@ func longest(r *outcome.Result, o *outcome.Operation) float64 {
 }
 
 func workTable(r *outcome.Result) table {
-	t := table{Header: []string{"what", "count"}}
+	t := table{Header: []string{"what", "count"}, Left: 1}
 	w := r.Cluster.Work
 	for _, row := range []struct {
 		name  string
