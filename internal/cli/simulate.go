@@ -50,7 +50,7 @@ With --compare two saved answers are laid side by side.`,
   # Two runs side by side
   weir simulate examples/simulate/node-loss.yaml --seed 1 --save one.json > one.txt
   weir simulate examples/simulate/node-loss.yaml --seed 2 --save two.json > two.txt
-  weir simulate --compare one.json two.json`,
+  weir simulate --compare one.json two.json | less`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case call.compare && len(args) != 2:

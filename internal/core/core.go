@@ -64,6 +64,8 @@ type Settings struct {
 	// OvercommitPatience is how long the jobs of a node may hold more than it
 	// has.
 	OvercommitPatience time.Duration
+	// NodeTimeout is after how long a silence a node and its jobs are given up.
+	NodeTimeout time.Duration
 }
 
 // DefaultSettings returns the defaults of the reference.
@@ -72,6 +74,7 @@ func DefaultSettings() Settings {
 		MaxOperations:      5000,
 		MinSpare:           resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00, resource.Memory: 256 << 20},
 		OvercommitPatience: 15 * time.Second,
+		NodeTimeout:        5 * time.Minute,
 	}
 }
 
@@ -87,6 +90,8 @@ type node struct {
 	tags      []string
 	tree      TreeID // none if it belongs to no tree
 	at        scheduling.Node
+	seen      time.Time
+	silent    bool // it was given up after a silence
 }
 
 // running is an operation that has not ended.

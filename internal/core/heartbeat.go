@@ -30,10 +30,14 @@ type Finished struct {
 // of jobs that the core does not know change nothing.
 func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
 	c.Report(now, finished, out)
-	if int(id) >= len(c.nodes) || c.nodes[id] == nil || c.nodes[id].tree == none {
+	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
 	}
+	c.seen(now, id, out)
 	n := c.nodes[id]
+	if n.tree == none {
+		return
+	}
 	t := c.trees[n.tree]
 	d := &c.decisions
 	t.state.Heartbeat(now, n.at, d)
@@ -132,6 +136,7 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 
 // Update lets time pass: fair shares, starvation, time limits.
 func (c *Core) Update(now time.Time, out *Decisions) {
+	c.giveUpSilent(now, out)
 	for _, t := range c.trees {
 		t.state.Update(now)
 	}

@@ -13,7 +13,7 @@ func (n *node) hasTag(tag string) bool { return slices.Contains(n.tags, tag) }
 // AddNode makes a node known, or changes its resources and tags. A node that
 // matches two trees is refused. Jobs that it had stay unless it changes trees.
 func (c *Core) AddNode(now time.Time, id NodeID, name string, resources resource.Amounts, tags []string, out *Decisions) error {
-	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none}
+	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none, seen: now}
 	if _, err := c.treeOf(fresh); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (c *Core) treeOf(n *node) (TreeID, error) {
 func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	n := c.nodes[id]
 	belongs, err := c.treeOf(n)
-	if err != nil || belongs == n.tree {
+	if err != nil || belongs == n.tree || n.silent {
 		return
 	}
 	c.leaveTree(now, id, operation.AbortNodePoolTreeChanged, out)

@@ -22,13 +22,15 @@ const (
 	RefusedGracefulAboveShare
 	// RefusedSuspended: the operation is suspended.
 	RefusedSuspended
+	// RefusedCount: a pool runs no more operations.
+	RefusedCount
 
 	refusalCount
 )
 
 var refusalNames = [refusalCount]string{
 	"none", "no_available_demand", "unmatched_scheduling_tag", "min_needed_resources_unsatisfied",
-	"resource_limits_exceeded", "pool_resource_limits_exceeded", "fair_share_exceeded", "operation_suspended",
+	"resource_limits_exceeded", "pool_resource_limits_exceeded", "fair_share_exceeded", "operation_suspended", "operation_pending",
 }
 
 // String returns the name of the refusal in outputs.

@@ -69,7 +69,7 @@ type standOperation struct {
 	suspended bool
 	trees     []int
 	used      map[int]resource.Amounts // by tree
-	slot      map[int]int32 // of its element, by tree
+	slot      map[int]int32            // of its element, by tree
 	pool      map[int]string
 	belowFrom time.Time
 	starving  bool

@@ -31,9 +31,13 @@ func roundStep(least float64, unit Unit) float64 {
 	if unit.Duration {
 		return stepOf(timeSteps, least)
 	}
+	if unit.Whole {
+		least = max(least, 1)
+	}
 	power := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, factor := range []float64{1, 2, 2.5, 5, 10} {
-		if step := factor * power; step >= least*(1-1e-9) {
+		step := factor * power
+		if step >= least*(1-1e-9) && (!unit.Whole || step == math.Trunc(step)) {
 			return step
 		}
 	}

@@ -59,6 +59,8 @@ type Unit struct {
 	Percent bool
 	// Duration writes seconds as times.
 	Duration bool
+	// Whole numbers have no ticks between them.
+	Whole bool
 }
 
 // TimeChart is lines over time.
@@ -71,8 +73,9 @@ type TimeChart struct {
 	Lines     []Line
 	// Height in pixels; zero means the usual.
 	Height int
-	// Most is the least top of the axis; zero means that of the values.
-	Most float64
+	// Least is the least top of the axis; zero means that of the values. What is
+	// above Cap is drawn at the top; zero means no cap.
+	Least, Cap float64
 }
 
 // Geometry of a chart in units of its view box.
@@ -120,7 +123,7 @@ func number(v float64) string {
 // SVG draws the chart as a figure with its legend. Lines without values are left
 // out.
 func (c TimeChart) SVG() string {
-	largest := c.Most
+	largest := c.Least
 	points := 0
 	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Values) == 0 })
 	for _, l := range c.Lines {
@@ -128,6 +131,9 @@ func (c TimeChart) SVG() string {
 		for _, v := range l.Values {
 			largest = max(largest, v)
 		}
+	}
+	if c.Cap > 0 {
+		largest = min(largest, c.Cap)
 	}
 	ticks, top := yTicks(largest, c.Unit)
 	f := newFrame(c.Height, top)

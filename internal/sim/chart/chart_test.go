@@ -55,6 +55,13 @@ func TestTheLastIntervalMayBeShort(t *testing.T) {
 	}
 }
 
+func TestWhatIsAboveTheCapIsDrawnAtTheTop(t *testing.T) {
+	svg := TimeChart{Step: 1, Height: 136, Cap: 10, Lines: []Line{{Values: []float64{5, 1000}}}}.SVG()
+	if want := `d="M62 60H384V10H706"`; !strings.Contains(svg, want) {
+		t.Errorf("no %s in\n%s", want, svg)
+	}
+}
+
 func TestFilledLinesHaveAnArea(t *testing.T) {
 	svg := TimeChart{Step: 1, Height: 136, Lines: []Line{{Values: []float64{1, 1}, Look: Filled, Colour: 9}}}.SVG()
 	if want := `<path class="area c1" d="M62 10H706V110H62Z"/>`; !strings.Contains(svg, want) {
@@ -100,6 +107,8 @@ func TestTicksAreRound(t *testing.T) {
 		{0, Unit{}, "0 0.25 0.5 0.75 1"},
 		{0.93, Unit{Percent: true}, "0 % 25 % 50 % 75 % 100 %"},
 		{3 << 30, Unit{Binary: true}, "0 1 GiB 2 GiB 3 GiB"},
+		{10, Unit{Whole: true}, "0 5 10"},
+		{2, Unit{Whole: true}, "0 1 2"},
 		{100_000, Unit{}, "0 25k 50k 75k 100k"},
 		{1_000_000, Unit{}, "0 250k 500k 750k 1M"},
 		{4 * 3600, Unit{Duration: true}, "0 1h 2h 3h 4h"},

@@ -28,7 +28,7 @@ func drawn(c interface{ SVG() string }) template.HTML { return template.HTML(c.S
 func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
 	s := &r.Series.Cluster
 	utilisation := chart.TimeChart{
-		Title: "Part of the cluster in use", Unit: chart.Unit{Percent: true}, Step: r.Series.Step, End: r.Seconds, Most: 1,
+		Title: "Part of the cluster in use", Unit: chart.Unit{Percent: true}, Step: r.Series.Step, End: r.Seconds, Least: 1,
 	}
 	for i, k := range used(r, primary) {
 		look := chart.Solid
@@ -44,14 +44,14 @@ func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
 		charts = append(charts, drawn(c))
 	}
 	charts = append(charts, drawn(chart.TimeChart{
-		Title: "Jobs", Step: r.Series.Step, End: r.Seconds, Lines: []chart.Line{
+		Title: "Jobs", Unit: chart.Unit{Whole: true}, Step: r.Series.Step, End: r.Seconds, Lines: []chart.Line{
 			{Name: "running", Values: s.RunningJobs, Look: chart.Filled},
 			{Name: "waiting", Values: s.PendingJobs, Look: chart.Solid, Colour: 1},
 		},
 	}))
 	if r.Cluster.Jobs.Preempted > 0 {
 		charts = append(charts, drawn(chart.TimeChart{
-			Title: "Preemptions", Unit: chart.Unit{Name: "in " + chart.FormatTime(r.Series.Step)}, Step: r.Series.Step, End: r.Seconds,
+			Title: "Preemptions", Unit: chart.Unit{Name: "in " + chart.FormatTime(r.Series.Step), Whole: true}, Step: r.Series.Step, End: r.Seconds,
 			Lines: []chart.Line{{Name: "jobs preempted", Values: s.Preemptions, Look: chart.Filled, Colour: 1}},
 		}))
 	}
@@ -90,7 +90,7 @@ func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
 
 // waitChart is the distribution of waiting times.
 func waitChart(r *outcome.Result) chart.BarChart {
-	c := chart.BarChart{Title: "How long jobs waited", Unit: chart.Unit{Name: "jobs that waited up to …"}, Colour: 2}
+	c := chart.BarChart{Title: "How long jobs waited", Unit: chart.Unit{Name: "jobs that waited up to …", Whole: true}, Colour: 2}
 	for _, b := range r.Cluster.Histogram {
 		c.Bars = append(c.Bars, chart.Bar{Label: chart.FormatTime(b.UpTo), Value: float64(b.Count)})
 	}
@@ -147,20 +147,32 @@ func poolNote(r *outcome.Result, p *outcome.Pool, k resource.Kind) string {
 	return note
 }
 
-// poolChart is usage against fair share and demand.
+// poolChart is usage against fair share and demand. A demand that is far beyond
+// everything else is cut, so that the rest can be seen.
 func poolChart(r *outcome.Result, s *outcome.PoolSeries, k resource.Kind, guaranteed bool) chart.TimeChart {
-	c := chart.TimeChart{
-		Title: strings.ReplaceAll(k.String(), "_", " "), Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds,
-		Lines: []chart.Line{
-			{Name: "usage", Values: s.Usage[k], Look: chart.Filled},
-			{Name: "fair share", Values: s.FairShare[k], Colour: 2},
-			{Name: "demand", Values: s.Demand[k], Look: chart.Dashed, Colour: 1},
-		},
+	c := chart.TimeChart{Title: strings.ReplaceAll(k.String(), "_", " "), Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds}
+	most := max(largest(s.Usage[k]), largest(s.FairShare[k]), largest(s.Guaranteed[k]))
+	demand := "demand"
+	if asked := largest(s.Demand[k]); most > 0 && asked > 2*most {
+		c.Cap = 1.2 * most
+		demand = "demand, up to " + c.Unit.Format(asked)
+	}
+	c.Lines = []chart.Line{
+		{Name: "usage", Values: s.Usage[k], Look: chart.Filled},
+		{Name: "fair share", Values: s.FairShare[k], Colour: 2},
+		{Name: demand, Values: s.Demand[k], Look: chart.Dashed, Colour: 1},
 	}
 	if guaranteed {
 		c.Lines = append(c.Lines, chart.Line{Name: "by guarantee", Values: s.Guaranteed[k], Look: chart.Dotted, Colour: 3})
 	}
 	return c
+}
+
+func largest(values []float64) (most float64) {
+	for _, v := range values {
+		most = max(most, v)
+	}
+	return most
 }
 
 // volumeChart is what an integral pool has saved, in core hours where there are

@@ -269,9 +269,9 @@ func (c *comparison) charts() (charts []template.HTML) {
 	}
 	x, y := &c.a.Series.Cluster, &c.b.Series.Cluster
 	both(k.String()+" in use", chart.Unit{Percent: true}, divide(x.Usage[k], x.Capacity[k]), divide(y.Usage[k], y.Capacity[k]), false)
-	both("jobs waiting", chart.Unit{}, x.PendingJobs, y.PendingJobs, false)
+	both("jobs waiting", chart.Unit{Whole: true}, x.PendingJobs, y.PendingJobs, false)
 	if c.a.Cluster.Jobs.Preempted+c.b.Cluster.Jobs.Preempted > 0 {
-		both("preemptions", chart.Unit{Name: "in " + chart.FormatTime(step)}, x.Preemptions, y.Preemptions, true)
+		both("preemptions", chart.Unit{Name: "in " + chart.FormatTime(step), Whole: true}, x.Preemptions, y.Preemptions, true)
 	}
 	drawnPools := 0
 	for _, p := range c.pools() {

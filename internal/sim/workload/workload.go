@@ -200,9 +200,14 @@ func (m *maker) demanding(w scenario.DemandWindow) Operation {
 	end := min(w.To, m.end)
 	o.Jobs = supply(w.Jobs, end-w.From, m.meanDuration())
 	// It demands only what it wants at once, however many jobs it could run.
-	slots := o.Resources[resource.UserSlots] * int64(w.Jobs)
-	o.Options.ResourceLimits = document.Some(o.Options.ResourceLimits.Value().With(resource.UserSlots, slots))
-	o.Options.ApplyLimitsToDemand = document.Some(true)
+	limits := o.Options.ResourceLimits.Value()
+	for _, k := range resource.Kinds {
+		wanted := o.Resources[k] * int64(w.Jobs)
+		if given, ok := limits.Get(k); wanted > 0 && (!ok || wanted < given) {
+			limits = limits.With(k, wanted)
+		}
+	}
+	o.Options.ResourceLimits, o.Options.ApplyLimitsToDemand = document.Some(limits), document.Some(true)
 	return o
 }
 

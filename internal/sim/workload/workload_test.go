@@ -155,6 +155,9 @@ func TestDemandOverTimeBecomesOneOperationForEachWindow(t *testing.T) {
 				}
 				parts = append(parts, fmt.Sprintf("%s %.0fh %d jobs to %s", o.Name, o.At.Hours(), o.AtOnce, until))
 				slots, _ := o.Options.ResourceLimits.Value().Get(resource.UserSlots)
+				if cpu, ok := o.Options.ResourceLimits.Value().Get(resource.CPU); !ok || cpu != slots*100 {
+					t.Errorf("%s: %d hundredths of a core for %d jobs", o.Name, cpu, slots)
+				}
 				needed := min(o.Until, 48*time.Hour) - o.At
 				if slots != int64(o.AtOnce) || !o.Options.ApplyLimitsToDemand.Value() || o.Jobs < o.AtOnce*int(needed/(10*time.Minute)) {
 					t.Errorf("%s: limit %d, supply of %d jobs for %v", o.Name, slots, o.Jobs, needed)
