@@ -119,6 +119,7 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 		TreePreemption:     s.Preemption,
 		MinSpare:           s.MinSpareResources.Value().Or(t.core.settings.MinSpare),
 		FIFOBySatisfaction: order == pooltree.BySatisfaction,
+		GuaranteesFirst:    s.GuaranteePriorityScheduling.Value(),
 		OvercommitPatience: t.core.settings.OvercommitPatience,
 	}
 }

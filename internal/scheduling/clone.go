@@ -42,6 +42,7 @@ func (t *Tree) Clone() *Tree {
 	for i := range t.starving {
 		c.starving[i] = slices.Clone(t.starving[i])
 	}
+	c.guaranteed = slices.Clone(t.guaranteed)
 	if len(t.result.Elements) > 0 {
 		c.result = fairshare.Result{
 			Total: t.result.Total, Elements: slices.Clone(t.result.Elements), Pools: slices.Clone(t.result.Pools),

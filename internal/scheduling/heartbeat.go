@@ -53,6 +53,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	n := &t.nodes[at]
 	n.settled = len(n.allocations)
 	t.preemptGracefully(n, d)
+	t.scheduleGuaranteed(now, at, d)
 	t.scheduleRegularly(now, at, d)
 	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {
 		n.preemptedAt = now
@@ -62,6 +63,25 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 		}
 	}
 	t.preemptOvercommit(now, n, d)
+}
+
+// scheduleGuaranteed starts jobs of operations that have less than guarantees
+// alone promise them.
+func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
+	n := &t.nodes[at]
+	for _, slot := range t.guaranteed {
+		e := &t.elements[slot]
+		for e.operation != nil && e.operation.isCandidate() && t.lacksGuarantee(e) && n.free().Dominates(t.settings.MinSpare) {
+			d.Attempts[StageRegularHigh]++
+			group, refusal := t.fits(slot, n, n.free(), false)
+			if refusal != RefusedNothing {
+				e.operation.refusals[refusal]++
+				break
+			}
+			id := t.startAllocation(now, slot, group, at)
+			d.Starts = append(d.Starts, Start{id, slot, group, StageRegularHigh})
+		}
+	}
 }
 
 // scheduleRegularly starts jobs, least satisfied operations first, until nothing

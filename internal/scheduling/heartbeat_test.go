@@ -293,3 +293,22 @@ func TestOperationCountsAreCheckedAtEveryLevel(t *testing.T) {
 		t.Errorf("the seventh: %v", err)
 	}
 }
+
+func TestOperationsBelowTheirGuaranteesAreServedFirst(t *testing.T) {
+	tree := newTestTree()
+	tree.settings.GuaranteesFirst = true
+	tree.addNodes(1, cores(10))
+	half := resource.Partial{}.With(resource.CPU, 5_00)
+	tree.pool("root", "guaranteed", fairshare.Pool{Strong: half, Promised: true}, 1)
+	tree.pool("root", "other", fairshare.Pool{}, 1)
+	tree.operation(t, "guaranteed", "a", job(1, 1), 100)
+	tree.operation(t, "other", "b", job(1, 1), 100)
+	tree.pass(time.Second)
+	var d Decisions
+	tree.Heartbeat(tree.now, 0, &d)
+	for i, s := range d.Starts {
+		if wanted := i < 5; wanted != (s.Stage == StageRegularHigh) || wanted && s.Operation != tree.slots["a"] {
+			t.Errorf("start %d: operation %d in stage %s", i, s.Operation, s.Stage)
+		}
+	}
+}

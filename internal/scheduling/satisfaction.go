@@ -19,14 +19,14 @@ type entitlement struct {
 // allBlocked says whether the element gets all it demands of every resource.
 func (e *entitlement) allBlocked() bool { return e.share.Dominates(e.demand) }
 
-// exceeds says whether a is larger than b where it matters: in every resource
-// the element does not get in full, or in any if it gets all in full. It is not
-// an order.
+// exceeds says whether a is larger than b, by more than rounding, where it
+// matters: in every resource the element does not get in full, or in any if it
+// gets all in full. It is not an order.
 func (e *entitlement) exceeds(a, b *resource.Shares) bool {
 	all, any := true, false
 	blocked := true
 	for k := range a {
-		larger := a[k] > b[k]
+		larger := a[k]-b[k] > fairshare.Epsilon
 		any = any || larger
 		if e.share[k] < e.demand[k] {
 			blocked = false

@@ -28,6 +28,7 @@ type Tree struct {
 
 	benched    []int32 // elements set aside for the rest of a stage
 	starving   [2][]int32
+	guaranteed []int32 // operations below what guarantees alone promise them
 	victimList []Allocation
 	spared     []bool
 }
@@ -39,6 +40,9 @@ type Settings struct {
 	MinSpare resource.Amounts
 	// FIFOBySatisfaction orders operations in FIFO pools like those in others.
 	FIFOBySatisfaction bool
+	// GuaranteesFirst serves operations first that have less than guarantees
+	// alone promise them, in pools that compute such promises.
+	GuaranteesFirst bool
 	// OvercommitPatience is how long allocations of a node may hold more than
 	// it has.
 	OvercommitPatience time.Duration
@@ -56,6 +60,8 @@ type element struct {
 	usage        resource.Amounts
 	limits       resource.Amounts // unlimited where there are none
 	entitlement
+	// promised is the part of guarantees alone, where that is computed.
+	promised resource.Shares
 
 	status     Status
 	starvation Starvation

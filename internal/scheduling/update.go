@@ -60,7 +60,10 @@ func (t *Tree) publish(now time.Time, slot int32) {
 		return
 	}
 	result := &t.result.Elements[slot]
-	e.share = result.FairShare
+	e.share, e.promised = result.FairShare, resource.Shares{}
+	if len(t.result.Promised) > 0 {
+		e.promised = t.result.Promised[slot]
+	}
 	if p := t.result.Pool(slot); p != nil {
 		e.demand = p.Demand
 		t.judge(now, slot)
@@ -177,10 +180,14 @@ func (t *Tree) listStarving() {
 	for i := range t.starving {
 		t.starving[i] = t.starving[i][:0]
 	}
+	t.guaranteed = t.guaranteed[:0]
 	for slot := range t.elements {
 		e := &t.elements[slot]
 		if e.operation == nil || !e.operation.isCandidate() {
 			continue
+		}
+		if t.lacksGuarantee(e) {
+			t.guaranteed = append(t.guaranteed, int32(slot))
 		}
 		switch t.priority(int32(slot)) {
 		case AggressivelyStarving:
@@ -192,6 +199,17 @@ func (t *Tree) listStarving() {
 	for i := range t.starving {
 		slices.SortFunc(t.starving[i], t.comesBefore)
 	}
+	slices.SortFunc(t.guaranteed, t.comesBefore)
+}
+
+// lacksGuarantee says whether an operation has less than guarantees alone
+// promise it.
+func (t *Tree) lacksGuarantee(e *element) bool {
+	if !t.settings.GuaranteesFirst || e.promised.IsZero() {
+		return false
+	}
+	usage := e.usage.Share(t.total)
+	return e.exceeds(&e.promised, &usage)
 }
 
 // priority is the worst starvation of an operation and of the pools above it.
