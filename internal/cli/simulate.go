@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhq/weir/internal/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
@@ -82,7 +81,7 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	system := scheduler.New(core.DefaultSettings())
+	system := scheduler.For(s)
 	var broken error
 	if c.verify {
 		system.Verify = func(err error) {

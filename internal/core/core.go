@@ -64,7 +64,8 @@ type Settings struct {
 	// OvercommitPatience is how long the jobs of a node may hold more than it
 	// has.
 	OvercommitPatience time.Duration
-	// NodeTimeout is after how long a silence a node and its jobs are given up.
+	// NodeTimeout is after how long a silence a node and its jobs are given up;
+	// zero means never.
 	NodeTimeout time.Duration
 }
 

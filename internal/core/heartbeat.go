@@ -138,6 +138,7 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 func (c *Core) Update(now time.Time, out *Decisions) {
 	c.giveUpSilent(now, out)
 	for _, t := range c.trees {
+		t.followNodes()
 		t.state.Update(now)
 	}
 	for i := 0; i < len(c.live); i++ {

@@ -23,6 +23,7 @@ func (c *Core) AddNode(now time.Time, id NodeID, name string, resources resource
 		if old.tree != none {
 			c.trees[old.tree].state.SetNodeLimits(old.at, resources)
 			c.trees[old.tree].state.SetNodeTags(old.at, fresh.tags)
+			c.trees[old.tree].nodesChanged = true
 		}
 	}
 	c.nodes[id] = fresh
@@ -58,6 +59,7 @@ func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 		return
 	}
 	t := c.trees[belongs]
+	t.nodesChanged = true
 	n.at = t.state.AddNode(n.resources, n.tags)
 	t.nodes = append(t.nodes, make([]NodeID, max(0, int(n.at)+1-len(t.nodes)))...)
 	t.nodes[n.at] = id
@@ -77,6 +79,7 @@ func (c *Core) leaveTree(now time.Time, id NodeID, reason operation.AbortReason,
 		}
 	}
 	t.state.RemoveNode(n.at)
+	t.nodesChanged = true
 	n.tree = none
 }
 

@@ -21,6 +21,9 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 // jobs are aborted and begin elsewhere. A shorter silence does no harm, because
 // a node keeps running its jobs while it is cut off.
 func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
+	if c.settings.NodeTimeout <= 0 {
+		return
+	}
 	for id, n := range c.nodes {
 		if n == nil || n.silent || now.Sub(n.seen) <= c.settings.NodeTimeout {
 			continue
@@ -58,4 +61,15 @@ func (c *Core) Reconcile(now time.Time, id NodeID, running []JobID, out *Decisio
 			c.jobEnded(now, job, Finished{State: JobAborted, Reason: operation.AbortDisappearedFromNode}, out)
 		}
 	}
+}
+
+// Idle says that heartbeats of nodes on which nothing has finished would change
+// nothing before the next update or change.
+func (c *Core) Idle() bool {
+	for _, t := range c.trees {
+		if !t.state.Idle() {
+			return false
+		}
+	}
+	return true
 }

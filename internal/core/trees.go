@@ -31,6 +31,8 @@ type tree struct {
 	owners []OperationID
 	nodes  []NodeID // by scheduling.Node
 	core   *Core
+	// nodesChanged says that limits by filters of nodes are out of date.
+	nodesChanged bool
 }
 
 // pool is a pool as the core knows it.
@@ -164,6 +166,35 @@ func (t *tree) configure(config *pooltree.Tree) {
 			t.drop(p)
 		}
 	}
+	t.renewOperations(func(*place) bool { return true })
+}
+
+// renewOperations computes the parameters of operations anew, after something
+// that they depend on has changed.
+func (t *tree) renewOperations(concerns func(*place) bool) {
+	for _, id := range t.core.live {
+		op := t.core.operations[id]
+		for i := range op.places {
+			if at := &op.places[i]; at.tree == t.id && concerns(at) {
+				t.state.SetOperation(at.slot, t.operationParameters(op, at))
+			}
+		}
+	}
+}
+
+// followNodes brings the limits of pools and operations that may use only some
+// nodes in line with what these nodes have now.
+func (t *tree) followNodes() {
+	if !t.nodesChanged {
+		return
+	}
+	t.nodesChanged = false
+	for configured := range t.config.Pools() {
+		if own := configured.Config(); !own.SchedulingTagFilter.Value().IsEmpty() {
+			t.state.SetPool(t.pools[configured.Name()].slot, t.poolParameters(configured.Name(), &own, configured.Effective()))
+		}
+	}
+	t.renewOperations(func(at *place) bool { return !at.options.SchedulingTagFilter.Value().IsEmpty() })
 }
 
 func nameOf(p *pooltree.Pool) string {

@@ -147,8 +147,8 @@ func (t *Tree) leavesRoom(slot int32, amount resource.Amounts) bool {
 }
 
 // fits finds a group of waiting jobs of which one can be started on a node that
-// has so much free, or says why there is none. In preemptive stages limits are
-// not looked at for pools that violate them already: the limits pass follows.
+// has so much free, or says why there is none. Preemptive stages do not walk down
+// the tree, so that filters of pools have to be looked at here.
 func (t *Tree) fits(slot int32, n *node, free resource.Amounts, preemptive bool) (int32, Refusal) {
 	e := &t.elements[slot]
 	op := e.operation
@@ -159,7 +159,7 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, preemptive bool)
 		return 0, RefusedNoDemand
 	case op.graceful && e.status == Normal:
 		return 0, RefusedGracefulAboveShare
-	case !op.filter.Matches(n.hasTag):
+	case !op.filter.Matches(n.hasTag), preemptive && !t.poolsMatch(slot, n):
 		return 0, RefusedTag
 	}
 	refusal := RefusedNoDemand
@@ -179,6 +179,16 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, preemptive bool)
 		return int32(i), RefusedNothing
 	}
 	return 0, refusal
+}
+
+// poolsMatch says whether all pools above an operation may use a node.
+func (t *Tree) poolsMatch(slot int32, n *node) bool {
+	for slot = t.elements[slot].parent; slot != 0; slot = t.elements[slot].parent {
+		if !t.elements[slot].pool.filter.Matches(n.hasTag) {
+			return false
+		}
+	}
+	return true
 }
 
 // withinLimits checks the limits of an operation and of every pool above it.

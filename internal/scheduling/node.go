@@ -22,6 +22,8 @@ type node struct {
 	tags    []string // sorted
 	alive   bool
 
+	overloaded bool // its allocations hold more than it has
+
 	preemptedAt   time.Time // the last time preemption was considered
 	overcommitted time.Time // since when allocations hold more than there is
 }
@@ -55,6 +57,21 @@ func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits).Add(limits)
 	n.limits = limits
+	t.weighNode(n)
+}
+
+// weighNode notes whether a node holds more than it has.
+func (t *Tree) weighNode(n *node) {
+	over := n.alive && !n.limits.Dominates(n.usage)
+	if over == n.overloaded {
+		return
+	}
+	n.overloaded = over
+	if over {
+		t.overloaded++
+	} else {
+		t.overloaded--
+	}
 }
 
 // RemoveNode forgets a node. Its allocations must have been finished before.
@@ -62,6 +79,7 @@ func (t *Tree) RemoveNode(at Node) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
 	n.alive = false
+	t.weighNode(n)
 	t.freeNodes = append(t.freeNodes, at)
 }
 
@@ -92,6 +110,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 	n := &t.nodes[at]
 	n.allocations = append(n.allocations, id)
 	n.usage = n.usage.Add(a.usage)
+	t.weighNode(n)
 	t.appendAllocation(&op.ledger, id)
 	t.addUsage(slot, a.usage)
 	t.rebalance(&op.ledger, &t.elements[slot].entitlement, &op.classes)
@@ -133,6 +152,7 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 	}
 	n := &t.nodes[a.node]
 	n.usage = n.usage.Add(delta)
+	t.weighNode(n)
 	t.addUsage(a.operation, delta)
 	op := t.elements[a.operation].operation
 	t.setAllocationUsage(&op.ledger, id, usage)

@@ -29,17 +29,49 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 			continue
 		}
 		d.Attempts[stage]++
-		group, refusal := t.fits(slot, n, room, true)
+		starver := t.starver(slot, stage)
+		group, refusal := t.fits(slot, n, room.Sub(t.heldWithin(starver, victims)), true)
 		if refusal != RefusedNothing {
 			op.refusals[refusal]++
 			continue
 		}
 		started = t.startAllocation(now, slot, group, at)
 		d.Starts = append(d.Starts, Start{started, slot, group, stage})
+		victims = slices.DeleteFunc(victims, func(id Allocation) bool { return t.isWithin(starver, t.allocations[id].operation) })
 		break
 	}
 	t.preempt(n, victims, started, d)
 	return started != none
+}
+
+// starver is the lowest element, from an operation up, that starves so much that
+// a stage serves it.
+func (t *Tree) starver(slot int32, stage Stage) int32 {
+	least := Starving
+	if stage == StageAggressive {
+		least = AggressivelyStarving
+	}
+	for slot != 0 && t.elements[slot].starvation < least {
+		slot = t.elements[slot].parent
+	}
+	return slot
+}
+
+// heldWithin is what victims inside an element hold. To preempt them for it gains
+// it nothing: operations of a starving pool that are above their own shares would
+// take places from each other, and from themselves, for ever.
+func (t *Tree) heldWithin(slot int32, victims []Allocation) (held resource.Amounts) {
+	for _, id := range victims {
+		if a := &t.allocations[id]; t.isWithin(slot, a.operation) {
+			held = held.Add(a.usage)
+		}
+	}
+	return held
+}
+
+// isWithin says whether an operation is an element or somewhere below it.
+func (t *Tree) isWithin(slot, operation int32) bool {
+	return slot == operation || t.contains(slot, operation)
 }
 
 // victims lists the allocations of a node that a stage may preempt, first to go

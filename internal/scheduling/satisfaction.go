@@ -26,7 +26,8 @@ func (e *entitlement) exceeds(a, b *resource.Shares) bool {
 	all, any := true, false
 	blocked := true
 	for k := range a {
-		larger := a[k]-b[k] > fairshare.Epsilon
+		// Relative, because jobs may take next to nothing of some resource.
+		larger := a[k]-b[k] > fairshare.Epsilon*a[k]
 		any = any || larger
 		if e.share[k] < e.demand[k] {
 			blocked = false

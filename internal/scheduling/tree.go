@@ -29,6 +29,8 @@ type Tree struct {
 	benched    []int32 // elements set aside for the rest of a stage
 	starving   [2][]int32
 	guaranteed []int32 // operations below what guarantees alone promise them
+	overloaded int     // nodes that hold more than they have
+	excesses   int     // elements above their limits, and operations that give up jobs by themselves
 	victimList []Allocation
 	spared     []bool
 }

@@ -22,6 +22,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	}
 	t.engine.Update(&t.shares, elapsed, &t.result)
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
+	t.excesses = 0
 	for slot := range t.elements {
 		t.publish(now, int32(slot))
 	}
@@ -58,6 +59,9 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	if e.kind == fairshare.KindNone {
 		return
+	}
+	if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
+		t.excesses++
 	}
 	result := &t.result.Elements[slot]
 	e.share, e.promised = result.FairShare, resource.Shares{}
@@ -146,15 +150,20 @@ func (t *Tree) status(slot int32) Status {
 	return Normal
 }
 
-// isBelowGuarantee says whether an element uses less than the strong guarantee
-// covers of its fair share.
+// isBelowGuarantee says whether a pool uses less than the strong guarantee
+// covers of its fair share. An operation has no guarantee but those of the pools
+// above it.
 func (t *Tree) isBelowGuarantee(slot int32) bool {
-	p := t.result.Pool(slot)
-	if p == nil {
+	if t.elements[slot].operation != nil {
+		for pool := t.elements[slot].parent; pool != 0; pool = t.elements[pool].parent {
+			if t.isBelowGuarantee(pool) {
+				return true
+			}
+		}
 		return false
 	}
 	e := &t.elements[slot]
-	return e.usage.Share(t.total).Largest() < p.Strong.Min(e.demand).Largest()
+	return e.usage.Share(t.total).Largest() < t.result.Pool(slot).Strong.Min(e.demand).Largest()
 }
 
 // rebuildHeaps computes all satisfactions anew and puts children in order,
@@ -249,4 +258,10 @@ func (t *Tree) depth(slot int32) (depth int) {
 		depth++
 	}
 	return depth
+}
+
+// Idle says that heartbeats of nodes on which nothing has finished would change
+// nothing before the next update or change.
+func (t *Tree) Idle() bool {
+	return len(t.elements[0].pool.heap) == 0 && t.overloaded == 0 && t.excesses == 0
 }

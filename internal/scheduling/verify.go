@@ -136,7 +136,7 @@ func (v *verifier) operation(slot int32, e *element) {
 }
 
 func (v *verifier) checkNodes() {
-	total := resource.Amounts{}
+	total, overloaded := resource.Amounts{}, 0
 	for at := range v.tree.nodes {
 		n := &v.tree.nodes[at]
 		if n.usage != v.nodes[at] && n.alive {
@@ -144,12 +144,18 @@ func (v *verifier) checkNodes() {
 		}
 		if n.alive {
 			total = total.Add(n.limits)
+			if !n.limits.Dominates(n.usage) {
+				overloaded++
+			}
 		}
 		for place, id := range n.allocations {
 			if a := &v.tree.allocations[id]; a.node != Node(at) || a.place != int32(place) || !a.alive {
 				v.report("node %d: allocation %d is not on it", at, id)
 			}
 		}
+	}
+	if overloaded != v.tree.overloaded {
+		v.report("%d nodes are overloaded, not %d", overloaded, v.tree.overloaded)
 	}
 	if total != v.tree.total {
 		v.report("nodes have %v together, not %v", total, v.tree.total)

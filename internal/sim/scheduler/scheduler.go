@@ -4,6 +4,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/scheduling"
 	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
 // Scheduler is the real scheduling core as the simulator drives it.
@@ -20,7 +22,9 @@ type Scheduler struct {
 	out      core.Decisions
 	finished []core.Finished
 	pools    []core.PoolView
-	views    []core.OperationView
+	// watchesNodes says that nodes which fall silent are given up.
+	watchesNodes bool
+	views        []core.OperationView
 	// nodes are the nodes as they were brought, for changes that name only a part.
 	nodes map[sim.NodeID]sim.AddNode
 	// Verify checks the invariants of the core after every input, and is told
@@ -30,8 +34,25 @@ type Scheduler struct {
 
 // New returns a core without trees, nodes and operations.
 func New(settings core.Settings) *Scheduler {
-	return &Scheduler{core: core.New(settings), nodes: map[sim.NodeID]sim.AddNode{}}
+	return &Scheduler{core: core.New(settings), nodes: map[sim.NodeID]sim.AddNode{}, watchesNodes: settings.NodeTimeout > 0}
 }
+
+// For returns a core for a scenario, with default settings. It watches for nodes
+// that fall silent only if the scenario has such.
+func For(s *scenario.Scenario) *Scheduler {
+	settings := core.DefaultSettings()
+	silent := slices.ContainsFunc(s.Events, func(e scenario.Event) bool {
+		loss, ok := e.Action.(scenario.LoseNodes)
+		return ok && loss.Silently
+	})
+	if !silent {
+		settings.NodeTimeout = 0
+	}
+	return New(settings)
+}
+
+// Idle says that heartbeats without finished jobs are pointless now.
+func (s *Scheduler) Idle() bool { return !s.watchesNodes && s.core.Idle() }
 
 // Apply makes a change.
 func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) (err error) {
