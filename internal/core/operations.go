@@ -68,8 +68,18 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 	c.operations[id] = op
 	c.live = append(c.live, id)
 	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
+	// It sits in all of its trees before one of them lets it run, because from
+	// then on all of them hear of its jobs.
 	for i, t := range trees {
-		c.seat(now, op, &op.places[i], t, seats[i].parent, out)
+		c.seat(op, &op.places[i], t, seats[i].parent)
+	}
+	for i, t := range trees {
+		slot := op.places[i].slot
+		if isRunning, waitsAt := t.state.IsRunning(slot); isRunning {
+			c.admitted(now, t, slot, out)
+		} else {
+			out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending, Waiting: t.state.PoolName(waitsAt)})
+		}
 	}
 	return nil
 }
@@ -95,7 +105,7 @@ func (c *Core) treesOf(spec *operation.Spec) ([]*tree, error) {
 }
 
 // seat puts an operation into a pool of a tree, which is made if need be.
-func (c *Core) seat(now time.Time, op *running, at *place, t *tree, parent *pool, out *Decisions) {
+func (c *Core) seat(op *running, at *place, t *tree, parent *pool) {
 	p := t.pools[at.pool]
 	if p == nil {
 		p = &pool{name: at.pool, parent: parent, ephemeral: true, user: op.user, hub: at.pool != at.options.Pool.Or(op.user)}
@@ -110,11 +120,6 @@ func (c *Core) seat(now time.Time, op *running, at *place, t *tree, parent *pool
 	at.slot = slot
 	t.owners = append(t.owners, make([]OperationID, max(0, int(slot)+1-len(t.owners)))...)
 	t.owners[slot] = op.id
-	if isRunning, waitsAt := t.state.IsRunning(slot); isRunning {
-		c.admitted(now, t, slot, out)
-	} else {
-		out.Operations = append(out.Operations, OperationChange{Operation: op.id, State: operation.Pending, Waiting: t.state.PoolName(waitsAt)})
-	}
 }
 
 func (t *tree) operationParameters(op *running, at *place) scheduling.OperationParameters {

@@ -91,10 +91,16 @@ func (t *Tree) admit(slot int32) bool {
 		p.waiting = append(p.waiting, slot)
 		return false
 	}
+	t.run(slot)
+	return true
+}
+
+// run lets an operation run, whatever the limits are.
+func (t *Tree) run(slot int32) {
+	e := &t.elements[slot]
 	e.operation.running = true
 	t.count(e.parent, 0, 1)
 	t.refresh(slot)
-	return true
 }
 
 // RemoveOperation forgets an operation, whose allocations must have been
@@ -191,13 +197,17 @@ func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
 			break
 		}
 	}
-	old, usage := e.parent, e.usage
+	old, usage, running := e.parent, e.usage, e.operation.running
 	t.leave(slot)
 	t.addUsage(old, resource.Amounts{}.Sub(usage))
 	e.parent, t.shares.Elements[slot].Parent = pool, pool
 	t.addUsage(pool, usage)
 	t.count(pool, 1, 0)
-	t.admit(slot)
+	if running {
+		t.run(slot)
+	} else {
+		t.admit(slot)
+	}
 	t.lowerLeast(slot)
 	return t.admitWaiting(old), nil
 }

@@ -35,12 +35,14 @@ type allocation struct {
 // aggressively_preemptible up to firstPreemptible, then preemptible.
 //
 // Invariants: firstAggressive is not after firstPreemptible; every allocation's
-// class says in which part it is; usage[c] is the sum of the part c.
+// class says in which part it is; usage[c] is the sum of the part c and counts[c]
+// its length.
 type ledger struct {
 	oldest, newest   Allocation
 	firstAggressive  Allocation
 	firstPreemptible Allocation
 	count            int32
+	counts           [classCount]int32
 	usage            [classCount]resource.Amounts
 }
 
@@ -66,6 +68,7 @@ func (t *Tree) appendAllocation(l *ledger, at Allocation) {
 		l.firstAggressive = at
 	}
 	l.usage[Preemptible] = l.usage[Preemptible].Add(a.usage)
+	l.counts[Preemptible]++
 	l.count++
 }
 
@@ -89,6 +92,7 @@ func (t *Tree) removeAllocation(l *ledger, at Allocation) {
 		t.allocations[a.after].before = a.before
 	}
 	l.usage[a.class] = l.usage[a.class].Sub(a.usage)
+	l.counts[a.class]--
 	l.count--
 }
 
@@ -103,8 +107,10 @@ func (t *Tree) setAllocationUsage(l *ledger, at Allocation, usage resource.Amoun
 func (t *Tree) reclass(l *ledger, at Allocation, to Class) {
 	a := &t.allocations[at]
 	l.usage[a.class] = l.usage[a.class].Sub(a.usage)
+	l.counts[a.class]--
 	a.class = to
 	l.usage[to] = l.usage[to].Add(a.usage)
+	l.counts[to]++
 }
 
 // last returns the allocation before a cut.

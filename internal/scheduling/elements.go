@@ -73,7 +73,7 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e := &t.elements[slot]
 	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
 	t.shares.Elements[slot] = p.Element
-	e.limits = p.Element.Limits.OrUnlimited()
+	e.limits = t.limitsOf(slot)
 	e.patience = p.Effective.Starvation
 	s := e.pool
 	s.name, s.filter = p.Name, p.Filter
@@ -85,6 +85,22 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	if s.fifo != wasFIFO {
 		t.rekey(slot)
 	}
+}
+
+// limitsOf returns what an element may use: its own limits, and with
+// max_share_ratio that part of what its parent may use.
+func (t *Tree) limitsOf(slot int32) resource.Amounts {
+	e := &t.shares.Elements[slot]
+	limits := e.Limits.OrUnlimited()
+	if e.MaxShareRatio <= 0 || slot == 0 {
+		return limits
+	}
+	parent := t.limitsOf(e.Parent).Min(t.total)
+	for k := range limits {
+		// Half a unit, so that rounding down does not take one too many.
+		limits[k] = min(limits[k], int64(float64(parent[k])*e.MaxShareRatio+0.5))
+	}
+	return limits
 }
 
 // rekey puts the children of a pool in the order that its mode asks for.
@@ -123,7 +139,7 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
 	p.Element.Usage = e.usage
 	t.shares.Elements[slot] = p.Element
-	e.limits = p.Element.Limits.OrUnlimited()
+	e.limits = t.limitsOf(slot)
 	e.patience = p.Patience
 	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
 	e.operation.classes.guard = p.Patience.Threshold

@@ -63,6 +63,9 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
 		t.excesses++
 	}
+	if t.shares.Elements[slot].MaxShareRatio > 0 {
+		e.limits = t.limitsOf(slot) // nodes may have come or gone
+	}
 	result := &t.result.Elements[slot]
 	e.share, e.promised = result.FairShare, resource.Shares{}
 	if len(t.result.Promised) > 0 {

@@ -110,6 +110,7 @@ func (v *verifier) operation(slot int32, e *element) {
 	t := v.tree
 	op := e.operation
 	var usage [classCount]resource.Amounts
+	var counts [classCount]int32
 	count, waiting, class := int32(0), int32(0), NonPreemptible
 	for at := op.oldest; at != none; at = t.allocations[at].after {
 		a := &t.allocations[at]
@@ -118,6 +119,7 @@ func (v *verifier) operation(slot int32, e *element) {
 		}
 		class = a.class
 		usage[class] = usage[class].Add(a.usage)
+		counts[class]++
 		count++
 	}
 	for _, g := range op.groups {
@@ -126,7 +128,7 @@ func (v *verifier) operation(slot int32, e *element) {
 			v.report("operation %d: %d jobs of a group wait", slot, g.Waiting)
 		}
 	}
-	if count != op.count || usage != op.ledger.usage || waiting != op.waiting {
+	if count != op.count || counts != op.counts || usage != op.ledger.usage || waiting != op.waiting {
 		v.report("operation %d: has %d allocations of %v and %d waiting jobs; there are %d of %v and %d",
 			slot, op.count, op.ledger.usage, op.waiting, count, usage, waiting)
 	}

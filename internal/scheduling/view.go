@@ -48,8 +48,6 @@ func (t *Tree) View(slot int32) View {
 	}
 	op := e.operation
 	v.RunningJobs, v.WaitingJobs, v.Refusals, v.FIFOIndex = op.count, op.waiting, op.refusals, op.fifoIndex
-	for at := op.oldest; at != none; at = t.allocations[at].after {
-		v.Classes[t.allocations[at].class]++
-	}
+	v.Classes = op.counts
 	return v
 }

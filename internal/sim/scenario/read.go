@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/nodefilter"
 	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/sim/trace"
 )
 
 // mostNodes bounds a cluster: far beyond what anybody runs.
@@ -74,7 +75,7 @@ var nodeTable = document.NewTable(
 		func(n *nodeDocument) *opt[string] { return &n.name }, document.Words).Alias("group"),
 	document.Maybe("count", "How many nodes are like this. Unset: one, which is called by the name itself.",
 		func(n *nodeDocument) *opt[int] { return &n.count }, document.Between(document.Ints, 1, mostNodes)),
-	document.Maybe("resources", "What one node has. user_slots not given: as many as it has cores.",
+	document.Maybe("resources", "What one node has. user_slots not given: as many as it has cores; memory not given: 4 GiB for each core.",
 		func(n *nodeDocument) *opt[resource.Partial] { return &n.resources }, amounts),
 	document.Plain("tags", "The tags of the nodes.",
 		func(n *nodeDocument) *[]string { return &n.tags }, document.ListOf(tag)),
@@ -264,8 +265,12 @@ func (b *builder) nodeGroup(v document.Value) NodeGroup {
 	g := NodeGroup{Name: n.name.Or("node"), Count: n.count.Or(1), Single: !n.count.IsSet(), Tags: n.tags}
 	given, ok := n.resources.Get()
 	g.Resources = given.OrZero()
+	cores := max(1, g.Resources[resource.CPU]/resource.CPU.Scale())
 	if !given.Has(resource.UserSlots) {
-		g.Resources[resource.UserSlots] = max(1, g.Resources[resource.CPU]/resource.CPU.Scale())
+		g.Resources[resource.UserSlots] = cores
+	}
+	if !given.Has(resource.Memory) {
+		g.Resources[resource.Memory] = min(cores, resource.Unlimited/trace.MemoryPerCore-1) * trace.MemoryPerCore
 	}
 	switch {
 	case v.Kind() != document.MapKind:

@@ -60,6 +60,9 @@ const (
 	swfFieldCount
 )
 
+// MemoryPerCore is what nodes of unknown size have.
+const MemoryPerCore = 4 << 30
+
 // longestLine bounds a line of a log; the format needs about 100 characters.
 const longestLine = 64 << 10
 
@@ -212,6 +215,7 @@ func (s *swf) cluster() {
 	resources := resource.Amounts{
 		resource.UserSlots: int64(perNode),
 		resource.CPU:       int64(perNode) * resource.CPU.Scale(),
+		resource.Memory:    int64(perNode) * MemoryPerCore,
 	}
 	// The log does not say how much memory nodes have: enough for the largest
 	// job on every processor that it can use.

@@ -45,7 +45,7 @@ func TestALogInTheStandardWorkloadFormatBecomesOperations(t *testing.T) {
 	if got, want := log.Start, time.Unix(749458803, 0).UTC(); !got.Equal(want) {
 		t.Errorf("the log starts at %v, want %v", got, want)
 	}
-	wantNodes := []Nodes{{Name: "node", Count: 128, Resources: resource.Amounts{resource.UserSlots: 1, resource.CPU: 100}}}
+	wantNodes := []Nodes{{Name: "node", Count: 128, Resources: resource.Amounts{resource.UserSlots: 1, resource.CPU: 100, resource.Memory: 4 << 30}}}
 	if diff := cmp.Diff(wantNodes, log.Nodes); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
@@ -94,7 +94,7 @@ func TestUnknownFieldsOfALogAreReplacedOrSkipped(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Log{
-		Nodes: []Nodes{{Name: "node", Count: 4, Resources: resource.Amounts{resource.UserSlots: 4, resource.CPU: 400, resource.Memory: 3 * 2 << 20}}},
+		Nodes: []Nodes{{Name: "node", Count: 4, Resources: resource.Amounts{resource.UserSlots: 4, resource.CPU: 400, resource.Memory: 16 << 30}}},
 		Operations: []Operation{
 			{Name: "job-2", Pool: 1, User: 1, Submit: 5 * time.Second, Run: 7 * time.Second, Jobs: 1,
 				Resources: resource.Amounts{resource.UserSlots: 1, resource.CPU: 200, resource.Memory: 2 << 20}},
