@@ -3,6 +3,7 @@ package scheduling
 import (
 	"time"
 
+	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -196,5 +197,10 @@ func (t *Tree) isBelow(e *entitlement, b *classBounds, bound *resource.Shares, u
 		}
 	}
 	share := usage.Share(t.total)
+	if b.boundaryIn {
+		// What reaches the bound exactly is inside.
+		reached := bound.Times(1 + 2*fairshare.Epsilon)
+		bound = &reached
+	}
 	return e.exceeds(bound, &share)
 }

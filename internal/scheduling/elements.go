@@ -97,8 +97,8 @@ func (t *Tree) limitsOf(slot int32) resource.Amounts {
 	}
 	parent := t.limitsOf(e.Parent).Min(t.total)
 	for k := range limits {
-		// Half a unit, so that rounding down does not take one too many.
-		limits[k] = min(limits[k], int64(float64(parent[k])*e.MaxShareRatio+0.5))
+		// Rounded down, but not by the error of the product.
+		limits[k] = min(limits[k], int64(float64(parent[k])*e.MaxShareRatio*(1+fairshare.Epsilon)))
 	}
 	return limits
 }

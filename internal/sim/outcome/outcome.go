@@ -367,12 +367,11 @@ func (r *Result) Kinds() (kinds []resource.Kind) {
 	return kinds
 }
 
-// JSON writes the result. Equal results have equal bytes.
+// JSON writes the result in one line. Equal results have equal bytes.
 func (r *Result) JSON() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", " ")
 	if err := encoder.Encode(r); err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}

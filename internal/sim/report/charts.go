@@ -12,10 +12,11 @@ import (
 	"github.com/weirhq/weir/internal/sim/outcome"
 )
 
-// used returns the resources that jobs have used, the primary one first.
+// used returns the resources that jobs have used, the primary one first. User
+// slots only repeat how many jobs there are.
 func used(r *outcome.Result, primary resource.Kind) (kinds []resource.Kind) {
 	for _, k := range r.Kinds() {
-		if r.Cluster.Used[k] > 0 && k != primary {
+		if r.Cluster.Used[k] > 0 && k != primary && k != resource.UserSlots {
 			kinds = append(kinds, k)
 		}
 	}

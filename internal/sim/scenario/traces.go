@@ -76,8 +76,8 @@ var traceTable = document.NewTable(slices.Concat(
 			func(d *traceDocument) *opt[int] { return &d.count }, positive),
 		document.Maybe("job_cpu", "Processors of a parallel program that go into one job. Standard Workload Format only.",
 			func(d *traceDocument) *opt[int] { return &d.jobCPU }, document.Between(document.Ints, 1, 1_000_000).Default(1)),
-		document.Maybe("parallel", "Parallel programs need all of their processors at once: they are gang operations. Standard Workload Format only.",
-			func(d *traceDocument) *opt[bool] { return &d.gang }, document.Bools.Default(true)),
+		document.Maybe("parallel", "Programs with several jobs are gang operations, which begin anew as a whole when one of their jobs is preempted. Standard Workload Format only.",
+			func(d *traceDocument) *opt[bool] { return &d.gang }, document.Bools.Default(false)),
 		document.Maybe("memory", "Which memory field of the log counts. Standard Workload Format only.",
 			func(d *traceDocument) *opt[trace.MemorySource] { return &d.memory }, document.Enum(
 				document.Word[trace.MemorySource]{Name: "none", Value: trace.NoMemory},
@@ -175,7 +175,7 @@ func (b *builder) readTrace(v document.Value, d *traceDocument) *trace.Log {
 	if d.format.Or(formatSWF) == formatSWF {
 		memory, _ := d.default_.Value().Get(resource.Memory)
 		log, err = trace.ReadSWF(d.file.Value(), file, trace.SWFOptions{
-			Span: span, JobCPU: d.jobCPU.Value(), Independent: !d.gang.Or(true),
+			Span: span, JobCPU: d.jobCPU.Value(), Parallel: d.gang.Value(),
 			Memory: d.memory.Value(), DefaultMemory: memory,
 		})
 	} else {

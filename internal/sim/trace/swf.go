@@ -29,9 +29,9 @@ type SWFOptions struct {
 	// zero means one. A parallel job of the log becomes an operation with as
 	// many jobs as it needs.
 	JobCPU int
-	// Independent lets the jobs of an operation start one by one. Otherwise
-	// operations of several jobs are gangs, as parallel programs are.
-	Independent bool
+	// Parallel makes operations of several jobs gangs, as parallel programs are.
+	// Otherwise their jobs start one by one.
+	Parallel bool
 	// Memory is per processor; DefaultMemory is taken where the log has none.
 	Memory        MemorySource
 	DefaultMemory int64
@@ -172,7 +172,7 @@ func (s *swf) job(number int, v *[swfFieldCount]float64) (stop bool) {
 	}
 	s.add(Operation{
 		Name: fmt.Sprintf("job-%.0f", v[swfJob]),
-		Jobs: jobs, Gang: jobs > 1 && !s.options.Independent,
+		Jobs: jobs, Gang: jobs > 1 && s.options.Parallel,
 		Resources: resource.Amounts{
 			resource.UserSlots: 1,
 			resource.CPU:       int64(cpus) * resource.CPU.Scale(),

@@ -38,7 +38,7 @@ func sharedTrace(t *testing.T, name string) io.Reader {
 }
 
 func TestALogInTheStandardWorkloadFormatBecomesOperations(t *testing.T) {
-	log, err := ReadSWF("nasa.swf", open(t, "nasa-excerpt.swf"), SWFOptions{})
+	log, err := ReadSWF("nasa.swf", open(t, "nasa-excerpt.swf"), SWFOptions{Parallel: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestUnknownFieldsOfALogAreReplacedOrSkipped(t *testing.T) {
 		swfLine(map[int]string{swfJob: "4", swfSubmit: "6", swfRun: "0", swfProcessors: "2"}) +
 		swfLine(map[int]string{swfJob: "5", swfSubmit: "6", swfRun: "9"}) +
 		swfLine(map[int]string{swfJob: "6", swfRun: "9", swfProcessors: "1"})
-	log, err := ReadSWF("x", strings.NewReader(text), SWFOptions{JobCPU: 4, Memory: UsedMemory, DefaultMemory: 1 << 20, Independent: true})
+	log, err := ReadSWF("x", strings.NewReader(text), SWFOptions{JobCPU: 4, Memory: UsedMemory, DefaultMemory: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

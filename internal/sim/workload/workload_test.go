@@ -218,7 +218,7 @@ func TestAnOperationTakesOverWhenTheSupplyOfJobsRunsOut(t *testing.T) {
 }
 
 func TestTracesKeepTheirOrderUsersAndSizes(t *testing.T) {
-	text := `traces: [{name: nasa, file: x.swf, pool: p, users: ephemeral, weight: 3}]
+	text := `traces: [{name: nasa, file: x.swf, pool: p, users: ephemeral, parallel: true, weight: 3}]
 pools: {p: {create_ephemeral_subpools: true}}`
 	excerpt := filepath.Join("..", "trace", "testdata", "nasa-excerpt.swf")
 	s, _, err := scenario.Read("test.yaml", []byte(text), func(string) (io.ReadCloser, error) { return os.Open(excerpt) })
