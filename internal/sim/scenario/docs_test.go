@@ -1,0 +1,150 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+)
+
+const (
+	docsFile   = "../../../docs/simulator.md"
+	docsMarker = "<!-- Below this line the file is made from the option tables by: go test ./internal/sim/scenario -update -->\n"
+)
+
+// The reference in docs/simulator.md is made from the tables, so that it cannot
+// say anything else.
+func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
+	head, _, ok := strings.Cut(string(readFile(t, docsFile)), docsMarker)
+	if !ok {
+		t.Fatalf("%s has no line %q", docsFile, docsMarker)
+	}
+	checkExpected(t, docsFile, head+docsMarker+reference())
+}
+
+func TestTheScenarioInTheDocumentReads(t *testing.T) {
+	_, rest, _ := strings.Cut(string(readFile(t, docsFile)), "## A scenario\n\n```yaml\n")
+	text, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the document has no scenario")
+	}
+	if _, warnings, err := Read("simulator.md", []byte(text), nil); err != nil || len(warnings) > 0 {
+		t.Errorf("%v %v", err, warnings)
+	}
+}
+
+func reference() string {
+	var b strings.Builder
+	section := func(title, text string, options []document.Info) {
+		fmt.Fprintf(&b, "\n%s\n\n", title)
+		if text != "" {
+			b.WriteString(text + "\n\n")
+		}
+		b.WriteString("| option | value | default | meaning |\n|---|---|---|---|\n")
+		for _, o := range options {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, valueText(o.Shape), defaultText(o), meaning(o))
+		}
+	}
+	section("## Scenario", "", fileTable.Options())
+	section("### `scheduler`", "", schedulerTable.Options())
+	section("### `statistics`", "", statisticsTable.Options())
+	section("### `nodes`, each", "", nodeTable.Options())
+	section("### `state`, for each pool", "", stateTable.Options())
+	specification := "Besides these, an operation has the [options of operations that concern pools](pools.md#options-of-an-operation-that-concern-pools): `pool`, `weight`, `resource_limits`, `pool_trees`, `is_gang` (also `gang`) and so on."
+	section("## `operations`, each", specification, ownOptions(operationTable.Options()))
+	section("### `arrival`", "Or just a time, or a list of times.", arrivalTable.Options())
+	section("### `demand`", "", demandTable.Options())
+	section("### `demand/steps`, each", "", demandStepTable.Options())
+	section("### Distributions", "Where a value may be drawn: a plain value, a list of equally likely ones, or a map.", lawTable(secondsUnit).Options())
+	section("## `traces`, each", "Options of operations, as above, hold for all operations of the trace.", ownOptions(traceTable.Options()))
+	section("## `events`, each", "", eventTable.Options())
+	section("### `lose_nodes`", "", loseTable.Options())
+	section("### `return_nodes`", "", returnTable.Options())
+	section("### `resize_nodes`", "", resizeTable.Options())
+	section("### `set` of an operation", "", runtimeTable.Options())
+	b.WriteString("\n## `expect`, each\n\nOne of `operation`, `pool`, `node` and `cluster: true` says who is meant, and any of the figures what must be. The name of an operation that comes several times means each of them.\n\n| figure | of | value | meaning |\n|---|---|---|---|\n")
+	options := expectTable.Options()
+	for _, o := range options {
+		i := slices.IndexFunc(figures, func(f figureInfo) bool { return string(f.figure) == o.Name })
+		of := ""
+		if i >= 0 {
+			var names []string
+			for _, letter := range figures[i].of {
+				names = append(names, strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(subjectNames[string(letter)], "an "), "a "), "the "))
+			}
+			of = strings.Join(names, ", ")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, of, valueText(o.Shape), meaning(o))
+	}
+	return b.String()
+}
+
+// ownOptions leaves out options of the specification of an operation.
+func ownOptions(options []document.Info) (own []document.Info) {
+	for _, o := range options {
+		if _, ok := pooltree.OperationTable.Resolve(o.Name); !ok {
+			own = append(own, o)
+		}
+	}
+	return own
+}
+
+func codes(names []string) string {
+	quoted := slices.Clone(names)
+	for i := range quoted {
+		quoted[i] = "`" + quoted[i] + "`"
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func valueText(s document.Shape) string {
+	switch {
+	case len(s.Values) > 0:
+		return codes(s.Values)
+	case s.Kind == kindBound || s.Kind == "resource bounds" || s.Kind == kindMoments || s.Kind == kindWindow || s.Kind == "share":
+		return s.Says
+	case s.Kind == "any" && s.Says == document.Anything.Shape().Says:
+		return "" // its section says what
+	case s.Kind == "any":
+		return "value"
+	case s.Kind == kindLaw:
+		return "distribution"
+	case s.Kind == kindLaws:
+		return "resources, each a distribution"
+	case s.Kind == "list" && s.Says != "a list":
+		return valueText(*s.Item) + ", or a list"
+	case s.Kind == "list":
+		return "list of " + valueText(*s.Item)
+	case s.Item != nil:
+		return "map from names"
+	case len(s.Options) > 0:
+		return "map, below"
+	case s.Kind == "duration":
+		return s.Kind
+	case !s.ExclusiveMinimum.IsNull():
+		return fmt.Sprintf("%s > %v", s.Kind, s.ExclusiveMinimum)
+	case !s.Minimum.IsNull() && !s.Maximum.IsNull():
+		return fmt.Sprintf("%s from %v to %v", s.Kind, s.Minimum, s.Maximum)
+	case !s.Minimum.IsNull():
+		return fmt.Sprintf("%s ≥ %v", s.Kind, s.Minimum)
+	}
+	return s.Kind
+}
+
+func defaultText(o document.Info) string {
+	if o.Default.IsNull() {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(o.Default.String(), "|", `\|`) + "`"
+}
+
+func meaning(o document.Info) string {
+	text := strings.ReplaceAll(o.Doc, "|", `\|`)
+	if len(o.Aliases) > 0 {
+		text += " Also " + codes(o.Aliases) + "."
+	}
+	return text
+}
