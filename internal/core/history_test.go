@@ -65,7 +65,10 @@ func newWorld(tb reporter, pools string) *world {
 
 func (w *world) setTrees(pools string) {
 	w.tb.Helper()
-	trees := []document.Named[*pooltree.Tree]{{Name: "default", Value: parseTree(w.tb, pools)}}
+	trees := []document.Named[*pooltree.Tree]{
+		{Name: "default", Value: parseTree(w.tb, pools+"\nnodes_filter: '!gpu'")},
+		{Name: "gpu", Value: parseTree(w.tb, "nodes_filter: gpu\npools: {production: {max_running_operation_count: 2}}")},
+	}
 	if err := w.do(TreesInput{trees, "default"}); err != nil {
 		w.tb.Fatal(err)
 	}
@@ -207,7 +210,7 @@ func TestPropertyHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
 		for id := range NodeID(rapid.IntRange(1, 4).Draw(r, "nodes")) {
-			w.addNode(id, rapid.Int64Range(1, 10).Draw(r, "cpu"))
+			w.addNode(id, rapid.Int64Range(1, 10).Draw(r, "cpu"), tagsOf(id)...)
 		}
 		w.pass(time.Second)
 		for range rapid.IntRange(5, 60).Draw(r, "steps") {
@@ -216,13 +219,22 @@ func TestPropertyHistories(t *testing.T) {
 	})
 }
 
+// tagsOf puts every third node into the other tree.
+func tagsOf(id NodeID) []string {
+	if id%3 == 2 {
+		return []string{"gpu"}
+	}
+	return nil
+}
+
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
 	switch rapid.IntRange(0, 13).Draw(r, "step") {
 	case 0, 1:
-		spec := fmt.Sprintf(`{pool: %s, weight: %g, is_gang: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
+		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
+			rapid.SampledFrom([]string{"[default]", "[default]", "[default, gpu]", "[gpu]"}).Draw(r, "trees"),
 			rapid.SampledFrom([]float64{1, 2, 0.5}).Draw(r, "weight"), rapid.IntRange(0, 5).Draw(r, "gang") == 0,
 			rapid.IntRange(1, 12).Draw(r, "jobs"), rapid.IntRange(1, 3).Draw(r, "cpu"))
 		_, _ = w.start(rapid.SampledFrom([]string{"anna", "boris"}).Draw(r, "user"), spec) // limits may refuse it
@@ -239,7 +251,7 @@ func (w *world) step(r *rapid.T) {
 		_ = w.do(NodeLossInput{node}) // never refused
 		w.take()
 	case 9:
-		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"))
+		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"), tagsOf(node)...)
 	case 10:
 		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools}).Draw(r, "trees"))
 	case 11:

@@ -93,7 +93,7 @@ func TestAnOperationCompletesWhenItsJobsHave(t *testing.T) {
 }
 
 func TestANodeThatMatchesTwoTreesIsRefusedWithBothNames(t *testing.T) {
-	w := newWorld(t, "{}")
+	w := newWorld(t, "pools: {}")
 	trees := []document.Named[*pooltree.Tree]{
 		{Name: "default", Value: parseTree(t, `nodes_filter: "!gpu"`)},
 		{Name: "gpu", Value: parseTree(t, "nodes_filter: gpu | both")},
