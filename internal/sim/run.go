@@ -92,7 +92,6 @@ type run struct {
 	stalled     bool
 	work        outcome.Work
 	err         error
-	nextReport  int64         // event count
 	reportEvery time.Duration // virtual time between two reports
 	reported    time.Duration
 }

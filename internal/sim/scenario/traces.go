@@ -36,7 +36,6 @@ type traceDocument struct {
 	file      opt[string]
 	nodes     opt[string]
 	users     opt[userPools]
-	pool      opt[string]
 	from, to  opt[time.Duration]
 	scale     opt[float64]
 	count     opt[int]
