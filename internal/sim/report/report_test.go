@@ -154,7 +154,7 @@ func TestPagesLoadNothingAndEscapeNames(t *testing.T) {
 	}
 }
 
-func TestThePageShowsWhatTheIssueAsksFor(t *testing.T) {
+func TestThePageHasItsFiguresAndCharts(t *testing.T) {
 	var page bytes.Buffer
 	if err := HTML(&page, small()); err != nil {
 		t.Fatal(err)
