@@ -39,7 +39,7 @@ Exit code 0: everything fits; 1: something does not, or the file is wrong; 2: wr
 
   # Can jobs of these sizes be placed on the nodes
   weir check examples/departments.yaml --job cpu=8,memory=64GiB --job cpu=1,memory=4GiB`,
-		Args:              cobra.ExactArgs(1),
+		Args:              oneFile,
 		ValidArgsFunction: completeTreeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := parseJobs(jobs)

@@ -85,7 +85,7 @@ func TestWrongCallsOfCheck(t *testing.T) {
 		code int
 		errs string
 	}{
-		{"no file", nil, ExitWrongCall, "accepts 1 arg(s), received 0"},
+		{"no file", nil, ExitWrongCall, "takes the name of one file, got 0"},
 		{"a job without an amount", []string{nodes, "--job", "cpu"}, ExitWrongCall, "--job cpu: must be a list like cpu=8,memory=64GiB"},
 		{"a job of an unknown resource", []string{nodes, "--job", "cores=8"}, ExitWrongCall, `there is no resource "cores"`},
 		{"a job with a resource twice", []string{nodes, "--job", "memory=1,user-memory=2"}, ExitWrongCall, "memory is given twice"},

@@ -19,7 +19,10 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
   weir shares examples/production-research.yaml
 
   # Do the promises of that tree fit its cluster
-  weir check examples/production-research.yaml`,
+  weir check examples/production-research.yaml
+
+  # Run the scheduler over a workload on virtual time
+  weir simulate examples/simulate/starvation.yaml`,
 		Version:            readBuild().Version,
 		SilenceErrors:      true, // Main prints them, once
 		SilenceUsage:       true,

@@ -69,7 +69,7 @@ is what each pool was entitled to and had saved over time.`,
   # Many trees, one a line; compare with the answers stored beside them
   weir shares --jsonl -o json trees.jsonl > answers.jsonl
   weir shares --jsonl --compare pairs.jsonl | tail -1`,
-		Args: cobra.ExactArgs(1),
+		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			stdout := cmd.OutOrStdout()
 			call.out, call.errs = bufio.NewWriterSize(stdout, 1<<16), cmd.ErrOrStderr()

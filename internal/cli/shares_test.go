@@ -299,8 +299,8 @@ func TestWrongCallsOfShares(t *testing.T) {
 		args []string
 		errs string
 	}{
-		{"no file", nil, "accepts 1 arg(s), received 0"},
-		{"two files", []string{file, file}, "accepts 1 arg(s), received 2"},
+		{"no file", nil, "takes the name of one file, got 0"},
+		{"two files", []string{file, file}, "takes the name of one file, got 2"},
 		{"an unknown resource", []string{file, "--resource", "cores"}, `there is no resource "cores"; there are user_slots, cpu, gpu, memory and network`},
 		{"--compare alone", []string{file, "--compare"}, "--compare needs --jsonl"},
 		{"--compare with -o", []string{file, "--jsonl", "--compare", "-o", "json"}, "--compare prints no answers"},

@@ -16,6 +16,14 @@ import (
 	"github.com/weirhq/weir/internal/treefile"
 )
 
+// oneFile is the rule of commands that take the name of a file and nothing else.
+func oneFile(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageErrorf("%s takes the name of one file, got %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
 // mostInput bounds what is read from a file, decompressed: far more than any
 // tree, far less than what hurts.
 const mostInput = 1 << 30
