@@ -93,7 +93,7 @@ type run struct {
 	work        outcome.Work
 	err         error
 	reportEvery time.Duration // virtual time between two reports
-	reported    time.Duration
+	reported    time.Duration // when the last one was
 }
 
 func newRun(s *scenario.Scenario, system System) *run {

@@ -44,7 +44,7 @@ func TestAWholeScenarioIsReadAsItIsWritten(t *testing.T) {
 	if mean := s.Operations[6].Duration.Mean(); math.Abs(mean-300) > 1e-9 {
 		t.Errorf("a lognormal law with a mean of 5m has the mean %v", mean)
 	}
-	if e := s.Events[2]; e.Every != 24*time.Hour || e.Action.(ChangeOperation).Pool.Value() != "nightly" || e.Where != "everything.yaml:49:5: events/2" {
+	if e := s.Events[2]; e.Every != 24*time.Hour || e.Action.(ChangeOperation).Pool.Value() != "nightly" || e.Where != "everything.yaml:52:5: events/2" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -46,7 +46,8 @@ func orShort[F any](long document.Type[F], says string, short func(r *document.R
 	})
 }
 
-// period is a duration that is not zero and keeps arithmetic far from overflow.
+// Types of options. Times are bounded, so that sums of a few stay far from
+// overflow.
 var (
 	longest  = 100 * 365 * 24 * time.Hour
 	moment   = document.Between(document.Durations, 0, longest)

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// simulated is a run of an example with all of its outputs.
+type simulated struct {
+	out               string
+	html, csv, answer string
+}
+
+func simulate(t *testing.T, name string, more ...string) simulated {
+	t.Helper()
+	dir := t.TempDir()
+	path := func(file string) string { return filepath.Join(dir, file) }
+	args := append([]string{
+		"simulate", example(filepath.Join("simulate", name)),
+		"--html", path("r.html"), "--csv", path("r.csv"), "--save", path("r.json"),
+	}, more...)
+	code, out, errs := call(args...)
+	if code != ExitOK {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	read := func(file string) string {
+		data, err := os.ReadFile(path(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	return simulated{out, read("r.html"), read("r.csv"), read("r.json")}
+}
+
+func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
+	first := simulate(t, "node-loss.yaml")
+	if again := simulate(t, "node-loss.yaml"); again != first {
+		t.Error("two runs with one seed differ")
+	}
+	if other := simulate(t, "node-loss.yaml", "--seed", "99"); other.answer == first.answer {
+		t.Error("another seed changes nothing")
+	}
+	for _, bad := range []string{"http://", "https://", "src="} {
+		if strings.Contains(strings.ReplaceAll(first.html, "http://www.w3.org", ""), bad) {
+			t.Errorf("the report needs something from outside: it has %q", bad)
+		}
+	}
+}
+
+func TestExpectationsOfExamplesHoldWithInvariantsChecked(t *testing.T) {
+	if s := simulate(t, "starvation.yaml", "--verify"); !strings.Contains(s.out, "12 of 12 expectations hold") {
+		t.Errorf("%s", s.out)
+	}
+}
+
+func TestAnExpectationThatDoesNotHoldIsExitCode1(t *testing.T) {
+	file := writeFile(t, "x.yaml", []byte(`
+name: x
+duration: 1h
+nodes: [{name: n, resources: {cpu: 4, memory: 16GiB}}]
+pools: {p: {}}
+operations: [{name: op, pool: p, arrival: 0s, job_count: 1, duration: 1m}]
+expect: [{at: 30m, pool: p, usage: {cpu: 3}}]
+`))
+	code, out, _ := call("simulate", file)
+	if code != ExitFailed || !strings.Contains(out, "expected") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+func TestTwoRunsAreLaidSideBySide(t *testing.T) {
+	a := writeFile(t, "a.json", []byte(simulate(t, "node-loss.yaml", "--seed", "1").answer))
+	b := writeFile(t, "b.json", []byte(simulate(t, "node-loss.yaml", "--seed", "2").answer))
+	html := filepath.Join(t.TempDir(), "c.html")
+	code, out, errs := call("simulate", "--compare", a, b, "--html", html)
+	if code != ExitOK || !strings.Contains(out, "important") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if data, err := os.ReadFile(html); err != nil || !strings.Contains(string(data), "important") {
+		t.Errorf("the page: %v", err)
+	}
+}
+
+func TestWrongCallsOfSimulate(t *testing.T) {
+	scenario := example(filepath.Join("simulate", "node-loss.yaml"))
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		errs string
+	}{
+		{"no file", nil, ExitWrongCall, "takes one scenario, got 0"},
+		{"one file to compare", []string{"--compare", scenario}, ExitWrongCall, "takes two saved answers, got 1"},
+		{"a scenario where an answer should be", []string{"--compare", scenario, scenario}, ExitFailed, "not the result of a simulation"},
+		{"a tree where a scenario should be", []string{example("burst.yaml")}, ExitFailed, "burst.yaml:9:1: cluster: unknown option"},
+		{"a seed that is no number", []string{scenario, "--seed", "x"}, ExitWrongCall, "--seed"},
+		{"a folder that is not there", []string{scenario, "--html", filepath.Join("nowhere", "r.html")}, ExitFailed, "nowhere"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, _, errs := call(append([]string{"simulate"}, test.args...)...)
+			if code != test.code || !strings.Contains(errs, test.errs) {
+				t.Errorf("exit code %d, want %d; stderr %q; want in it %q", code, test.code, errs, test.errs)
+			}
+		})
+	}
+}
