@@ -17,7 +17,7 @@ func (t *Tree) Clone() *Tree {
 	c := *t
 	c.engine = fairshare.Engine{}
 	c.result = fairshare.Result{}
-	c.benched, c.victimList, c.spared = nil, nil, nil
+	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
 	for slot := range c.elements {
 		e := &c.elements[slot]

@@ -17,11 +17,8 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	if len(candidates) == 0 && stage == StageAggressive {
 		return false
 	}
-	victims := t.victims(n, stage)
-	room := n.free()
-	for _, id := range victims {
-		room = room.Add(t.allocations[id].usage)
-	}
+	all := t.victims(n, stage)
+	victims := all
 	started := Allocation(none)
 	for _, slot := range candidates {
 		op := t.elements[slot].operation
@@ -29,19 +26,69 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 			continue
 		}
 		d.Attempts[stage]++
-		starver := t.starver(slot, stage)
-		group, refusal := t.fits(slot, n, room.Sub(t.heldWithin(starver, victims)), true)
+		usable := t.usable(slot, stage, all)
+		room := n.free()
+		for _, id := range usable {
+			room = room.Add(t.allocations[id].usage)
+		}
+		group, refusal := t.fits(slot, n, room, true)
 		if refusal != RefusedNothing {
 			op.refusals[refusal]++
 			continue
 		}
 		started = t.startAllocation(now, slot, group, at)
 		d.Starts = append(d.Starts, Start{started, slot, group, stage})
-		victims = slices.DeleteFunc(victims, func(id Allocation) bool { return t.isWithin(starver, t.allocations[id].operation) })
+		victims = usable
 		break
 	}
 	t.preempt(n, victims, started, d)
 	return started != none
+}
+
+// usable lists the victims that may go for a starving operation. Two kinds may
+// not, because that would go on for ever:
+//
+// Those inside the element that starves gain it nothing: operations of a pool
+// that are above their own shares would take places from each other.
+//
+// Aggressively preemptible ones are within the fair share of their operation. If
+// that became no more satisfied than the one that gets the place is now, the two
+// would only change places. As it is, every preemption leaves the worse off of
+// the two better off than before, so preemptions come to an end.
+func (t *Tree) usable(slot int32, stage Stage, victims []Allocation) []Allocation {
+	starver := t.starver(slot, stage)
+	used := t.elements[slot].usage.Share(t.total)
+	satisfied := t.elements[slot].entitlement.satisfaction(&used)
+	usable, taken := t.usableList[:0], t.taken[:0]
+	for _, id := range victims {
+		a := &t.allocations[id]
+		if t.isWithin(starver, a.operation) {
+			continue
+		}
+		i := slices.IndexFunc(taken, func(x takenFrom) bool { return x.operation == a.operation })
+		if i < 0 {
+			i = len(taken)
+			taken = append(taken, takenFrom{operation: a.operation})
+		}
+		sum := taken[i].amounts.Add(a.usage)
+		if a.class == AggressivelyPreemptible {
+			victim := &t.elements[a.operation]
+			left := victim.usage.Sub(sum).Share(t.total)
+			if victim.entitlement.satisfaction(&left) <= satisfied {
+				continue
+			}
+		}
+		taken[i].amounts = sum
+		usable = append(usable, id)
+	}
+	t.usableList, t.taken = usable, taken
+	return usable
+}
+
+// takenFrom is what an operation would lose.
+type takenFrom struct {
+	operation int32
+	amounts   resource.Amounts
 }
 
 // starver is the lowest element, from an operation up, that starves so much that
@@ -55,18 +102,6 @@ func (t *Tree) starver(slot int32, stage Stage) int32 {
 		slot = t.elements[slot].parent
 	}
 	return slot
-}
-
-// heldWithin is what victims inside an element hold. To preempt them for it gains
-// it nothing: operations of a starving pool that are above their own shares would
-// take places from each other, and from themselves, for ever.
-func (t *Tree) heldWithin(slot int32, victims []Allocation) (held resource.Amounts) {
-	for _, id := range victims {
-		if a := &t.allocations[id]; t.isWithin(slot, a.operation) {
-			held = held.Add(a.usage)
-		}
-	}
-	return held
 }
 
 // isWithin says whether an operation is an element or somewhere below it.

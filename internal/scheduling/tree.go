@@ -32,6 +32,8 @@ type Tree struct {
 	overloaded int     // nodes that hold more than they have
 	excesses   int     // elements above their limits, and operations that give up jobs by themselves
 	victimList []Allocation
+	usableList []Allocation
+	taken      []takenFrom
 	spared     []bool
 }
 

@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
 	"github.com/weirhq/weir/internal/sim/scenario"
@@ -69,8 +72,15 @@ func written(t *testing.T, name string, r *outcome.Result) {
 	}
 }
 
-// The examples must read, run and report. What they expect is what the scheduler
-// does; the stand-in is simpler, but these it can do as well.
+// cut shortens a scenario, with what it expects by then.
+func cut(s *scenario.Scenario, most time.Duration) {
+	s.Duration = document.Some(min(s.Duration.Or(most), most))
+	s.Expectations = slices.DeleteFunc(s.Expectations, func(e scenario.Expectation) bool { return e.At > s.Duration.Value() })
+}
+
+// The examples must read, run and report; their first hours are enough for that.
+// What they expect is what the scheduler does; the stand-in is simpler, but these
+// it can do as well.
 func TestExamplesRun(t *testing.T) {
 	files, _ := filepath.Glob("../../examples/simulate/*.yaml")
 	if len(files) < 3 {
@@ -79,7 +89,9 @@ func TestExamplesRun(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			r, err := Run(context.Background(), load(t, file), newStandIn(true), nil)
+			s := load(t, file)
+			cut(s, 8*time.Hour)
+			r, err := Run(context.Background(), s, newStandIn(true), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
