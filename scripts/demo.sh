@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What `make run` shows: trees of pools, computed offline from files in examples/.
+# What `make run` shows: trees of pools, and the scheduler on virtual time, from files in examples/.
 # usage: demo.sh PATH_OF_WEIR, in the root of the repository
 set -euo pipefail
 
 weir=$1
 plot=$(dirname "$weir")/burst.svg
+report=$(dirname "$weir")/report.html
 
 say() {
     echo
@@ -38,9 +39,13 @@ show 1 check examples/production-research-1900.yaml
 say "A day of a pool that saves 100 CPU and bursts to 500, as a picture."
 show 0 shares examples/burst.yaml --for 24h --step 10m --plot "$plot"
 
+say "Three days of production and research with real scheduling decisions: jobs start, wait and are preempted."
+show 0 simulate examples/simulate/production-research.yaml --html "$report"
+
 cat <<END
 
 The picture is $plot: entitlement with demand, and accumulated volume with its capacity.
+The report of the simulation is $report: open it in a browser.
 
 Three things to try:
   ./$weir shares examples/production-research.yaml --for 3d --step 6h     each gets 1000 CPU on average
