@@ -23,7 +23,8 @@ var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 
 // StartOperation starts an operation. Its pools are found or made, and limits on
 // numbers of operations are checked at every level, in all of its trees, before
-// anything is changed.
+// anything is changed. A tree that does not take it refuses the whole operation,
+// or is left out if erase_trees_with_pool_limit_violations says so.
 func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
 	if c.operationAt(id) != nil || int(id) < len(c.operations) {
 		return fmt.Errorf("operation %d exists already", id)
@@ -36,29 +37,22 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 		return err
 	}
 	op := &running{id: id, user: user, controller: operation.New(spec, now)}
-	type seat struct {
-		parent *pool
-		name   string
-	}
-	seats := make([]seat, len(trees))
-	for i, t := range trees {
-		options := spec.OperationOptions.For(t.name)
-		parent, name, err := t.resolve(user, options.Pool)
+	var parents []*pool
+	var refused []error
+	taking := trees[:0]
+	for _, t := range trees {
+		at, parent, err := t.reserve(user, spec)
 		if err != nil {
-			return err
+			refused = append(refused, err)
+			continue
 		}
-		slot := int32(0)
-		if p := t.pools[name]; p != nil {
-			slot = p.slot
-		} else {
-			slot = parent.slot
-		}
-		if err := t.state.CanAdd(slot); err != nil {
-			return err
-		}
-		seats[i] = seat{parent, name}
-		op.places = append(op.places, place{tree: t.id, pool: name, options: options})
+		taking, parents = append(taking, t), append(parents, parent)
+		op.places = append(op.places, at)
 	}
+	if len(refused) > 0 && (len(taking) == 0 || !spec.EraseTreesWithLimitViolation.Value()) {
+		return errors.Join(refused...)
+	}
+	trees = taking
 	for step := operation.Register; step < operation.Admit; step++ {
 		if _, err := op.controller.Advance(step, now); err != nil {
 			return err
@@ -71,7 +65,7 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 	// It sits in all of its trees before one of them lets it run, because from
 	// then on all of them hear of its jobs.
 	for i, t := range trees {
-		c.seat(op, &op.places[i], t, seats[i].parent)
+		c.seat(op, &op.places[i], t, parents[i])
 	}
 	for i, t := range trees {
 		slot := op.places[i].slot
@@ -82,6 +76,20 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 		}
 	}
 	return nil
+}
+
+// reserve finds the pool for an operation in the tree and checks that it and all
+// pools above take one more. Nothing is changed.
+func (t *tree) reserve(user string, spec *operation.Spec) (at place, parent *pool, err error) {
+	at = place{tree: t.id, options: spec.OperationOptions.For(t.name)}
+	if parent, at.pool, err = t.resolve(user, at.options.Pool); err != nil {
+		return at, nil, err
+	}
+	first := parent
+	if p := t.pools[at.pool]; p != nil {
+		first = p
+	}
+	return at, parent, t.state.CanAdd(first.slot)
 }
 
 // treesOf returns the trees in which an operation is to run.

@@ -2,6 +2,8 @@ package core
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +112,29 @@ func TestANodeThatMatchesTwoTreesIsRefusedWithBothNames(t *testing.T) {
 	trees[1].Value = parseTree(t, "{}")
 	if err := w.SetTrees(w.now, trees, "default", &w.out); !errors.As(err, &two) {
 		t.Errorf("trees that both take a node: %v", err)
+	}
+}
+
+func TestATreeThatIsFullMayBeLeftOut(t *testing.T) {
+	w := newWorld(t, "pools: {production: {max_running_operation_count: 1, max_operation_count: 1}}")
+	spec := func(erase bool) string {
+		return fmt.Sprintf("{pool: production, pool_trees: [default, gpu], erase_trees_with_pool_limit_violations: %v, "+
+			"tasks: {t: {job_count: 1, cpu_limit: 1, memory_limit: 512MiB}}}", erase)
+	}
+	if _, err := w.start("anna", spec(false)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.start("anna", spec(false)); err == nil || !strings.Contains(err.Error(), "max_operation_count") {
+		t.Errorf("the second: %v", err)
+	}
+	id, err := w.start("anna", spec(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, there := w.PoolOf(id, 0); there {
+		t.Error("it is in the tree that is full")
+	}
+	if _, there := w.PoolOf(id, 1); !there {
+		t.Error("it is not in the other tree")
 	}
 }
