@@ -269,19 +269,32 @@ func readAmount(r *document.Reader, e document.Entry, sofar resource.Partial,
 		r.Refuse(e.At, document.RuleTwoNames, fmt.Sprintf("%v is given twice", k))
 		return k, 0, false
 	}
-	if whole, isInt := e.Value.Int64(); isInt && 0 <= whole && whole < resource.Unlimited/k.Scale() {
-		return k, whole * k.Scale(), true
+	amount, ok = readAmountOf(r, k, e.Value, parse)
+	return k, amount, ok
+}
+
+// ReadAmount reads an amount of a resource: a number, or text as people write it.
+// It is what every document of ours means by an amount.
+func ReadAmount(r *document.Reader, k resource.Kind, v document.Value) (amount int64, ok bool) {
+	return readAmountOf(r, k, v, resource.ParseAmount)
+}
+
+func readAmountOf(r *document.Reader, k resource.Kind, v document.Value,
+	parse func(resource.Kind, string) (int64, error),
+) (amount int64, ok bool) {
+	if whole, isInt := v.Int64(); isInt && 0 <= whole && whole < resource.Unlimited/k.Scale() {
+		return whole * k.Scale(), true
 	}
-	text, rule, message := amountText(k, e.Value)
+	text, rule, message := amountText(k, v)
 	if rule == "" {
 		var err error
 		if amount, err = parse(k, text); err == nil {
-			return k, amount, true
+			return amount, true
 		}
 		rule, message = amountRule(err)
 	}
-	r.Refuse(e.Value.Position(), rule, message, document.Pair("resource", document.Text(k.String())))
-	return k, 0, false
+	r.Refuse(v.Position(), rule, message, document.Pair("resource", document.Text(k.String())))
+	return 0, false
 }
 
 // amountText returns the text of an amount as people write it, or the rule that

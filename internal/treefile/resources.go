@@ -2,10 +2,9 @@ package treefile
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -20,29 +19,8 @@ const resourcesSays = "a map of resources (user_slots, cpu, gpu, memory, network
 
 // amounts reads a map from the names of resources to amounts as people write
 // them.
-var amounts = kindMap(func(r *document.Reader, k resource.Kind, v document.Value) (int64, bool) {
-	text, ok := v.Text()
-	if !ok {
-		f, number := v.Float64()
-		switch {
-		case !number:
-			r.Refuse(v.Position(), document.RuleWrongType, fmt.Sprintf("must be an amount of %v", k))
-			return 0, false
-		case math.IsNaN(f) || math.IsInf(f, 0):
-			r.Refuse(v.Position(), document.RuleNotFinite, "must be a finite amount, not "+v.String())
-			return 0, false
-		}
-		text = v.String()
-		if v.Kind() == document.FloatKind {
-			text = strconv.FormatFloat(f, 'f', -1, 64)
-		}
-	}
-	amount, err := resource.ParseAmount(k, text)
-	if err != nil {
-		r.Refuse(v.Position(), document.RuleOutOfRange, err.Error())
-	}
-	return amount, err == nil
-}, func(p *resource.Partial, k resource.Kind, amount int64) { *p = p.With(k, amount) })
+var amounts = kindMap(pooltree.ReadAmount,
+	func(p *resource.Partial, k resource.Kind, amount int64) { *p = p.With(k, amount) })
 
 // partialVolume is a volume some components of which may be absent.
 type partialVolume struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/distribution"
 	"github.com/weirhq/weir/internal/treefile"
@@ -106,31 +107,6 @@ var windows = document.OneOrMore(readOnly(
 		return Window(w), err == nil
 	}))
 
-// amount reads an amount of a resource in storage units.
-func amount(r *document.Reader, k resource.Kind, v document.Value) (int64, bool) {
-	text, ok := v.Text()
-	if !ok {
-		f, number := v.Float64()
-		switch {
-		case !number:
-			r.Refuse(v.Position(), document.RuleWrongType, fmt.Sprintf("must be an amount of %v", k))
-			return 0, false
-		case math.IsNaN(f) || math.IsInf(f, 0):
-			r.Refuse(v.Position(), document.RuleNotFinite, "must be a finite amount, not "+v.String())
-			return 0, false
-		}
-		text = v.String()
-		if v.Kind() == document.FloatKind {
-			text = strconv.FormatFloat(f, 'f', -1, 64)
-		}
-	}
-	a, err := resource.ParseAmount(k, text)
-	if err != nil {
-		r.Refuse(v.Position(), document.RuleOutOfRange, err.Error())
-	}
-	return a, err == nil
-}
-
 const resourcesSays = "a map of resources (user_slots, cpu, gpu, memory, network)"
 
 // byResource reads a map from the names of resources to values that each
@@ -178,7 +154,7 @@ func resourceNames() (names []string) {
 }
 
 // amounts reads fixed amounts.
-var amounts = byResource(kindResources, amount,
+var amounts = byResource(kindResources, pooltree.ReadAmount,
 	func(p *resource.Partial, k resource.Kind, a int64) { *p = p.With(k, a) })
 
 func didYouMean(name string, candidates []string) string {
@@ -207,7 +183,7 @@ var (
 // amountUnit reads amounts of a resource in the unit that people write.
 func amountUnit(k resource.Kind) unit {
 	return unit{"an amount of " + k.String(), func(r *document.Reader, v document.Value) (float64, bool) {
-		a, ok := amount(r, k, v)
+		a, ok := pooltree.ReadAmount(r, k, v)
 		return float64(a) / float64(k.Scale()), ok
 	}}
 }
