@@ -91,7 +91,7 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 			continue
 		}
 		x.Nodes++
-		if !t.matches(slot, n) {
+		if !op.filter.Matches(n.hasTag) || !t.poolsMatch(slot, n) {
 			excluded++
 			continue
 		}
@@ -128,19 +128,4 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 			}
 		}
 	}
-}
-
-// matches says whether a node passes the filters of an operation and of the
-// pools above it.
-func (t *Tree) matches(slot int32, n *node) bool {
-	if !t.elements[slot].operation.filter.Matches(n.hasTag) {
-		return false
-	}
-	for slot != 0 {
-		slot = t.elements[slot].parent
-		if !t.elements[slot].pool.filter.Matches(n.hasTag) {
-			return false
-		}
-	}
-	return true
 }

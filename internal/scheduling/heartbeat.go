@@ -73,7 +73,7 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 		e := &t.elements[slot]
 		for e.operation != nil && e.operation.isCandidate() && t.lacksGuarantee(e) && n.free().Dominates(t.settings.MinSpare) {
 			d.Attempts[StageRegularHigh]++
-			group, refusal := t.fits(slot, n, n.free(), false)
+			group, refusal := t.fits(slot, n, n.free(), true)
 			if refusal != RefusedNothing {
 				e.operation.refusals[refusal]++
 				break
@@ -147,9 +147,10 @@ func (t *Tree) leavesRoom(slot int32, amount resource.Amounts) bool {
 }
 
 // fits finds a group of waiting jobs of which one can be started on a node that
-// has so much free, or says why there is none. Preemptive stages do not walk down
-// the tree, so that filters of pools have to be looked at here.
-func (t *Tree) fits(slot int32, n *node, free resource.Amounts, preemptive bool) (int32, Refusal) {
+// has so much free, or says why there is none. Stages that take operations from a
+// list do not walk down the tree, so that filters of pools have to be looked at
+// here.
+func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (int32, Refusal) {
 	e := &t.elements[slot]
 	op := e.operation
 	switch {
@@ -159,7 +160,7 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, preemptive bool)
 		return 0, RefusedNoDemand
 	case op.graceful && e.status == Normal:
 		return 0, RefusedGracefulAboveShare
-	case !op.filter.Matches(n.hasTag), preemptive && !t.poolsMatch(slot, n):
+	case !op.filter.Matches(n.hasTag), listed && !t.poolsMatch(slot, n):
 		return 0, RefusedTag
 	}
 	refusal := RefusedNoDemand

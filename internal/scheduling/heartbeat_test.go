@@ -312,3 +312,23 @@ func TestOperationsBelowTheirGuaranteesAreServedFirst(t *testing.T) {
 		}
 	}
 }
+
+func TestGuaranteesDoNotOverrideTheNodeFilterOfAPool(t *testing.T) {
+	tree := newTestTree()
+	tree.settings.GuaranteesFirst = true
+	tree.AddNode(cores(10), []string{"hdd"})
+	filter, err := nodefilter.Parse("ssd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := resource.Partial{}.With(resource.CPU, 5_00)
+	slot := tree.pool("root", "guaranteed", fairshare.Pool{Strong: half, Promised: true}, 1)
+	tree.SetPool(slot, PoolParameters{
+		Name: "guaranteed", Filter: filter, Effective: effective(0, 10, 10),
+		Element: fairshare.Element{Pool: &fairshare.Pool{Strong: half, Promised: true}},
+	})
+	tree.operation(t, "guaranteed", "a", job(1, 1), 100)
+	tree.pass(time.Second)
+	tree.beat()
+	tree.expectRunning(t, map[string]int{"a": 0})
+}
