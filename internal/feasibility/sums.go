@@ -1,6 +1,7 @@
 package feasibility
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirhq/weir/internal/resource"
@@ -147,7 +148,7 @@ func (m *model) compare(claims []claim, capacity resource.Amounts, part func(cla
 		if !m.exceeds(k, strong, ratio, capacity[k], len(claims)) {
 			continue
 		}
-		required := saturatingAdd(strong, m.amount(k, ratio))
+		required := m.required(k, strong, ratio, capacity[k])
 		factor := float64(required) / max(float64(capacity[k]), 0.5)
 		if !over || factor > worst*(1+tolerance) {
 			if over {
@@ -161,11 +162,14 @@ func (m *model) compare(claims []claim, capacity resource.Amounts, part func(cla
 		over = true
 	}
 	if over && !quick {
-		finding.Conflict = m.largestClaims(claims, finding.Resource, finding.Available, part)
-		finding.Smallest = true
-		for _, c := range finding.Conflict {
-			finding.ConflictRequired += c.Strong + c.Flow + c.Burst
+		conflict := m.largestClaims(claims, finding.Resource, finding.Available, part)
+		finding.Conflict, finding.Smallest = m.present(conflict, finding.Resource), true
+		var strong int64
+		ratio := 0.0
+		for _, c := range conflict {
+			strong, ratio = saturatingAdd(strong, c.strong[finding.Resource]), ratio+c.ratio()
 		}
+		finding.ConflictRequired = m.required(finding.Resource, strong, ratio, finding.Available)
 	}
 	return finding, over
 }
@@ -182,8 +186,20 @@ func (m *model) exceeds(k resource.Kind, strong int64, ratio float64, capacity i
 	return float64(strong)+ratio*float64(m.total[k]) > float64(capacity)*(1+tolerance)
 }
 
+// required is the least whole amount that claims fit into, when they do not fit
+// into capacity. Parts of a unit are rounded up, and only after they are added:
+// claims that exceed capacity by half a user slot need one more of them.
+func (m *model) required(k resource.Kind, strong int64, ratio float64, capacity int64) int64 {
+	exact := ratio * float64(m.total[k])
+	whole := math.Round(exact)
+	if exact-whole > tolerance*max(1, exact) {
+		whole++
+	}
+	return max(saturatingAdd(strong, int64(min(whole, math.MaxInt64/2))), capacity+1)
+}
+
 // largestClaims returns the fewest claims that exceed capacity on their own.
-func (m *model) largestClaims(claims []claim, k resource.Kind, capacity int64, part func(claim) claim) []Claim {
+func (m *model) largestClaims(claims []claim, k resource.Kind, capacity int64, part func(claim) claim) []claim {
 	amounts := make([]float64, len(claims))
 	for i, c := range claims {
 		p := part(c)
@@ -196,7 +212,7 @@ func (m *model) largestClaims(claims []claim, k resource.Kind, capacity int64, p
 	for i, member := range members {
 		chosen[i] = part(claims[member])
 	}
-	return m.present(chosen, k)
+	return chosen
 }
 
 // present writes claims in amounts of one resource.
