@@ -132,11 +132,25 @@ type Decisions struct {
 	Operations []OperationChange
 	Stopped    []Stopped
 	Started    []Started
+	// Ended are jobs whose ends the controllers have heard of, and Changed are
+	// operations with which more happened than that. To store a snapshot of
+	// what is in Changed, and what is in Ended after the last snapshot, is
+	// enough to revive an operation.
+	Ended   []Ended
+	Changed []OperationID
+}
+
+// Ended is the end of a job.
+type Ended struct {
+	Operation OperationID
+	operation.JobRef
+	Finished
 }
 
 // Reset empties the decisions and keeps their memory.
 func (d *Decisions) Reset() {
 	d.Operations, d.Stopped, d.Started = d.Operations[:0], d.Stopped[:0], d.Started[:0]
+	d.Ended, d.Changed = d.Ended[:0], d.Changed[:0]
 }
 
 // OperationChange says that an operation went into a state, or moved to a pool.

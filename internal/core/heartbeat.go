@@ -113,24 +113,32 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 	j := t.jobs[where.at]
 	op := c.operationAt(j.operation)
 	c.release(t, where.at)
-	var effects operation.Effects
-	var err error
+	reason := f.Reason
+	if reason == operation.NotAborted {
+		reason = j.stopping
+	}
+	f.Job = id
+	if f.State == JobAborted {
+		f.Reason = reason
+	}
+	effects, err := tellEnd(op.controller, j.ref, f, reason, now)
+	if err == nil {
+		out.Ended = append(out.Ended, Ended{Operation: op.id, JobRef: j.ref, Finished: f})
+		c.carryOut(now, op, effects, out)
+	}
+}
+
+// tellEnd reports the end of a job to its controller.
+func tellEnd(to *operation.Controller, ref operation.JobRef, f Finished, reason operation.AbortReason, now time.Time) (operation.Effects, error) {
 	switch f.State {
 	case JobCompleted:
-		effects, err = op.controller.JobCompleted(j.ref, now)
+		return to.JobCompleted(ref, now)
 	case JobFailed:
-		effects, err = op.controller.JobFailed(j.ref, f.Failure, now)
+		return to.JobFailed(ref, f.Failure, now)
 	case JobInterrupted:
-		effects, err = op.controller.JobInterrupted(j.ref, now)
+		return to.JobInterrupted(ref, now)
 	default:
-		reason := f.Reason
-		if reason == operation.NotAborted {
-			reason = j.stopping
-		}
-		effects, err = op.controller.JobAborted(j.ref, reason, true, now)
-	}
-	if err == nil {
-		c.carryOut(now, op, effects, out)
+		return to.JobAborted(ref, reason, true, now)
 	}
 }
 

@@ -37,6 +37,8 @@ type world struct {
 	next     OperationID
 	// journal has everything that happened.
 	journal []entry
+	// onTake sees decisions before they are looked at.
+	onTake func()
 }
 
 // do makes an input happen and records it.
@@ -78,6 +80,9 @@ func (w *world) setTrees(pools string) {
 // take looks at what the core has decided.
 func (w *world) take() {
 	w.tb.Helper()
+	if w.onTake != nil {
+		w.onTake()
+	}
 	for _, s := range w.out.Stopped {
 		if w.reported[s.Job] {
 			continue // the end of one job of a gang stops those that ended with it

@@ -111,8 +111,8 @@ func (i SuspendInput) apply(c *Core, now time.Time, out *Decisions) error {
 	return c.SuspendOperation(now, i.Operation, i.AbortRunning, out)
 }
 
-func (i ResumeInput) apply(c *Core, _ time.Time, _ *Decisions) error {
-	return c.ResumeOperation(i.Operation)
+func (i ResumeInput) apply(c *Core, _ time.Time, out *Decisions) error {
+	return c.ResumeOperation(i.Operation, out)
 }
 
 func (i ChangeInput) apply(c *Core, now time.Time, out *Decisions) error {

@@ -183,6 +183,9 @@ func (c *Core) sync(op *running) {
 
 // carryOut does what follows from a change of an operation.
 func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
+	if effects != (operation.Effects{}) {
+		out.Changed = append(out.Changed, op.id)
+	}
 	if effects.AbortRunning != operation.NotAborted {
 		c.stopAll(op, effects.AbortRunning, out)
 	}
@@ -281,12 +284,13 @@ func (c *Core) SuspendOperation(now time.Time, id OperationID, abortRunning bool
 	if err == nil {
 		c.carryOut(now, op, effects, out)
 		c.setSuspended(op, true)
+		out.Changed = append(out.Changed, id)
 	}
 	return err
 }
 
 // ResumeOperation undoes SuspendOperation.
-func (c *Core) ResumeOperation(id OperationID) error {
+func (c *Core) ResumeOperation(id OperationID, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -295,6 +299,7 @@ func (c *Core) ResumeOperation(id OperationID) error {
 	if err == nil {
 		c.setSuspended(op, false)
 		c.sync(op)
+		out.Changed = append(out.Changed, id)
 	}
 	return err
 }
@@ -319,6 +324,7 @@ func (c *Core) ChangeOperation(now time.Time, id OperationID, change Change, out
 	if op == nil {
 		return ErrNoOperation
 	}
+	out.Changed = append(out.Changed, id)
 	for i := range op.places {
 		at := &op.places[i]
 		t := c.trees[at.tree]

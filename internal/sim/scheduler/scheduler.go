@@ -82,7 +82,7 @@ func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) 
 	case sim.SuspendOperation:
 		err = s.core.SuspendOperation(now, core.OperationID(c.Operation), false, &s.out)
 	case sim.ResumeOperation:
-		err = s.core.ResumeOperation(core.OperationID(c.Operation))
+		err = s.core.ResumeOperation(core.OperationID(c.Operation), &s.out)
 	default:
 		return fmt.Errorf("a change of type %T", change)
 	}
