@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/internal/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
@@ -50,10 +51,14 @@ With --compare two saved answers are laid side by side.`,
   weir simulate examples/simulate/node-loss.yaml --seed 1 --save one.json > one.txt
   weir simulate examples/simulate/node-loss.yaml --seed 2 --save two.json > two.txt
   weir simulate --compare one.json two.json | less`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case call.compare && len(args) != 2:
 				return usageErrorf("--compare takes two saved answers, got %d files", len(args))
+			case call.compare && args[0] == "-" && args[1] == "-":
+				return usageErrorf("--compare cannot read both answers from the standard input")
+			case call.compare:
+				return call.refuseWithCompare(cmd)
 			case !call.compare && len(args) != 1:
 				return usageErrorf("simulate takes one scenario, got %d files", len(args))
 			}
@@ -76,12 +81,28 @@ With --compare two saved answers are laid side by side.`,
 	return cmd
 }
 
+// refuseWithCompare refuses flags that mean nothing where nothing is run.
+func (c *simulateCall) refuseWithCompare(cmd *cobra.Command) error {
+	for _, flag := range []string{"csv", "save", "seed", "verify"} {
+		if cmd.Flags().Changed(flag) {
+			return usageErrorf("--compare does not go with --%s: it runs nothing", flag)
+		}
+	}
+	if c.opts.output != outputTable {
+		return usageErrorf("--compare prints a table, not %s", c.opts.output)
+	}
+	return nil
+}
+
 func (c *simulateCall) run(cmd *cobra.Command, name string) error {
+	if err := c.checkFiles(name); err != nil {
+		return err
+	}
 	s, err := c.read(cmd, name)
 	if err != nil {
 		return err
 	}
-	system := scheduler.For(s)
+	system := scheduler.New(schedulerSettings(s))
 	var broken error
 	if c.verify {
 		system.Verify = func(err error) {
@@ -112,6 +133,20 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
+// schedulerSettings are the settings of the scheduler that a scenario asks for. It
+// watches for nodes that fall silent only if the scenario has such: otherwise
+// heartbeats of idle nodes need not be simulated.
+func schedulerSettings(s *scenario.Scenario) core.Settings {
+	settings := core.DefaultSettings()
+	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
+	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
+	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
+	if !s.LosesNodesSilently() {
+		settings.NodeTimeout = 0
+	}
+	return settings
+}
+
 // read reads a scenario. Files that it names are looked for beside it.
 func (c *simulateCall) read(cmd *cobra.Command, name string) (*scenario.Scenario, error) {
 	input, label, closeInput, err := openInput(cmd, name)
@@ -139,50 +174,10 @@ func (c *simulateCall) read(cmd *cobra.Command, name string) (*scenario.Scenario
 	return s, nil
 }
 
-// write writes the files that were asked for.
-func (c *simulateCall) write(result *outcome.Result) error {
-	for _, file := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{
-		{c.html, func(w io.Writer) error { return report.HTML(w, result) }},
-		{c.csv, func(w io.Writer) error { return report.CSV(w, result) }},
-		{c.save, func(w io.Writer) error {
-			data, err := result.JSON()
-			if err == nil {
-				_, err = w.Write(data)
-			}
-			return err
-		}},
-	} {
-		if file.name == "" {
-			continue
-		}
-		if err := replaceFile(file.name, file.write); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// replaceFile writes a file whole or not at all.
-func replaceFile(name string, write func(io.Writer) error) error {
-	file, err := os.CreateTemp(filepath.Dir(name), ".weir-*")
-	if err != nil {
+func (c *simulateCall) runCompare(cmd *cobra.Command, a, b string) error {
+	if err := c.checkFiles(a, b); err != nil {
 		return err
 	}
-	out := bufio.NewWriter(file)
-	err = errors.Join(write(out), out.Flush(), file.Chmod(0o644), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w", name, err), os.Remove(file.Name()))
-	}
-	return nil
-}
-
-func (c *simulateCall) runCompare(cmd *cobra.Command, a, b string) error {
 	var results [2]*outcome.Result
 	for i, name := range []string{a, b} {
 		input, label, closeInput, err := openInput(cmd, name)
@@ -200,7 +195,7 @@ func (c *simulateCall) runCompare(cmd *cobra.Command, a, b string) error {
 	}
 	labels := report.Labels{A: a, B: b}
 	if c.html != "" {
-		err := replaceFile(c.html, func(w io.Writer) error { return report.CompareHTML(w, results[0], results[1], labels) })
+		err := writeWhole(c.html, func(w io.Writer) error { return report.CompareHTML(w, results[0], results[1], labels) })
 		if err != nil {
 			return err
 		}

@@ -71,6 +71,34 @@ expect: [{at: 30m, pool: p, usage: {cpu: 3}}]
 	}
 }
 
+func TestAScenarioSetsTheSchedulerUp(t *testing.T) {
+	file := writeFile(t, "x.yaml", []byte(`
+duration: 1h
+scheduler: {max_operation_count: 2, node_registration_timeout: 10m, allowed_node_resources_overcommit_duration: 20m}
+nodes:
+  - {name: lost, resources: {cpu: 1}, tags: [lost]}
+  - {name: small, resources: {cpu: 2, gpu: 2}}
+  - {name: spare, resources: {cpu: 0.5, gpu: 9}}
+pools: {p: {}}
+operations:
+  - {name: one, pool: p, duration: 10h, scheduling_tag_filter: lost}
+  - {name: two, pool: p, job_count: 2, duration: 10h, job_resources: {cpu: 1, gpu: 1}}
+  - {name: three, pool: p, arrival: 1m, duration: 1m}
+events:
+  - {at: 10m, resize_nodes: {group: small, resources: {gpu: 1}}}
+  - {at: 20m, lose_nodes: {group: lost, silently: true}}
+expect:
+  - {operation: three, state: rejected, error: operations}
+  - {at: 29m, operation: two, running_jobs: 2}
+  - {at: 32m, operation: two, running_jobs: 1}
+  - {at: 29m30s, operation: one, pending_jobs: 0}
+  - {at: 30m30s, operation: one, pending_jobs: 1}
+`))
+	if code, out, errs := call("simulate", file); code != ExitOK {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+}
+
 func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 	a := writeFile(t, "a.json", []byte(simulate(t, "node-loss.yaml", "--seed", "1").answer))
 	b := writeFile(t, "b.json", []byte(simulate(t, "node-loss.yaml", "--seed", "2").answer))
@@ -85,7 +113,7 @@ func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 }
 
 func TestWrongCallsOfSimulate(t *testing.T) {
-	scenario := example(filepath.Join("simulate", "node-loss.yaml"))
+	scenario, dir := example(filepath.Join("simulate", "node-loss.yaml")), t.TempDir()
 	for _, test := range []struct {
 		name string
 		args []string
@@ -97,7 +125,14 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 		{"a scenario where an answer should be", []string{"--compare", scenario, scenario}, ExitFailed, "not the result of a simulation"},
 		{"a tree where a scenario should be", []string{example("burst.yaml")}, ExitFailed, "burst.yaml:9:1: cluster: unknown option"},
 		{"a seed that is no number", []string{scenario, "--seed", "x"}, ExitWrongCall, "--seed"},
-		{"a folder that is not there", []string{scenario, "--html", filepath.Join("nowhere", "r.html")}, ExitFailed, "nowhere"},
+		{"a folder that is not there", []string{scenario, "--html", filepath.Join("nowhere", "r.html")}, ExitFailed, "--html nowhere/r.html: nowhere: no such file or directory"},
+		{"a folder instead of a file", []string{scenario, "--csv", dir}, ExitFailed, "is a directory"},
+		{"a file instead of a folder", []string{scenario, "--csv", filepath.Join(scenario, "x")}, ExitFailed, "not a directory"},
+		{"two outputs in one file", []string{scenario, "--csv", filepath.Join(dir, "x"), "--html", filepath.Join(dir, ".", "x")}, ExitWrongCall, "would overwrite that of --html"},
+		{"an output over the scenario", []string{scenario, "--save", scenario}, ExitWrongCall, "would overwrite what is read"},
+		{"a seed for a comparison", []string{"--compare", "a", "b", "--seed", "1"}, ExitWrongCall, "does not go with --seed"},
+		{"a comparison as JSON", []string{"--compare", "a", "b", "-o", "json"}, ExitWrongCall, "prints a table, not json"},
+		{"one input for two answers", []string{"--compare", "-", "-"}, ExitWrongCall, "both answers"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, _, errs := call(append([]string{"simulate"}, test.args...)...)
@@ -105,5 +140,15 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 				t.Errorf("exit code %d, want %d; stderr %q; want in it %q", code, test.code, errs, test.errs)
 			}
 		})
+	}
+}
+
+func TestDevicesAreWrittenToAndNotReplaced(t *testing.T) {
+	code, _, errs := call("simulate", example(filepath.Join("simulate", "node-loss.yaml")), "--csv", os.DevNull, "--save", os.DevNull)
+	if code != ExitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is %v now: %v", os.DevNull, info.Mode(), err)
 	}
 }

@@ -90,6 +90,7 @@ type books struct {
 
 	// What was observed last, for the time until the next observation.
 	observedAt time.Duration
+	numbers    []int32 // the account of each pool of the observation
 	trees      []TreeState
 	views      []OperationView
 	viewedAt   time.Duration
@@ -142,6 +143,8 @@ type poolFigures struct {
 	starvation                    Starvation
 	runningOperations             int32
 	runningJobs, pendingJobs      int32
+	// nothing says that all that is added up over time is zero.
+	nothing bool
 }
 
 // clusterFigures are what is kept of the last observation of the cluster.

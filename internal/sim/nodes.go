@@ -123,9 +123,10 @@ func (r *run) heartbeat(id NodeID) {
 	r.work.Heartbeats++
 	n := &r.nodes[id]
 	r.out.reset()
+	r.systemMoves()
 	if len(n.finished) == 0 {
 		r.system.Heartbeat(r.date(), id, nil, &r.out)
-		if len(r.out.Started) > 0 || len(r.out.Stopped) > 0 || len(r.out.Operations) > 0 {
+		if len(r.out.Started) > 0 || len(r.out.Stopped) > 0 || len(r.out.Operations) > 0 || len(r.out.Placed) > 0 {
 			r.absorb()
 		}
 		return

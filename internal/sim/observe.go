@@ -14,16 +14,34 @@ import (
 const viewEvery = 2000
 
 // observe brings the books up to date with the system's own figures. What is
-// observed counts until the next observation.
+// observed counts until the next observation. A system that has been told nothing
+// since it was last looked at is not asked again: in quiet times observations
+// are far more frequent than changes.
 func (r *run) observe(operations bool) {
 	b := &r.books
 	wait := time.Duration(1+r.active/viewEvery) * r.scenario.Statistics.Period
-	r.observation.WithOperations = operations || r.now-b.viewedAt >= wait || r.now == 0
-	r.system.Observe(r.date(), &r.observation)
+	operations = operations || r.now-b.viewedAt >= wait || r.now == 0
+	known := r.poolsKnown && (r.viewsKnown || !operations)
+	if !known {
+		r.observation.WithOperations = operations
+		r.system.Observe(r.date(), &r.observation)
+	}
 	b.settle(r.now)
-	b.settleViews(r, r.now)
-	b.note(r, &r.observation)
+	if operations {
+		b.settleViews(r, r.now)
+	}
+	if !known {
+		b.note(r, &r.observation)
+	}
+	r.poolsKnown = true
+	if operations {
+		b.viewedAt, r.viewsKnown = r.now, true
+	}
 }
+
+// systemMoves notes that the system is told something, so that what was observed
+// of it may no longer hold.
+func (r *run) systemMoves() { r.poolsKnown, r.viewsKnown = false, false }
 
 // parentByName guesses the parent of a pool that has not been observed.
 func (b *books) parentByName(tree TreeID, name string) int32 {
@@ -47,11 +65,11 @@ func (b *books) settle(now time.Duration) {
 	for i := range b.pools {
 		p := &b.pools[i]
 		p.accrue(now)
-		own := minus(p.used, p.seen)
-		p.seen = p.used
-		if own == (outcome.Vector{}) {
+		if p.used == p.seen {
 			continue
 		}
+		own := minus(p.used, p.seen)
+		p.seen = p.used
 		for at := int32(i); at >= 0; at = b.pools[at].parent {
 			add(&b.pools[at].interval, &own, 1)
 		}
@@ -65,8 +83,11 @@ func (b *books) settle(now time.Duration) {
 
 // settlePool adds the figures of one pool for the time since it was observed.
 func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
-	if p.interval == (outcome.Vector{}) && !p.there && p.preempted == 0 {
-		return
+	if p.interval == (outcome.Vector{}) && (!p.there || p.state.nothing) && p.preempted == 0 {
+		if p.there {
+			p.below = 0
+		}
+		return // a row would be zeros
 	}
 	row := p.curve.row(interval)
 	if p.there {
@@ -146,10 +167,10 @@ func (b *books) settleCluster(now time.Duration, interval int, seconds float64) 
 }
 
 // settleViews adds the figures of operations for the time since they were
-// observed, if they are observed again now.
+// observed.
 func (b *books) settleViews(r *run, now time.Duration) {
 	seconds := (now - b.viewedAt).Seconds()
-	if !r.observation.WithOperations || seconds <= 0 {
+	if seconds <= 0 {
 		return
 	}
 	for i := range b.views {
@@ -182,28 +203,42 @@ func (b *books) note(r *run, o *Observation) {
 		b.pools[i].there = false
 	}
 	b.clusterNow.waitingJobs = 0
+	b.numbers = b.numbers[:min(len(b.numbers), len(o.Pools))]
 	for i := range o.Pools {
 		s := &o.Pools[i]
 		if s.Tree < 0 || int(s.Tree) >= len(r.trees) || int(s.Parent) >= i {
 			r.fail("observes pool %q in tree %d below pool %d, which cannot be", s.Name, s.Tree, s.Parent)
 			return
 		}
-		b.notePool(o, s)
+		b.notePool(o, i)
 	}
 	if o.WithOperations {
 		b.views = append(b.views[:0], o.Operations...)
-		b.viewedAt = r.now
 	}
 }
 
-func (b *books) notePool(o *Observation, s *PoolState) {
+// number returns the account of the i-th observed pool. Observations seldom differ
+// in which pools they have, so that the last one's answer is tried first.
+func (b *books) number(s *PoolState, i int) int32 {
+	if i == len(b.numbers) {
+		b.numbers = append(b.numbers, b.pool(s.Tree, s.Name))
+	} else if last := &b.pools[b.numbers[i]]; last.tree != s.Tree || last.name != s.Name {
+		b.numbers[i] = b.pool(s.Tree, s.Name)
+	}
+	return b.numbers[i]
+}
+
+// notePool keeps what has been observed of the i-th pool, whose parent has been
+// noted before.
+func (b *books) notePool(o *Observation, i int) {
+	s := &o.Pools[i]
 	parent := int32(-1)
 	if s.Parent >= 0 {
-		parent = b.pool(s.Tree, o.Pools[s.Parent].Name)
+		parent = b.numbers[s.Parent]
 	} else {
 		b.clusterNow.waitingJobs += waitingJobs(s)
 	}
-	p := &b.pools[b.pool(s.Tree, s.Name)]
+	p := &b.pools[b.number(s, i)]
 	p.parent = parent
 	p.there, p.ephemeral, p.integral = true, s.Ephemeral, p.integral || s.Integral
 	total := &o.Trees[s.Tree].Total
@@ -218,6 +253,8 @@ func (b *books) notePool(o *Observation, s *PoolState) {
 		f.guaranteed[k] = s.FairShare.Strong[k]*had + f.integralPart[k]
 		f.demand[k] = s.Demand.Float(k)
 	}
+	zero := outcome.Vector{}
+	f.nothing = f.fairShare == zero && f.integralPart == zero && f.guaranteed == zero && f.demand == zero && f.volume == 0 && f.starvation < Starving
 	p.state = f
 }
 

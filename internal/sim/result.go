@@ -13,7 +13,7 @@ func (r *run) result() *outcome.Result {
 	result := &outcome.Result{
 		Format: outcome.Format, Scenario: r.scenario.Name, Description: r.scenario.Description,
 		Seed: r.scenario.Seed, Start: r.scenario.Start.UTC(), Seconds: r.now.Seconds(), Stalled: r.stalled,
-		Cluster: r.clusterResult(), Pools: []outcome.Pool{}, Operations: []outcome.Operation{},
+		Dated: r.scenario.Dated, GPUThousandths: r.scenario.GPUThousandths, Cluster: r.clusterResult(), Pools: []outcome.Pool{}, Operations: []outcome.Operation{},
 	}
 	for _, list := range r.expectations.results {
 		result.Expectations = append(result.Expectations, list...)
@@ -161,6 +161,9 @@ func (r *run) operationResult(o *operation) outcome.Operation {
 		Entitled: o.entitled.Rounded(), Asked: o.asked.Rounded(), Got: o.used.Rounded(), Lost: o.lost.Rounded(),
 		Jobs: o.jobs, PreemptionsCaused: o.caused, StarvingSeconds: outcome.Round(o.starving),
 		MaxWait: outcome.Round(o.waits.max.Seconds()),
+	}
+	if o.demand != nil {
+		result.JobCount = 0
 	}
 	if o.template != o.name {
 		result.Template = o.template

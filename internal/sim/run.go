@@ -81,9 +81,12 @@ type run struct {
 	// jobs still run.
 	closing []OperationID
 
-	books        books
-	observation  Observation
-	expectations expectations
+	books       books
+	observation Observation
+	// poolsKnown and viewsKnown say that the system has been told nothing since
+	// its pools, and its operations, were last observed.
+	poolsKnown, viewsKnown bool
+	expectations           expectations
 
 	toCome      int           // sources and single events that still bring something
 	active      int           // operations that have not ended
@@ -191,6 +194,7 @@ func (r *run) treeTotal(tree TreeID) (total resource.Amounts) {
 // apply tells the system of a change and does what it decides.
 func (r *run) apply(change Change) error {
 	r.out.reset()
+	r.systemMoves()
 	if err := r.system.Apply(r.date(), change, &r.out); err != nil {
 		return err
 	}
@@ -271,6 +275,7 @@ func (r *run) handle(e event) {
 func (r *run) update() {
 	r.work.Updates++
 	r.out.reset()
+	r.systemMoves()
 	r.system.Update(r.date(), &r.out)
 	r.absorb()
 	r.settleClosing()

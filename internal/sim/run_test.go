@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
@@ -424,7 +425,7 @@ func TestEventsThatAreRefusedEndTheRun(t *testing.T) {
 
 func TestExpectationsThatDoNotHoldSayWhatWasFound(t *testing.T) {
 	s := read(t, `
-duration: 1h
+duration: 2h
 nodes: [{name: n, resources: {cpu: 4, memory: 4GiB}}]
 pools: {a: {}}
 scheduler: {heartbeat_period: 1s}
@@ -436,6 +437,7 @@ expect:
   - {at: 20m, node: n, running_jobs: [1, 5]}
   - {at: 2h, cluster: true, completed_jobs: 3}
 `)
+	s.Duration = document.Some(time.Hour) // shorter than a file may be
 	r, err := Run(context.Background(), s, newStandIn(false), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,9 @@ type System interface {
 	// once per update period.
 	Update(now time.Time, out *Decisions)
 	// Observe writes the state into what the caller lends, whose memory it may
-	// reuse. Nothing in it may be changed by the system afterwards.
+	// reuse. Nothing in it may be changed by the system afterwards. What it writes
+	// follows from the calls above alone: the simulator does not ask again when
+	// only time has passed.
 	Observe(now time.Time, into *Observation)
 }
 

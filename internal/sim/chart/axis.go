@@ -4,10 +4,15 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// yTicks returns round values from zero up to at least the largest one, and the
-// last of them.
+// slack is the part of a value by which it may exceed a round one and still be
+// taken for it: sums of rounded values do not quite meet.
+const slack = 1e-4
+
+// yTicks returns round values from zero up to the largest one or more, and the last
+// of them.
 func yTicks(largest float64, unit Unit) (ticks []float64, top float64) {
 	if !(largest > 0) || math.IsInf(largest, 0) {
 		largest = 1
@@ -16,7 +21,7 @@ func yTicks(largest float64, unit Unit) (ticks []float64, top float64) {
 	for i := 0; ; i++ {
 		v := step * float64(i)
 		ticks = append(ticks, v)
-		if v >= largest*(1-1e-9) || i > 20 {
+		if v >= largest*(1-slack) || i > 20 {
 			return ticks, v
 		}
 	}
@@ -37,7 +42,7 @@ func roundStep(least float64, unit Unit) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, factor := range []float64{1, 2, 2.5, 5, 10} {
 		step := factor * power
-		if step >= least*(1-1e-9) && (!unit.Whole || step == math.Trunc(step)) {
+		if step >= least*(1-slack) && (!unit.Whole || step == math.Trunc(step)) {
 			return step
 		}
 	}
@@ -62,11 +67,45 @@ func stepOf(steps []float64, least float64) float64 {
 	return math.Ceil(least/last) * last
 }
 
+// tick is a place on the axis of time, in seconds, and what stands there.
+type tick struct {
+	at    float64
+	label string
+}
+
 // timeTicks returns round times from zero to the end, at most about ten.
-func timeTicks(end float64) (ticks []float64) {
+func timeTicks(end float64) (ticks []tick) {
 	step := stepOf(timeSteps, end/10)
 	for at := 0.0; at <= end*(1+1e-9) && len(ticks) < 20; at += step {
-		ticks = append(ticks, at)
+		ticks = append(ticks, tick{at, FormatTime(at)})
+	}
+	return ticks
+}
+
+// dateTicks returns round dates and times of day between a date and so many
+// seconds later, at most about ten. Dates of another year than that of the tick
+// before say so.
+func dateTicks(start time.Time, end float64) (ticks []tick) {
+	start = start.UTC()
+	step := stepOf(timeSteps, end/10)
+	midnight := start.Truncate(24 * time.Hour)
+	year := start.Year()
+	for i := math.Ceil(start.Sub(midnight).Seconds() / step); len(ticks) < 20; i++ {
+		date := midnight.Add(time.Duration(step*i) * time.Second)
+		at := date.Sub(start).Seconds()
+		if at > end*(1+1e-9) {
+			break
+		}
+		layout := "2 Jan"
+		switch {
+		case date.Second() != 0:
+			layout = "15:04:05"
+		case date.Hour() != 0 || date.Minute() != 0:
+			layout = "15:04"
+		case date.Year() != year:
+			layout, year = "2 Jan 2006", date.Year()
+		}
+		ticks = append(ticks, tick{at, date.Format(layout)})
 	}
 	return ticks
 }
@@ -106,6 +145,9 @@ func FormatTime(seconds float64) string {
 func (u Unit) Format(v float64) string {
 	switch {
 	case u.Percent:
+		if math.Abs(v) < 0.1 {
+			return trim(v*100, 2) + " %" // 0.25 % is a tick of a cluster that idles
+		}
 		return trim(v*100, 1) + " %"
 	case u.Duration:
 		return FormatTime(v)

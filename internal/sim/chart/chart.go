@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Style is the style sheet of charts.
@@ -34,9 +35,15 @@ const (
 	Filled
 	Dashed
 	Dotted
+	// Wide lines are pale and lie below all others, so that a line of the same
+	// values can be seen on them.
+	Wide
+	// Stacked lines stand on each other in the order of the chart, each as an area
+	// on the sum of those before it.
+	Stacked
 )
 
-var lookNames = [...]string{"solid", "filled", "dashed", "dotted"}
+var lookNames = [...]string{"solid", "filled", "dashed", "dotted", "wide", "stacked"}
 
 // Colours is how many colours there are; beyond them they repeat.
 const Colours = 8
@@ -70,7 +77,9 @@ type TimeChart struct {
 	// Step is the length of an interval in seconds; End is where the last one
 	// ends, if it is cut short.
 	Step, End float64
-	Lines     []Line
+	// Start is the date of time zero; where it is given, the axis has dates.
+	Start time.Time
+	Lines []Line
 	// Height in pixels; zero means the usual.
 	Height int
 	// Least is the least top of the axis; zero means that of the values. What is
@@ -126,6 +135,7 @@ func (c TimeChart) SVG() string {
 	largest := c.Least
 	points := 0
 	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Values) == 0 })
+	c.stack()
 	for _, l := range c.Lines {
 		points = max(points, len(l.Values))
 		for _, v := range l.Values {
@@ -144,17 +154,56 @@ func (c TimeChart) SVG() string {
 	var b strings.Builder
 	caption(&b, c.Title, c.Unit)
 	c.legend(&b)
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s">`,
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s"`,
 		number(width), number(f.height), html.EscapeString(c.Title), strconv.FormatFloat(end, 'g', -1, 64),
 		strconv.FormatFloat(f.top, 'g', -1, 64), c.Unit.word(),
 		number(f.left), number(f.right), number(f.upper), number(f.lower))
-	f.grid(&b, ticks, c.Unit)
-	f.timeAxis(&b, end)
-	for _, l := range c.Lines {
-		f.line(&b, l, c.Step, end)
+	if !c.Start.IsZero() {
+		fmt.Fprintf(&b, ` data-start="%d"`, c.Start.Unix())
 	}
+	b.WriteByte('>')
+	f.grid(&b, ticks, c.Unit)
+	f.timeAxis(&b, c.Start, end)
+	c.lines(&b, &f, end)
 	b.WriteString(`</svg></figure>`)
 	return b.String()
+}
+
+// stack adds to each stacked line what those before it have.
+func (c *TimeChart) stack() {
+	var below []float64
+	for i := range c.Lines {
+		l := &c.Lines[i]
+		if l.Look != Stacked {
+			continue
+		}
+		sum := make([]float64, max(len(l.Values), len(below)))
+		copy(sum, below)
+		for j, v := range l.Values {
+			sum[j] += max(v, 0)
+		}
+		l.Values, below = sum, sum
+	}
+}
+
+// lines draws wide lines first, then stacked ones from the top to the bottom, so
+// that each covers the ones on it, then the others.
+func (c *TimeChart) lines(b *strings.Builder, f *frame, end float64) {
+	for _, l := range c.Lines {
+		if l.Look == Wide {
+			f.line(b, l, c.Step, end)
+		}
+	}
+	for _, l := range slices.Backward(c.Lines) {
+		if l.Look == Stacked {
+			f.line(b, l, c.Step, end)
+		}
+	}
+	for _, l := range c.Lines {
+		if l.Look != Wide && l.Look != Stacked {
+			f.line(b, l, c.Step, end)
+		}
+	}
 }
 
 // caption begins a figure with its title and the unit of its axis.
@@ -196,15 +245,24 @@ func (f *frame) grid(b *strings.Builder, ticks []float64, unit Unit) {
 	}
 }
 
-// timeAxis draws the times below.
-func (f *frame) timeAxis(b *strings.Builder, end float64) {
+// timeAxis draws the times below. Every other label can be hidden where there is
+// little room.
+func (f *frame) timeAxis(b *strings.Builder, start time.Time, end float64) {
 	if end <= 0 {
 		return
 	}
-	for _, at := range timeTicks(end) {
-		x := f.left + at/end*(f.right-f.left)
-		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/><text class="tick" x="%s" y="%s" text-anchor="middle">%s</text>`,
-			number(x), number(f.upper), number(f.lower), number(x), number(f.lower+16), FormatTime(at))
+	ticks := timeTicks(end)
+	if !start.IsZero() {
+		ticks = dateTicks(start, end)
+	}
+	for i, t := range ticks {
+		x := f.left + t.at/end*(f.right-f.left)
+		class := "tick x"
+		if i%2 == 1 {
+			class = "tick x odd"
+		}
+		fmt.Fprintf(b, `<path class="grid" d="M%s %sV%s"/><text class="%s" x="%s" y="%s" text-anchor="middle">%s</text>`,
+			number(x), number(f.upper), number(f.lower), class, number(x), number(f.lower+16), t.label)
 	}
 }
 
@@ -227,8 +285,8 @@ func (f *frame) line(b *strings.Builder, l Line, step, end float64) {
 		}
 	}
 	fmt.Fprintf(&path, "H%s", x(len(l.Values)))
-	if l.Look == Filled {
-		fmt.Fprintf(b, `<path class="area c%d" d="%sV%sH%sZ"/>`, l.Colour%Colours, path.String(), number(f.lower), x(0))
+	if l.Look == Filled || l.Look == Stacked {
+		fmt.Fprintf(b, `<path class="area c%d %s" d="%sV%sH%sZ"/>`, l.Colour%Colours, lookNames[l.Look], path.String(), number(f.lower), x(0))
 	}
 	fmt.Fprintf(b, `<path class="line c%d %s" data-name="%s" d="%s"/>`, l.Colour%Colours, lookNames[l.Look], html.EscapeString(l.Name), path.String())
 }
@@ -268,8 +326,17 @@ func (c BarChart) SVG() string {
 			c.Colour%Colours, number(x+each*0.1), number(y), number(each*0.8), number(f.lower-y),
 			html.EscapeString(bar.Label), html.EscapeString(c.Unit.Format(bar.Value)))
 		if i%every == 0 {
+			class := "tick x"
+			if i/every%2 == 1 {
+				class = "tick x odd"
+			}
+			fmt.Fprintf(&b, `<text class="%s" x="%s" y="%s" text-anchor="middle">%s</text>`,
+				class, number(x+each/2), number(f.lower+16), html.EscapeString(bar.Label))
+		}
+		// Small bars beside large ones cannot be told from none.
+		if each >= 46 && bar.Value > 0 {
 			fmt.Fprintf(&b, `<text class="tick" x="%s" y="%s" text-anchor="middle">%s</text>`,
-				number(x+each/2), number(f.lower+16), html.EscapeString(bar.Label))
+				number(x+each/2), number(y-4), html.EscapeString(c.Unit.Format(bar.Value)))
 		}
 	}
 	b.WriteString(`</svg></figure>`)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -64,7 +66,7 @@ func TestWhatIsAboveTheCapIsDrawnAtTheTop(t *testing.T) {
 
 func TestFilledLinesHaveAnArea(t *testing.T) {
 	svg := TimeChart{Step: 1, Height: 136, Lines: []Line{{Values: []float64{1, 1}, Look: Filled, Colour: 9}}}.SVG()
-	if want := `<path class="area c1" d="M62 10H706V110H62Z"/>`; !strings.Contains(svg, want) {
+	if want := `<path class="area c1 filled" d="M62 10H706V110H62Z"/>`; !strings.Contains(svg, want) {
 		t.Errorf("no %s in\n%s", want, svg)
 	}
 }
@@ -142,4 +144,68 @@ func TestTimeAxesHaveFewTicks(t *testing.T) {
 			t.Fatalf("%d ticks up to %v", n, end)
 		}
 	})
+}
+
+func TestStackedLinesStandOnEachOther(t *testing.T) {
+	svg := TimeChart{Step: 1, Height: 136, Lines: []Line{
+		{Name: "low", Values: []float64{2, 4}, Look: Stacked}, {Name: "high", Values: []float64{2, 4}, Look: Stacked, Colour: 1},
+	}}.SVG()
+	wellFormed(t, svg)
+	// The upper area reaches down to the axis; the lower one covers it.
+	upper := `<path class="area c1 stacked" d="M62 60H384V10H706V110H62Z"/>`
+	lower := `<path class="area c0 stacked" d="M62 85H384V60H706V110H62Z"/>`
+	if at, below := strings.Index(svg, upper), strings.Index(svg, lower); at < 0 || below < at {
+		t.Errorf("not %s before %s in\n%s", upper, lower, svg)
+	}
+}
+
+func TestWideLinesLieBelowTheOthers(t *testing.T) {
+	svg := TimeChart{Step: 1, Lines: []Line{{Name: "thin", Values: []float64{1}}, {Name: "wide", Values: []float64{1}, Look: Wide}}}.SVG()
+	if strings.Index(svg, `data-name="wide"`) > strings.Index(svg, `data-name="thin"`) {
+		t.Errorf("the wide line covers the other in\n%s", svg)
+	}
+}
+
+func TestAnAxisOfDatesHasRoundOnes(t *testing.T) {
+	for _, test := range []struct {
+		start string
+		end   float64
+		want  string
+	}{
+		{"1993-10-01T07:00:00Z", 92 * day, "15 Oct, 29 Oct, 12 Nov, 26 Nov, 10 Dec, 24 Dec"},
+		{"1993-12-30T22:00:00Z", 4 * day, "31 Dec, 12:00, 1 Jan 1994, 12:00, 2 Jan, 12:00, 3 Jan, 12:00"},
+		{"2026-11-15T10:30:00Z", 3600, "10:30, 10:40, 10:50, 11:00, 11:10, 11:20, 11:30"},
+		{"2026-11-15T23:59:50Z", 20, "23:59:50, 23:59:52, 23:59:54, 23:59:56, 23:59:58, 16 Nov, 00:00:02, 00:00:04, 00:00:06, 00:00:08, 00:00:10"},
+		{"2026-11-15T10:30:00Z", 100 * 365 * day, "12 Nov 2036, 10 Nov 2046, 7 Nov 2056, 5 Nov 2066, 2 Nov 2076, 31 Oct 2086, 28 Oct 2096, 27 Oct 2106, 24 Oct 2116, 22 Oct 2126"},
+	} {
+		start, err := time.Parse(time.RFC3339, test.start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks := dateTicks(start, test.end)
+		var labels []string
+		for i, tick := range ticks {
+			if tick.at < 0 || tick.at > test.end || i > 0 && tick.at <= ticks[i-1].at {
+				t.Errorf("a tick at %v of %v", tick.at, test.end)
+			}
+			labels = append(labels, tick.label)
+		}
+		if got := strings.Join(labels, ", "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.start, got, test.want)
+		}
+	}
+}
+
+func TestSumsOfRoundedValuesDoNotRaiseTheAxis(t *testing.T) {
+	if ticks, top := yTicks(2000.01, Unit{}); top != 2000 || !slices.Equal(ticks, []float64{0, 500, 1000, 1500, 2000}) {
+		t.Errorf("%v up to %v", ticks, top)
+	}
+}
+
+func TestTicksOfSmallPercentagesAreNotRounded(t *testing.T) {
+	for v, want := range map[float64]string{0.0025: "0.25 %", 0.0075: "0.75 %", 0.05: "5 %", 0.125: "12.5 %", 1: "100 %", 0: "0 %"} {
+		if got := (Unit{Percent: true}).Format(v); got != want {
+			t.Errorf("%v is written %q, want %q", v, got, want)
+		}
+	}
 }

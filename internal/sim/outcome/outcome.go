@@ -28,6 +28,10 @@ type Result struct {
 	Description string    `json:"description,omitempty"`
 	Seed        uint64    `json:"seed"`
 	Start       time.Time `json:"start"`
+	// Dated says that Start is the date of what is simulated, and not just any.
+	Dated bool `json:"dated,omitempty"`
+	// GPUThousandths says that amounts of GPUs are in thousandths.
+	GPUThousandths bool `json:"gpu_thousandths,omitempty"`
 	// Seconds is how much virtual time has passed.
 	Seconds float64 `json:"seconds"`
 	// Stalled says that the run was ended because nothing could happen any more
@@ -242,12 +246,13 @@ type Operation struct {
 	Arrived  float64 `json:"arrived"`
 	Started  float64 `json:"started"`
 	Finished float64 `json:"finished"`
-	JobCount int     `json:"job_count"`
-	Entitled Vector  `json:"entitled"`
-	Asked    Vector  `json:"asked"`
-	Got      Vector  `json:"got"`
-	Lost     Vector  `json:"lost"`
-	Jobs     Jobs    `json:"jobs"`
+	// JobCount is zero for operations with demand over time.
+	JobCount int    `json:"job_count"`
+	Entitled Vector `json:"entitled"`
+	Asked    Vector `json:"asked"`
+	Got      Vector `json:"got"`
+	Lost     Vector `json:"lost"`
+	Jobs     Jobs   `json:"jobs"`
 
 	PreemptionsCaused int64   `json:"preemptions_caused"`
 	StarvingSeconds   float64 `json:"starving_seconds"`

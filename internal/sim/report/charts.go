@@ -25,12 +25,24 @@ func used(r *outcome.Result, primary resource.Kind) (kinds []resource.Kind) {
 
 func drawn(c interface{ SVG() string }) template.HTML { return template.HTML(c.SVG()) }
 
+// overTime is a chart over the time of a run, without lines.
+func overTime(r *outcome.Result, title string, unit chart.Unit) chart.TimeChart {
+	c := chart.TimeChart{Title: title, Unit: unit, Step: r.Series.Step, End: r.Seconds}
+	if r.Dated {
+		c.Start = r.Start
+	}
+	return c
+}
+
+// nearlyIdle is the part of a cluster in use below which the axis does not go up
+// to all of it, because nothing could be seen.
+const nearlyIdle = 0.25
+
 // clusterCharts are the charts of the whole cluster.
 func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
 	s := &r.Series.Cluster
-	utilisation := chart.TimeChart{
-		Title: "Part of the cluster in use", Unit: chart.Unit{Percent: true}, Step: r.Series.Step, End: r.Seconds, Least: 1,
-	}
+	utilisation := overTime(r, "Part of the cluster in use", chart.Unit{Percent: true})
+	busiest := 0.0
 	for i, k := range used(r, primary) {
 		look := chart.Solid
 		if i == 0 {
@@ -39,22 +51,25 @@ func clusterCharts(r *outcome.Result, primary resource.Kind) []template.HTML {
 		utilisation.Lines = append(utilisation.Lines, chart.Line{
 			Name: strings.ReplaceAll(k.String(), "_", " "), Values: divide(s.Usage[k], s.Capacity[k]), Look: look, Colour: i,
 		})
+		busiest = max(busiest, largest(utilisation.Lines[i].Values))
+	}
+	if busiest > nearlyIdle {
+		utilisation.Least = 1
 	}
 	charts := []template.HTML{drawn(utilisation)}
 	if c, several := siblingsChart(r, primary); several {
 		charts = append(charts, drawn(c))
 	}
-	charts = append(charts, drawn(chart.TimeChart{
-		Title: "Jobs", Unit: chart.Unit{Whole: true}, Step: r.Series.Step, End: r.Seconds, Lines: []chart.Line{
-			{Name: "running", Values: s.RunningJobs, Look: chart.Filled},
-			{Name: "waiting", Values: s.PendingJobs, Look: chart.Solid, Colour: 1},
-		},
-	}))
+	jobs := overTime(r, "Jobs", chart.Unit{Whole: true})
+	jobs.Lines = []chart.Line{
+		{Name: "running", Values: s.RunningJobs, Look: chart.Filled},
+		{Name: "waiting", Values: s.PendingJobs, Look: chart.Solid, Colour: 1},
+	}
+	charts = append(charts, drawn(jobs))
 	if r.Cluster.Jobs.Preempted > 0 {
-		charts = append(charts, drawn(chart.TimeChart{
-			Title: "Preemptions", Unit: chart.Unit{Name: "in " + chart.FormatTime(r.Series.Step), Whole: true}, Step: r.Series.Step, End: r.Seconds,
-			Lines: []chart.Line{{Name: "jobs preempted", Values: s.Preemptions, Look: chart.Filled, Colour: 1}},
-		}))
+		preemptions := overTime(r, "Preemptions", chart.Unit{Name: "in " + chart.FormatTime(r.Series.Step), Whole: true})
+		preemptions.Lines = []chart.Line{{Name: "jobs preempted", Values: s.Preemptions, Look: chart.Filled, Colour: 1}}
+		charts = append(charts, drawn(preemptions))
 	}
 	if len(r.Cluster.Histogram) > 0 {
 		charts = append(charts, drawn(waitChart(r)))
@@ -73,7 +88,14 @@ func divide(a, b []float64) []float64 {
 	return parts
 }
 
-// siblingsChart shows the usage of the largest pools at the top of the trees.
+// mostSiblings bounds the pools that have a colour; grey is for the others.
+const (
+	mostSiblings = 6
+	grey         = 6
+)
+
+// siblingsChart stacks the usage of the largest pools at the top of the trees, and
+// of everything else.
 func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
 	var top []int
 	for i, p := range r.Pools {
@@ -82,11 +104,41 @@ func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
 		}
 	}
 	slices.SortStableFunc(top, func(a, b int) int { return cmp.Compare(r.Pools[b].Got[k], r.Pools[a].Got[k]) })
-	c := chart.TimeChart{Title: "Usage of pools", Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds}
-	for i, p := range top[:min(len(top), chart.Colours)] {
-		c.Lines = append(c.Lines, chart.Line{Name: poolLabel(r, r.Pools[p].Tree, r.Pools[p].Name), Values: r.Series.Pools[p].Usage[k], Colour: i})
+	c := overTime(r, "Usage of pools", unitOf(r, k))
+	rest := rootUsage(r, k)
+	for i, p := range top[:min(len(top), mostSiblings)] {
+		values := r.Series.Pools[p].Usage[k]
+		c.Lines = append(c.Lines, chart.Line{Name: poolLabel(r, r.Pools[p].Tree, r.Pools[p].Name), Values: values, Look: chart.Stacked, Colour: i})
+		for j := range min(len(rest), len(values)) {
+			rest[j] -= values[j]
+		}
+	}
+	// What is left of rounding is nothing.
+	if least := 1e-4 * largest(rootUsage(r, k)); largest(rest) > least {
+		name := "operations in the root"
+		if others := len(top) - mostSiblings; others > 0 {
+			name = grouped(int64(others)) + " others"
+		}
+		c.Lines = append(c.Lines, chart.Line{Name: name, Values: rest, Look: chart.Stacked, Colour: grey})
 	}
 	return c, len(top) > 1
+}
+
+// rootUsage adds up the usage of all trees.
+func rootUsage(r *outcome.Result, k resource.Kind) (sum []float64) {
+	for i, p := range r.Pools {
+		if p.Depth > 0 {
+			continue
+		}
+		values := r.Series.Pools[i].Usage[k]
+		for len(sum) < len(values) {
+			sum = append(sum, 0)
+		}
+		for j, v := range values {
+			sum[j] += v
+		}
+	}
+	return sum
 }
 
 // waitChart is the distribution of waiting times.
@@ -151,7 +203,7 @@ func poolNote(r *outcome.Result, p *outcome.Pool, k resource.Kind) string {
 // poolChart is usage against fair share and demand. A demand that is far beyond
 // everything else is cut, so that the rest can be seen.
 func poolChart(r *outcome.Result, s *outcome.PoolSeries, k resource.Kind, guaranteed bool) chart.TimeChart {
-	c := chart.TimeChart{Title: strings.ReplaceAll(k.String(), "_", " "), Unit: unitOf(k), Step: r.Series.Step, End: r.Seconds}
+	c := overTime(r, strings.ReplaceAll(k.String(), "_", " "), unitOf(r, k))
 	most := max(largest(s.Usage[k]), largest(s.FairShare[k]), largest(s.Guaranteed[k]))
 	demand := "demand"
 	if asked := largest(s.Demand[k]); most > 0 && asked > 2*most {
@@ -160,7 +212,7 @@ func poolChart(r *outcome.Result, s *outcome.PoolSeries, k resource.Kind, guaran
 	}
 	c.Lines = []chart.Line{
 		{Name: "usage", Values: s.Usage[k], Look: chart.Filled},
-		{Name: "fair share", Values: s.FairShare[k], Colour: 2},
+		{Name: "fair share", Values: s.FairShare[k], Look: chart.Wide, Colour: 2},
 		{Name: demand, Values: s.Demand[k], Look: chart.Dashed, Colour: 1},
 	}
 	if guaranteed {
@@ -179,9 +231,8 @@ func largest(values []float64) (most float64) {
 // volumeChart is what an integral pool has saved, in core hours where there are
 // cores.
 func volumeChart(r *outcome.Result, p *outcome.Pool, s *outcome.PoolSeries, k resource.Kind) chart.TimeChart {
-	c := chart.TimeChart{Title: "accumulated volume", Step: r.Series.Step, End: r.Seconds}
+	c := overTime(r, "accumulated volume", chart.Unit{Name: "seconds of the tree"})
 	scale := 1.0
-	c.Unit = chart.Unit{Name: "seconds of the tree"}
 	if k == resource.CPU && trees(r) == 1 {
 		scale, c.Unit = r.Cluster.Capacity[k]/3600, chart.Unit{Name: "core hours"}
 	}

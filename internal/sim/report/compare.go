@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/chart"
@@ -58,7 +59,10 @@ func (f *figure) change() string {
 		if d < 0 {
 			sign = "-"
 		}
-		return sign + percent(math.Abs(d/f.a))
+		if part := percent(math.Abs(d / f.a)); part != "0 %" {
+			return sign + part
+		}
+		return sign + "<0.1 %"
 	}
 }
 
@@ -108,17 +112,17 @@ func (c *comparison) cluster() []figure {
 	add("jobs preempted", float64(x.Jobs.Preempted), float64(y.Jobs.Preempted), count, -1)
 	add("jobs lost with nodes", float64(x.Jobs.LostWithNodes), float64(y.Jobs.LostWithNodes), count, -1)
 	add("work lost, core·h", x.Lost[resource.CPU]/3600, y.Lost[resource.CPU]/3600, func(v float64) string { return amount(resource.CPU, v) }, -1)
-	for _, p := range []struct {
-		name string
-		a, b float64
-	}{
-		{"jobs wait, mean", x.Waits.Mean, y.Waits.Mean}, {"jobs wait, p50", x.Waits.P50, y.Waits.P50},
-		{"jobs wait, p90", x.Waits.P90, y.Waits.P90}, {"jobs wait, p99", x.Waits.P99, y.Waits.P99},
-		{"jobs wait, max", x.Waits.Max, y.Waits.Max},
-		{"operations wait, p50", x.OperationWaits.P50, y.OperationWaits.P50}, {"operations wait, p99", x.OperationWaits.P99, y.OperationWaits.P99},
-	} {
-		add(p.name, p.a, p.b, chart.FormatTime, -1)
+	waits := func(who string, a, b outcome.Waits, names ...string) {
+		for _, name := range names {
+			va, _ := a.Get(name)
+			vb, _ := b.Get(name)
+			list = append(list, figure{
+				name: who + " wait, " + name, a: va, b: vb, write: chart.FormatTime, better: -1, absentA: a.Count == 0, absentB: b.Count == 0,
+			})
+		}
 	}
+	waits("jobs", x.Waits, y.Waits, "mean", "p50", "p90", "p99", "max")
+	waits("operations", x.OperationWaits, y.OperationWaits, "p50", "p99")
 	add("decisions", float64(x.Work.Decisions), float64(y.Work.Decisions), count, 0)
 	add("expectations that failed", float64(len(c.a.Failed())), float64(len(c.b.Failed())), count, -1)
 	return list
@@ -156,6 +160,28 @@ func (c *comparison) pools() (pairs []pair) {
 	return pairs
 }
 
+// chosenPools are those that got most in either run, in the order of pools, and
+// how many others there are.
+func (c *comparison) chosenPools(most int) (pairs []pair, omitted int) {
+	all := c.pools()
+	depths, weights := make([]int, len(all)), make([]float64, len(all))
+	for i, p := range all {
+		depths[i] = p.depth
+		if p.a >= 0 {
+			weights[i] = c.a.Pools[p.a].Got[c.kind]
+		}
+		if p.b >= 0 {
+			weights[i] = max(weights[i], c.b.Pools[p.b].Got[c.kind])
+		}
+	}
+	for i, shown := range chosen(depths, weights, most) {
+		if shown {
+			pairs = append(pairs, all[i])
+		}
+	}
+	return pairs, len(all) - len(pairs)
+}
+
 // figures compares one pool.
 func (c *comparison) figures(p pair) []figure {
 	var x, y outcome.Pool
@@ -170,8 +196,8 @@ func (c *comparison) figures(p pair) []figure {
 	list := []figure{
 		{name: "entitled", a: average(c.a, x.Entitled, k), b: average(c.b, y.Entitled, k), write: write},
 		{name: "got", a: average(c.a, x.Got, k), b: average(c.b, y.Got, k), write: write, better: +1},
-		{name: "wait p50", a: x.Waits.P50, b: y.Waits.P50, write: chart.FormatTime, better: -1},
-		{name: "wait p99", a: x.Waits.P99, b: y.Waits.P99, write: chart.FormatTime, better: -1},
+		{name: "wait p50", a: x.Waits.P50, b: y.Waits.P50, write: chart.FormatTime, better: -1, absentA: x.Waits.Count == 0, absentB: y.Waits.Count == 0},
+		{name: "wait p99", a: x.Waits.P99, b: y.Waits.P99, write: chart.FormatTime, better: -1, absentA: x.Waits.Count == 0, absentB: y.Waits.Count == 0},
 		{name: "preempted", a: float64(x.Jobs.Preempted), b: float64(y.Jobs.Preempted), write: count, better: -1},
 		{name: "guarantee kept", a: x.Guarantee.Ratio(), b: y.Guarantee.Ratio(), write: percent, better: +1,
 			absentA: x.Guarantee.DemandingSeconds == 0, absentB: y.Guarantee.DemandingSeconds == 0},
@@ -196,8 +222,9 @@ func CompareText(w io.Writer, a, b *outcome.Result, labels Labels) error {
 	writeTable(out, rows, "lr")
 	fmt.Fprintln(out)
 	rows = [][]string{c.poolHeader()}
-	for _, p := range c.pools() {
-		row := []string{strings.Repeat("  ", p.depth) + p.label}
+	pools, omitted := c.chosenPools(mostPools)
+	for _, p := range pools {
+		row := []string{strings.Repeat("  ", p.depth) + shortName(p.label)}
 		for _, f := range c.figures(p) {
 			x, y := f.values()
 			row = append(row, x, y)
@@ -205,6 +232,9 @@ func CompareText(w io.Writer, a, b *outcome.Result, labels Labels) error {
 		rows = append(rows, row)
 	}
 	writeTable(out, rows, "lr")
+	if omitted > 0 {
+		fmt.Fprintf(out, "and %s, which got less\n", more(omitted))
+	}
 	fmt.Fprintf(out, "\nEntitled and got are averages of %v.\n", c.kind)
 	return out.Flush()
 }
@@ -242,7 +272,11 @@ func CompareHTML(w io.Writer, a, b *outcome.Result, labels Labels) error {
 		x, y := f.values()
 		p.Cluster.Rows = append(p.Cluster.Rows, []cell{{Text: f.name}, {Text: x}, {Text: y}, {Text: f.change(), Class: f.tone()}})
 	}
-	for _, pool := range c.pools() {
+	pools, omitted := c.chosenPools(mostPoolRows)
+	if omitted > 0 {
+		p.PoolsNote += fmt.Sprintf(" There are %s, which got less.", more(omitted))
+	}
+	for _, pool := range pools {
 		cells := []cell{{Text: pool.label, Indent: 10 + 18*pool.depth}}
 		for _, f := range c.figures(pool) {
 			x, y := f.values()
@@ -260,12 +294,16 @@ func (c *comparison) charts() (charts []template.HTML) {
 	step := max(c.a.Series.Step, c.b.Series.Step)
 	k := c.kind
 	both := func(title string, unit chart.Unit, a, b []float64, counts bool) {
-		charts = append(charts, drawn(chart.TimeChart{
-			Title: title, Unit: unit, Step: step, End: end, Lines: []chart.Line{
-				{Name: "A", Values: coarser(a, c.a.Series.Step, step, counts), Look: chart.Filled},
-				{Name: "B", Values: coarser(b, c.b.Series.Step, step, counts), Colour: 1},
-			},
-		}))
+		drawing := overTime(c.a, title, unit)
+		drawing.Step, drawing.End = step, end
+		if !c.b.Dated || !c.b.Start.Equal(c.a.Start) {
+			drawing.Start = time.Time{}
+		}
+		drawing.Lines = []chart.Line{
+			{Name: "A", Values: coarser(a, c.a.Series.Step, step, counts), Look: chart.Filled},
+			{Name: "B", Values: coarser(b, c.b.Series.Step, step, counts), Colour: 1},
+		}
+		charts = append(charts, drawn(drawing))
 	}
 	x, y := &c.a.Series.Cluster, &c.b.Series.Cluster
 	both(k.String()+" in use", chart.Unit{Percent: true}, divide(x.Usage[k], x.Capacity[k]), divide(y.Usage[k], y.Capacity[k]), false)
@@ -273,13 +311,12 @@ func (c *comparison) charts() (charts []template.HTML) {
 	if c.a.Cluster.Jobs.Preempted+c.b.Cluster.Jobs.Preempted > 0 {
 		both("preemptions", chart.Unit{Name: "in " + chart.FormatTime(step), Whole: true}, x.Preemptions, y.Preemptions, true)
 	}
-	drawnPools := 0
-	for _, p := range c.pools() {
-		if p.depth == 0 || p.a < 0 || p.b < 0 || drawnPools == mostPoolCharts {
+	pools, _ := c.chosenPools(mostPoolCharts)
+	for _, p := range pools {
+		if p.depth == 0 || p.a < 0 || p.b < 0 {
 			continue
 		}
-		drawnPools++
-		both("usage of "+p.label, unitOf(k), c.a.Series.Pools[p.a].Usage[k], c.b.Series.Pools[p.b].Usage[k], false)
+		both("usage of "+p.label, unitOf(c.a, k), c.a.Series.Pools[p.a].Usage[k], c.b.Series.Pools[p.b].Usage[k], false)
 	}
 	return charts
 }

@@ -32,13 +32,16 @@ func Primary(r *outcome.Result) resource.Kind {
 }
 
 // unitOf says how amounts of a resource are written on charts.
-func unitOf(k resource.Kind) chart.Unit {
+func unitOf(r *outcome.Result, k resource.Kind) chart.Unit {
 	switch k {
 	case resource.CPU:
 		return chart.Unit{Name: "cores"}
 	case resource.Memory:
 		return chart.Unit{Binary: true}
 	case resource.GPU:
+		if r.GPUThousandths {
+			return chart.Unit{Name: "thousandths of GPUs"}
+		}
 		return chart.Unit{Name: "GPUs"}
 	}
 	return chart.Unit{Name: strings.ReplaceAll(k.String(), "_", " ")}
@@ -47,7 +50,7 @@ func unitOf(k resource.Kind) chart.Unit {
 // amount writes an average amount of a resource.
 func amount(k resource.Kind, v float64) string {
 	if k == resource.Memory {
-		return unitOf(k).Format(v)
+		return chart.Unit{Binary: true}.Format(v)
 	}
 	switch {
 	case v != 0 && v < 0.05:
@@ -120,6 +123,15 @@ func average(r *outcome.Result, v outcome.Vector, k resource.Kind) float64 {
 		return 0
 	}
 	return v[k] / r.Seconds
+}
+
+// inUse is the utilisation of a resource and what there was.
+func inUse(r *outcome.Result, k resource.Kind) (part, of string) {
+	of = amount(k, r.Cluster.Capacity[k])
+	if k == resource.GPU && r.GPUThousandths {
+		of = amount(k, r.Cluster.Capacity[k]/1000)
+	}
+	return percent(r.Cluster.Utilisation[k]), of
 }
 
 // span says from when to when the run went.

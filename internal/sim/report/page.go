@@ -28,6 +28,7 @@ type page struct {
 	frame
 	Description, Subtitle string
 	Stalled               bool
+	Troubles              []string
 	Seed                  uint64
 	Cards                 []card
 	Expectations          table
@@ -87,11 +88,14 @@ type poolCharts struct {
 func HTML(w io.Writer, r *outcome.Result) error {
 	k := Primary(r)
 	p := page{
-		frame: newFrame(r.Scenario), Description: r.Description, Subtitle: span(r), Stalled: r.Stalled, Seed: r.Seed,
+		frame: newFrame(r.Scenario), Description: r.Description, Subtitle: span(r), Stalled: r.Stalled, Troubles: troubles(r), Seed: r.Seed,
 		Cards: cards(r, k), Expectations: expectationTable(r), Cluster: clusterCharts(r, k),
-		Pools: poolTable(r, k), Operations: operationTable(r, k), Work: workTable(r),
+		Operations: operationTable(r, k), Work: workTable(r),
 		PoolsNote: fmt.Sprintf("Asked, entitled and got are averages of %v over the run. A guarantee is kept while the pool has 99 %% of what it is guaranteed and asks for.", k),
 	}
+	var omitted string
+	p.Pools, omitted = poolTable(r, k)
+	p.PoolsNote += omitted
 	p.PoolCharts, p.PoolsOmitted = poolSections(r, k)
 	if n := r.OperationsOmitted; n > 0 {
 		p.OperationsNote = fmt.Sprintf("Out of the first %s; %s more are not listed one by one.", grouped(int64(len(r.Operations))), grouped(int64(n)))
@@ -111,7 +115,12 @@ func render(w io.Writer, name string, data any) error {
 
 func cards(r *outcome.Result, k resource.Kind) (list []card) {
 	c := &r.Cluster
-	list = append(list, card{Name: k.String() + " in use", Value: percent(c.Utilisation[k]), Note: "of " + amount(k, c.Capacity[k]) + " on " + grouped(int64(c.Nodes)) + " nodes"})
+	part, of := inUse(r, k)
+	list = append(list, card{Name: k.String() + " in use", Value: part, Note: "of " + of + " on " + grouped(int64(c.Nodes)) + " nodes"})
+	if k != resource.GPU && c.Capacity[resource.GPU] > 0 {
+		part, of = inUse(r, resource.GPU)
+		list = append(list, card{Name: "gpu in use", Value: part, Note: "of " + of})
+	}
 	list = append(list, card{Name: "jobs completed", Value: grouped(c.Jobs.Completed), Note: grouped(c.Jobs.Started) + " started"})
 	list = append(list, card{Name: "operations completed", Value: grouped(c.Operations.Completed), Note: operationsNote(c.Operations)})
 	if c.Waits.Count > 0 {
@@ -161,10 +170,22 @@ func expectationTable(r *outcome.Result) table {
 	return t
 }
 
-func poolTable(r *outcome.Result, k resource.Kind) table {
-	rows := poolRows(r, k)
-	t := table{Header: rows[0], Left: 1}
-	for i, row := range rows[1:] {
+// mostPoolRows bounds the pools that a page lists: those that got most.
+const mostPoolRows = 200
+
+// poolTable lists pools. Omitted tells of those that it leaves out.
+func poolTable(r *outcome.Result, k resource.Kind) (t table, omitted string) {
+	shown, left, got := chosenPools(r, k, mostPoolRows)
+	if left > 0 {
+		omitted = fmt.Sprintf(" There are %s, which got %s together.", more(left), amount(k, got))
+	}
+	rows := poolRows(r, k, shown, func(name string) string { return name })
+	t = table{Header: rows[0], Left: 1}
+	for i := range r.Pools {
+		if !shown[i] {
+			continue
+		}
+		row := rows[len(t.Rows)+1]
 		cells := text(row...)
 		p := &r.Pools[i]
 		cells[0] = cell{Text: strings.TrimSpace(row[0]), Indent: 10 + 18*p.Depth}
@@ -178,7 +199,7 @@ func poolTable(r *outcome.Result, k resource.Kind) table {
 		}
 		t.Rows = append(t.Rows, cells)
 	}
-	return t
+	return t, omitted
 }
 
 // mostOperations bounds the table of operations.
@@ -205,11 +226,20 @@ func operationTable(r *outcome.Result, k resource.Kind) table {
 			got = o.Got[k] / lasted
 		}
 		cells := text(o.Name, o.Pool, o.State, chart.FormatTime(o.Arrived), started, chart.FormatTime(o.MeanWait), finished,
-			fmt.Sprintf("%s of %s", grouped(o.Jobs.Completed), grouped(int64(o.JobCount))), amount(k, got),
+			jobsDone(&o), amount(k, got),
 			grouped(o.Jobs.Preempted), grouped(o.PreemptionsCaused), lost(k, o.Lost[k]))
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
+}
+
+// jobsDone writes how many jobs of an operation have completed, out of how many
+// where that is known.
+func jobsDone(o *outcome.Operation) string {
+	if o.JobCount == 0 {
+		return grouped(o.Jobs.Completed)
+	}
+	return grouped(o.Jobs.Completed) + " of " + grouped(int64(o.JobCount))
 }
 
 // longest is how long an operation waited for its first job or, where that is

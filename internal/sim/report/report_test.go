@@ -2,7 +2,9 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -208,5 +210,97 @@ func TestNumbersAreWrittenForPeople(t *testing.T) {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestOfManyPoolsThoseThatGotMostAreShownWithAllAboveThem(t *testing.T) {
+	depths := []int{0, 1, 2, 2, 1, 2, 1}
+	got := chosen(depths, []float64{10, 1, 0, 1, 4, 4, 5}, 3)
+	if want := []bool{true, false, false, false, true, false, true}; !cmp.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	got = chosen(depths, []float64{0, 0, 0, 7, 0, 0, 0}, 1)
+	if want := []bool{true, true, false, true, false, false, false}; !cmp.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// many is a run with a thousand pools, of which number n got n cores, and one of
+// them below another.
+func many() *outcome.Result {
+	r := small()
+	r.Pools, r.Series.Pools = r.Pools[:1], r.Series.Pools[:1]
+	for n := range 1000 {
+		name := fmt.Sprintf("pool-%03d", n)
+		p := outcome.Pool{Tree: "default", Name: name, Parent: "<Root>", Depth: 1, Got: outcome.Vector{resource.CPU: float64(n) * r.Seconds}}
+		r.Pools, r.Series.Pools = append(r.Pools, p), append(r.Series.Pools, outcome.PoolSeries{Tree: "default", Name: name})
+		if n == 0 {
+			p.Name, p.Depth, p.Parent = "below", 2, name
+			r.Pools, r.Series.Pools = append(r.Pools, p), append(r.Series.Pools, outcome.PoolSeries{Tree: "default", Name: "below"})
+		}
+	}
+	return r
+}
+
+func TestThousandsOfPoolsAreSummarised(t *testing.T) {
+	var text, page bytes.Buffer
+	r := many()
+	if err := errors.Join(Summary(&text, r, resource.CPU), HTML(&page, r)); err != nil {
+		t.Fatal(err)
+	}
+	// The 60 largest pools and the root are listed; the others got 0 to 939.
+	if want := "and 941 more pools, which got 441 330 together"; !strings.Contains(text.String(), want) || strings.Count(text.String(), "pool-") != 60 {
+		t.Errorf("no %q in\n%s", want, text.String())
+	}
+	for _, want := range []string{"There are 801 more pools", "994 others", "959 pools that got less have no charts."} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+}
+
+func TestDatesAreOnTheAxisWhereTheyMeanSomething(t *testing.T) {
+	r := small()
+	r.Dated, r.Start = true, time.Date(1993, 10, 1, 7, 0, 0, 0, time.UTC)
+	var page bytes.Buffer
+	if err := HTML(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), ">08:30<") || strings.Contains(page.String(), ">1h</text>") {
+		t.Error("the axis has no times of day")
+	}
+}
+
+func TestThousandthsOfGPUsAreCalledSo(t *testing.T) {
+	r := small()
+	r.GPUThousandths = true
+	r.Cluster.Capacity[resource.GPU], r.Cluster.Used[resource.GPU] = 8000, 1
+	r.Pools[1].Got[resource.GPU] = 1
+	var text, page bytes.Buffer
+	if err := errors.Join(Summary(&text, r, resource.CPU), HTML(&page, r)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "0 % of 8\n") || !strings.Contains(page.String(), "thousandths of GPUs") {
+		t.Errorf("%s", text.String())
+	}
+}
+
+func TestRejectedOperationsAndThoseThatStallARunAreNamed(t *testing.T) {
+	r := small()
+	r.Stalled = true
+	for range 6 {
+		r.Operations = append(r.Operations, outcome.Operation{Name: "z", State: "rejected", Reason: "there is no pool tree <x>", Started: -1, Finished: -1})
+	}
+	var text, page bytes.Buffer
+	if err := errors.Join(Summary(&text, r, resource.CPU), HTML(&page, r)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nrunning y: got no room for its jobs\nrejected z: there is no pool tree <x>\n", "\nand 2 more; -o json has all\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(page.String(), "rejected z: there is no pool tree &lt;x&gt;") {
+		t.Error("the page does not say why operations were rejected")
 	}
 }

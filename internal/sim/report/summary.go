@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// mostPools bounds the pools that a summary lists.
+// mostPools bounds the pools that a summary lists: those that got most.
 const mostPools = 60
 
 // Summary writes the figures of a run for the terminal. Amounts are of one
@@ -29,13 +30,15 @@ func Summary(w io.Writer, r *outcome.Result, kind resource.Kind) error {
 	fmt.Fprintln(b)
 	writeTable(b, clusterRows(r), "lr")
 	fmt.Fprintln(b)
-	pools := poolRows(r, kind)
-	omitted := max(len(pools)-1-mostPools, 0)
-	writeTable(b, pools[:len(pools)-omitted], "l"+strings.Repeat("r", len(pools[0])-1))
+	shown, omitted, got := chosenPools(r, kind, mostPools)
+	writeTable(b, poolRows(r, kind, shown, shortName), "lr")
 	if omitted > 0 {
-		fmt.Fprintf(b, "and %d more pools\n", omitted)
+		fmt.Fprintf(b, "and %s, which got %s together\n", more(omitted), amount(kind, got))
 	}
 	fmt.Fprintf(b, "\nAsked, entitled and got are averages of %v.\n", kind)
+	if lines := troubles(r); len(lines) > 0 {
+		fmt.Fprintf(b, "\n%s\n", strings.Join(lines, "\n"))
+	}
 	writeExpectations(b, r)
 	return b.Flush()
 }
@@ -48,7 +51,8 @@ func clusterRows(r *outcome.Result) (rows [][]string) {
 	}
 	row("nodes", "%s", grouped(int64(c.Nodes)))
 	for _, k := range r.Kinds() {
-		row(strings.ReplaceAll(k.String(), "_", " ")+" in use", "%s of %s", percent(c.Utilisation[k]), amount(k, c.Capacity[k]))
+		part, of := inUse(r, k)
+		row(strings.ReplaceAll(k.String(), "_", " ")+" in use", "%s of %s", part, of)
 	}
 	o := c.Operations
 	row("operations completed", "%s of %s", grouped(o.Completed), grouped(o.Arrived))
@@ -82,13 +86,33 @@ var poolHeader = []string{
 	"pool", "asked", "entitled", "got", "of entitled", "wait p50", "wait p99", "preempted", "caused", "work lost", "guarantee kept", "starving",
 }
 
-// poolRows are the figures of all pools, indented by depth, with a header.
-func poolRows(r *outcome.Result, k resource.Kind) [][]string {
+// more counts pools that are left out.
+func more(pools int) string {
+	if pools == 1 {
+		return "1 more pool"
+	}
+	return grouped(int64(pools)) + " more pools"
+}
+
+// shortName cuts names that would push everything else off a terminal.
+func shortName(name string) string {
+	const most = 48
+	if letters := []rune(name); len(letters) > most {
+		return string(letters[:most-1]) + "…"
+	}
+	return name
+}
+
+// poolRows are the figures of pools, indented by depth, with a header.
+func poolRows(r *outcome.Result, k resource.Kind, shown []bool, name func(string) string) [][]string {
 	rows := [][]string{poolHeader}
-	for _, p := range r.Pools {
+	for i, p := range r.Pools {
+		if !shown[i] {
+			continue
+		}
 		entitled, got := average(r, p.Entitled, k), average(r, p.Got, k)
 		rows = append(rows, []string{
-			strings.Repeat("  ", p.Depth) + poolLabel(r, p.Tree, p.Name),
+			strings.Repeat("  ", p.Depth) + name(poolLabel(r, p.Tree, p.Name)),
 			amount(k, average(r, p.Asked, k)), amount(k, entitled), amount(k, got), ratio(got, entitled),
 			wait(p.Waits, p.Waits.P50), wait(p.Waits, p.Waits.P99),
 			grouped(p.Jobs.Preempted), grouped(p.PreemptionsCaused), lost(k, p.Lost[k]), kept(p.Guarantee),
@@ -96,6 +120,34 @@ func poolRows(r *outcome.Result, k resource.Kind) [][]string {
 		})
 	}
 	return rows
+}
+
+// mostTroubles bounds the operations that a summary tells of one by one.
+const mostTroubles = 5
+
+// troubles say why operations were rejected or failed, and which ones could not
+// start where the run was ended for that.
+func troubles(r *outcome.Result) (lines []string) {
+	left := 0
+	for _, o := range r.Operations {
+		text := o.Reason
+		switch {
+		case o.State == "rejected" || o.State == "failed":
+		case r.Stalled && o.Finished < 0:
+			text = cmp.Or(text, "got no room for its jobs")
+		default:
+			continue
+		}
+		if len(lines) == mostTroubles {
+			left++
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s %s: %s", o.State, o.Name, text))
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more; -o json has all", grouped(int64(left))))
+	}
+	return lines
 }
 
 func writeExpectations(w io.Writer, r *outcome.Result) {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,7 +19,7 @@ func (b *builder) checkNames(v document.Value) {
 	}
 	nothing := b.in.operations.IsNull() && b.in.traces.IsNull()
 	switch {
-	case total == 0:
+	case total == 0 && !b.traceIsWrong:
 		b.r.Refuse(v.Position(), document.RuleMissing, "needs nodes")
 	case total > mostNodes && b.in.nodes.IsNull():
 		b.r.Refuse(v.Position(), document.RuleOutOfRange, fmt.Sprintf("the trace ran on more than %d nodes; give nodes", mostNodes))
@@ -40,6 +41,99 @@ func (b *builder) checkNames(v document.Value) {
 	}
 	b.checkOperationNames()
 	b.checkPoolNames()
+	b.checkNodeNames()
+	b.checkTreeNames()
+	b.checkTimes()
+}
+
+// checkNodeNames checks the nodes that expectations name.
+func (b *builder) checkNodeNames() {
+	for i, e := range b.out.Expectations {
+		if e.Node == "" || b.traceIsWrong || slices.ContainsFunc(b.out.Nodes, func(g NodeGroup) bool { return g.has(e.Node) }) {
+			continue
+		}
+		b.refuseAt(b.expectAt[i], document.RuleUnknownValue, fmt.Sprintf("there is no node %q; there are %s", e.Node, b.nodeNames()))
+	}
+}
+
+// nodeNames names the nodes of the first few groups.
+func (b *builder) nodeNames() string {
+	const most = 5
+	var names []string
+	for i := range b.out.Nodes[:min(len(b.out.Nodes), most)] {
+		g := &b.out.Nodes[i]
+		name := g.nameOf(1)
+		if g.Count > 1 {
+			name += " to " + g.nameOf(g.Count)
+		}
+		names = append(names, name)
+	}
+	if len(b.out.Nodes) > most {
+		names = append(names, "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// nameOf returns the name of the n-th node of a group, from 1.
+func (g *NodeGroup) nameOf(n int) string {
+	if g.Single {
+		return g.Name
+	}
+	return fmt.Sprintf("%s-%d", g.Name, n)
+}
+
+// has says whether a node of the group is called so.
+func (g *NodeGroup) has(name string) bool {
+	number, cut := strings.CutPrefix(name, g.Name+"-")
+	n, err := strconv.Atoi(number)
+	return g.Single && name == g.Name || cut && err == nil && 1 <= n && n <= g.Count && g.nameOf(n) == name
+}
+
+// checkTreeNames warns of operations in trees that are not there, which are
+// rejected.
+func (b *builder) checkTreeNames() {
+	trees := b.treeNames()
+	for _, t := range b.out.Operations {
+		for _, name := range t.Options.PoolTrees.Value() {
+			if !slices.Contains(trees, name) {
+				b.r.AddWarning(document.Problem{
+					File: b.r.File(), Path: "operations/" + t.Name + "/pool_trees", Rule: document.RuleUnknownValue,
+					Message: fmt.Sprintf("there is no pool tree %q", name) + didYouMean(name, trees),
+				})
+			}
+		}
+	}
+}
+
+// checkTimes finds what would never happen because the run is over before.
+func (b *builder) checkTimes() {
+	end, ok := b.in.duration.Get()
+	if !ok {
+		return
+	}
+	late := func(at place, what string) {
+		b.r.AddWarning(document.Problem{
+			File: b.r.File(), Position: at.at, Path: at.path, Rule: document.RuleOutOfRange,
+			Message: what + " after the end of the run, which is at " + document.FormatDuration(end),
+		})
+	}
+	for i, e := range b.out.Events {
+		if e.At > end {
+			late(b.eventAt[i], "happens")
+		}
+	}
+	for _, t := range b.out.Operations {
+		a := &t.Arrival
+		if len(t.Demand) == 0 && a.Every == 0 && len(a.Times) > 0 && slices.Min(a.Times) >= end {
+			late(place{path: "operations/" + t.Name + "/arrival"}, "comes")
+		}
+	}
+	for i, e := range b.out.Expectations {
+		if e.At != Forever && e.At > end {
+			b.refuseAt(b.expectAt[i], document.RuleOutOfRange, fmt.Sprintf("is at %s, after the end of the run, which is at %s",
+				document.FormatDuration(e.At), document.FormatDuration(end)))
+		}
+	}
 }
 
 // endless says whether operations of the template come for ever.
@@ -128,7 +222,7 @@ func (b *builder) checkPoolNames() {
 	for _, t := range b.out.Operations {
 		name, given := t.Options.Pool.Get()
 		ephemeral[cmp.Or(name, t.User)] = true
-		if given && !b.poolKnown[name] {
+		if given && !b.poolKnown[name] && name != pooltree.RootName {
 			b.r.AddWarning(document.Problem{File: b.r.File(), Path: "operations/" + t.Name + "/pool", Rule: document.RuleUnknownValue,
 				Message: fmt.Sprintf("there is no pool %q, so that an ephemeral one is made", name) + didYouMean(name, b.poolNames)})
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -219,7 +220,7 @@ func (f figureInfo) shape() document.Shape {
 func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, ok bool) {
 	switch f.form {
 	case vectorForm:
-		return document.ReadAs(byResource("resource bounds",
+		return document.ReadAs(pooltree.ByResource("resource bounds",
 			func(r *document.Reader, k resource.Kind, v document.Value) (Bound, bool) {
 				return readBound(r, v, amountUnit(k).read)
 			},
@@ -243,7 +244,12 @@ func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, 
 		most, ok := document.ReadAs(moment, r, v)
 		return []Check{{Figure: f.figure, Bound: Bound{0, most.Seconds()}}}, ok
 	case breakupForm:
-		return f.readNamed(r, v, func(_ string, v document.Value) (Bound, bool) { return readBound(r, v, finite) })
+		return f.readNamed(r, v, func(name string, v document.Value) (Bound, bool) {
+			if !f.knows(r, v.Position(), name) {
+				return Bound{}, false
+			}
+			return readBound(r, v, finite)
+		})
 	case momentsForm:
 		return f.readNamed(r, v, func(name string, v document.Value) (Bound, bool) {
 			if !isPercentile(name) {
@@ -255,7 +261,26 @@ func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, 
 		})
 	}
 	word, ok := document.ReadAs(document.Words, r, v)
-	return []Check{{Figure: f.figure, Word: word}}, ok
+	return []Check{{Figure: f.figure, Word: word}}, ok && f.knows(r, v.Position(), word)
+}
+
+// words are what figures can be that have only so many values, or the names of
+// their parts.
+var words = map[Figure][]string{
+	Status:     {"normal", "below_fair_share"},
+	Starvation: {"non_starving", "starving", "aggressively_starving"},
+	State:      {"pending", "running", "suspended", "completed", "failed", "aborted", "rejected", "absent"},
+	JobClasses: {"non_preemptible", "aggressively_preemptible", "preemptible"},
+}
+
+// knows refuses words that the figure can never be.
+func (f figureInfo) knows(r *document.Reader, at document.Position, word string) bool {
+	known := words[f.figure]
+	if known == nil || slices.Contains(known, word) {
+		return true
+	}
+	r.Refuse(at, document.RuleUnknownValue, fmt.Sprintf("must be one of %s, not %q", strings.Join(known, ", "), document.Shorten(word)))
+	return false
 }
 
 // Percentiles are the names of percentiles that are reported, besides mean.
@@ -395,8 +420,12 @@ func (b *builder) subject(v document.Value, d *expectDocument) (letter string, o
 			letter += s.letter
 		}
 	}
-	if len(letter) != 1 {
+	switch {
+	case letter == "":
 		b.r.Refuse(v.Position(), document.RuleMissing, "needs one of operation, pool, node, cluster: who is meant")
+		return "", false
+	case len(letter) > 1:
+		b.r.Refuse(v.Position(), document.RuleTwoNames, "names more than one of operation, pool, node, cluster; make an expectation of each")
 		return "", false
 	}
 	if d.tree.IsSet() && letter != "p" {

@@ -26,7 +26,6 @@ type fileDocument struct {
 	seed              opt[int]
 	scheduler         schedulerDocument
 	statistics        statisticsDocument
-	settings          document.Value
 	nodes             document.Value
 	trees, tree       document.Value
 	pools             document.Value
@@ -39,7 +38,9 @@ type fileDocument struct {
 }
 
 type schedulerDocument struct {
-	heartbeat, update opt[time.Duration]
+	heartbeat, update   opt[time.Duration]
+	maxOperations       opt[int]
+	timeout, overcommit opt[time.Duration]
 }
 
 var schedulerTable = document.NewTable(
@@ -47,6 +48,12 @@ var schedulerTable = document.NewTable(
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.heartbeat }, period.Default(5*time.Second)),
 	document.Maybe("fair_share_update_period", "The time between two computations of fair shares and starvation.",
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.update }, period.Default(time.Second)),
+	document.Maybe("max_operation_count", "The most operations that there are at once in all trees. Unset: 5000, and as many as come where a trace brings its own pools.",
+		func(d *schedulerDocument) *opt[int] { return &d.maxOperations }, positive),
+	document.Maybe("node_registration_timeout", "After how long a silence a node and its jobs are given up. Nodes fall silent by lose_nodes with silently. Unset: 5m.",
+		func(d *schedulerDocument) *opt[time.Duration] { return &d.timeout }, period),
+	document.Maybe("allowed_node_resources_overcommit_duration", "How long the jobs of a node may hold more than it has. Unset: 15s.",
+		func(d *schedulerDocument) *opt[time.Duration] { return &d.overcommit }, moment),
 )
 
 type statisticsDocument struct {
@@ -112,7 +119,7 @@ var stateTable = document.NewTable(
 		func(d *stateDocument) *opt[float64] { return &d.ratioVolume }, document.AtLeast(document.Numbers, 0)),
 	document.Maybe("accumulated_resource_volume", "The same in resources × seconds of one resource: {cpu: 43200000}.",
 		func(d *stateDocument) *opt[partialVolume] { return &d.volume },
-		byResource("resource numbers", func(r *document.Reader, _ resource.Kind, v document.Value) (float64, bool) {
+		pooltree.ByResource("resource numbers", func(r *document.Reader, _ resource.Kind, v document.Value) (float64, bool) {
 			return document.ReadAs(document.AtLeast(document.Numbers, 0), r, v)
 		}, func(p *partialVolume, k resource.Kind, v float64) { p.kind, p.amount, p.count = k, v, p.count+1 })),
 )
@@ -128,12 +135,10 @@ var fileTable = document.NewTable(
 		func(d *fileDocument) *opt[time.Duration] { return &d.duration }, period).Alias("until"),
 	document.Maybe("seed", "Where random draws begin. The same seed gives the same run.",
 		func(d *fileDocument) *opt[int] { return &d.seed }, document.AtLeast(document.Ints, 0).Default(1)),
-	document.Plain("scheduler", "Periods of the scheduler and its nodes.",
+	document.Plain("scheduler", "Periods and settings of the scheduler and its nodes.",
 		func(d *fileDocument) *schedulerDocument { return &d.scheduler }, schedulerTable.Type()),
 	document.Plain("statistics", "How finely the run is observed.",
 		func(d *fileDocument) *statisticsDocument { return &d.statistics }, statisticsTable.Type()),
-	document.Plain("settings", "Further settings of the scheduler.",
-		func(d *fileDocument) *document.Value { return &d.settings }, document.Anything),
 	document.Plain("nodes", "The nodes, in groups of equal ones. A trace may bring its own.",
 		func(d *fileDocument) *document.Value { return &d.nodes }, document.Anything),
 	document.Plain("pool_trees", "Pool trees by name, each as in a file of its own, or {file: pools.yaml}.",
@@ -167,7 +172,10 @@ type builder struct {
 	expectAt  []place // of each expectation
 	userPools []tracePools
 	poolKnown map[string]bool // exists at some time
-	poolNames []string
+	// traceIsWrong says that a trace could not be read, so that what it would have
+	// brought is not missed.
+	traceIsWrong bool
+	poolNames    []string
 }
 
 // place is where something stands in the file, for rules that are applied after
@@ -222,8 +230,12 @@ func (b *builder) read(v document.Value) {
 	*b.out = Scenario{
 		Name: b.in.name, Description: b.in.description,
 		Start:    b.in.start.Or(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
-		Duration: b.in.duration, Seed: uint64(b.in.seed.Or(1)), Settings: b.in.settings,
-		Scheduler: Scheduler{HeartbeatPeriod: b.in.scheduler.heartbeat.Value(), UpdatePeriod: b.in.scheduler.update.Value()},
+		Dated:    b.in.start.IsSet(),
+		Duration: b.in.duration, Seed: uint64(b.in.seed.Or(1)),
+		Scheduler: Scheduler{
+			HeartbeatPeriod: b.in.scheduler.heartbeat.Value(), UpdatePeriod: b.in.scheduler.update.Value(),
+			MaxOperations: b.in.scheduler.maxOperations, NodeTimeout: b.in.scheduler.timeout, OvercommitPatience: b.in.scheduler.overcommit,
+		},
 		Statistics: Statistics{
 			Period: b.in.statistics.period.Value(), Samples: b.in.statistics.samples.Value(), Operations: b.in.statistics.operations.Value(),
 		},

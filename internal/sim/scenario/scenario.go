@@ -14,6 +14,7 @@ package scenario
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
@@ -31,16 +32,19 @@ const Forever time.Duration = 1<<63 - 1
 type Scenario struct {
 	Name        string
 	Description string
-	// Start is the date of time zero. All other times count from it.
+	// Start is the date of time zero. All other times count from it. Dated says
+	// that it means something, because it was given or is that of a trace.
 	Start time.Time
+	Dated bool
 	// Duration is how long time passes. Unset, it passes until every operation
 	// has finished.
 	Duration document.Optional[time.Duration]
 	Seed     uint64
 	Scheduler
 	Statistics
-	// Settings are further settings of the scheduler, for whoever builds it.
-	Settings document.Value
+
+	// GPUThousandths says that a trace counts GPUs in thousandths.
+	GPUThousandths bool
 
 	Nodes       []NodeGroup
 	Trees       []document.Named[*pooltree.Tree]
@@ -54,10 +58,26 @@ type Scenario struct {
 	Expectations []Expectation
 }
 
-// Scheduler has the periods of the scheduler and its nodes.
+// Scheduler has the periods of the scheduler and its nodes, and those of its
+// settings that were given.
 type Scheduler struct {
 	HeartbeatPeriod time.Duration
 	UpdatePeriod    time.Duration
+	// MaxOperations bounds the operations of all trees together.
+	MaxOperations document.Optional[int]
+	// NodeTimeout is after how long a silence a node is given up.
+	NodeTimeout document.Optional[time.Duration]
+	// OvercommitPatience is how long jobs may hold more than their node has.
+	OvercommitPatience document.Optional[time.Duration]
+}
+
+// LosesNodesSilently says whether nodes fall silent at some time, so that the
+// scheduler has to watch for that.
+func (s *Scenario) LosesNodesSilently() bool {
+	return slices.ContainsFunc(s.Events, func(e Event) bool {
+		loss, ok := e.Action.(LoseNodes)
+		return ok && loss.Silently
+	})
 }
 
 // Statistics say how finely the run is observed.

@@ -44,7 +44,7 @@ func TestAWholeScenarioIsReadAsItIsWritten(t *testing.T) {
 	if mean := s.Operations[6].Duration.Mean(); math.Abs(mean-300) > 1e-9 {
 		t.Errorf("a lognormal law with a mean of 5m has the mean %v", mean)
 	}
-	if e := s.Events[2]; e.Every != 24*time.Hour || e.Action.(ChangeOperation).Pool.Value() != "nightly" || e.Where != "everything.yaml:52:5: events/2" {
+	if e := s.Events[2]; e.Every != 24*time.Hour || e.Action.(ChangeOperation).Pool.Value() != "nightly" || e.Where != "everything.yaml:51:5: events/2" {
 		t.Errorf("%+v", e)
 	}
 }
@@ -89,6 +89,9 @@ func TestATraceBringsItsNodesPoolsAndDate(t *testing.T) {
 	if !ok || pool.Effective().MaxOperationCount != math.MaxInt32 {
 		t.Errorf("there is no pool for user 7: %v", pool)
 	}
+	if s.MaxOperations.Value() != math.MaxInt32 {
+		t.Errorf("no more than %v operations of the trace are taken at once", s.MaxOperations)
+	}
 	if len(warnings) != 1 || !strings.Contains(warnings[0].Message, "1 records are left out: never ran") {
 		t.Errorf("warnings %v", warnings)
 	}
@@ -98,6 +101,44 @@ func TestAPoolThatNobodyConfiguredIsAWarning(t *testing.T) {
 	_, warnings, err := Read("x.yaml", []byte("nodes: [{resources: {cpu: 4}}]\npools: {reports: {}}\noperations: {a: {pool: report, duration: 1m}}"), nil)
 	if err != nil || len(warnings) != 1 || warnings[0].String() != `x.yaml: operations/a/pool: there is no pool "report", so that an ephemeral one is made; did you mean "reports"?` {
 		t.Errorf("%v %v", err, warnings)
+	}
+}
+
+func TestAnOperationInTheRootIsNoWarning(t *testing.T) {
+	_, warnings, err := Read("x.yaml", []byte("nodes: [{resources: {cpu: 4}}]\noperations: {a: {pool: <Root>, duration: 1m}}"), nil)
+	if err != nil || len(warnings) > 0 {
+		t.Errorf("%v %v", err, warnings)
+	}
+}
+
+func TestWhatNeverHappensIsAWarning(t *testing.T) {
+	_, warnings, err := Read("x.yaml", []byte(`
+duration: 1h
+nodes: [{resources: {cpu: 4}}]
+operations:
+  - {name: in time, duration: 1m, arrival: [59m, 2h]}
+  - {name: late, duration: 1m, arrival: 1h}
+  - {name: lost, duration: 1m, pool_trees: [defualt]}
+events:
+  - {at: 1h, abort: late}
+  - {at: 2h, abort: late}
+`), nil)
+	want := `x.yaml: operations/lost/pool_trees: there is no pool tree "defualt"; did you mean "default"?
+x.yaml: operations/late/arrival: comes after the end of the run, which is at 1h
+x.yaml:10:5: events/1: happens after the end of the run, which is at 1h`
+	if got := warnings.Error(); err != nil || got != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+func TestSettingsOfTheSchedulerAreThoseThatAreGiven(t *testing.T) {
+	s := everything(t)
+	if s.MaxOperations.Value() != 100 || s.NodeTimeout.Value() != 10*time.Minute || s.OvercommitPatience.Value() != 30*time.Second || !s.LosesNodesSilently() {
+		t.Errorf("%+v", s.Scheduler)
+	}
+	s, _, err := Read("x.yaml", []byte("nodes: [{resources: {cpu: 4}}]\noperations: {a: {duration: 1m}}"), nil)
+	if err != nil || s.MaxOperations.IsSet() || s.NodeTimeout.IsSet() || s.OvercommitPatience.IsSet() || s.LosesNodesSilently() {
+		t.Errorf("%v %+v", err, s)
 	}
 }
 

@@ -108,30 +108,31 @@ func (b *builder) traces() {
 	}
 	for i, item := range items {
 		b.r.Enter(fmt.Sprint(i))
-		b.trace(item)
+		b.traceIsWrong = !b.trace(item) || b.traceIsWrong
 		b.r.Leave()
 	}
 }
 
-func (b *builder) trace(v document.Value) {
+// trace reads a trace; false after a problem.
+func (b *builder) trace(v document.Value) bool {
 	var d traceDocument
 	wrong := traceTable.Read(b.r, v, &d)
 	if len(wrong) > 0 || v.Kind() != document.MapKind {
-		return
+		return false
 	}
 	pool, hasPool := d.options.Pool.Get()
 	users := d.users.Or(poolPerUser)
 	switch {
 	case !d.file.IsSet():
 		b.r.Refuse(v.Position(), document.RuleMissing, "needs a file")
-		return
+		return false
 	case users != poolPerUser && !hasPool:
 		b.r.Refuse(v.Position(), document.RuleMissing, "needs a pool, in which the users' operations go")
-		return
+		return false
 	}
 	log := b.readTrace(v, &d)
 	if log == nil {
-		return
+		return false
 	}
 	t := Trace{Name: d.name.Value(), Log: log, Options: d.options}
 	switch users {
@@ -148,9 +149,11 @@ func (b *builder) trace(v document.Value) {
 		}
 	}
 	if !log.Start.IsZero() && !b.in.start.IsSet() {
-		b.out.Start = log.Start
+		b.out.Start, b.out.Dated = log.Start, true
 	}
+	b.out.GPUThousandths = b.out.GPUThousandths || d.gpuParts.Value()
 	b.out.Traces = append(b.out.Traces, t)
+	return true
 }
 
 // tracePools are pools that the users of a trace need.

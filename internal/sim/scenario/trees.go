@@ -68,6 +68,7 @@ func (b *builder) shortTree() {
 		// A trace is replayed as it is, not cut by the default limits.
 		draft.Config.MaxOperationCount = document.Some(math.MaxInt32)
 		draft.Config.MaxRunningOperationCount = document.Some(math.MaxInt32)
+		b.out.MaxOperations = b.out.MaxOperations.OrElse(document.Some(math.MaxInt32))
 	}
 	b.add(onlyTree, draft)
 }

@@ -73,6 +73,19 @@ func readShare(r *document.Reader, v document.Value) (float64, bool) {
 	return f, true
 }
 
+// anyMap is a map that somebody else reads.
+var anyMap = func() document.Type[document.Value] {
+	anything := document.Anything.Shape()
+	return readOnly(document.Shape{Kind: "map", Says: "a map", Item: &anything},
+		func(r *document.Reader, v document.Value) (document.Value, bool) {
+			if v.Kind() != document.MapKind && !v.IsNull() {
+				r.Refuse(v.Position(), document.RuleWrongType, "must be a map, not "+document.Shorten(v.String()))
+				return v, false
+			}
+			return v, true
+		})
+}()
+
 // dates reads the moment that is time zero.
 var dates = readOnly(document.Shape{Kind: "string", Says: datesSay},
 	func(r *document.Reader, v document.Value) (time.Time, bool) {
@@ -107,54 +120,8 @@ var windows = document.OneOrMore(readOnly(
 		return Window(w), err == nil
 	}))
 
-const resourcesSays = "a map of resources (user_slots, cpu, gpu, memory, network)"
-
-// byResource reads a map from the names of resources to values that each
-// understands.
-func byResource[F, V any](kind string,
-	each func(*document.Reader, resource.Kind, document.Value) (V, bool),
-	set func(*F, resource.Kind, V),
-) document.Type[F] {
-	return readOnly(document.Shape{Kind: kind, Says: resourcesSays},
-		func(r *document.Reader, v document.Value) (into F, ok bool) {
-			if v.Kind() != document.MapKind {
-				r.Refuse(v.Position(), document.RuleWrongType, "must be "+resourcesSays+", not "+v.String())
-				return into, false
-			}
-			ok = true
-			var seen [resource.KindCount]bool
-			for _, e := range v.Entries() {
-				r.Enter(e.Key)
-				k, known := resource.ParseKind(document.Normal(e.Key))
-				switch {
-				case !known:
-					r.Refuse(e.At, document.RuleUnknownKey, "unknown resource"+didYouMean(e.Key, resourceNames()))
-					ok = false
-				case seen[k]:
-					r.Refuse(e.At, document.RuleTwoNames, fmt.Sprintf("%v is given twice", k))
-					ok = false
-				default:
-					seen[k] = true
-					value, read := each(r, k, e.Value)
-					if ok = ok && read; read {
-						set(&into, k, value)
-					}
-				}
-				r.Leave()
-			}
-			return into, ok
-		})
-}
-
-func resourceNames() (names []string) {
-	for _, k := range resource.Kinds {
-		names = append(names, k.String())
-	}
-	return names
-}
-
 // amounts reads fixed amounts.
-var amounts = byResource(kindResources, pooltree.ReadAmount,
+var amounts = pooltree.ByResource(kindResources, pooltree.ReadAmount,
 	func(p *resource.Partial, k resource.Kind, a int64) { *p = p.With(k, a) })
 
 func didYouMean(name string, candidates []string) string {
@@ -339,14 +306,14 @@ func lawHasItsOptions(r *document.Reader, v document.Value, l *lawDocument, tabl
 		}
 		if !found {
 			r.Enter(e.Key)
-			r.Refuse(e.At, document.RuleUnknownKey, fmt.Sprintf("a distribution that is %v has no %s", kind, name))
+			r.Refuse(e.At, document.RuleUnknownKey, fmt.Sprintf("a distribution that is %v has no %q", kind, name))
 			r.Leave()
 			ok = false
 		}
 	}
 	for _, name := range needs.all {
 		if missing[name] {
-			r.Refuse(v.Position(), document.RuleMissing, fmt.Sprintf("a distribution that is %v needs %s", kind, name))
+			r.Refuse(v.Position(), document.RuleMissing, fmt.Sprintf("a distribution that is %v needs %q", kind, name))
 			ok = false
 		}
 	}
@@ -360,6 +327,17 @@ func lawNames() (names []string) {
 	return names
 }
 
+// jobCounts reads the number of jobs of an operation. What is drawn is rounded; what
+// is written plainly has to be right.
+var jobCounts = readOnly(law(countUnit).Shape(), func(r *document.Reader, v document.Value) (distribution.Distribution, bool) {
+	d, ok := document.ReadAs(law(countUnit), r, v)
+	if count, constant := d.Value(); ok && constant && (count < 1 || count != math.Trunc(count)) {
+		r.Refuse(v.Position(), document.RuleOutOfRange, "must be a whole number of at least 1, not "+document.Shorten(v.String()))
+		return d, false
+	}
+	return d, ok
+})
+
 // jobResources reads the resources of a job, each fixed or a distribution from
 // which every operation draws.
 type jobResources struct {
@@ -367,8 +345,13 @@ type jobResources struct {
 	set  [resource.KindCount]bool
 }
 
-var resourceLaws = byResource(kindLaws,
+var resourceLaws = pooltree.ByResource(kindLaws,
 	func(r *document.Reader, k resource.Kind, v document.Value) (distribution.Distribution, bool) {
-		return document.ReadAs(law(amountUnit(k)), r, v)
+		d, ok := document.ReadAs(law(amountUnit(k)), r, v)
+		if slots, constant := d.Value(); ok && k == resource.UserSlots && !(constant && slots == 1) {
+			r.Refuse(v.Position(), document.RuleOutOfRange, "a job takes one slot, not "+document.Shorten(v.String())+"; leave it out")
+			return d, false
+		}
+		return d, ok
 	},
 	func(j *jobResources, k resource.Kind, d distribution.Distribution) { j.laws[k], j.set[k] = d, true })

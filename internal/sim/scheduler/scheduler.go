@@ -27,6 +27,10 @@ type Scheduler struct {
 	views        []core.OperationView
 	// nodes are the nodes as they were brought, for changes that name only a part.
 	nodes map[sim.NodeID]sim.AddNode
+	// leaving and waiting are jobs on nodes that others do not know of; see
+	// interrupt.go.
+	leaving []leavingJob
+	waiting []waitingJob
 	// Verify checks the invariants of the core after every input, and is told
 	// what is wrong.
 	Verify func(error)
@@ -119,7 +123,7 @@ func specOf(c *sim.StartOperation) (*operation.Spec, error) {
 			return nil, err
 		}
 	}
-	value = value.With("tasks", tasks)
+	value = value.With("tasks", withFurther(value, tasks))
 	specification, err := operation.Read(value, operation.ReadOptions{CommandOptional: true})
 	if err != nil {
 		return nil, err
@@ -127,6 +131,21 @@ func specOf(c *sim.StartOperation) (*operation.Spec, error) {
 	spec := *specification.Spec
 	spec.OperationOptions = c.Options
 	return &spec, nil
+}
+
+// withFurther adds to the one task, which is called jobs, what else the scenario
+// wrote for it.
+func withFurther(spec, tasks document.Value) document.Value {
+	given, _ := spec.Get("tasks")
+	further, ok := given.Get("jobs")
+	if !ok {
+		return tasks
+	}
+	own, _ := tasks.Get("jobs")
+	for _, e := range own.Entries() {
+		further = further.With(e.Key, e.Value)
+	}
+	return tasks.With("jobs", further)
 }
 
 // place says in which pools an operation is after a change that concerns it.
@@ -157,9 +176,15 @@ func (s *Scheduler) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Fin
 			state = core.JobAborted
 		}
 		s.finished = append(s.finished, core.Finished{Job: core.JobID(f.Job), State: state})
+		if len(s.leaving) > 0 {
+			s.left(core.JobID(f.Job))
+		}
 	}
 	s.core.Heartbeat(now, core.NodeID(node), s.finished, &s.out)
 	s.translate(now, out)
+	if len(s.waiting) > 0 {
+		s.releaseWaiting(core.NodeID(node), out)
+	}
 }
 
 // Update lets time pass.
@@ -167,6 +192,9 @@ func (s *Scheduler) Update(now time.Time, out *sim.Decisions) {
 	s.out.Reset()
 	s.core.Update(now, &s.out)
 	s.translate(now, out)
+	if len(s.waiting) > 0 {
+		s.expireWaiting(now, out)
+	}
 }
 
 var endStates = map[operation.State]sim.OperationState{
@@ -174,32 +202,49 @@ var endStates = map[operation.State]sim.OperationState{
 	operation.Completed: sim.Completed, operation.Failed: sim.Failed, operation.Aborted: sim.Aborted,
 }
 
-// translate tells the simulator what the core has decided. Jobs that are
-// preempted without being asked end at once, as they do on nodes that cannot
-// interrupt them, and the core hears so.
+// translate tells the simulator what the core has decided. Jobs that cannot be
+// interrupted end at once when they are preempted, and the core hears so.
 func (s *Scheduler) translate(now time.Time, out *sim.Decisions) {
 	var killed []core.Finished
 	for i := range s.out.Stopped {
 		d := &s.out.Stopped[i]
+		if len(s.waiting) > 0 && s.withdraw(d.Job) {
+			if d.Timeout > 0 {
+				killed = append(killed, core.Finished{Job: d.Job, State: core.JobAborted})
+			}
+			continue // the simulator has not heard of it
+		}
 		stop := sim.Stopped{Job: sim.JobID(d.Job), Kind: sim.OperationEnded, Reason: d.Reason.String(), For: sim.OperationID(d.For)}
 		switch {
 		case d.Timeout > 0:
 			stop.Kind, stop.Reason = sim.Preempted, d.Preemption.String()
-			if d.Preemption == scheduling.PreemptedGracefully {
+			switch {
+			case d.Preemption == scheduling.PreemptedGracefully:
 				stop.Grace = d.Timeout
-			} else {
+			case s.isInterruptible(d.Operation):
+				stop.Grace = d.Timeout
+				s.leave(d)
+			default:
 				killed = append(killed, core.Finished{Job: d.Job, State: core.JobAborted})
 			}
 		case d.Reason == operation.AbortNodeOffline || d.Reason == operation.AbortNodePoolTreeChanged:
 			stop.Kind = sim.NodeLost
 		}
+		if d.Timeout == 0 && len(s.leaving) > 0 {
+			s.left(d.Job)
+		}
 		out.Stopped = append(out.Stopped, stop)
+	}
+	for _, m := range s.out.Moved {
+		out.Placed = append(out.Placed, sim.Placed{Operation: sim.OperationID(m.Operation), Tree: sim.TreeID(m.Tree), Pool: m.Pool})
 	}
 	for i := range s.out.Started {
 		d := &s.out.Started[i]
-		out.Started = append(out.Started, sim.Started{
-			Job: sim.JobID(d.Job), Operation: sim.OperationID(d.Operation), Index: d.Cookie, Node: sim.NodeID(d.Node), Tree: sim.TreeID(d.Tree), Stage: d.Stage.String(),
-		})
+		if len(s.leaving) > 0 { // there may be no room yet; see Heartbeat
+			s.waiting = append(s.waiting, waitingJob{*d, now})
+			continue
+		}
+		out.Started = append(out.Started, startedJob(d))
 	}
 	for i := range s.out.Operations {
 		d := &s.out.Operations[i]

@@ -121,10 +121,14 @@ func (a *alibaba) table(file string, input io.Reader, columns []string, take fun
 	for i, name := range header {
 		column[strings.TrimPrefix(strings.TrimSpace(name), "\ufeff")] = i
 	}
+	var missing []string
 	for _, name := range columns {
 		if _, ok := column[name]; !ok {
-			a.refuse(1, "there is no column %s; needed are %s", name, strings.Join(columns, ", "))
+			missing = append(missing, name)
 		}
+	}
+	if len(missing) > 0 {
+		a.refuse(1, "there is no column %s; needed are %s", strings.Join(missing, ", "), strings.Join(columns, ", "))
 	}
 	if len(a.problems) > 0 {
 		return nil
