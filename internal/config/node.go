@@ -1,0 +1,165 @@
+package config
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// Node is the section of `weir node`. After Load every setting that has a default
+// has a value.
+type Node struct {
+	Schedulers       opt[[]string]
+	Name             opt[string]
+	Tags             opt[[]string]
+	Resources        opt[resource.Partial]
+	DataDir          opt[string]
+	Token, TokenFile opt[string]
+	TLS              ClientTLS
+	Log              Log
+	Listen           opt[string]
+	Pprof            opt[bool]
+	Cgroup           Cgroup
+	Heartbeat        Heartbeat
+	Memory           NodeMemory
+	WaitingTimeout   opt[time.Duration]
+	AdoptTimeout     opt[time.Duration]
+}
+
+// ClientTLS is whom a node believes and how it proves who it is.
+type ClientTLS struct {
+	CA, Certificate, Key, ServerName opt[string]
+	Enabled                          opt[bool]
+}
+
+var clientTLS = newGroup([]row[ClientTLS]{
+	fixed("enabled", "Speak TLS to the schedulers.",
+		func(c *ClientTLS) *opt[bool] { return &c.Enabled }, document.Bools.Default(false)).common(),
+	fixed("ca", "File with the authorities, in PEM, that the schedulers' certificates come from. Unset: those of the system.",
+		func(c *ClientTLS) *opt[string] { return &c.CA }, document.Words).common(),
+	fixed("certificate", "File with the node's own certificate in PEM, to show in place of a token.",
+		func(c *ClientTLS) *opt[string] { return &c.Certificate }, document.Words).common(),
+	fixed("key", "File with its private key in PEM.",
+		func(c *ClientTLS) *opt[string] { return &c.Key }, document.Words).common(),
+	fixed("server_name", "The name that the schedulers' certificates must have. Unset: the host of their addresses.",
+		func(c *ClientTLS) *opt[string] { return &c.ServerName }, names),
+})
+
+// Cgroup is how jobs are contained.
+type Cgroup struct {
+	Mode, Parent opt[string]
+}
+
+var cgroup = newGroup([]row[Cgroup]{
+	fixed("mode", "Which kind of control groups holds jobs. auto takes what the machine has and falls back to process limits, visibly; off never uses any.",
+		func(c *Cgroup) *opt[string] { return &c.Mode }, wordsOf("auto", "v1", "v2", "off").Default("auto")).common(),
+	fixed("parent", "The control group below which those of jobs are made.",
+		func(c *Cgroup) *opt[string] { return &c.Parent }, names.Default("weir")),
+})
+
+// Heartbeat is how a node reports.
+type Heartbeat struct {
+	Period, Splay, MinBackoff, MaxBackoff, Timeout opt[time.Duration]
+	Multiplier                                     opt[float64]
+}
+
+var heartbeatGroup = newGroup([]row[Heartbeat]{
+	live("period", "How often the node reports. Unset: what the scheduler asks for.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.Period }, periods).common(),
+	live("splay", "Reports are spread at random over so much time.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.Splay }, timeouts.Default(time.Second)),
+	live("timeout", "How long the node waits for an answer.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.Timeout }, periods.Default(time.Minute)),
+	live("min_backoff", "The first wait after an error or an answer that scheduling was skipped.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.MinBackoff }, periods.Default(5*time.Second)),
+	live("max_backoff", "The longest such wait.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.MaxBackoff }, periods.Default(time.Minute)),
+	live("backoff_multiplier", "How the wait grows from one error to the next.",
+		func(c *Heartbeat) *opt[float64] { return &c.Multiplier }, document.Between(document.Numbers, 1, 100).Default(2)),
+})
+
+// NodeMemory is how a node counts the memory of its jobs and what it does when
+// there is too little.
+type NodeMemory struct {
+	CheckLimit, AbortOnOverdraft, CheckCategory opt[bool]
+	Ahead, Watermark                            opt[int64]
+	WatermarkMultiplier                         opt[float64]
+	WatchdogPeriod, AdjustmentPeriod            opt[time.Duration]
+	MemoryOverdraftTimeout, CPUOverdraftTimeout opt[time.Duration]
+}
+
+var nodeMemoryRows = []row[NodeMemory]{
+	live("check_user_job_memory_limit", "Fail a job that uses more than its memory_limit.",
+		func(c *NodeMemory) *opt[bool] { return &c.CheckLimit }, document.Bools.Default(true)),
+	live("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it uses more than its reserve, even if there is free memory.",
+		func(c *NodeMemory) *opt[bool] { return &c.AbortOnOverdraft }, document.Bools.Default(false)),
+	live("ahead_memory_reserve", "A job that grows asks for so much more than it uses.",
+		func(c *NodeMemory) *opt[int64] { return &c.Ahead }, memory.Default(100<<20)),
+	live("memory_watchdog_period", "How often the memory of a job is measured.",
+		func(c *NodeMemory) *opt[time.Duration] { return &c.WatchdogPeriod }, periods.Default(time.Second)),
+	live("resource_adjustment_period", "How often the node compares what jobs use with what it has.",
+		func(c *NodeMemory) *opt[time.Duration] { return &c.AdjustmentPeriod }, periods.Default(5*time.Second)),
+	live("memory_overdraft_timeout", "How long jobs may use more memory than the node has before the newest are aborted.",
+		func(c *NodeMemory) *opt[time.Duration] { return &c.MemoryOverdraftTimeout }, timeouts.Default(5*time.Minute)),
+	live("cpu_overdraft_timeout", "The same for CPU.",
+		func(c *NodeMemory) *opt[time.Duration] { return &c.CPUOverdraftTimeout }, timeouts.Default(10*time.Minute)),
+	live("free_memory_watermark", "Memory of the machine that is kept free of jobs.",
+		func(c *NodeMemory) *opt[int64] { return &c.Watermark }, memory.Default(0)),
+	live("free_user_job_memory_watermark_multiplier", "The part of the memory for jobs that the scheduler is not told of.",
+		func(c *NodeMemory) *opt[float64] { return &c.WatermarkMultiplier }, ratios.Default(0)),
+	live("check_user_jobs_category_limit_on_resource_update", "Also check growth against the part of memory that is for jobs, not only against the machine's.",
+		func(c *NodeMemory) *opt[bool] { return &c.CheckCategory }, document.Bools.Default(false)),
+}
+
+var nodeGroup = newGroup(
+	[]row[Node]{
+		fixed("schedulers", "Addresses of all schedulers; the leader among them is found.",
+			func(c *Node) *opt[[]string] { return &c.Schedulers }, oneOrMoreDistinct(peers)).alias("scheduler").common(),
+		fixed("name", "What the node is called. Unset: the name of the machine.",
+			func(c *Node) *opt[string] { return &c.Name }, names).common(),
+		live("tags", "Words that node filters select nodes by, besides its name.",
+			func(c *Node) *opt[[]string] { return &c.Tags }, tags).common(),
+		live("resources", "What the node offers to jobs. Resources that are not given are detected.",
+			func(c *Node) *opt[resource.Partial] { return &c.Resources }, resources).common(),
+		fixed("data_dir", "Directory for sandboxes, results that are not acknowledged yet, and what the node must remember.",
+			func(c *Node) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/node")).common(),
+		fixed("token", "The token that the node shows. It has no flag; a file or token_file is better.",
+			func(c *Node) *opt[string] { return &c.Token }, secretType("a token, which has no spaces")).secret().noFlag(),
+		fixed("token_file", "File with that token.",
+			func(c *Node) *opt[string] { return &c.TokenFile }, document.Words).common(),
+		part("tls", "Keys and certificates.", func(c *Node) *ClientTLS { return &c.TLS }, clientTLS),
+		part("log", "What the node says about itself.", func(c *Node) *Log { return &c.Log }, logGroup),
+		fixed("listen", "Where the node serves its health and metrics. Unset: nowhere.",
+			func(c *Node) *opt[string] { return &c.Listen }, addresses).common(),
+		fixed("pprof", "Serve profiles of the process there too.",
+			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
+		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
+		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		live("waiting_for_resources_on_node_timeout", "How long a job waits for resources that others still hold, unless its tree, pool or specification says.",
+			func(c *Node) *opt[time.Duration] { return &c.WaitingTimeout }, timeouts.Default(30*time.Second)).alias("waiting_job_timeout"),
+		fixed("adopt_timeout", "After a restart, how long the node looks for job proxies that are still alive.",
+			func(c *Node) *opt[time.Duration] { return &c.AdoptTimeout }, periods.Default(30*time.Second)),
+	},
+	within(nodeMemoryRows, func(c *Node) *NodeMemory { return &c.Memory }),
+)
+
+// oneOrMoreDistinct is a list of different items, or one item for a list of one.
+func oneOrMoreDistinct(item document.Type[string]) document.Type[[]string] {
+	list := document.Distinct(document.ListOf(item), func(a, b string) bool { return a == b })
+	return document.NewType(document.Shape{Kind: "list", Says: item.Shape().Says + ", or a list of such", Item: list.Shape().Item},
+		func(r *document.Reader, v document.Value) ([]string, bool) {
+			if v.Kind() != document.ListKind {
+				v = document.List(v).At(v.Position())
+			}
+			return document.ReadAs(list, r, v)
+		},
+		func(texts []string, _ document.Style) document.Value {
+			items := make([]document.Value, len(texts))
+			for i, text := range texts {
+				items[i] = document.Text(text)
+			}
+			return document.List(items...)
+		},
+		sameTexts)
+}
