@@ -16,6 +16,11 @@ if ! echo '#include <stdlib.h>' | "${CC:-gcc}" -x c -fsyntax-only - 2>/dev/null;
     packages+=(gcc libc6-dev)
 fi
 
+# The store's tests run a private PostgreSQL server, see postgres.sh.
+if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v initdb >/dev/null; then
+    packages+=(postgresql)
+fi
+
 if [ ${#packages[@]} -eq 0 ]; then
     exit 0
 fi

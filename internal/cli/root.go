@@ -34,6 +34,8 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
 	root.AddCommand(
 		newCheckCommand(opts),
 		newCompletionCommand(),
+		newConfigCommand(opts),
+		newSchedulerCommand(),
 		newSharesCommand(opts),
 		newSimulateCommand(opts),
 		newVersionCommand(opts),

@@ -1,0 +1,197 @@
+// Package app turns configurations into running processes: the scheduler, the
+// agent of a node, a whole cluster on one machine. It opens stores and
+// listeners, starts the rooms below and stops them in order. What they do is
+// theirs; app decides nothing.
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/server"
+	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/store/history"
+)
+
+// Scheduler is a scheduler that listens.
+type Scheduler struct {
+	Server *server.Server
+	// Address is where it listens, URL how clients reach it.
+	Address string
+	URL     string
+
+	db       *store.Store
+	http     *http.Server
+	listener net.Listener
+	log      *slog.Logger
+}
+
+// shutdownPatience is how long requests may take to end when the process is
+// told to.
+const shutdownPatience = 5 * time.Second
+
+// NewScheduler opens the store and the listener. Run starts it, or Close if it
+// is not to be started.
+func NewScheduler(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*Scheduler, error) {
+	url, err := storeURL(c)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := serverTLS(&c.TLS, c.DataDir.Value())
+	if err != nil {
+		return nil, err
+	}
+	db, err := store.Open(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	listener, err := net.Listen("tcp", c.Listen.Value())
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s := &Scheduler{db: db, listener: listener, log: log, Address: listener.Addr().String()}
+	scheme := "http"
+	if certificates != nil {
+		scheme = "https"
+	}
+	advertised := c.Advertise.Or(s.Address)
+	s.URL = scheme + "://" + advertised
+	s.Server = server.New(server.Options{
+		Store: db, Name: processName(), Address: advertised, Settings: settingsOf(c), Log: log,
+	})
+	s.http = &http.Server{
+		Handler: s.handler(c), Protocols: nodeproto.Protocols(), TLSConfig: certificates,
+		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// processName tells this process from all others that ever were.
+func processName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+}
+
+// storeURL is where the state is kept; without a word about it, in SQLite in the
+// data directory.
+func storeURL(c *config.Scheduler) (string, error) {
+	if url, given := c.Store.Get(); given {
+		if file, given := c.StorePasswordFile.Get(); given {
+			return withPassword(url, file)
+		}
+		return url, nil
+	}
+	directory := c.DataDir.Value()
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return "", fmt.Errorf("data_dir: %w", err)
+	}
+	return "sqlite:" + filepath.Join(directory, "weir.db"), nil
+}
+
+// Run serves until the context ends, then stops in order: the lease is given
+// back, requests end, the store closes.
+func (s *Scheduler) Run(ctx context.Context) error {
+	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLeading()
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		if err := s.Server.Run(leading); err != nil {
+			s.log.Error("scheduler", "error", err)
+		}
+	})
+	served := make(chan error, 1)
+	go func() {
+		if s.http.TLSConfig != nil {
+			served <- s.http.ServeTLS(s.listener, "", "")
+			return
+		}
+		served <- s.http.Serve(s.listener)
+	}()
+	s.log.Info("listening", "address", s.Address, "url", s.URL)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+	}
+	stopLeading()
+	workers.Wait()
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+	defer cancel()
+	if shutdown := s.http.Shutdown(patience); shutdown != nil {
+		shutdown = errors.Join(shutdown, s.http.Close())
+		s.log.Warn("requests did not end in time", "error", shutdown)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, s.db.Close())
+}
+
+// Close gives back what NewScheduler opened.
+func (s *Scheduler) Close() error { return errors.Join(s.listener.Close(), s.db.Close()) }
+
+// settingsOf are the settings of a server by its configuration.
+func settingsOf(c *config.Scheduler) server.Settings {
+	s := server.DefaultSettings()
+	s.Core.MaxOperations = c.Operations.MaxCount.Or(s.Core.MaxOperations)
+	s.Core.NodeTimeout = c.Nodes.UnseenToAbort.Or(s.Core.NodeTimeout)
+	s.Core.OvercommitPatience = c.Nodes.OvercommitDuration.Or(s.Core.OvercommitPatience)
+	if spare, given := c.Nodes.MinSpare.Get(); given {
+		s.Core.MinSpare = spare.OrZero()
+	}
+	s.UpdatePeriod = c.Periods.FairShareUpdate.Or(s.UpdatePeriod)
+	s.LeaseTTL = c.Leader.LeaseTTL.Or(s.LeaseTTL)
+	s.StandbyPoll = c.Leader.StandbyPollPeriod.Or(s.StandbyPoll)
+	s.ConfirmationTimeout = c.Nodes.JobConfirmationTimeout.Or(s.ConfirmationTimeout)
+	s.SnapshotPeriod = c.Periods.Snapshot.Or(s.SnapshotPeriod)
+	s.ProgressPeriod = c.Periods.OperationsUpdate.Or(s.ProgressPeriod)
+	s.HeartbeatPeriod = c.Nodes.HeartbeatPeriod.Or(s.HeartbeatPeriod)
+	s.HeartbeatSplay = s.HeartbeatPeriod / 5
+	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
+	s.HardQueue = c.Overload.QueueLength.Or(s.HardQueue)
+	s.RetentionPeriod = c.Retention.Period.Or(s.RetentionPeriod)
+	s.Retention = store.Policy{
+		OperationAge: c.Retention.Operations.Value(), JobAge: c.Retention.Jobs.Value(), OutputAge: c.Retention.Stderr.Value(),
+		AuditAge: c.Retention.Audit.Value(), EventAge: c.EventLog.MaxAge.Value(), Events: int64(c.EventLog.MaxEvents.Value()),
+		Tombstones: s.Retention.Tombstones,
+		HistoryAge: map[history.Level]time.Duration{
+			history.Seconds: c.History.Seconds.Value(), history.Minutes: c.History.Minutes.Value(), history.Hours: c.History.Hours.Value(),
+		},
+	}
+	s.SelfCheckPeriod = c.SelfCheck.Period.Or(s.SelfCheckPeriod)
+	if !c.SelfCheck.Enabled.Or(true) {
+		s.SelfCheckPeriod = 0
+	}
+	return s
+}
+
+// NewLog makes the logger of a process.
+func NewLog(c *config.Log, to *os.File) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level.Value()))); err != nil {
+		level = slog.LevelInfo // configurations are checked before
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format.Value() == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}

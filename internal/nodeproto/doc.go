@@ -1,0 +1,121 @@
+// Package nodeproto owns the protocol between the scheduler and its nodes: the wire format
+// (package nodev1), the transport of both ends (connect over HTTP/2, with TLS or without), who
+// may speak (tokens, client certificates), and the two state machines that make an unreliable
+// exchange of messages reliable: [Session] at the scheduler, [NodeSession] at the node. The
+// state machines are pure: no clock, goroutine, lock or I/O; their owners serialise calls.
+//
+// It imports resource and must know neither the core nor the agent.
+//
+// # What is promised
+//
+// Nodes own their jobs. The scheduler may die and be replaced at any moment, messages may be
+// lost, doubled, delayed and overtake each other, and still:
+//
+//   - a result is handed to the scheduler's upper layer once per session, and the node keeps it
+//     until the scheduler says that it is durable;
+//   - an order is carried out at most once, and a job number is started at most once;
+//   - when messages get through again, both ends have the same picture.
+//
+// # Names of things
+//
+// An incarnation is one life of the agent's process. Its number is greater than those of all
+// earlier incarnations of the node: the larger of the wall clock in nanoseconds and the last
+// number kept on disk plus one ([NextIncarnation]).
+//
+// An epoch is one reign of a leading scheduler; it comes with the lease and grows. A session
+// is (epoch, number): what one leader and one incarnation have told each other since a
+// registration. Numbers of sessions are not used again within an epoch.
+//
+// A sequence number counts requests of an incarnation, registrations and heartbeats alike. A
+// node has one request in flight at most. When it gives one up, the next has a higher number.
+//
+// A job number is never used again, by any leader. A leader that does not store a start
+// before ordering it must therefore draw numbers that its successors cannot draw; [JobNumber]
+// puts the epoch into the high bits.
+//
+// # Registration
+//
+// Register carries the whole picture: every job with its identity, every result that is not
+// acknowledged. The leader answers with the id of a new session and its settings, or refuses
+// ([RefusedError]). The picture counts only from the first heartbeat of the new session on,
+// because that heartbeat proves that the registration was the node's last word and no copy
+// delayed in the network. Until then nothing may be concluded from it and nothing ordered.
+//
+// A registration is refused as stale if a request of the same incarnation with the same or a
+// higher sequence number has been seen, and as an old incarnation's if a later one has been
+// seen ([Session.Admits]).
+// A node refuses a session of an epoch below one that it has seen: that leader was replaced.
+//
+// A node registers when it begins, when it is told to ([MustRegisterError]), and when its
+// description changes. Orders of the old session die at that moment on both ends: the node
+// takes no response of it any more. Whatever the scheduler ordered and the new picture does not
+// show was never begun, and never will be. Such a job is over (disappeared_from_node); its
+// number is not ordered again.
+//
+// # Reports
+//
+// The report of a heartbeat is full or a delta. A delta has each item that changed since it
+// was last confirmed, with its whole present value, never a difference; so it does no harm to
+// apply one twice. An item is confirmed when the response to a request that carried it
+// arrives. If a response is lost, the next delta carries the item again. The first heartbeat of
+// a session is a delta to the registration, or full. A full report follows when the scheduler
+// asks for it (need_full), which it does when a delta makes no sense to it.
+//
+// The scheduler takes a report only if its sequence number is higher than all it has seen. An
+// equal one is a copy of the last: it changes nothing and is answered again. A lower one is
+// answered with [StaleError], which the node does not await any more.
+//
+// # Orders, and how a lost response is healed
+//
+// Orders of a session are numbered from 1 without gaps, in the order in which they are to be
+// carried out. The scheduler remembers every order until the node has acknowledged it:
+//
+//	response   orders = all that are not acknowledged, oldest first (a limit may cut the end)
+//	request    orders_seen = n: orders 1…n have been taken in, and the report shows their effect
+//
+// A lost response is healed by the next one, which repeats its orders. The node skips orders up
+// to n, so each is taken in once. A response is taken in only if it answers the request in
+// flight, in the present session; a delayed one is dropped whole, because the next one
+// repeats it.
+//
+// The scheduler forgets an order when orders_seen covers it. If the report does not show a job
+// whose start is covered, the job is lost ([Report.Lost]).
+//
+// Before its next heartbeat the node makes durable what an agent's restart must not forget: the
+// identity of each started job before its process begins, that an interrupted job is
+// interrupted, and which results are acknowledged. A job that was not made durable has not
+// begun.
+//
+// By job number orders are idempotent as well: a start of a job that the node has, an interrupt
+// of an interrupted one, an abort or an interrupt of one that is over or unknown change nothing.
+// A job that the node cannot start ends in a result like any other (aborted, with the reason). A
+// start and an abort of one job that come in one response end in a result without a process.
+//
+// An order that no response has carried yet can be taken back ([Session.Abort] of a job whose
+// start is still queued does so and says that the job is over).
+//
+// # Results
+//
+// A finished job is reported by its result, once per session (again if the response to it was
+// lost). The scheduler's upper layer gets it once per session in [Report.Finished], makes it
+// durable, and only then calls [Session.Acknowledge]. The acknowledgement is an order like the
+// others; on it the node forgets the job, and once it is covered the session does. If the
+// scheduler dies in between, the next session's registration brings the result again, and the
+// upper layer, which finds it in its store, acknowledges it without a second effect.
+//
+// Output above the inline limit is sent by Upload before the result that refers to it.
+//
+// # Pace
+//
+// A node reports every period with a random splay; at once when a job finishes, when orders or
+// results did not fit into a message (more), and when free resources come to dominate
+// min_spare_resources; and with exponential backoff after an error or a skipped scheduling
+// ([Pace]). Overload sheds the scheduling part first (scheduling_skipped), never
+// acknowledgements.
+//
+// # Errors
+//
+// Details of errors are messages, and both ends see them as Go errors: [NotLeaderError] (ask
+// this address), [MustRegisterError], [StaleError], [RefusedError]. [Client] follows the leader
+// by itself. Anything else means that the request may or may not have been taken in.
+package nodeproto

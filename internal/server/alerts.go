@@ -1,0 +1,83 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// AlertKind is what an alert is about. There is at most one alert of a kind.
+type AlertKind string
+
+// Alerts of the scheduler.
+const (
+	AlertStore         AlertKind = "store_unavailable"
+	AlertInvariants    AlertKind = "invariants_violated"
+	AlertOverload      AlertKind = "overload"
+	AlertNodesNoTree   AlertKind = "nodes_without_pool_tree"
+	AlertNodesRefused  AlertKind = "update_nodes_failed"
+	AlertRevival       AlertKind = "operations_not_revived"
+	AlertFeasibility   AlertKind = "update_fair_share"
+	AlertHistory       AlertKind = "history_not_stored"
+	AlertRetention     AlertKind = "retention_failed"
+	AlertPoolConfig    AlertKind = "update_pools"
+	AlertUnrecognized  AlertKind = "unrecognized_config_options"
+	AlertSettings      AlertKind = "update_config"
+	AlertOperationWait AlertKind = "operation_pending"
+)
+
+// Alert is something that people should know.
+type Alert struct {
+	Kind    AlertKind
+	Message string
+	Since   time.Time
+}
+
+// alertBoard has the alerts of now.
+type alertBoard struct {
+	mutex  sync.Mutex
+	alerts map[AlertKind]Alert
+}
+
+// raise sets the alert of a kind; it keeps the time since when there is one.
+func (b *alertBoard) raise(kind AlertKind, message string) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if b.alerts == nil {
+		b.alerts = map[AlertKind]Alert{}
+	}
+	since := time.Now()
+	if old, there := b.alerts[kind]; there {
+		since = old.Since
+	}
+	b.alerts[kind] = Alert{Kind: kind, Message: message, Since: since}
+}
+
+// clear takes the alert of a kind down.
+func (b *alertBoard) clear(kind AlertKind) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	delete(b.alerts, kind)
+}
+
+// set raises the alert of a kind, or takes it down if there is nothing to say.
+func (b *alertBoard) set(kind AlertKind, message string) {
+	if message == "" {
+		b.clear(kind)
+		return
+	}
+	b.raise(kind, message)
+}
+
+// list returns the alerts by kind.
+func (b *alertBoard) list() []Alert {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	list := make([]Alert, 0, len(b.alerts))
+	for _, a := range b.alerts {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(x, y Alert) int { return strings.Compare(string(x.Kind), string(y.Kind)) })
+	return list
+}

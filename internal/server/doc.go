@@ -1,0 +1,39 @@
+// Package server is the daemon around a core: it drains requests, lets one
+// goroutine apply them to the core, makes durable what must be, and only then
+// answers.
+//
+// # One owner
+//
+// A [Server] leads or stands by. While it leads there is a term, and the term's
+// loop is the only goroutine that touches the core. Requests are closures that
+// the loop runs one after the other; what they change is collected as rows.
+//
+//	requests ─► loop ─► core            rows and answers of many requests
+//	              │                              │
+//	              └──► batch ──► committer ──► store (one transaction, one fsync)
+//	                                  │
+//	                                  └──► answers leave, readers see the change
+//
+// While a batch is being committed the loop goes on and fills the next one. An
+// answer leaves when the batch that was open when its request ran is on disk, so
+// nothing is told that could be forgotten.
+//
+// # Readers
+//
+// Readers never wait for the loop. They have [Server.View], which is replaced as
+// a whole by every fair-share update, and the directories of operations, jobs
+// and nodes, whose entries are immutable and replaced.
+//
+// # What is stored of an operation
+//
+// Its controller's snapshot whenever more happened than the end of a job, and
+// the ends of jobs as rows. A new leader restores the snapshot, repeats the ends
+// after it, and adopts running jobs as nodes report them. It schedules nothing
+// until the nodes of its predecessor have reported or had time to.
+//
+// # Losing the lead
+//
+// Every commit carries the epoch of the lease. A leader that was paused and
+// replaced is refused by the store, drops its core and stands by; none of its
+// answers left, because they waited for the commit.
+package server

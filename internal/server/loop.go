@@ -1,0 +1,254 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/internal/store"
+)
+
+// Errors that concern every request.
+var (
+	// ErrNotLeading is the answer of a server that stands by, or has lost the lead
+	// while the request waited: whether it had an effect is not known.
+	ErrNotLeading = errors.New("this scheduler does not lead")
+	// ErrOverloaded is the answer when too many requests wait, or the store does
+	// not answer. The request had no effect.
+	ErrOverloaded = errors.New("the scheduler is overloaded")
+)
+
+// request is a closure that the loop runs. It must leave everything as it was if
+// it returns an error.
+type request struct {
+	run func(t *term) error
+	// hurried requests are let in when the store is stalled: they arrange that
+	// they do not have to wait for it.
+	hurried bool
+	done    chan error
+}
+
+// ask runs a closure on the loop and returns when what it changed is on disk.
+func ask[T any](ctx context.Context, s *Server, f func(t *term) (T, error)) (T, error) {
+	return askHow(ctx, s, false, f)
+}
+
+func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term) (T, error)) (T, error) {
+	var result, nothing T
+	t := s.term.Load()
+	if t == nil {
+		return nothing, ErrNotLeading
+	}
+	if !hurried {
+		if err := t.admits(); err != nil {
+			return nothing, err
+		}
+	}
+	r := &request{done: make(chan error, 1), hurried: hurried}
+	r.run = func(t *term) (err error) {
+		result, err = f(t)
+		return err
+	}
+	select {
+	case t.requests <- r:
+	case <-t.over:
+		return nothing, ErrNotLeading
+	case <-ctx.Done():
+		return nothing, ctx.Err()
+	}
+	select {
+	case err := <-r.done:
+		if err != nil {
+			return nothing, err
+		}
+		return result, nil
+	case <-t.over:
+		return nothing, ErrNotLeading
+	case <-ctx.Done():
+		return nothing, ctx.Err()
+	}
+}
+
+// admits says whether one more request may wait.
+func (t *term) admits() error {
+	if len(t.requests) >= t.server.settings().HardQueue {
+		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
+	}
+	if since := t.stalledSince.Load(); since != 0 {
+		if d := time.Since(time.Unix(0, since)); d > t.server.settings().StallPatience {
+			return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// batch is what one commit writes, and who waits for it.
+type batch struct {
+	rows    store.Batch
+	waiting []waiting
+	// published runs on the loop when the rows are on disk.
+	published []func(store.Receipt)
+}
+
+type waiting struct {
+	request *request
+	err     error
+}
+
+// commitResult is what became of a batch.
+type commitResult struct {
+	batch   *batch
+	receipt store.Receipt
+	err     error
+}
+
+// loop runs until the term is over and says why.
+func (t *term) loop(ctx context.Context) error {
+	update := time.NewTimer(0)
+	defer update.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r := <-t.requests:
+			t.serve(r)
+			t.drain()
+		case <-update.C:
+			began := time.Now()
+			t.tick(began)
+			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
+		case result := <-t.committed:
+			if result.err != nil {
+				return result.err
+			}
+			t.settle(result)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// drain serves what waits already, so that one commit serves it all.
+func (t *term) drain() {
+	for range t.server.settings().MaxBatch {
+		select {
+		case r := <-t.requests:
+			t.serve(r)
+		default:
+			return
+		}
+	}
+}
+
+// serve runs a request on the core.
+func (t *term) serve(r *request) {
+	t.now = t.clock()
+	t.answerNow = false
+	err := r.run(t)
+	t.take()
+	if t.answerNow {
+		r.done <- err
+		return
+	}
+	t.open.waiting = append(t.open.waiting, waiting{r, err})
+}
+
+// stalled says that the store takes too long.
+func (t *term) stalled() bool {
+	since := t.stalledSince.Load()
+	return since != 0 && time.Since(time.Unix(0, since)) > t.server.settings().StallPatience
+}
+
+// clock returns the time for the core, which never goes back.
+func (t *term) clock() time.Time {
+	if now := time.Now().UTC(); now.After(t.now) {
+		return now
+	}
+	return t.now
+}
+
+// flush gives the open batch to the committer, unless it is busy with another. A
+// batch without rows needs no commit, but its answers may rest on the one that is
+// being committed.
+func (t *term) flush() error {
+	if t.committing {
+		return nil
+	}
+	if err := t.store(); err != nil {
+		return err
+	}
+	if t.open.rows.Empty() {
+		t.settle(commitResult{batch: t.open})
+		t.open = &batch{}
+		return nil
+	}
+	b := t.open
+	t.open, t.committing = &batch{}, true
+	t.stalledSince.Store(time.Now().UnixNano())
+	t.commits <- b
+	return nil
+}
+
+// settle answers everybody who waited for a batch.
+func (t *term) settle(result commitResult) {
+	if result.receipt.Revision > 0 {
+		t.committing = false
+		t.stalledSince.Store(0)
+		t.server.counters.commits.Add(1)
+		t.server.counters.rows.Add(uint64(result.batch.rows.Len()))
+	}
+	for _, publish := range result.batch.published {
+		publish(result.receipt)
+	}
+	for _, w := range result.batch.waiting {
+		w.request.done <- w.err
+	}
+}
+
+// committer commits batches until the term is over. It repeats a commit that the
+// store could not take for now, because the core has gone on already.
+func (t *term) committer(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-t.commits:
+			result := t.commit(ctx, b)
+			select {
+			case t.committed <- result:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// Backoff of repeated commits.
+const (
+	commitBackoffMin = 50 * time.Millisecond
+	commitBackoffMax = 2 * time.Second
+)
+
+func (t *term) commit(ctx context.Context, b *batch) commitResult {
+	backoff := commitBackoffMin
+	for {
+		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		if err == nil {
+			t.server.alerts.clear(AlertStore)
+			return commitResult{batch: b, receipt: receipt}
+		}
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull) {
+			return commitResult{batch: b, err: err}
+		}
+		t.server.alerts.raise(AlertStore, err.Error())
+		t.server.log.Warn("the store does not take a commit; trying again", "error", err, "rows", b.rows.Len())
+		select {
+		case <-ctx.Done():
+			return commitResult{batch: b, err: context.Cause(ctx)}
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, commitBackoffMax)
+	}
+}

@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/guid"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// Options are what a server needs.
+type Options struct {
+	Store *store.Store
+	// Name tells this process from all others, Address is where clients and
+	// nodes find it.
+	Name    string
+	Address string
+	// Settings are the defaults if there is no update period.
+	Settings Settings
+	Log      *slog.Logger
+}
+
+// Server is a scheduler that leads or stands by. Its methods may be called from
+// any goroutine.
+type Server struct {
+	store   *store.Store
+	name    string
+	address string
+	log     *slog.Logger
+	current atomic.Pointer[Settings]
+
+	term          atomic.Pointer[term]
+	leader        atomic.Pointer[store.Leader]
+	leaseDeadline atomic.Int64
+	led           chan struct{} // closed when this server leads for the first time
+	ledOnce       sync.Once
+
+	editing       sync.Mutex // who changes the configuration of pools
+	trees         atomic.Pointer[Trees]
+	view          atomic.Pointer[View]
+	operations    *directory[guid.ID, *Operation]
+	numbers       *directory[core.OperationID, *Operation]
+	aliases       *directory[string, *Operation]
+	jobs          *directory[core.JobID, *Job]
+	nodes         *directory[string, *Node]
+	registrations *directory[string, []uint64]
+	registry      *Registry
+	chronicle     chronicle
+	alerts        alertBoard
+	counters      counters
+}
+
+// New returns a server that does nothing yet.
+func New(o Options) *Server {
+	s := &Server{
+		store: o.Store, name: o.Name, address: o.Address, log: o.Log, led: make(chan struct{}),
+		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
+		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
+		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if o.Settings.UpdatePeriod == 0 {
+		o.Settings = DefaultSettings()
+	}
+	s.current.Store(&o.Settings)
+	s.trees.Store(&Trees{})
+	s.view.Store(&View{})
+	s.leader.Store(&store.Leader{})
+	return s
+}
+
+func (s *Server) settings() *Settings { return s.current.Load() }
+
+// Settings returns the settings in force.
+func (s *Server) Settings() Settings { return *s.settings() }
+
+// Configure changes the settings while the server runs. Those of the core are
+// for the next term.
+func (s *Server) Configure(settings Settings) { s.current.Store(&settings) }
+
+// newID makes an identifier.
+func (s *Server) newID(kind guid.Kind) guid.ID {
+	var bytes [16]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
+}
+
+// Run leads and stands by in turn until the context ends.
+func (s *Server) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		lease, err := s.store.Acquire(ctx, s.name, s.address, s.settings().LeaseTTL)
+		var held *store.HeldError
+		switch {
+		case errors.As(err, &held):
+			s.leader.Store(&held.Leader)
+			s.standBy(ctx)
+			continue
+		case err != nil:
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.alerts.raise(AlertStore, err.Error())
+			s.log.Warn("the lease cannot be asked for", "error", err)
+			s.pause(ctx)
+			continue
+		}
+		s.lead(ctx, lease)
+	}
+	return nil
+}
+
+// pause waits for a poll period.
+func (s *Server) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(s.settings().StandbyPoll):
+	}
+}
+
+// lead runs a term from its beginning to its end.
+func (s *Server) lead(ctx context.Context, lease store.Lease) {
+	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
+	began := time.Now()
+	t, err := s.newTerm(ctx, lease)
+	if err != nil {
+		s.log.Error("a term cannot begin", "epoch", lease.Epoch, "error", err)
+		s.alerts.raise(AlertRevival, err.Error())
+	} else {
+		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(t.awaited), "took", time.Since(began))
+		err = t.run(ctx)
+		s.log.Info("no longer leading", "epoch", lease.Epoch, "reason", err)
+	}
+	if !errors.Is(err, store.ErrFenced) {
+		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
+		defer cancel()
+		if err := s.store.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
+			s.log.Warn("the lease was not released", "error", err)
+		}
+	}
+	if ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+		s.pause(ctx)
+	}
+}
+
+// standBy keeps what readers see up to date until the lease may be free.
+func (s *Server) standBy(ctx context.Context) {
+	revision, err := s.store.Revision(ctx)
+	if err == nil && revision != s.view.Load().Revision {
+		err = s.follow(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a standby cannot follow", "error", err)
+	}
+	s.pause(ctx)
+}
+
+// publishTerm makes the term known to those who ask, or that there is none.
+func (s *Server) publishTerm(t *term) {
+	s.term.Store(t)
+	if t == nil {
+		return
+	}
+	s.ledOnce.Do(func() { close(s.led) })
+}
+
+// Led is closed when this server has led for the first time.
+func (s *Server) Led() <-chan struct{} { return s.led }
+
+// Leader says who leads, as far as this server knows.
+func (s *Server) Leader() store.Leader { return *s.leader.Load() }
+
+// Leading says whether this server leads.
+func (s *Server) Leading() bool { return s.term.Load() != nil }
+
+// Store returns the store, for queries of what has ended.
+func (s *Server) Store() *store.Store { return s.store }
+
+// Address is where clients find this server.
+func (s *Server) Address() string { return s.address }
+
+// Trees returns the configuration of pool trees in force.
+func (s *Server) Trees() *Trees { return s.trees.Load() }
+
+// Nodes returns all nodes that are known, in no order.
+func (s *Server) Nodes() []*Node { return s.nodes.all() }
+
+// Node returns a node.
+func (s *Server) Node(name string) (*Node, bool) { return s.nodes.get(name) }
+
+// Alerts returns what people should know.
+func (s *Server) Alerts() []Alert { return s.alerts.list() }
+
+func isTemporary(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull)
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/guid"
+	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// term is one reign of this server: the core with everything around it. All of
+// it belongs to the loop, except where a field says otherwise.
+type term struct {
+	server *Server
+	lease  store.Lease
+	epoch  uint64
+	over   chan struct{} // closed when the term is over
+
+	requests  chan *request
+	commits   chan *batch
+	committed chan commitResult
+	// stalledSince is when the commit in flight began, zero if there is none.
+	// Everybody reads it.
+	stalledSince atomic.Int64
+
+	now        time.Time
+	core       *core.Core
+	out        core.Decisions
+	open       *batch
+	committing bool
+	// answerNow is set by a request whose answer rests on no commit.
+	answerNow bool
+
+	trees      *Trees
+	registry   *Registry
+	slots      treeSlots
+	operations map[core.OperationID]*activeOperation
+	ids        map[guid.ID]core.OperationID
+	aliases    map[string]core.OperationID
+	lastNumber core.OperationID
+	jobs       map[core.JobID]*Job
+	nodes      map[string]*activeNode
+	nodeList   []*activeNode // by core.NodeID
+	sessions   uint64        // number of the last one
+	uploads    map[uploadKey][]byte
+
+	// dirty are operations whose rows are out of date, touched those whose
+	// progress is.
+	dirty   map[core.OperationID]bool
+	touched map[core.OperationID]bool
+	// endings are operations that have ended and whose last rows are to be
+	// written, later ends of jobs that the core is to hear of next, and results
+	// what nodes have told of ends that the core is hearing of.
+	endings []core.OperationID
+	later   []core.Finished
+	results map[core.JobID]*nodev1.JobResult
+
+	// reviving is true until nodes of the predecessor had their chance; awaited
+	// are those that have not come yet.
+	reviving bool
+	deadline time.Time
+	awaited  map[string]bool
+
+	overloaded    bool
+	lastProgress  time.Time
+	lastHistory   time.Time
+	lastSelfCheck time.Time
+	selfCheckCost time.Duration
+	clocks        map[string][]byte // what is stored of each tree's clocks
+	volumes       map[volumeKey][]byte
+	starvation    map[starvingKey]starving
+	pools         []core.PoolView
+	views         []core.OperationView
+	states        []core.PoolState
+}
+
+// activeOperation is an operation that has not ended.
+type activeOperation struct {
+	record *Operation
+	// specs are what nodes are told, by task.
+	specs []*nodev1.JobSpec
+	// ends is the number of jobs that have ended, position how many of them the
+	// stored snapshot knows.
+	ends, position int64
+	snapshotTaken  time.Time
+	// stale says that the stored snapshot does not suffice together with the
+	// ends: it must be stored with the rows at hand.
+	stale         bool
+	specStored    bool
+	hasFailedJobs bool
+	// final is the controller of an operation that has ended.
+	final *operation.Controller
+}
+
+// activeNode is a machine that has registered in this term, or that
+// administrators have said something about.
+type activeNode struct {
+	id       core.NodeID
+	known    bool // to the core
+	record   *Node
+	session  *nodeproto.Session
+	settings NodeSettings
+	storedAt time.Time
+}
+
+type uploadKey struct {
+	job    uint64
+	stream nodev1.Stream
+}
+
+type volumeKey struct{ tree, pool string }
+
+// run leads until the lease is lost, the context ends, or something cannot be
+// mended.
+func (t *term) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var workers sync.WaitGroup
+	workers.Go(func() { t.committer(ctx) })
+	workers.Go(func() { t.renew(ctx, cancel) })
+	workers.Go(func() { t.retain(ctx) })
+	t.server.publishTerm(t)
+	err := t.loop(ctx)
+	t.server.publishTerm(nil)
+	close(t.over)
+	cancel(err)
+	workers.Wait()
+	return err
+}
+
+// renew keeps the lease. While the store does not answer nobody else can take it
+// either, so that is no reason to give up: answers wait for commits anyway.
+func (t *term) renew(ctx context.Context, giveUp context.CancelCauseFunc) {
+	lease := t.lease
+	ticker := time.NewTicker(t.server.settings().LeaseTTL / 3)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		renewed, err := t.server.store.Renew(ctx, lease, t.server.settings().LeaseTTL)
+		switch {
+		case err == nil:
+			lease = renewed
+			t.server.leaseDeadline.Store(renewed.Deadline.UnixNano())
+		case isTemporary(err):
+			t.server.log.Warn("the lease could not be renewed", "error", err)
+		default:
+			giveUp(err)
+			return
+		}
+	}
+}

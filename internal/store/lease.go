@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Lease is the right to write. A zero lease gives none.
+type Lease struct {
+	Holder  string
+	Address string
+	// Epoch grows with every acquisition. Commits carry it.
+	Epoch int64
+	// Expires is when the lease ends by the database's clock.
+	Expires time.Time
+	// Deadline is an instant of this process's clock (it is monotonic) before which the lease
+	// has not ended: the time just before it was asked for, plus its length. A leader that has
+	// not renewed by then should stop answering as one.
+	Deadline time.Time
+}
+
+// Leader says who leads, or led last.
+type Leader struct {
+	Holder  string
+	Address string
+	Epoch   int64
+	Since   time.Time
+	Expires time.Time
+	// Alive says whether the lease had not ended, by the database's clock, when it was read.
+	Alive bool
+	// Remaining is how long it had to go.
+	Remaining time.Duration
+}
+
+// Acquire takes the lease if nobody has it, if it has ended, or if the same holder
+// has it (a process that was killed and is back need not wait for itself). The epoch
+// always grows, so whoever had the lease before is fenced. It returns a
+// *HeldError, which is ErrHeld, while somebody else has the lease.
+func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (Lease, error) {
+	if holder == "" || ttl <= 0 {
+		return Lease{}, fmt.Errorf("%w lease: a holder and a positive time are needed", ErrInvalid)
+	}
+	if fault := faultOfText(holder + address); fault != "" {
+		return Lease{}, fmt.Errorf("%w lease: %s", ErrInvalid, fault)
+	}
+	lease := Lease{Holder: holder, Address: address, Deadline: time.Now().Add(ttl)}
+	var since, expires, revision int64
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
+		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = epoch + 1, holder = $1, address = $2,
+			since = `+s.engine.now+`, expires = `+s.engine.now+` + $3
+			WHERE holder = '' OR holder = $1 OR expires <= `+s.engine.now+`
+			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if !rows.Next() {
+			return errors.Join(rows.Err(), ErrHeld)
+		}
+		if err := rows.Scan(&lease.Epoch, &since, &expires, &revision); err != nil {
+			return err
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+		_, err = w.exec(ctx, "INSERT INTO epochs (epoch, holder, address, since, revision) VALUES ($1, $2, $3, $4, $5)",
+			lease.Epoch, holder, address, since, revision)
+		return err
+	})
+	if errors.Is(err, ErrHeld) {
+		leader, err := s.Leader(ctx)
+		if err != nil {
+			return Lease{}, err
+		}
+		return Lease{}, &HeldError{Leader: leader}
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("acquire the lease: %w", err)
+	}
+	lease.Expires = timeOf(expires)
+	return lease, nil
+}
+
+// Campaign waits until it has acquired the lease. It asks when the lease that it saw ends, and
+// at least as often as every says, because the holder may release it early. It
+// goes on when the database is not available; only the context ends it.
+func (s *Store) Campaign(ctx context.Context, holder, address string, ttl, every time.Duration) (Lease, error) {
+	for {
+		lease, err := s.Acquire(ctx, holder, address, ttl)
+		var held *HeldError
+		wait := every
+		switch {
+		case err == nil:
+			return lease, nil
+		case errors.As(err, &held):
+			wait = max(min(every, held.Leader.Remaining), time.Millisecond)
+		case ctx.Err() != nil, !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrFull):
+			return Lease{}, err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return Lease{}, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// Renew makes the lease end ttl from now. It returns ErrFenced if somebody else has
+// acquired it or it was released; a lease that has ended but that nobody wanted is renewed.
+func (s *Store) Renew(ctx context.Context, lease Lease, ttl time.Duration) (Lease, error) {
+	if ttl <= 0 {
+		return Lease{}, fmt.Errorf("%w lease: a positive time is needed", ErrInvalid)
+	}
+	lease.Deadline = time.Now().Add(ttl)
+	return s.extend(ctx, "renew", lease, "expires = "+s.engine.now+" + $3", ttl.Microseconds())
+}
+
+// Release gives the lease back, so that another need not wait for its end. It returns
+// ErrFenced if it is gone already.
+func (s *Store) Release(ctx context.Context, lease Lease) error {
+	_, err := s.extend(ctx, "release", lease, "expires = $3, holder = ''", 0)
+	return err
+}
+
+// extend changes the leadership row if the lease is the current one.
+func (s *Store) extend(ctx context.Context, verb string, lease Lease, set string, argument int64) (Lease, error) {
+	var expires int64
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
+		return w.tx.QueryRowContext(ctx, "UPDATE leadership SET "+set+" WHERE epoch = $1 AND holder = $2 RETURNING expires",
+			lease.Epoch, lease.Holder, argument).Scan(&expires)
+	})
+	if errors.Is(err, ErrNotFound) {
+		return Lease{}, fmt.Errorf("%s the lease: %w", verb, ErrFenced)
+	}
+	if err != nil {
+		return Lease{}, fmt.Errorf("%s the lease: %w", verb, err)
+	}
+	lease.Expires = timeOf(expires)
+	return lease, nil
+}
+
+// Leader says who leads. If nobody ever led it returns a zero leader.
+func (s *Store) Leader(ctx context.Context) (Leader, error) {
+	var leader Leader
+	var since, expires, now int64
+	err := s.reads.QueryRowContext(ctx, "SELECT holder, address, epoch, since, expires, "+s.engine.now+" FROM leadership").
+		Scan(&leader.Holder, &leader.Address, &leader.Epoch, &since, &expires, &now)
+	if err != nil {
+		return Leader{}, fmt.Errorf("read the leader: %w", s.wrap(err))
+	}
+	leader.Since, leader.Expires = timeOf(since), timeOf(expires)
+	leader.Alive = leader.Holder != "" && expires > now
+	if leader.Alive {
+		leader.Remaining = time.Duration(expires-now) * time.Microsecond
+	}
+	return leader, nil
+}

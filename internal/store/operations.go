@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// OperationFilter says which operations a list has. Empty fields do not filter.
+type OperationFilter struct {
+	// Text is looked for in ids, aliases, types, users, states, titles, pools and filter words, in any case.
+	Text  string
+	State string
+	Type  string
+	User  string
+	Tree  string
+	// Pool in the tree, or in any tree.
+	Pool           string
+	WithFailedJobs *bool
+	// Live restricts to operations that have not finished, if true, or to the archive, if false.
+	Live *bool
+	// From and To limit the start time: From <= start < To.
+	From, To time.Time
+	// Cursor is the start time at which a list continues, in the Direction, without
+	// operations that started then; CursorNumber, if not zero, also takes those that started at that very
+	// time and come after it in the list.
+	Cursor       time.Time
+	CursorNumber int32
+	Direction    Direction
+	// Limit of the list; zero means 100.
+	Limit int
+}
+
+// OperationList is an answer to a filter, newest first.
+type OperationList struct {
+	Operations []Operation
+	// Incomplete says that the limit cut the list.
+	Incomplete bool
+}
+
+// base adds what does not depend on counters: text, time and archive.
+func (f *OperationFilter) base(e *engine, c *conditions) {
+	if f.Text != "" {
+		c.parts = append(c.parts, e.contains("search", c.arg(strings.ToLower(f.Text))))
+	}
+	c.between("start_time", f.From, f.To)
+	if f.Live != nil && *f.Live {
+		c.add("finish_time = 0")
+	} else if f.Live != nil {
+		c.add("finish_time <> 0")
+	}
+}
+
+// poolPattern is what the text of pools has in it if an operation is in the pool or tree; see poolsText.
+func poolPattern(tree, pool string) string {
+	switch {
+	case tree != "" && pool != "":
+		return "\n" + tree + "\t" + pool + "\n"
+	case tree != "":
+		return "\n" + tree + "\t"
+	}
+	return "\t" + pool + "\n"
+}
+
+func (f *OperationFilter) conditions(e *engine) *conditions {
+	c := &conditions{}
+	f.base(e, c)
+	c.equal("state", f.State)
+	c.equal("type", f.Type)
+	c.equal("user_name", f.User)
+	if f.Tree != "" || f.Pool != "" {
+		c.parts = append(c.parts, e.contains("pools", c.arg(poolPattern(f.Tree, f.Pool))))
+	}
+	if f.WithFailedJobs != nil {
+		c.add("has_failed_jobs = ?", flag(*f.WithFailedJobs))
+	}
+	return c
+}
+
+// Operations returns the operations that a filter takes, newest first.
+func (s *Store) Operations(ctx context.Context, f OperationFilter) (OperationList, error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 100
+	}
+	c := f.conditions(&s.engine)
+	order := " ORDER BY start_time DESC, number DESC"
+	sign := "<"
+	if f.Direction == Future {
+		order, sign = " ORDER BY start_time, number", ">"
+	}
+	if !f.Cursor.IsZero() {
+		at := microseconds(f.Cursor)
+		if f.CursorNumber != 0 {
+			c.add("(start_time "+sign+" ? OR start_time = ? AND number "+sign+" ?)", at, at, int64(f.CursorNumber))
+		} else {
+			c.add("start_time "+sign+" ?", at)
+		}
+	}
+	rows, err := operationsTable.list(ctx, s.reads, c.where()+order+" LIMIT "+fmt.Sprint(limit+1), c.args...)
+	if err != nil {
+		return OperationList{}, s.wrap(err)
+	}
+	list := OperationList{Operations: rows}
+	if len(rows) > limit {
+		list.Operations, list.Incomplete = rows[:limit], true
+	}
+	if f.Direction == Future {
+		slices.Reverse(list.Operations)
+	}
+	return list, nil
+}
+
+// OperationCounts are the numbers beside the choices of each filter. A choice is
+// counted among the operations that pass the filters before it, in the order tree, pool, user,
+// state, type, failed jobs. Text and times filter all; the cursor does not.
+type OperationCounts struct {
+	Trees      map[string]int64
+	Pools      map[string]int64
+	Users      map[string]int64
+	States     map[string]int64
+	Types      map[string]int64
+	FailedJobs int64
+	// Total passes all filters.
+	Total int64
+}
+
+// CountOperations counts for the choices of each filter.
+func (s *Store) CountOperations(ctx context.Context, f OperationFilter) (OperationCounts, error) {
+	c := &conditions{}
+	f.base(&s.engine, c)
+	counts := OperationCounts{
+		Trees: map[string]int64{}, Pools: map[string]int64{}, Users: map[string]int64{},
+		States: map[string]int64{}, Types: map[string]int64{},
+	}
+	query := "SELECT pools, user_name, state, type, has_failed_jobs, count(*) FROM operations" + c.where() + " GROUP BY 1, 2, 3, 4, 5"
+	err := scanAll(ctx, s.reads, query, c.args, func(scan func(...any) error) error {
+		var group operationGroup
+		if err := scan(&group.pools, &group.user, &group.state, &group.typ, &group.failed, &group.count); err != nil {
+			return err
+		}
+		counts.add(&f, &group)
+		return nil
+	})
+	if err != nil {
+		return OperationCounts{}, fmt.Errorf("count operations: %w", s.wrap(err))
+	}
+	return counts, nil
+}
+
+// operationGroup is how many operations have the same values.
+type operationGroup struct {
+	pools, user, state, typ string
+	failed, count           int64
+}
+
+func (n *OperationCounts) add(f *OperationFilter, g *operationGroup) {
+	pools := poolsOf(g.pools)
+	for _, p := range pools {
+		n.Trees[p.Tree] += g.count
+	}
+	if f.Tree != "" && !strings.Contains(g.pools, poolPattern(f.Tree, "")) {
+		return
+	}
+	seen := make([]string, 0, 4)
+	for _, p := range pools {
+		if (f.Tree == "" || p.Tree == f.Tree) && !slices.Contains(seen, p.Pool) {
+			n.Pools[p.Pool] += g.count
+			seen = append(seen, p.Pool)
+		}
+	}
+	if f.Pool != "" && !strings.Contains(g.pools, poolPattern(f.Tree, f.Pool)) {
+		return
+	}
+	n.Users[g.user] += g.count
+	if f.User != "" && f.User != g.user {
+		return
+	}
+	n.States[g.state] += g.count
+	if f.State != "" && f.State != g.state {
+		return
+	}
+	n.Types[g.typ] += g.count
+	if f.Type != "" && f.Type != g.typ {
+		return
+	}
+	if g.failed != 0 {
+		n.FailedJobs += g.count
+	}
+	if f.WithFailedJobs == nil || *f.WithFailedJobs == (g.failed != 0) {
+		n.Total += g.count
+	}
+}
+
+// OperationByID returns an operation, live or archived.
+func (s *Store) OperationByID(ctx context.Context, id string) (Operation, error) {
+	return one(ctx, s, &operationsTable, "WHERE id = $1", id)
+}
+
+// OperationByNumber returns an operation, live or archived.
+func (s *Store) OperationByNumber(ctx context.Context, number int32) (Operation, error) {
+	return one(ctx, s, &operationsTable, "WHERE number = $1", int64(number))
+}
+
+// OperationByAlias returns the last operation that started with an alias.
+func (s *Store) OperationByAlias(ctx context.Context, alias string) (Operation, error) {
+	return one(ctx, s, &operationsTable, "WHERE alias = $1 AND alias <> '' ORDER BY start_time DESC, number DESC LIMIT 1", alias)
+}
+
+// OperationSpec returns the specification of an operation.
+func (s *Store) OperationSpec(ctx context.Context, number int32) (OperationSpec, error) {
+	return one(ctx, s, &operationSpecsTable, "WHERE operation = $1", int64(number))
+}
+
+// OperationProgress returns the progress of an operation.
+func (s *Store) OperationProgress(ctx context.Context, number int32) (OperationProgress, error) {
+	return one(ctx, s, &operationProgressTable, "WHERE operation = $1", int64(number))
+}
+
+// OperationProgressOf returns the progress of several operations, by number, those that have one.
+func (s *Store) OperationProgressOf(ctx context.Context, numbers []int32) ([]OperationProgress, error) {
+	c := &conditions{}
+	places := make([]string, len(numbers))
+	for i, n := range numbers {
+		places[i] = c.arg(int64(n))
+	}
+	if len(places) == 0 {
+		return nil, nil
+	}
+	rows, err := operationProgressTable.list(ctx, s.reads, "WHERE operation IN ("+strings.Join(places, ", ")+") ORDER BY operation", c.args...)
+	return rows, s.wrap(err)
+}
+
+// one returns the only row of a clause, or ErrNotFound.
+func one[R any](ctx context.Context, s *Store, t *table[R], clause string, args ...any) (R, error) {
+	rows, err := t.list(ctx, s.reads, clause, args...)
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("read %s: %w", t.name, sql.ErrNoRows)
+	}
+	if err != nil {
+		var none R
+		return none, s.wrap(err)
+	}
+	return rows[0], nil
+}

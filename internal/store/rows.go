@@ -1,0 +1,276 @@
+package store
+
+import "time"
+
+// Rows is a set of rows of every kind. A [Batch] has one to put and one to
+// delete; [Store.Load] and [Store.Changes] answer with one.
+type Rows struct {
+	Settings  []Setting
+	Counters  []Counter
+	Trees     []Tree
+	Pools     []Pool
+	PathNodes []PathNode
+
+	Operations          []Operation
+	OperationSpecs      []OperationSpec
+	OperationProgress   []OperationProgress
+	ControllerSnapshots []ControllerSnapshot
+	Jobs                []Job
+
+	Volumes []Volume
+	Clocks  []Clock
+	Nodes   []Node
+
+	Users     []User
+	Groups    []Group
+	Members   []Member
+	Tokens    []Token
+	ACLs      []ACL
+	Mutations []Mutation
+
+	// What follows is only put and queried: Load and Changes leave it out.
+
+	JobOutputs    []JobOutput
+	Events        []Event
+	Audit         []AuditRecord
+	HistorySeries []HistorySeries
+	HistoryBlocks []HistoryBlock
+}
+
+// Setting is a document by name: the scheduler's configuration, the name of
+// the default tree, users' default pools and the like.
+type Setting struct {
+	Name     string // key
+	Document []byte
+}
+
+// Counter is a number that the leader reserves ranges of, such as job numbers.
+type Counter struct {
+	Name  string // key
+	Value int64
+}
+
+// Tree is a pool tree with its configuration.
+type Tree struct {
+	Name       string // key
+	Config     []byte
+	Attributes []byte // all that is not configuration: custom attributes, identity
+}
+
+// Pool is one pool of a tree. The root of a tree is no row; pools below it have
+// an empty parent.
+type Pool struct {
+	Tree       string // key
+	Name       string // key
+	Parent     string
+	Attributes []byte
+}
+
+// PathNode is a node of the tree of paths that is of no other kind.
+type PathNode struct {
+	Path       string // key
+	Type       string
+	Document   []byte
+	Attributes []byte
+	Created    time.Time
+	Modified   time.Time
+}
+
+// TreePool is the pool that an operation has in a tree.
+type TreePool struct {
+	Tree string
+	Pool string
+}
+
+// Operation is what lists show and filters need, with the small documents that
+// change together with the state.
+type Operation struct {
+	// Number is dense and never used again, also after the operation is deleted:
+	// take the next after [State.LastOperation].
+	Number int32 // key
+	// ID is the public one, unique.
+	ID        string
+	Alias     string
+	Type      string
+	User      string
+	State     string
+	Suspended bool
+	Title     string
+	// Pools are sorted by tree when read.
+	Pools []TreePool
+	// Filter holds further words that a text filter finds. ID, alias, type, user,
+	// state, title and pools are found without.
+	Filter        string
+	HasFailedJobs bool
+	StartTime     time.Time
+	FinishTime    time.Time // zero while it lives; after that it is the archive's
+
+	BriefSpec         []byte
+	RuntimeParameters []byte
+	Events            []byte
+	Alerts            []byte
+	Result            []byte
+	Attributes        []byte // everything else
+}
+
+// OperationSpec is what rarely changes and may be large.
+type OperationSpec struct {
+	Operation    int32 // key
+	Provided     []byte
+	Resulting    []byte
+	Unrecognized []byte
+}
+
+// OperationProgress is what changes often.
+type OperationProgress struct {
+	Operation int32 // key
+	Built     time.Time
+	Brief     []byte
+	Progress  []byte
+}
+
+// ControllerSnapshot is a controller's state. Jobs of the operation that
+// finished later have a greater sequence than Position.
+type ControllerSnapshot struct {
+	Operation int32 // key
+	Position  int64
+	Taken     time.Time
+	Data      []byte
+}
+
+// Job is a job, running or finished. A finished job does not change any more:
+// putting it again leaves it as it is, and [Receipt.Duplicates] names it.
+type Job struct {
+	Number    uint64 // key
+	Operation int32
+	// Sequence orders the finished jobs of an operation, from 1. It is 0 until then.
+	Sequence    int64
+	Task        string
+	Cookie      int32
+	Type        string
+	Node        string
+	Tree        string
+	State       string
+	AbortReason string
+	StartTime   time.Time
+	FinishTime  time.Time
+	StderrSize  int64
+	Resources   []byte
+	Error       []byte
+	Statistics  []byte
+	Attributes  []byte // everything else
+}
+
+// JobOutput is what a job wrote, by kind: "stderr", "fail_context".
+type JobOutput struct {
+	Job       uint64 // key
+	Kind      string // key
+	Operation int32
+	Written   time.Time
+	Data      []byte
+}
+
+// Volume is the integral volume of a pool at a time.
+type Volume struct {
+	Tree    string // key
+	Pool    string // key
+	Updated time.Time
+	Volume  []byte
+}
+
+// Clock is the state of a tree's clocks, such as those of starvation, at a time.
+type Clock struct {
+	Tree    string // key
+	Updated time.Time
+	Data    []byte
+}
+
+// Node is a machine: tags, bans and overrides are its document.
+type Node struct {
+	Address  string // key
+	Document []byte
+	LastSeen time.Time
+}
+
+// User is a person or a robot.
+type User struct {
+	Name     string // key
+	Document []byte
+}
+
+// Group is a set of users and groups.
+type Group struct {
+	Name     string // key
+	Document []byte
+}
+
+// Member says that a user or a group is in a group.
+type Member struct {
+	Group  string // key
+	Member string // key
+}
+
+// Token is a secret that stands for a user. Only its hash is kept.
+type Token struct {
+	Hash     string // key
+	User     string
+	Name     string
+	Created  time.Time
+	LastUsed time.Time
+	Expires  time.Time
+	Revoked  time.Time
+}
+
+// ACL is the access control list of a path.
+type ACL struct {
+	Path     string // key
+	Document []byte
+}
+
+// Mutation is the answer to a request that must not be executed twice.
+type Mutation struct {
+	ID       string // key
+	Expires  time.Time
+	Response []byte
+}
+
+// Event is an entry of the decision log. Commit numbers events densely.
+type Event struct {
+	ID        int64 // key, set by Commit
+	Time      time.Time
+	Type      string
+	Operation int32
+	Job       uint64
+	Tree      string
+	Pool      string
+	Node      string
+	Document  []byte
+}
+
+// AuditRecord says who changed what. Commit numbers records densely.
+type AuditRecord struct {
+	ID      int64 // key, set by Commit
+	Time    time.Time
+	User    string
+	Command string
+	Object  string // a path or the id of an operation
+	Before  []byte
+	After   []byte
+	Request string
+}
+
+// HistorySeries gives a series of the charts its number.
+type HistorySeries struct {
+	Number   int32 // key
+	Resource string
+	Name     string
+}
+
+// HistoryBlock is a stretch of all series of a pool, packed by package history.
+type HistoryBlock struct {
+	Tree  string    // key
+	Pool  string    // key
+	Level int32     // key: seconds between points
+	Start time.Time // key
+	Data  []byte
+}

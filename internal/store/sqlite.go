@@ -1,0 +1,96 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+
+	"modernc.org/sqlite"
+)
+
+// SQLite result codes: the lowest byte of what it reports.
+const (
+	sqliteBusy     = 5
+	sqliteLocked   = 6
+	sqliteReadOnly = 8
+	sqliteIOError  = 10
+	sqliteFull     = 13
+	sqliteCantOpen = 14
+	sqliteConflict = 19
+)
+
+var sqliteEngine = engine{
+	name:          "sqlite",
+	now:           "CAST(unixepoch('subsec') * 1000000 AS INTEGER)",
+	contains:      func(column, parameter string) string { return "instr(" + column + ", " + parameter + ") > 0" },
+	schema:        sqliteSchema,
+	hasTable:      "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = $1",
+	kind:          sqliteKind,
+	uninterrupted: true,
+	size:          "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
+}
+
+// sqliteSchema replaces what SQLite spells differently. Only INTEGER PRIMARY KEY is
+// the row's own number there; everything else is clustered by leaving row numbers out.
+func sqliteSchema(text string) string {
+	return strings.NewReplacer(
+		"BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY",
+		"BYTEA", "BLOB",
+		") /* clustered */", ") WITHOUT ROWID",
+	).Replace(text)
+}
+
+// openSQLite opens a file. Commits are on disk when they return: in WAL mode that takes
+// synchronous=FULL. Several processes may have the file open; a write waits for
+// another's for busy_timeout.
+func openSQLite(path string) (*Store, error) {
+	if path == "" || strings.HasPrefix(path, ":memory:") {
+		return nil, fmt.Errorf("%w path %q: a store is a file", ErrInvalid, path)
+	}
+	// Hashes of tokens are inside: nobody else should read the file. SQLite gives its side
+	// files the same mode.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	common := url.Values{"_pragma": {
+		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
+		"cache_size(-16384)", "temp_store(MEMORY)", "journal_size_limit(67108864)",
+	}}
+	writing := url.Values{"_pragma": common["_pragma"], "_txlock": {"immediate"}}
+	reading := url.Values{"_pragma": append(common["_pragma"][:len(common["_pragma"]):len(common["_pragma"])], "query_only(1)")}
+	name := "file:" + (&url.URL{Path: path}).EscapedPath()
+	s := &Store{engine: sqliteEngine}
+	if s.writes, err = sql.Open("sqlite", name+"?"+writing.Encode()); err != nil {
+		return nil, err
+	}
+	if s.reads, err = sql.Open("sqlite", name+"?"+reading.Encode()); err != nil {
+		return nil, errors.Join(err, s.writes.Close())
+	}
+	s.writes.SetMaxOpenConns(1)
+	s.reads.SetMaxOpenConns(8)
+	s.reads.SetMaxIdleConns(8)
+	return s, nil
+}
+
+func sqliteKind(err error) error {
+	var failure *sqlite.Error
+	if !errors.As(err, &failure) {
+		return nil
+	}
+	switch failure.Code() & 0xff {
+	case sqliteFull:
+		return ErrFull
+	case sqliteConflict:
+		return ErrConflict
+	case sqliteBusy, sqliteLocked, sqliteIOError, sqliteCantOpen, sqliteReadOnly:
+		return ErrUnavailable
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Store is a database of the scheduler. Its methods may be called from any goroutine.
+type Store struct {
+	engine engine
+	// writes has the connections that change rows, reads those that do not: a
+	// long read never keeps a commit waiting for a connection.
+	writes *sql.DB
+	reads  *sql.DB
+
+	mu struct {
+		sync.Mutex // held by Commit from its first to its last statement
+		// unsettled are attempts of which it is not known whether they took place.
+		unsettled []*attempt
+		// statements are prepared on the writing connection, by their text. Only SQLite
+		// needs them; pgx keeps its own.
+		statements map[string]*sql.Stmt
+	}
+}
+
+// engine is what differs between the databases.
+type engine struct {
+	name string
+	// arrays says whether rows travel as arrays, one statement for all.
+	arrays bool
+	// now is the database's clock in microseconds, read when the expression is evaluated.
+	now string
+	// contains is a condition: the text in the column has the parameter in it.
+	contains func(column, parameter string) string
+	// schema turns the text of a migration into the engine's SQL.
+	schema func(string) string
+	// lockSchema keeps others from migrating at the same time; empty if the transaction does already.
+	lockSchema string
+	// hasTable asks whether a table exists, $1 is its name.
+	hasTable string
+	// kind finds the kind of an error, nil if it has none.
+	kind func(error) error
+	// uninterrupted says that a write which has begun is finished whatever becomes of the
+	// context. It is bounded anyhow.
+	uninterrupted bool
+	// patient lets the present transaction wait for its client; empty if it may anyhow.
+	patient string
+	// size asks for the bytes that the database occupies.
+	size string
+}
+
+// Open opens the database of a URL, creates or migrates its tables and returns a store. URLs are
+//
+//	sqlite:PATH
+//	postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…
+//
+// It returns ErrTooNew if a newer version of weir has migrated the database, and
+// ErrUnavailable if the database cannot be reached.
+func Open(ctx context.Context, url string) (*Store, error) {
+	scheme, rest, ok := strings.Cut(url, ":")
+	if !ok {
+		return nil, fmt.Errorf("%w store URL: want sqlite:PATH or postgres://…", ErrInvalid)
+	}
+	var s *Store
+	var err error
+	switch scheme {
+	case "sqlite":
+		s, err = openSQLite(rest)
+	case "postgres", "postgresql":
+		s, err = openPostgres(url)
+	default:
+		return nil, fmt.Errorf("%w store URL: unknown scheme %q, want sqlite:PATH or postgres://…", ErrInvalid, scheme)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.mu.statements = map[string]*sql.Stmt{}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Close closes all connections. It waits for calls that are under way.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(s.reads.Close(), s.writes.Close())
+}
+
+// Engine is "sqlite" or "postgres".
+func (s *Store) Engine() string { return s.engine.name }
+
+// Ping says whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.wrap(s.reads.PingContext(ctx))
+}
+
+// Size is the number of bytes that the database occupies.
+func (s *Store) Size(ctx context.Context) (int64, error) {
+	var bytes int64
+	err := s.reads.QueryRowContext(ctx, s.engine.size).Scan(&bytes)
+	return bytes, s.wrap(err)
+}
+
+// wrap gives an error of the engine its kind.
+func (s *Store) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	if kind := s.engine.kind(err); kind != nil && !errors.Is(err, kind) {
+		return &kindError{kind: kind, cause: err}
+	}
+	return err
+}
+
+// snapshot runs a function on one consistent state of the database.
+func (s *Store) snapshot(ctx context.Context, read func(tx *sql.Tx) error) error {
+	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return s.wrap(err)
+	}
+	defer tx.Rollback()
+	return s.wrap(read(tx))
+}
+
+// writer is a transaction that holds the leadership row, so that nobody else
+// writes and the lease cannot change hands until it ends.
+type writer struct {
+	*Store
+	tx       *sql.Tx
+	arrays   bool
+	revision int64
+	buried   int64 // tombstones so far
+}
+
+// writing runs a function in a transaction that changes rows. The function's first statement must
+// change or lock the leadership row. The caller holds mu.
+func (s *Store) writing(ctx context.Context, write func(ctx context.Context, w *writer) error) error {
+	if s.engine.uninterrupted {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+	tx, err := s.writes.BeginTx(ctx, nil)
+	if err != nil {
+		return s.wrap(err)
+	}
+	defer tx.Rollback()
+	if err := write(ctx, &writer{Store: s, tx: tx, arrays: s.engine.arrays}); err != nil {
+		return s.wrap(err)
+	}
+	return s.wrap(tx.Commit())
+}
+
+// prepare returns a statement for this transaction. Statements of the writing connection
+// are parsed once.
+func (w *writer) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	if statement, ok := w.mu.statements[query]; ok {
+		return w.tx.StmtContext(ctx, statement), nil
+	}
+	return w.tx.PrepareContext(ctx, query)
+}
+
+func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return w.tx.ExecContext(ctx, query, args...)
+}
+
+// tombstone remembers that a row was deleted.
+func (w *writer) tombstone(ctx context.Context, table, key string) error {
+	w.buried++
+	_, err := w.exec(ctx, "INSERT INTO tombstones (revision, number, table_name, key) VALUES ($1, $2, $3, $4)",
+		w.revision, w.buried, table, key)
+	if err != nil {
+		return fmt.Errorf("tombstone of %s: %w", table, err)
+	}
+	return nil
+}
