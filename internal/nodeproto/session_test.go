@@ -337,6 +337,27 @@ func TestALeaderThatWasReplacedIsNotBelieved(t *testing.T) {
 	}
 }
 
+func TestAWelcomeToAnEarlierRegistrationIsNotTaken(t *testing.T) {
+	node := nodeproto.NewNodeSession(description(), 10, nil)
+	first := node.Register()
+	second := node.Register()
+	welcome := func(sequence uint64) *nodev1.RegisterResponse {
+		return &nodev1.RegisterResponse{Session: &nodev1.SessionId{Epoch: 1, Number: sequence}, Sequence: sequence}
+	}
+	if err := node.Welcome(welcome(first.GetSequence())); !errors.Is(err, nodeproto.ErrNotAwaited) {
+		t.Errorf("a welcome to the first of two registrations: %v", err)
+	}
+	if err := node.Welcome(welcome(second.GetSequence())); err != nil {
+		t.Errorf("a welcome to the second: %v", err)
+	}
+	if _, err := node.Heartbeat(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Welcome(welcome(second.GetSequence())); !errors.Is(err, nodeproto.ErrNotAwaited) {
+		t.Errorf("a welcome while a heartbeat is in flight: %v", err)
+	}
+}
+
 func TestRegistrationsThatBreakRulesAreToldAllOfThem(t *testing.T) {
 	_, err := nodeproto.NewSession(nodeproto.SessionID{Epoch: 1, Number: 1}, &nodev1.RegisterRequest{
 		Node:            &nodev1.NodeDescription{Name: "*", Resources: &nodev1.Amounts{Cpu: -1}, Tags: []string{"a b", strings.Repeat("x", 300)}},

@@ -1,0 +1,184 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/weirhq/weir/internal/agent"
+	"github.com/weirhq/weir/internal/cgroup"
+	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// Node is the agent of one machine, ready to run.
+type Node struct {
+	Agent  *agent.Agent
+	Name   string
+	client *nodeproto.Client
+	driver cgroup.Driver
+}
+
+// NewNode takes up what an earlier life left and gets ready to register. Version is
+// that of this program.
+func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logger) (*Node, error) {
+	name := c.Name.Value()
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("name: %w", err)
+		}
+		name = host
+	}
+	directory, err := filepath.Abs(c.DataDir.Value())
+	if err != nil {
+		return nil, fmt.Errorf("data_dir: %w", err)
+	}
+	driver, alerts, err := openCgroup(&c.Cgroup, name, log)
+	if err != nil {
+		return nil, err
+	}
+	client, err := nodeClient(c)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	detected, err := detectResources()
+	if err != nil {
+		return nil, err
+	}
+	resources := c.Resources.Value().Or(detected)
+	if given, ok := c.Resources.Value().Get(resource.Memory); !ok || given > detected[resource.Memory] {
+		resources[resource.Memory] -= c.Memory.Watermark.Value()
+	}
+	a, err := agent.New(ctx, agent.Options{
+		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(&c.Memory),
+		Log: log.With("node", name), Alerts: alerts,
+		Description: &nodev1.NodeDescription{
+			Name: name, Address: c.Listen.Or(name), Resources: nodeproto.ToAmounts(resources), Tags: c.Tags.Value(),
+			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
+		},
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return &Node{Agent: a, Name: name, client: client, driver: driver}, nil
+}
+
+// ProxyCommand is the hidden command of this program that is the process beside a
+// job.
+const ProxyCommand = "job-proxy"
+
+// Run works until the context ends. Jobs go on.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.client.Close()
+	return n.Agent.Run(ctx)
+}
+
+// Clear removes what the node has made besides its data directory, once no job is
+// left.
+func (n *Node) Clear() error { return n.driver.Close() }
+
+// openCgroup finds out what holds jobs on this machine. Where control groups
+// cannot be used, that is told to everybody and process limits are used.
+func openCgroup(c *config.Cgroup, name string, log *slog.Logger) (driver cgroup.Driver, alerts []string, err error) {
+	parent := c.Parent.Value() + "/" + name
+	if c.Mode.Value() == "off" {
+		driver, err = cgroup.NewProcessLimits(parent)
+		return driver, []string{"control groups are switched off: jobs are held by process limits"}, err
+	}
+	driver, err = cgroup.Detect(parent)
+	var unavailable *cgroup.Unavailable
+	switch {
+	case errors.As(err, &unavailable) && c.Mode.Value() == "auto":
+		message := "jobs are held by process limits: " + unavailable.Error()
+		log.Warn("control groups cannot be used", "reason", unavailable.Error())
+		driver, err = cgroup.NewProcessLimits(parent)
+		return driver, []string{message}, err
+	case err != nil:
+		return nil, nil, fmt.Errorf("control groups: %w", err)
+	}
+	return driver, nil, nil
+}
+
+func nodeClient(c *config.Node) (*nodeproto.Client, error) {
+	token := c.Token.Value()
+	if file := c.TokenFile.Value(); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("token_file: %w", err)
+		}
+		token = strings.TrimSpace(string(data))
+	}
+	var security *tls.Config
+	if c.TLS.Enabled.Value() || c.TLS.CA.IsSet() {
+		security = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLS.ServerName.Value()}
+		if file := c.TLS.CA.Value(); file != "" {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("tls/ca: %w", err)
+			}
+			security.RootCAs = x509.NewCertPool()
+			if !security.RootCAs.AppendCertsFromPEM(data) {
+				return nil, fmt.Errorf("tls/ca: %s has no certificates", file)
+			}
+		}
+		if c.TLS.Certificate.IsSet() {
+			pair, err := tls.LoadX509KeyPair(c.TLS.Certificate.Value(), c.TLS.Key.Value())
+			if err != nil {
+				return nil, fmt.Errorf("tls: %w", err)
+			}
+			security.Certificates = []tls.Certificate{pair}
+		}
+	}
+	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
+}
+
+func rulesOf(c *config.NodeMemory) agent.Rules {
+	r := agent.DefaultRules()
+	r.Ahead = c.Ahead.Or(r.Ahead)
+	r.WatchdogPeriod = c.WatchdogPeriod.Or(r.WatchdogPeriod)
+	r.AdjustmentPeriod = c.AdjustmentPeriod.Or(r.AdjustmentPeriod)
+	r.MemoryPatience = c.MemoryOverdraftTimeout.Or(r.MemoryPatience)
+	r.CPUPatience = c.CPUOverdraftTimeout.Or(r.CPUPatience)
+	r.AbortOnOverdraft = c.AbortOnOverdraft.Or(r.AbortOnOverdraft)
+	return r
+}
+
+// slotsPerCore is how many jobs a node offers to run where nobody says.
+const slotsPerCore = 4
+
+// detectResources is what this machine has for jobs.
+func detectResources() (a resource.Amounts, err error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return a, fmt.Errorf("memory of this machine: %w", err)
+	}
+	fields := strings.Fields(string(data))
+	for i, field := range fields {
+		if field == "MemAvailable:" && i+1 < len(fields) {
+			kib, err := strconv.ParseInt(fields[i+1], 10, 64)
+			if err != nil {
+				return a, fmt.Errorf("memory of this machine: %w", err)
+			}
+			a[resource.Memory] = kib << 10
+		}
+	}
+	cores := int64(runtime.NumCPU())
+	a[resource.CPU], a[resource.UserSlots], a[resource.Network] = cores*100, cores*slotsPerCore, 100
+	return a, nil
+}

@@ -1,0 +1,172 @@
+package ypath
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Path leads from a root through the tree. The zero Path is the root of the tree. It is immutable:
+// its methods return new Paths, and its Steps must not be modified.
+type Path struct {
+	// Object is the id of the object where the path begins, such as "1-2-3-4", or empty for the root of
+	// the tree.
+	Object string
+	// Stay is set if a link at the root is not followed ("&").
+	Stay bool
+	// Steps follow each other from the root.
+	Steps []Step
+}
+
+// StepKind says what a Step selects.
+type StepKind uint8
+
+const (
+	Child          StepKind = iota // the child with this key, or the item of a list at this position
+	Attribute                      // the attribute of this name
+	AllAttributes                  // "/@": the attributes as a map
+	EveryChild                     // "/*"
+	EveryAttribute                 // "/@*"
+)
+
+// A Step leads from a node to something that belongs to it.
+type Step struct {
+	Kind StepKind
+	// Name is the key or the name, without escapes; empty for kinds that have none.
+	Name string
+	// Stay is set if a link that the step arrives at is not followed ("&"). Only a Child has it.
+	Stay bool
+}
+
+// Child returns the path one step further down.
+func (p Path) Child(key string) Path { return p.Join(Step{Kind: Child, Name: key}) }
+
+// Attribute returns the path to an attribute.
+func (p Path) Attribute(name string) Path { return p.Join(Step{Kind: Attribute, Name: name}) }
+
+// Join returns p with more steps behind it.
+func (p Path) Join(steps ...Step) Path {
+	p.Steps = slices.Concat(p.Steps, steps)
+	return p
+}
+
+// Parent returns the path without its last step, and that step. A root has no parent.
+func (p Path) Parent() (parent Path, last Step, ok bool) {
+	end := len(p.Steps) - 1
+	if end < 0 {
+		return p, Step{}, false
+	}
+	last = p.Steps[end]
+	p.Steps = p.Steps[:end:end]
+	return p, last, true
+}
+
+// CutAttribute divides p before its first attribute step: the path of the node, and the steps that
+// begin with the attribute. found is false if the path leads to a node.
+func (p Path) CutAttribute() (node Path, inside []Step, found bool) {
+	for i, step := range p.Steps {
+		if step.Kind.isAttribute() {
+			inside = p.Steps[i:]
+			p.Steps = p.Steps[:i:i]
+			return p, inside, true
+		}
+	}
+	return p, nil, false
+}
+
+// CutPrefix returns the steps that lead from prefix to p, if it leads through prefix.
+func (p Path) CutPrefix(prefix Path) (rest []Step, found bool) {
+	if p.Object != prefix.Object || p.Stay != prefix.Stay || len(p.Steps) < len(prefix.Steps) ||
+		!slices.Equal(p.Steps[:len(prefix.Steps)], prefix.Steps) {
+		return nil, false
+	}
+	return p.Steps[len(prefix.Steps):], true
+}
+
+// Equal says whether two paths are written alike, apart from escapes that were not needed.
+func (p Path) Equal(other Path) bool {
+	return p.Object == other.Object && p.Stay == other.Stay && slices.Equal(p.Steps, other.Steps)
+}
+
+// IsRoot says whether p is the root of the tree.
+func (p Path) IsRoot() bool { return p.Object == "" && len(p.Steps) == 0 }
+
+func (k StepKind) isAttribute() bool {
+	return k == Attribute || k == AllAttributes || k == EveryAttribute
+}
+
+// String returns the path as text that Parse reads.
+func (p Path) String() string {
+	b := make([]byte, 0, 32)
+	if p.Object == "" {
+		b = append(b, '/')
+	} else {
+		b = append(append(b, '#'), p.Object...)
+	}
+	if p.Stay {
+		b = append(b, '&')
+	}
+	return string(appendSteps(b, p.Steps))
+}
+
+// FormatSteps returns steps as text that ParseSteps reads.
+func FormatSteps(steps []Step) string { return string(appendSteps(nil, steps)) }
+
+func appendSteps(b []byte, steps []Step) []byte {
+	for _, step := range steps {
+		b = append(b, '/')
+		switch step.Kind {
+		case Child:
+			b = appendLiteral(b, step.Name)
+		case Attribute:
+			b = appendLiteral(append(b, '@'), step.Name)
+		case AllAttributes:
+			b = append(b, '@')
+		case EveryChild:
+			b = append(b, '*')
+		case EveryAttribute:
+			b = append(b, "@*"...)
+		}
+		if step.Stay {
+			b = append(b, '&')
+		}
+	}
+	return b
+}
+
+// special are the bytes that a literal has only behind a backslash.
+const special = `\/@&*[{`
+
+// Escape returns a name as a literal of a path.
+func Escape(name string) string { return string(appendLiteral(nil, name)) }
+
+func appendLiteral(b []byte, name string) []byte {
+	const hex = "0123456789abcdef"
+	for i := range len(name) {
+		switch c := name[i]; {
+		case strings.IndexByte(special, c) >= 0:
+			b = append(b, '\\', c)
+		case c < 0x20 || c >= 0x7f:
+			b = append(b, '\\', 'x', hex[c>>4], hex[c&15])
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// A SyntaxError says what is wrong with a path, and where.
+type SyntaxError struct {
+	Path    string
+	Offset  int // of the offending byte, from zero; the length of Path at its end
+	Message string
+}
+
+func (e *SyntaxError) Error() string {
+	const longest = 200
+	path := e.Path
+	if len(path) > longest {
+		path = path[:longest] + "…"
+	}
+	return fmt.Sprintf("path %q, character %d: %s", path, e.Offset+1, e.Message)
+}

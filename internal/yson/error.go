@@ -1,0 +1,61 @@
+package yson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A SyntaxError says what is wrong with an input, and where.
+type SyntaxError struct {
+	Notation string // "YSON" or "JSON"
+	Message  string
+	Offset   int64 // of the offending byte, from zero
+	Line     int   // from one; newlines inside binary strings count too
+	Column   int   // in bytes, from one
+
+	truncated bool
+}
+
+// Error names the place twice: line and column serve text, the offset serves bytes.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s at line %d, column %d (byte %d): %s", e.Notation, e.Line, e.Column, e.Offset, e.Message)
+}
+
+// Unwrap returns io.ErrUnexpectedEOF if the input ended too early.
+func (e *SyntaxError) Unwrap() error {
+	if e.truncated {
+		return io.ErrUnexpectedEOF
+	}
+	return nil
+}
+
+// errTooDeep is what Writer and AppendJSON say of a Node that nobody could read back.
+var errTooDeep = errors.New(tooDeepMessage)
+
+var tooDeepMessage = fmt.Sprintf("values are nested deeper than %d levels", MaxDepth)
+
+// lineAndColumn finds a place in a text that starts at line and column one.
+func lineAndColumn(before []byte) (line, column int) {
+	return 1 + bytes.Count(before, newline), len(before) - bytes.LastIndexByte(before, '\n')
+}
+
+var newline = []byte{'\n'}
+
+// quoteByte names a byte in a message.
+func quoteByte(c byte) string {
+	if c < 0x20 || c >= 0x7f {
+		return fmt.Sprintf(`\x%02x`, c)
+	}
+	return `"` + string(rune(c)) + `"`
+}
+
+// shorten quotes a piece of the input for a message.
+func shorten(text []byte) string {
+	const longest = 40
+	if len(text) <= longest {
+		return fmt.Sprintf("%q", text)
+	}
+	return fmt.Sprintf("%q…", text[:longest])
+}
