@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/weirhq/weir/internal/cli"
 )
@@ -20,8 +21,9 @@ func main() {
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks the command to finish; once it has arrived the
-	// default handling is back, so that a second one ends a command that does not listen.
-	context.AfterFunc(ctx, stop)
+	// The first signal asks the command to finish. A moment later the default
+	// handling is back, so that another one ends a command that does not listen; not
+	// at once, because some senders signal a process and its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	return cli.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

@@ -47,7 +47,7 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	s.Periods.OperationsUpdate = document.Some(50 * time.Millisecond)
 	s.Nodes.HeartbeatPeriod = document.Some(100 * time.Millisecond)
 	log := slog.New(slog.NewTextHandler(testWriter{t}, nil))
-	scheduler, err := NewScheduler(t.Context(), s, log)
+	scheduler, err := NewScheduler(t.Context(), s, "test", log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,14 +98,13 @@ func (c *cluster) startNode(cores, gib int64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	stop := c.run(node.Run)
-	c.stopNode = func() {
-		stop()
-		if err := node.Clear(); err != nil {
-			c.t.Log(err)
+	c.stopNode = c.run(node.Run)
+	c.t.Cleanup(func() {
+		c.stopNode()
+		if err := node.End(context.Background()); err != nil {
+			c.t.Error(err)
 		}
-	}
-	c.t.Cleanup(c.stopNode)
+	})
 }
 
 func (c *cluster) pools(text string) {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/agent"
 	"github.com/weirhq/weir/internal/cgroup"
@@ -27,6 +28,7 @@ type Node struct {
 	Name   string
 	client *nodeproto.Client
 	driver cgroup.Driver
+	jobs   string // the directory of its jobs
 }
 
 // NewNode takes up what an earlier life left and gets ready to register. Version is
@@ -76,7 +78,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 		client.Close()
 		return nil, err
 	}
-	return &Node{Agent: a, Name: name, client: client, driver: driver}, nil
+	return &Node{Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
 }
 
 // ProxyCommand is the hidden command of this program that is the process beside a
@@ -88,10 +90,6 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
 	return n.Agent.Run(ctx)
 }
-
-// Clear removes what the node has made besides its data directory, once no job is
-// left.
-func (n *Node) Clear() error { return n.driver.Close() }
 
 // openCgroup finds out what holds jobs on this machine. Where control groups
 // cannot be used, that is told to everybody and process limits are used.
@@ -181,4 +179,15 @@ func detectResources() (a resource.Amounts, err error) {
 	cores := int64(runtime.NumCPU())
 	a[resource.CPU], a[resource.UserSlots], a[resource.Network] = cores*100, cores*slotsPerCore, 100
 	return a, nil
+}
+
+// endPatience is how long jobs may take to end when a node goes away for good.
+const endPatience = 20 * time.Second
+
+// End ends all jobs of the node and removes everything that it has made. Run must
+// have returned.
+func (n *Node) End(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	return errors.Join(agent.EndAll(ctx, n.jobs, n.driver), n.driver.Close())
 }

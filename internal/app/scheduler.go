@@ -37,6 +37,8 @@ type Scheduler struct {
 	http     *http.Server
 	listener net.Listener
 	log      *slog.Logger
+	version  string
+	begin    func() error // what to do when it leads for the first time
 }
 
 // shutdownPatience is how long requests may take to end when the process is
@@ -44,8 +46,8 @@ type Scheduler struct {
 const shutdownPatience = 5 * time.Second
 
 // NewScheduler opens the store and the listener. Run starts it, or Close if it
-// is not to be started.
-func NewScheduler(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*Scheduler, error) {
+// is not to be started. Version is that of this program.
+func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log *slog.Logger) (*Scheduler, error) {
 	url, err := storeURL(c)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Scheduler{db: db, listener: listener, log: log, Address: listener.Addr().String()}
+	s := &Scheduler{db: db, listener: listener, log: log, version: version, Address: listener.Addr().String()}
 	scheme := "http"
 	if certificates != nil {
 		scheme = "https"
@@ -125,6 +127,17 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		}
 		served <- s.http.Serve(s.listener)
 	}()
+	if s.begin != nil {
+		workers.Go(func() {
+			select {
+			case <-leading.Done():
+			case <-s.Server.Led():
+				if err := s.begin(); err != nil && leading.Err() == nil {
+					s.log.Error("the cluster cannot be set up", "error", err)
+				}
+			}
+		})
+	}
 	s.log.Info("listening", "address", s.Address, "url", s.URL)
 	var err error
 	select {
@@ -144,6 +157,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	return errors.Join(err, s.db.Close())
 }
+
+// onLead sets what is done when the scheduler leads for the first time.
+func (s *Scheduler) onLead(begin func() error) { s.begin = begin }
 
 // Close gives back what NewScheduler opened.
 func (s *Scheduler) Close() error { return errors.Join(s.listener.Close(), s.db.Close()) }

@@ -37,7 +37,7 @@ prints them. Without any, the scheduler listens on this machine only and everybo
 		}
 		c := &loaded.Config.Scheduler
 		log := app.NewLog(&c.Log, os.Stderr)
-		scheduler, err := app.NewScheduler(cmd.Context(), c, log)
+		scheduler, err := app.NewScheduler(cmd.Context(), c, readBuild().Version, log)
 		if err != nil {
 			return err
 		}

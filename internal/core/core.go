@@ -6,6 +6,7 @@
 //	SetTrees, AddNode, RemoveNode, StartOperation, …   change what there is
 //	Heartbeat                                          a node reports and is told
 //	Update                                             time passes
+//	Snapshot, ExplainOperation                         for readers, by value
 //
 // Every method takes the time it happens at; time does not go back. A method
 // that returns an error has changed nothing.
@@ -49,6 +50,12 @@ type Core struct {
 	live        []OperationID // those that have not ended, in the order they came
 	jobs        map[JobID]jobPlace
 	nextJob     JobID
+	// userPools is the map from users to the pools in which theirs are made.
+	userPools map[string]string
+
+	begun        time.Time // the first update
+	nodesChecked time.Time // when it was last looked for operations without nodes
+	stuckChecked time.Time // when it was last looked for stuck operations
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation
@@ -67,6 +74,19 @@ type Settings struct {
 	// NodeTimeout is after how long a silence a node and its jobs are given up;
 	// zero means never.
 	NodeTimeout time.Duration
+	// NodeCheckPeriod is how often it is checked that every operation has a node
+	// that could run its jobs; zero means never. SanityCheckDelay is for how long
+	// after the first update, and after the start of an operation, that is
+	// patiently waited for.
+	NodeCheckPeriod  time.Duration
+	SanityCheckDelay time.Duration
+	// StuckCheckPeriod is how often operations are looked for that get nowhere;
+	// zero means never. Stuck says for how long they may.
+	StuckCheckPeriod time.Duration
+	Stuck            scheduling.StuckPatience
+	// WaitTimeout is how long a job waits on its node until preempted ones have
+	// left, where neither the operation nor its pools say.
+	WaitTimeout time.Duration
 }
 
 // DefaultSettings returns the defaults of the reference.
@@ -76,6 +96,13 @@ func DefaultSettings() Settings {
 		MinSpare:           resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00, resource.Memory: 256 << 20},
 		OvercommitPatience: 15 * time.Second,
 		NodeTimeout:        5 * time.Minute,
+		NodeCheckPeriod:    15 * time.Second,
+		SanityCheckDelay:   5 * time.Minute,
+		StuckCheckPeriod:   time.Minute,
+		Stuck: scheduling.StuckPatience{
+			LimitingAncestor: 5 * time.Minute, NoProgress: time.Hour, Attempts: 1000,
+		},
+		WaitTimeout: 30 * time.Second,
 	}
 }
 
@@ -102,6 +129,10 @@ type running struct {
 	controller *operation.Controller
 	places     []place
 	started    bool // some tree lets it run
+	// choosing says that a revived operation has yet to choose its single tree.
+	choosing bool
+	// hosted is, by task, the largest job for which there was a node once.
+	hosted []resource.Amounts
 }
 
 // place is an operation in one tree.
@@ -110,6 +141,11 @@ type place struct {
 	slot    int32
 	pool    string
 	options pooltree.SchedulingOptions
+	// number is the smallest that no other operation of the pool had, counted from
+	// one; zero while it has none.
+	number int
+	// waitTimeout is how long a job waits on its node for preempted ones.
+	waitTimeout time.Duration
 }
 
 // job is what runs in an allocation.
@@ -130,14 +166,19 @@ type jobPlace struct {
 // slice. Stopped jobs leave before started ones come.
 type Decisions struct {
 	Operations []OperationChange
-	Stopped    []Stopped
-	Started    []Started
+	// Moved are operations whose pools have changed without their doing.
+	Moved   []Moved
+	Stopped []Stopped
+	Started []Started
 	// Ended are jobs whose ends the controllers have heard of, and Changed are
 	// operations with which more happened than that. To store a snapshot of
 	// what is in Changed, and what is in Ended after the last snapshot, is
 	// enough to revive an operation.
 	Ended   []Ended
 	Changed []OperationID
+	// FailRunning are operations whose running jobs are to be asked to fail by
+	// themselves; they are reported as usual.
+	FailRunning []OperationID
 }
 
 // Ended is the end of a job.
@@ -149,11 +190,12 @@ type Ended struct {
 
 // Reset empties the decisions and keeps their memory.
 func (d *Decisions) Reset() {
-	d.Operations, d.Stopped, d.Started = d.Operations[:0], d.Stopped[:0], d.Started[:0]
-	d.Ended, d.Changed = d.Ended[:0], d.Changed[:0]
+	d.Operations, d.Moved = d.Operations[:0], d.Moved[:0]
+	d.Stopped, d.Started = d.Stopped[:0], d.Started[:0]
+	d.Ended, d.Changed, d.FailRunning = d.Ended[:0], d.Changed[:0], d.FailRunning[:0]
 }
 
-// OperationChange says that an operation went into a state, or moved to a pool.
+// OperationChange says that an operation went into a state.
 type OperationChange struct {
 	Operation OperationID
 	State     operation.State
@@ -161,6 +203,18 @@ type OperationChange struct {
 	// operation waiting.
 	Waiting string
 	Error   *operation.Error
+	// Last is the controller of an operation that has ended, which is forgotten.
+	Last *operation.Controller
+	// Stuck says, tree by tree, why the operation could not get on, if that is
+	// why it failed.
+	Stuck []Stuck
+}
+
+// Moved says in which pool of a tree an operation is now.
+type Moved struct {
+	Operation OperationID
+	Tree      TreeID
+	Pool      string
 }
 
 // Started is a job that begins on a node.
@@ -171,6 +225,9 @@ type Started struct {
 	Node      NodeID
 	Stage     scheduling.Stage
 	Resources resource.Amounts
+	// WaitTimeout is how long the job may wait on the node until preempted ones
+	// have left.
+	WaitTimeout time.Duration
 	operation.JobRef
 }
 

@@ -14,7 +14,7 @@ import (
 func (c *Core) Fork() *Core {
 	f := *c
 	f.decisions.Starts, f.decisions.Preemptions, f.scratch = nil, nil, nil
-	f.jobs = maps.Clone(c.jobs)
+	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.live = slices.Clone(c.live)
 	f.nodes = make([]*node, len(c.nodes))
 	for i, n := range c.nodes {
@@ -28,6 +28,7 @@ func (c *Core) Fork() *Core {
 		if op != nil {
 			own := *op
 			own.controller, own.places = op.controller.Clone(), slices.Clone(op.places)
+			own.hosted = slices.Clone(op.hosted)
 			f.operations[i] = &own
 		}
 	}
@@ -46,6 +47,7 @@ func (t *tree) fork(core *Core) *tree {
 	own := make(map[*pool]*pool, len(t.order))
 	for _, p := range t.order {
 		forked := *p
+		forked.numbers = slices.Clone(p.numbers)
 		own[p] = &forked
 	}
 	f.order = make([]*pool, len(t.order))
@@ -65,11 +67,15 @@ func (t *tree) fork(core *Core) *tree {
 func (c *Core) Hash() ([sha256.Size]byte, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, c.nextJob, c.defaultTree, c.live)
+	fmt.Fprintln(h, c.begun.UnixNano(), c.nodesChecked.UnixNano(), c.stuckChecked.UnixNano())
+	for _, user := range slices.Sorted(maps.Keys(c.userPools)) {
+		fmt.Fprintln(h, user, c.userPools[user])
+	}
 	for _, t := range c.trees {
 		fmt.Fprintln(h, t.name, t.nodes, t.owners)
 		t.state.Hash(h)
 		for _, p := range t.order {
-			fmt.Fprintln(h, p.name, p.slot, p.ephemeral, p.user, p.hub, p.members)
+			fmt.Fprintln(h, p.name, p.slot, p.ephemeral, p.user, p.hub, p.members, p.numbers)
 		}
 		for _, j := range t.jobs {
 			fmt.Fprintln(h, j)
@@ -88,8 +94,9 @@ func (c *Core) Hash() ([sha256.Size]byte, error) {
 		}
 		h.Write(snapshot)
 		for i := range op.places {
-			fmt.Fprintln(h, op.places[i].tree, op.places[i].slot, op.places[i].pool)
+			fmt.Fprintln(h, op.places[i].tree, op.places[i].slot, op.places[i].pool, op.places[i].number)
 		}
+		fmt.Fprintln(h, op.started, op.choosing, op.hosted)
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }

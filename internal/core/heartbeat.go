@@ -75,6 +75,7 @@ func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out
 	}
 	out.Started = append(out.Started, Started{
 		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: id, Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
+		WaitTimeout: op.placeIn(t.id).waitTimeout,
 	})
 }
 
@@ -112,6 +113,9 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 	t := c.trees[where.tree]
 	j := t.jobs[where.at]
 	op := c.operationAt(j.operation)
+	if f.State == JobFailed && f.Failure.Node == "" {
+		f.Failure.Node = c.nodes[t.nodes[t.state.NodeOf(where.at)]].name
+	}
 	c.release(t, where.at)
 	reason := f.Reason
 	if reason == operation.NotAborted {
@@ -144,6 +148,9 @@ func tellEnd(to *operation.Controller, ref operation.JobRef, f Finished, reason 
 
 // Update lets time pass: fair shares, starvation, time limits.
 func (c *Core) Update(now time.Time, out *Decisions) {
+	if c.begun.IsZero() {
+		c.begun = now
+	}
 	c.giveUpSilent(now, out)
 	for _, t := range c.trees {
 		t.followNodes()
@@ -157,4 +164,7 @@ func (c *Core) Update(now time.Time, out *Decisions) {
 			i -= before - len(c.live)
 		}
 	}
+	c.settleRevived(now, out)
+	c.checkHosts(now, out)
+	c.checkProgress(now, out)
 }

@@ -209,6 +209,18 @@ pools:
   adhoc: {weight: 2}
 `
 
+const packedPools = `
+use_user_default_parent_pool_map: true
+default_parent_pool: adhoc
+max_running_operation_count: 5
+packing: {enable: true, min_window_size_for_schedule: 1, max_heartbeat_window_size: 3, max_better_past_snapshots: 1}
+best_allocation_share_update_period: 30s
+node_reconnection_timeout: 0s
+pools:
+  batch: {weight: 3, create_ephemeral_subpools: true, resource_limits: {cpu: 2}}
+  adhoc: {pools: {inner: {}}}
+`
+
 // TestPropertyHistories makes random histories with faults and changes of the
 // configuration, and checks every invariant after every input.
 func TestPropertyHistories(t *testing.T) {
@@ -235,12 +247,13 @@ func tagsOf(id NodeID) []string {
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
-	switch rapid.IntRange(0, 13).Draw(r, "step") {
+	switch rapid.IntRange(0, 15).Draw(r, "step") {
 	case 0, 1:
-		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
+		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, schedule_in_single_tree: %v, consider_guarantees_for_single_tree: %v, ban_nodes_with_failed_jobs: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
 			rapid.SampledFrom([]string{"[default]", "[default]", "[default, gpu]", "[gpu]"}).Draw(r, "trees"),
 			rapid.SampledFrom([]float64{1, 2, 0.5}).Draw(r, "weight"), rapid.IntRange(0, 5).Draw(r, "gang") == 0,
+			rapid.Bool().Draw(r, "single"), rapid.IntRange(0, 3).Draw(r, "guaranteed") == 0, rapid.Bool().Draw(r, "bans"),
 			rapid.IntRange(1, 12).Draw(r, "jobs"), rapid.IntRange(1, 3).Draw(r, "cpu"))
 		_, _ = w.start(rapid.SampledFrom([]string{"anna", "boris"}).Draw(r, "user"), spec) // limits may refuse it
 	case 2, 3, 4, 5:
@@ -258,7 +271,7 @@ func (w *world) step(r *rapid.T) {
 	case 9:
 		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"), tagsOf(node)...)
 	case 10:
-		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools}).Draw(r, "trees"))
+		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools, packedPools}).Draw(r, "trees"))
 	case 11:
 		_ = w.do(AbortInput{op, ""})
 		w.take()
@@ -273,5 +286,32 @@ func (w *world) step(r *rapid.T) {
 		pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool")
 		_ = w.do(ChangeInput{op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}})
 		w.take()
+	case 14:
+		pools := map[string]string{}
+		for _, user := range []string{"anna", "boris"} {
+			pools[user] = rapid.SampledFrom([]string{"", "production", "batch", "adhoc", "inner", "unknown"}).Draw(r, "default")
+		}
+		_ = w.do(DefaultPoolsInput{pools}) // never refused
+		w.take()
+	case 15:
+		w.look(op)
+	}
+}
+
+// look reads everything there is to read, which must change nothing.
+func (w *world) look(op OperationID) {
+	w.tb.Helper()
+	before := w.hash()
+	s := w.Snapshot(w.now)
+	for _, n := range s.Nodes {
+		w.JobsOn(n.Node)
+	}
+	w.JobsOf(op)
+	_, err := w.ExplainOperation(w.now, op)
+	if _, there := w.OperationInfo(op); there != (err == nil) {
+		w.tb.Fatalf("operation %d is there: %v, explained: %v", op, there, err)
+	}
+	if w.hash() != before {
+		w.tb.Fatal("who looks at the state changes it")
 	}
 }

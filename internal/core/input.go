@@ -33,6 +33,8 @@ type (
 		Pool    string
 		Seconds float64
 	}
+	// DefaultPoolsInput is SetDefaultPools.
+	DefaultPoolsInput struct{ Pools map[string]string }
 	// NodeInput is AddNode.
 	NodeInput struct {
 		Node      NodeID
@@ -84,6 +86,11 @@ func (i TreesInput) apply(c *Core, now time.Time, out *Decisions) error {
 
 func (i VolumeInput) apply(c *Core, _ time.Time, _ *Decisions) error {
 	return c.SetVolume(i.Tree, i.Pool, i.Seconds)
+}
+
+func (i DefaultPoolsInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.SetDefaultPools(now, i.Pools, out)
+	return nil
 }
 
 func (i NodeInput) apply(c *Core, now time.Time, out *Decisions) error {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestMain makes the two properties run 10,000 histories together.
+// TestMain makes the properties run 10,000 histories together.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "5000"); err != nil {
+	if err := flag.Set("rapid.checks", "3500"); err != nil {
 		panic(err)
 	}
 	flag.Parse()

@@ -63,6 +63,7 @@ func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	n.at = t.state.AddNode(n.resources, n.tags)
 	t.nodes = append(t.nodes, make([]NodeID, max(0, int(n.at)+1-len(t.nodes)))...)
 	t.nodes[n.at] = id
+	c.renewBans(n)
 }
 
 // leaveTree takes a node out of its tree; its jobs are over.

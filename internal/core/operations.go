@@ -67,12 +67,32 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 	for i, t := range trees {
 		c.seat(op, &op.places[i], t, parents[i])
 	}
-	for i, t := range trees {
-		slot := op.places[i].slot
-		if isRunning, waitsAt := t.state.IsRunning(slot); isRunning {
-			c.admitted(now, t, slot, out)
-		} else {
-			out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending, Waiting: t.state.PoolName(waitsAt)})
+	for _, t := range trees {
+		c.announce(now, op, t, out)
+	}
+	return nil
+}
+
+// announce lets an operation that has come begin if a tree runs it, and tells what
+// it waits for otherwise. The operation may have left the tree for another one
+// meanwhile, or have ended.
+func (c *Core) announce(now time.Time, op *running, t *tree, out *Decisions) {
+	at := op.placeIn(t.id)
+	if at == nil || c.operationAt(op.id) != op {
+		return
+	}
+	if isRunning, waitsAt := t.state.IsRunning(at.slot); isRunning {
+		c.admitted(now, t, at.slot, out)
+	} else if !op.started {
+		out.Operations = append(out.Operations, OperationChange{Operation: op.id, State: operation.Pending, Waiting: t.state.PoolName(waitsAt)})
+	}
+}
+
+// placeIn returns where an operation is in a tree, nil if it is not in it.
+func (op *running) placeIn(id TreeID) *place {
+	for i := range op.places {
+		if op.places[i].tree == id {
+			return &op.places[i]
 		}
 	}
 	return nil
@@ -124,7 +144,7 @@ func (c *Core) seat(op *running, at *place, t *tree, parent *pool) {
 	if err != nil {
 		panic(fmt.Sprintf("a pool that took one more operation takes none: %v", err))
 	}
-	p.members++
+	t.enterPool(p, at)
 	at.slot = slot
 	t.owners = append(t.owners, make([]OperationID, max(0, int(slot)+1-len(t.owners)))...)
 	t.owners[slot] = op.id
@@ -134,28 +154,34 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 	spec := op.controller.Spec()
 	options := spec.OperationOptions
 	options.SchedulingOptions = at.options
-	pool := t.config.Root().Effective()
-	if configured, ok := t.config.Pool(at.pool); ok {
-		pool = configured.Effective()
-	}
+	t.enumerate(at)
+	pool := t.effectiveOf(t.pools[at.pool])
+	at.waitTimeout = max(pool.WaitingForResourcesTimeout.Or(t.core.settings.WaitTimeout), options.WaitingForResourcesTimeout.Value())
 	mode, _ := spec.PreemptionMode.Get()
 	e := entitlement.Operation(&options, resource.Amounts{}, resource.Amounts{}, t)
 	e.StartTime = op.controller.StartTime().UnixMicro()
 	return scheduling.OperationParameters{
 		Element: e, Patience: pool.Starvation.For(at.options), Filter: at.options.SchedulingTagFilter.Value(),
-		Graceful: mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
+		Specified: at.options.ResourceLimits.Value(),
+		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
 	}
 }
 
 // admitted is told that a tree lets an operation run.
 func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 	op := c.operationAt(t.owners[slot])
+	if op == nil {
+		return // it has left the tree meanwhile
+	}
 	if !op.started {
 		op.started = true
 		for _, step := range []operation.Step{operation.Admit, operation.Materialize} {
 			effects, err := op.controller.Advance(step, now)
 			if err != nil {
 				panic(fmt.Sprintf("a pending operation cannot go on: %v", err))
+			}
+			if effects.Entered == operation.Running && !c.settleInOneTree(now, op, out) {
+				return
 			}
 			c.carryOut(now, op, effects, out)
 		}
@@ -189,6 +215,12 @@ func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, o
 	if effects.AbortRunning != operation.NotAborted {
 		c.stopAll(op, effects.AbortRunning, out)
 	}
+	if effects.FailRunning {
+		out.FailRunning = append(out.FailRunning, op.id)
+	}
+	if effects.BannedNode != "" {
+		c.ban(op, effects.BannedNode)
+	}
 	if effects.Entered == operation.NoState {
 		c.sync(op)
 		return
@@ -201,6 +233,9 @@ func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, o
 		effects.Entered = committed.Entered
 	}
 	change := OperationChange{Operation: op.id, State: effects.Entered, Error: op.controller.Result()}
+	if effects.Entered.IsFinished() {
+		change.Last = op.controller
+	}
 	out.Operations = append(out.Operations, change)
 	if effects.Entered.IsFinished() {
 		c.forget(now, op, out)
@@ -235,16 +270,20 @@ func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	c.operations[op.id] = nil
 	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
 	for i := range op.places {
-		at := &op.places[i]
-		t := c.trees[at.tree]
-		admitted := t.state.RemoveOperation(at.slot)
-		t.owners[at.slot] = NoOperation
-		p := t.pools[at.pool]
-		p.members--
-		t.drop(p)
-		for _, slot := range admitted {
-			c.admitted(now, t, slot, out)
-		}
+		c.unseat(now, &op.places[i], out)
+	}
+}
+
+// unseat takes an operation out of a tree, and lets others run instead.
+func (c *Core) unseat(now time.Time, at *place, out *Decisions) {
+	t := c.trees[at.tree]
+	admitted := t.state.RemoveOperation(at.slot)
+	t.owners[at.slot] = NoOperation
+	p := t.pools[at.pool]
+	t.leavePool(p, at)
+	t.drop(p)
+	for _, slot := range admitted {
+		c.admitted(now, t, slot, out)
 	}
 }
 
@@ -359,9 +398,8 @@ func (c *Core) move(now time.Time, op *running, at *place, t *tree, wanted strin
 		return err
 	}
 	old := t.pools[at.pool]
-	old.members--
-	p.members++
-	at.pool = name
+	t.leavePool(old, at)
+	t.enterPool(p, at)
 	t.drop(old)
 	for _, slot := range admitted {
 		c.admitted(now, t, slot, out)

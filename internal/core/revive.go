@@ -139,11 +139,9 @@ func orphan(controller *operation.Controller, now time.Time) error {
 func (c *Core) reseat(op *running, at *place, t *tree) {
 	p := t.pools[at.pool]
 	if p == nil {
-		parent := t.pools[RootName]
+		parent := t.defaultParent(op.user)
 		hub, _, isHub := hubOf(at.pool)
 		if above := t.pools[hub]; isHub && above != nil {
-			parent = above
-		} else if above := t.pools[t.config.Settings().DefaultParentPool.Value()]; above != nil && !t.isFIFO(above) {
 			parent = above
 		}
 		p = &pool{name: at.pool, parent: parent, ephemeral: true, user: op.user, hub: isHub}

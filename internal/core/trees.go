@@ -44,6 +44,7 @@ type pool struct {
 	user      string // who made it by starting an operation
 	hub       bool   // it is a subpool of a pool with create_ephemeral_subpools
 	members   int    // operations and pools directly in it
+	numbers   []bool // which numbers operations directly in it have, from one on
 }
 
 // SetTrees replaces the configuration of all trees. Trees keep their names and
@@ -58,7 +59,10 @@ func (c *Core) SetTrees(now time.Time, trees []document.Named[*pooltree.Tree], d
 			c.trees = append(c.trees, c.newTree(TreeID(i), named.Name, named.Value))
 		}
 		t := c.trees[i]
-		t.configure(named.Value)
+		waking := t.configure(named.Value, out)
+		for _, slot := range waking {
+			c.admitted(now, t, slot, out)
+		}
 		if named.Name == defaultTree {
 			c.defaultTree = t.id
 		}
@@ -69,9 +73,7 @@ func (c *Core) SetTrees(now time.Time, trees []document.Named[*pooltree.Tree], d
 		}
 	}
 	for _, t := range c.trees {
-		for _, slot := range t.state.AdmitAll() {
-			c.admitted(now, t, slot, out)
-		}
+		c.admitWaiting(now, t, out)
 	}
 	return nil
 }
@@ -123,6 +125,9 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 		FIFOBySatisfaction: order == pooltree.BySatisfaction,
 		GuaranteesFirst:    s.GuaranteePriorityScheduling.Value(),
 		OvercommitPatience: t.core.settings.OvercommitPatience,
+		Packing:            scheduling.PackingOf(s.Packing),
+		BestSharePeriod:    s.BestAllocationPeriod.Value(),
+		NodeReconnection:   s.NodeReconnectionTimeout.Value(),
 	}
 }
 
@@ -135,8 +140,9 @@ func (t *tree) addPool(p *pool) {
 }
 
 // configure brings pools and settings in line with a configuration. Pools that
-// are gone but not empty stay, without guarantees, until they are.
-func (t *tree) configure(config *pooltree.Tree) {
+// are gone but not empty stay, without guarantees, until they are. It returns
+// operations that run because of it.
+func (t *tree) configure(config *pooltree.Tree, out *Decisions) (admitted []int32) {
 	t.config, t.filter = config, config.Settings().NodesFilter.Value()
 	t.state.Configure(t.settings(config), entitlement.Options(config))
 	t.state.SetPool(0, scheduling.PoolParameters{Name: RootName, Element: entitlement.Root(), Effective: config.Root().Effective()})
@@ -144,11 +150,8 @@ func (t *tree) configure(config *pooltree.Tree) {
 		above, _ := configured.Parent()
 		parent := t.pools[nameOf(above)]
 		p := t.pools[configured.Name()]
-		if p != nil && p.parent != parent {
-			t.state.MovePool(p.slot, parent.slot)
-			p.parent.members--
-			parent.members++
-			p.parent = parent
+		if p != nil {
+			t.movePool(p, parent)
 		}
 		own := configured.Config()
 		parameters := t.poolParameters(configured.Name(), &own, configured.Effective())
@@ -159,14 +162,10 @@ func (t *tree) configure(config *pooltree.Tree) {
 		p.ephemeral, p.hub, p.user = false, false, ""
 		t.state.SetPool(p.slot, parameters)
 	}
-	for _, p := range slices.Clone(t.order) {
-		if _, configured := config.Pool(p.name); p.parent != nil && !configured {
-			p.ephemeral = true
-			t.state.SetPool(p.slot, t.ephemeralParameters(p.name, p.parent))
-			t.drop(p)
-		}
-	}
+	admitted = t.dissolve(out)
+	t.settleEphemeral()
 	t.renewOperations(func(*place) bool { return true })
+	return admitted
 }
 
 // renewOperations computes the parameters of operations anew, after something
@@ -207,6 +206,7 @@ func nameOf(p *pooltree.Pool) string {
 func (t *tree) poolParameters(name string, c *pooltree.PoolConfig, e pooltree.Effective) scheduling.PoolParameters {
 	return scheduling.PoolParameters{
 		Name: name, Element: entitlement.Pool(c, t), Effective: e, Filter: c.SchedulingTagFilter.Value(),
+		Specified: c.ResourceLimits.Value(),
 	}
 }
 
@@ -224,9 +224,9 @@ func (t *tree) drop(p *pool) {
 // ephemeralParameters are those of a pool that is made below a parent.
 func (t *tree) ephemeralParameters(name string, parent *pool) scheduling.PoolParameters {
 	var own pooltree.PoolConfig
-	effective := t.config.Root().Effective()
+	effective := t.effectiveOf(parent)
 	if configured, ok := t.config.Pool(parent.name); ok {
-		own, effective = configured.EphemeralPool(), configured.Effective()
+		own = configured.EphemeralPool()
 	}
 	settings := t.config.Settings()
 	effective.Mode = own.Mode.Or(pooltree.FairShare)
@@ -235,6 +235,17 @@ func (t *tree) ephemeralParameters(name string, parent *pool) scheduling.PoolPar
 	effective.MaxOperationCount = own.MaxOperationCount.Or(settings.MaxOperationCountPerPool.Value())
 	effective.ForbidImmediateOperations = false
 	return t.poolParameters(name, &own, effective)
+}
+
+// effectiveOf returns what holds for a pool: an ephemeral one has what its parent
+// has.
+func (t *tree) effectiveOf(p *pool) pooltree.Effective {
+	for ; p != nil && p.parent != nil; p = p.parent {
+		if configured, ok := t.config.Pool(p.name); ok {
+			return configured.Effective()
+		}
+	}
+	return t.config.Root().Effective()
 }
 
 // Matching is what the nodes of the tree that match a filter have together.
@@ -247,7 +258,8 @@ func (t *tree) Matching(filter nodefilter.Filter) (sum resource.Amounts, known b
 	return sum, true
 }
 
-// BestShare bounds the share of a demand by what can be placed on the nodes.
+// BestShare bounds nothing: the bound follows the demand and the nodes, so that
+// scheduling computes it again and again.
 func (t *tree) BestShare(resource.Amounts) resource.Shares { return resource.Shares{} }
 
 var _ entitlement.Nodes = (*tree)(nil)
@@ -273,10 +285,7 @@ func (t *tree) resolve(user string, wanted document.Optional[string]) (parent *p
 	if err := pooltree.CheckName(name, true); err != nil {
 		return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: err.Error()}
 	}
-	parent = t.pools[RootName]
-	if above := t.pools[t.config.Settings().DefaultParentPool.Value()]; above != nil && !t.isFIFO(above) {
-		parent = above
-	}
+	parent = t.defaultParent(user)
 	owned := 0
 	for _, p := range t.order {
 		if p.ephemeral && !p.hub && p.user == user {

@@ -2,6 +2,8 @@ package scheduling
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/weirhq/weir/internal/resource"
 )
@@ -131,7 +133,7 @@ func (t *Tree) leave(slot int32) {
 		running = -1
 	}
 	t.count(e.parent, -1, running)
-	op.running = false
+	op.running, op.activatedAt = false, time.Time{}
 	t.refresh(slot)
 }
 
@@ -197,12 +199,8 @@ func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
 			break
 		}
 	}
-	old, usage, running := e.parent, e.usage, e.operation.running
-	t.leave(slot)
-	t.addUsage(old, resource.Amounts{}.Sub(usage))
-	e.parent, t.shares.Elements[slot].Parent = pool, pool
-	t.addUsage(pool, usage)
-	t.count(pool, 1, 0)
+	running := e.operation.running
+	old := t.carry(slot, pool)
 	if running {
 		t.run(slot)
 	} else {
@@ -210,6 +208,72 @@ func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
 	}
 	t.lowerLeast(slot)
 	return t.admitWaiting(old), nil
+}
+
+// Transfer moves an operation to another pool as TransferAll does. It says whether
+// the operation runs that did not.
+func (t *Tree) Transfer(slot, pool int32) (admitted bool) {
+	return len(t.TransferAll([]Move{{slot, pool}})) > 0
+}
+
+// Move is an operation and the pool that it is to be in.
+type Move struct {
+	Operation, Pool int32
+}
+
+// TransferAll moves operations to other pools because their own will be no more.
+// Unlike MoveOperation it is not refused; where a pool runs no more operations,
+// those that come last in the list wait, even if they ran before. It returns
+// operations that run and did not. Others that could run now are left to AdmitAll.
+func (t *Tree) TransferAll(list []Move) (admitted []int32) {
+	ran := make([]bool, len(list))
+	for i, move := range list {
+		ran[i] = t.elements[move.Operation].operation.running
+		t.carry(move.Operation, move.Pool)
+	}
+	for i, move := range list {
+		if t.admit(move.Operation) && !ran[i] {
+			admitted = append(admitted, move.Operation)
+		}
+		t.lowerLeast(move.Operation)
+	}
+	return admitted
+}
+
+// Outlook is what a pool is guaranteed when everybody is hungry, as of the last
+// update, and what its operations but one demand now.
+func (t *Tree) Outlook(pool, but int32) (guarantee resource.Shares, demand resource.Amounts) {
+	if p := t.result.Pool(pool); p != nil && t.elements[pool].known {
+		guarantee = p.Estimated
+	}
+	for slot := range t.elements {
+		e := &t.elements[slot]
+		if e.operation == nil || int32(slot) == but || !t.contains(pool, int32(slot)) {
+			continue
+		}
+		demand = demand.Add(e.usage)
+		if e.operation.running && !e.operation.suspended {
+			for _, g := range e.operation.groups {
+				for k := range g.Resources {
+					demand[k] += g.Resources[k] * int64(g.Waiting)
+				}
+			}
+		}
+	}
+	return guarantee, demand
+}
+
+// carry takes an operation with its usage from one pool to another, where it does
+// not run yet, and returns the one it was in.
+func (t *Tree) carry(slot, pool int32) (old int32) {
+	e := &t.elements[slot]
+	old = e.parent
+	t.leave(slot)
+	t.addUsage(old, resource.Amounts{}.Sub(e.usage))
+	e.parent, t.shares.Elements[slot].Parent = pool, pool
+	t.addUsage(pool, e.usage)
+	t.count(pool, 1, 0)
+	return old
 }
 
 // contains says whether an operation is somewhere below a pool.
@@ -221,4 +285,22 @@ func (t *Tree) contains(pool, slot int32) bool {
 		}
 	}
 	return false
+}
+
+// CountLimit is a pool that runs no more operations.
+type CountLimit struct {
+	Pool           int32
+	Running, Limit int
+	// Ahead is how many operations wait for the same pool and came before.
+	Ahead int
+}
+
+// CountLimit returns what keeps an operation from running, if anything does.
+func (t *Tree) CountLimit(slot int32) (CountLimit, bool) {
+	at := t.elements[slot].operation.waitsAt
+	if at == none {
+		return CountLimit{}, false
+	}
+	p := t.elements[at].pool
+	return CountLimit{Pool: at, Running: p.running, Limit: p.maxRunning, Ahead: slices.Index(p.waiting, slot)}, true
 }

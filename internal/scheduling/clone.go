@@ -5,6 +5,7 @@ import (
 	"hash"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/resource"
@@ -17,6 +18,7 @@ func (t *Tree) Clone() *Tree {
 	c := *t
 	c.engine = fairshare.Engine{}
 	c.result = fairshare.Result{}
+	c.misfits = nil
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
 	for slot := range c.elements {
@@ -29,6 +31,7 @@ func (t *Tree) Clone() *Tree {
 		if e.operation != nil {
 			op := *e.operation
 			op.groups = slices.Clone(op.groups)
+			op.banned, op.sightings = slices.Clone(op.banned), slices.Clone(op.sightings)
 			e.operation = &op
 		}
 	}
@@ -57,12 +60,16 @@ func (t *Tree) Clone() *Tree {
 func (t *Tree) Hash(h hash.Hash) {
 	w := writer{h: h}
 	w.amounts(t.total)
-	w.number(t.updated.UnixNano())
+	w.time(t.updated, t.begun, t.boundedAt)
+	w.number(int64(t.heartbeats))
 	for slot := range t.elements {
 		e := &t.elements[slot]
 		w.number(int64(e.kind))
 		if e.kind != fairshare.KindNone {
 			w.element(e)
+			for _, v := range t.shares.Elements[slot].BestShare {
+				w.float(v)
+			}
 		}
 	}
 	for i := range t.shares.States {
@@ -111,6 +118,12 @@ func (w *writer) number(values ...int64) {
 	}
 }
 
+func (w *writer) time(values ...time.Time) {
+	for _, v := range values {
+		w.number(v.UnixNano())
+	}
+}
+
 func (w *writer) float(v float64) { w.number(int64(math.Float64bits(v))) }
 
 func (w *writer) flag(values ...bool) {
@@ -127,6 +140,8 @@ func (w *writer) amounts(a resource.Amounts) { w.number(a[:]...) }
 
 func (w *writer) element(e *element) {
 	w.number(int64(e.parent), int64(e.place), int64(e.status), int64(e.starvation), e.belowSince.UnixNano())
+	w.time(e.rest().starvingSince)
+	w.flag(e.known)
 	w.amounts(e.usage)
 	w.amounts(e.limits)
 	for k := range e.share {
@@ -144,7 +159,16 @@ func (w *writer) element(e *element) {
 		return
 	}
 	op := e.operation
-	w.flag(op.running, op.suspended, op.graceful)
+	w.flag(op.running, op.suspended, op.graceful, op.bounded)
+	w.time(op.activatedAt, op.startedAt, op.limitedSince)
+	w.number(int64(op.beatsBefore))
+	for _, at := range op.banned {
+		w.number(int64(at))
+	}
+	for _, s := range op.sightings {
+		w.time(s.at)
+		w.amounts(s.free)
+	}
 	w.number(int64(op.count), int64(op.waitsAt), int64(op.fifoIndex))
 	for _, g := range op.groups {
 		w.amounts(g.Resources)

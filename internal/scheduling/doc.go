@@ -7,6 +7,7 @@
 //	Heartbeat  decides for one node, in stages                   (heartbeat.go)
 //
 //	regular      all operations, by satisfaction, into what is free
+//	packing      one job that only packing kept waiting, if nothing has started
 //	aggressive   aggressively starving operations, into what is free and what
 //	             preemptible and aggressively preemptible allocations hold
 //	normal       starving operations, into what is free and what preemptible

@@ -14,6 +14,9 @@ type PoolParameters struct {
 	Element   fairshare.Element
 	Effective pooltree.Effective
 	Filter    nodefilter.Filter
+	// Specified are the configured resource_limits, without what filters and
+	// shares make of them.
+	Specified resource.Partial
 }
 
 // OperationParameters are the settings of an operation in one tree.
@@ -23,6 +26,8 @@ type OperationParameters struct {
 	Element  fairshare.Element
 	Patience pooltree.Starvation
 	Filter   nodefilter.Filter
+	// Specified are the operation's resource_limits.
+	Specified resource.Partial
 	// LimitDemand says that the operation asks for no more than its limits.
 	LimitDemand bool
 	// Graceful operations are asked to give up what is above their share; they
@@ -43,6 +48,11 @@ func New(settings Settings, options fairshare.Options, root PoolParameters) *Tre
 // Configure changes the settings of the tree.
 func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 	t.settings, t.shares.Options = settings, options
+	for slot := range t.elements {
+		if op := t.elements[slot].operation; op != nil && len(op.sightings) > 0 {
+			t.forgetSightings(op)
+		}
+	}
 }
 
 func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
@@ -74,7 +84,7 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
-	e.patience = p.Effective.Starvation
+	e.patience, e.rest().specified = p.Effective.Starvation, p.Specified
 	s := e.pool
 	s.name, s.filter = p.Name, p.Filter
 	wasFIFO := s.fifo
@@ -112,12 +122,24 @@ func (t *Tree) rekey(slot int32) {
 	}
 }
 
-// RemovePool forgets an empty pool.
-func (t *Tree) RemovePool(slot int32) { t.free(slot) }
+// RemovePool forgets an empty pool. Operations elsewhere that wait for its limit,
+// because they were below it before it changed places, wait for the root until
+// AdmitAll.
+func (t *Tree) RemovePool(slot int32) {
+	root := t.elements[0].pool
+	for _, waiting := range t.elements[slot].pool.waiting {
+		t.elements[waiting].operation.waitsAt = 0
+		root.waiting = append(root.waiting, waiting)
+	}
+	t.free(slot)
+}
 
 func (t *Tree) free(slot int32) {
 	t.elements[slot] = element{place: none}
 	t.shares.Elements[slot] = fairshare.Element{}
+	if int(slot) < len(t.shares.States) {
+		t.shares.States[slot] = fairshare.State{} // the slot may be another's before the next update
+	}
 	t.freeSlots = append(t.freeSlots, slot)
 }
 
@@ -137,10 +159,10 @@ func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
 func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	e := &t.elements[slot]
 	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
-	p.Element.Usage = e.usage
+	p.Element.Usage, p.Element.BestShare = e.usage, t.shares.Elements[slot].BestShare
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
-	e.patience = p.Patience
+	e.patience, e.rest().specified = p.Patience, p.Specified
 	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
 	e.operation.classes.guard = p.Patience.Threshold
 	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
@@ -202,7 +224,9 @@ func (t *Tree) PoolName(slot int32) string {
 	return t.elements[t.elements[slot].parent].pool.name
 }
 
-// MovePool puts a pool with everything in it below another one.
+// MovePool puts a pool with everything in it below another one. Limits on numbers
+// of operations do not prevent it; operations that wait are to be tried again by
+// AdmitAll.
 func (t *Tree) MovePool(slot, parent int32) {
 	e := &t.elements[slot]
 	if e.place != none {

@@ -50,11 +50,15 @@ func (d *Decisions) reset() {
 // Heartbeat decides what starts on a node and what is preempted there.
 func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	d.reset()
+	t.heartbeats++
 	n := &t.nodes[at]
 	n.settled = len(n.allocations)
 	t.preemptGracefully(n, d)
 	t.scheduleGuaranteed(now, at, d)
 	t.scheduleRegularly(now, at, d)
+	if len(t.misfits) > 0 {
+		t.scheduleMisfits(now, at, d)
+	}
 	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {
 		n.preemptedAt = now
 		d.Preemptive = true
@@ -74,6 +78,10 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 		for e.operation != nil && e.operation.isCandidate() && t.lacksGuarantee(e) && n.free().Dominates(t.settings.MinSpare) {
 			d.Attempts[StageRegularHigh]++
 			group, refusal := t.fits(slot, n, n.free(), true)
+			if refusal == RefusedNothing && t.settings.Packing.Enabled && !t.suits(now, slot, group, n.free()) {
+				refusal = RefusedPacking
+				t.setAside(slot)
+			}
 			if refusal != RefusedNothing {
 				e.operation.refusals[refusal]++
 				break
@@ -100,6 +108,10 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 		}
 		d.Attempts[StageRegular]++
 		group, refusal := t.fits(slot, n, free, false)
+		if refusal == RefusedNothing && t.settings.Packing.Enabled && !t.suits(now, slot, group, free) {
+			refusal = RefusedPacking
+			t.setAside(slot)
+		}
 		if refusal != RefusedNothing {
 			t.elements[slot].operation.refusals[refusal]++
 			t.bench(slot)
@@ -107,6 +119,9 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 		}
 		id := t.startAllocation(now, slot, group, at)
 		d.Starts = append(d.Starts, Start{id, slot, group, StageRegular})
+		if len(t.misfits) > 0 {
+			t.reconsider()
+		}
 	}
 	t.unbench()
 }
@@ -162,6 +177,8 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (in
 		return 0, RefusedGracefulAboveShare
 	case !op.filter.Matches(n.hasTag), listed && !t.poolsMatch(slot, n):
 		return 0, RefusedTag
+	case op.avoids(n.id):
+		return 0, RefusedBanned
 	}
 	refusal := RefusedNoDemand
 	for i := range op.groups {

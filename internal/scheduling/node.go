@@ -20,6 +20,7 @@ type node struct {
 	// a heartbeat starts it does not preempt.
 	settled int
 	tags    []string // sorted
+	id      Node
 	alive   bool
 
 	overloaded bool // its allocations hold more than it has
@@ -44,12 +45,13 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 	if last := len(t.freeNodes) - 1; last >= 0 {
 		at := t.freeNodes[last]
 		t.freeNodes = t.freeNodes[:last]
-		n.allocations = t.nodes[at].allocations[:0]
+		n.id, n.allocations = at, t.nodes[at].allocations[:0]
 		t.nodes[at] = n
 		return at
 	}
+	n.id = Node(len(t.nodes))
 	t.nodes = append(t.nodes, n)
-	return Node(len(t.nodes) - 1)
+	return n.id
 }
 
 // SetNodeLimits changes what a node has.
@@ -80,6 +82,7 @@ func (t *Tree) RemoveNode(at Node) {
 	t.total = t.total.Sub(n.limits)
 	n.alive = false
 	t.weighNode(n)
+	t.unban(at)
 	t.freeNodes = append(t.freeNodes, at)
 }
 
@@ -107,6 +110,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 	g.Waiting--
 	op.waiting--
 	op.starts++
+	op.startedAt = now
 	n := &t.nodes[at]
 	n.allocations = append(n.allocations, id)
 	n.usage = n.usage.Add(a.usage)

@@ -17,7 +17,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	if len(candidates) == 0 && stage == StageAggressive {
 		return false
 	}
-	all := t.victims(n, stage)
+	all := t.victims(n.allocations[:n.settled], stage)
 	victims := all
 	started := Allocation(none)
 	for _, slot := range candidates {
@@ -26,7 +26,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 			continue
 		}
 		d.Attempts[stage]++
-		usable := t.usable(slot, stage, all)
+		usable := t.usable(slot, t.starver(slot, stage), all)
 		room := n.free()
 		for _, id := range usable {
 			room = room.Add(t.allocations[id].usage)
@@ -45,8 +45,8 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	return started != none
 }
 
-// usable lists the victims that may go for a starving operation. Two kinds may
-// not, because that would go on for ever:
+// usable lists the victims that may go for an operation, because it or a pool
+// above it, the starver, starves. Two kinds may not, because that would go on for ever:
 //
 // Those inside the element that starves gain it nothing: operations of a pool
 // that are above their own shares would take places from each other.
@@ -55,8 +55,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 // that became no more satisfied than the one that gets the place is now, the two
 // would only change places. As it is, every preemption leaves the worse off of
 // the two better off than before, so preemptions come to an end.
-func (t *Tree) usable(slot int32, stage Stage, victims []Allocation) []Allocation {
-	starver := t.starver(slot, stage)
+func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
 	used := t.elements[slot].usage.Share(t.total)
 	satisfied := t.elements[slot].entitlement.satisfaction(&used)
 	usable, taken := t.usableList[:0], t.taken[:0]
@@ -109,12 +108,12 @@ func (t *Tree) isWithin(slot, operation int32) bool {
 	return slot == operation || t.contains(slot, operation)
 }
 
-// victims lists the allocations of a node that a stage may preempt, first to go
+// victims lists those allocations of a node that a stage may preempt, first to go
 // first: preemptible ones before aggressively preemptible ones, and the newest
 // first.
-func (t *Tree) victims(n *node, stage Stage) []Allocation {
+func (t *Tree) victims(allocations []Allocation, stage Stage) []Allocation {
 	victims := t.victimList[:0]
-	for _, id := range n.allocations[:n.settled] {
+	for _, id := range allocations {
 		if t.isVictim(&t.allocations[id], stage) {
 			victims = append(victims, id)
 		}

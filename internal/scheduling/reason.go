@@ -24,6 +24,10 @@ const (
 	RefusedSuspended
 	// RefusedCount: a pool runs no more operations.
 	RefusedCount
+	// RefusedPacking: other nodes suited the job better lately.
+	RefusedPacking
+	// RefusedBanned: the operation avoids the node, where a job of it failed.
+	RefusedBanned
 
 	refusalCount
 )
@@ -31,6 +35,7 @@ const (
 var refusalNames = [refusalCount]string{
 	"none", "no_available_demand", "unmatched_scheduling_tag", "min_needed_resources_unsatisfied",
 	"resource_limits_exceeded", "pool_resource_limits_exceeded", "fair_share_exceeded", "operation_suspended", "operation_pending",
+	"bad_packing", "node_banned",
 }
 
 // String returns the name of the refusal in outputs.
@@ -44,10 +49,12 @@ const (
 	StageRegular
 	StageAggressive
 	StageNormal
+	// StagePackingFallback starts one job that packing alone kept waiting.
+	StagePackingFallback
 	stageCount
 )
 
-var stageNames = [stageCount]string{"regular_high", "regular", "aggressively_preemptive", "preemptive"}
+var stageNames = [stageCount]string{"regular_high", "regular", "aggressively_preemptive", "preemptive", "packing_fallback"}
 
 // String returns the name of the stage in outputs.
 func (s Stage) String() string { return stageNames[s] }

@@ -25,8 +25,14 @@ type Tree struct {
 	shares  fairshare.Tree // slots are those of elements
 	result  fairshare.Result
 	updated time.Time
+	begun   time.Time // the first update
+	// boundedAt is when shares of all operations were last bounded by nodes.
+	boundedAt time.Time
+	// heartbeats counts those of all nodes.
+	heartbeats uint64
 
 	benched    []int32 // elements set aside for the rest of a stage
+	misfits    []int32 // operations that only packing keeps off the node at hand
 	starving   [2][]int32
 	guaranteed []int32 // operations below what guarantees alone promise them
 	overloaded int     // nodes that hold more than they have
@@ -50,6 +56,13 @@ type Settings struct {
 	// OvercommitPatience is how long allocations of a node may hold more than
 	// it has.
 	OvercommitPatience time.Duration
+	Packing            Packing
+	// BestSharePeriod is how often it is computed how much of an operation fits
+	// on nodes of these sizes; zero means never.
+	BestSharePeriod time.Duration
+	// NodeReconnection is for how long after the first update nodes may still be
+	// coming back.
+	NodeReconnection time.Duration
 }
 
 // element is a pool or an operation.
@@ -70,10 +83,26 @@ type element struct {
 	status     Status
 	starvation Starvation
 	belowSince time.Time
+	known      bool // an update has computed its share
 	patience   pooltree.Starvation
 
 	pool      *poolState
 	operation *operationState
+}
+
+// background is what an element has that heartbeats do not look at; kept apart,
+// elements stay small.
+type background struct {
+	specified     resource.Partial // what was configured of the limits
+	starvingSince time.Time        // when it began to starve, zero while it does not
+}
+
+// rest returns the background of an element.
+func (e *element) rest() *background {
+	if e.pool != nil {
+		return &e.pool.background
+	}
+	return &e.operation.background
 }
 
 // poolState is what a pool has beyond an element.
@@ -91,6 +120,8 @@ type poolState struct {
 	maxRunning, maxOperations int
 	running, operations       int
 	waiting                   []int32 // operations kept from running by this pool's limit
+
+	background
 }
 
 // Group is a number of equal jobs that wait for a place.
@@ -116,6 +147,17 @@ type operationState struct {
 	classes     classBounds
 	refusals    [refusalCount]uint32
 	starts      uint32
+	bounded     bool // its share was bounded by nodes at least once
+
+	activatedAt  time.Time // when an update first saw it running
+	startedAt    time.Time // when its last job started
+	limitedSince time.Time // since when a limit is smaller than its smallest job
+	beatsBefore  uint64    // heartbeats of the tree before it began to starve
+
+	banned    []Node     // nodes that it avoids, sorted
+	sightings []sighting // nodes it was tried on, with packing only
+
+	background
 }
 
 // isCandidate says whether jobs of the operation may be started at all.

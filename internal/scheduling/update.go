@@ -16,10 +16,14 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 		elapsed = max(now.Sub(t.updated), 0)
 	}
 	t.updated = now
+	if t.begun.IsZero() {
+		t.begun = now
+	}
 	t.shares.Total = t.total
 	for slot := range t.elements {
 		t.measure(int32(slot))
 	}
+	t.boundByNodes(now)
 	t.engine.Update(&t.shares, elapsed, &t.result)
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
 	t.excesses = 0
@@ -66,6 +70,7 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	if t.shares.Elements[slot].MaxShareRatio > 0 {
 		e.limits = t.limitsOf(slot) // nodes may have come or gone
 	}
+	e.known = true
 	result := &t.result.Elements[slot]
 	e.share, e.promised = result.FairShare, resource.Shares{}
 	if len(t.result.Promised) > 0 {
@@ -79,6 +84,9 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	e.demand = t.shares.Elements[slot].Demand.Share(t.total)
 	op := e.operation
 	op.fifoIndex = result.FIFOIndex
+	if op.running && op.activatedAt.IsZero() {
+		op.activatedAt = now
+	}
 	t.judge(now, slot)
 	t.bound(e)
 	t.rebalance(&op.ledger, &e.entitlement, &op.classes)
@@ -102,29 +110,46 @@ func (t *Tree) judge(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	e.status = t.status(slot)
 	if e.status == Normal {
-		e.starvation, e.belowSince = NonStarving, time.Time{}
+		if e.starvation != NonStarving {
+			e.starvation, e.rest().starvingSince = NonStarving, time.Time{}
+		}
+		e.belowSince = time.Time{}
 		return
 	}
 	if e.belowSince.IsZero() {
 		e.belowSince = now
 		return
 	}
-	timeout, aggressive := e.patience.FairShareTimeout, e.patience.AggressiveTimeout
-	if t.isBelowGuarantee(slot) {
-		timeout = e.patience.MinShareTimeout
-	}
-	if op := e.operation; op != nil {
-		if part := float64(op.waiting) / t.settings.JobCountTimeoutCoefficient.Or(1); part < 1 {
-			timeout = time.Duration(float64(timeout) * part)
-			aggressive = time.Duration(float64(aggressive) * part)
-		}
-	}
+	timeout, aggressive := t.timeouts(slot)
 	switch below := now.Sub(e.belowSince); {
 	case e.patience.Aggressive && below > aggressive:
 		e.starvation = AggressivelyStarving
 	case below > timeout && e.starvation == NonStarving:
 		e.starvation = Starving
 	}
+	if e.starvation != NonStarving && e.rest().starvingSince.IsZero() {
+		e.rest().starvingSince = now
+		if e.operation != nil {
+			e.operation.beatsBefore = t.heartbeats
+		}
+	}
+}
+
+// timeouts are how long an element may be below its fair share until it starves,
+// and until it starves aggressively if it may.
+func (t *Tree) timeouts(slot int32) (normal, aggressive time.Duration) {
+	e := &t.elements[slot]
+	normal, aggressive = e.patience.FairShareTimeout, e.patience.AggressiveTimeout
+	if t.isBelowGuarantee(slot) {
+		normal = e.patience.MinShareTimeout
+	}
+	if op := e.operation; op != nil {
+		if part := float64(op.waiting) / t.settings.JobCountTimeoutCoefficient.Or(1); part < 1 {
+			normal = time.Duration(float64(normal) * part)
+			aggressive = time.Duration(float64(aggressive) * part)
+		}
+	}
+	return normal, aggressive
 }
 
 // status says whether an element gets at least its fair share, less a
@@ -165,8 +190,8 @@ func (t *Tree) isBelowGuarantee(slot int32) bool {
 		}
 		return false
 	}
-	e := &t.elements[slot]
-	return e.usage.Share(t.total).Largest() < t.result.Pool(slot).Strong.Min(e.demand).Largest()
+	e, p := &t.elements[slot], t.result.Pool(slot)
+	return p != nil && e.usage.Share(t.total).Largest() < p.Strong.Min(e.demand).Largest()
 }
 
 // rebuildHeaps computes all satisfactions anew and puts children in order,

@@ -3,6 +3,7 @@ package scheduling
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirhq/weir/internal/fairshare"
 	"github.com/weirhq/weir/internal/resource"
@@ -135,6 +136,39 @@ func (v *verifier) operation(slot int32, e *element) {
 	if op.running == (op.waitsAt != none) {
 		v.report("operation %d: runs: %v, waits at %d", slot, op.running, op.waitsAt)
 	}
+	v.waiting(slot, op)
+	if !slices.IsSorted(op.banned) {
+		v.report("operation %d: its banned nodes are out of order", slot)
+	}
+	for _, at := range op.banned {
+		if !t.nodes[at].alive {
+			v.report("operation %d: avoids node %d, which is gone", slot, at)
+		}
+	}
+	if most := t.settings.Packing.MaxWindow; len(op.sightings) > 0 && (!t.settings.Packing.Enabled || len(op.sightings) > most) {
+		v.report("operation %d: remembers %d nodes, not at most %d", slot, len(op.sightings), most)
+	}
+}
+
+// waiting checks that an operation that does not run waits once, for a pool
+// above it.
+func (v *verifier) waiting(slot int32, op *operationState) {
+	if op.waitsAt == none {
+		return
+	}
+	if !v.tree.contains(op.waitsAt, slot) {
+		v.report("operation %d: waits at %d, which is not above it", slot, op.waitsAt)
+		return
+	}
+	times := 0
+	for _, waiting := range v.tree.elements[op.waitsAt].pool.waiting {
+		if waiting == slot {
+			times++
+		}
+	}
+	if times != 1 {
+		v.report("operation %d: is %d times in the queue that it waits in", slot, times)
+	}
 }
 
 func (v *verifier) checkNodes() {
@@ -149,6 +183,9 @@ func (v *verifier) checkNodes() {
 			if !n.limits.Dominates(n.usage) {
 				overloaded++
 			}
+		}
+		if n.id != Node(at) {
+			v.report("node %d: is called %d", at, n.id)
 		}
 		for place, id := range n.allocations {
 			if a := &v.tree.allocations[id]; a.node != Node(at) || a.place != int32(place) || !a.alive {

@@ -37,7 +37,7 @@ func (t *Tree) View(slot int32) View {
 		Usage: e.usage, Status: e.status, Starvation: e.starvation, Satisfaction: e.satisfaction, FIFOIndex: none,
 		Demand: e.demand.Of(t.total),
 	}
-	if int(slot) < len(t.result.Elements) {
+	if e.known {
 		v.Share = t.result.Split(slot)
 	}
 	if p := e.pool; p != nil {
