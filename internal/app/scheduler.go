@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/store/history"
@@ -173,6 +174,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	if spare, given := c.Nodes.MinSpare.Get(); given {
 		s.Core.MinSpare = spare.OrZero()
 	}
+	s.Core.Memory = memoryOf(&c.Memory)
 	s.UpdatePeriod = c.Periods.FairShareUpdate.Or(s.UpdatePeriod)
 	s.LeaseTTL = c.Leader.LeaseTTL.Or(s.LeaseTTL)
 	s.StandbyPoll = c.Leader.StandbyPollPeriod.Or(s.StandbyPoll)
@@ -197,6 +199,20 @@ func settingsOf(c *config.Scheduler) server.Settings {
 		s.SelfCheckPeriod = 0
 	}
 	return s
+}
+
+// memoryOf says how memory reserves are learnt.
+func memoryOf(c *config.MemoryDigest) *operation.MemoryConfig {
+	m := operation.DefaultMemoryConfig()
+	m.UserQuantile, m.ProxyQuantile = c.UserQuantile.Or(m.UserQuantile), c.ProxyQuantile.Or(m.ProxyQuantile)
+	m.UserPrecision, m.OverdraftFactor = c.UserPrecision.Or(m.UserPrecision), c.OverdraftFactor.Or(m.OverdraftFactor)
+	m.UserMultiplier, m.ProxyMultiplier = c.UserMultiplier.Or(m.UserMultiplier), c.ProxyMultiplier.Or(m.ProxyMultiplier)
+	m.MultiplierFromSpec = c.MultiplierFromSpec.Or(m.MultiplierFromSpec)
+	m.Footprint, m.ExecFootprint = c.Footprint.Or(m.Footprint), c.ExecFootprint.Or(m.ExecFootprint)
+	if mode, given := c.OverdraftMode.Get(); given {
+		_ = m.OverdraftMode.UnmarshalText([]byte(mode)) // configurations are checked before
+	}
+	return &m
 }
 
 // NewLog makes the logger of a process.

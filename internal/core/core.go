@@ -87,6 +87,9 @@ type Settings struct {
 	// WaitTimeout is how long a job waits on its node until preempted ones have
 	// left, where neither the operation nor its pools say.
 	WaitTimeout time.Duration
+	// Memory says how memory reserves of jobs are learnt; nil means that they are
+	// not, because nobody measures.
+	Memory *operation.MemoryConfig
 }
 
 // DefaultSettings returns the defaults of the reference.

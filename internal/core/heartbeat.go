@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/scheduling"
 )
 
@@ -24,6 +25,10 @@ type Finished struct {
 	State   JobState
 	Reason  operation.AbortReason // of aborted ones
 	Failure operation.Failure     // of failed ones
+	// Usage is what the job has used, nil if nobody measured it.
+	Usage *operation.Usage
+	// NotBegun says of an aborted job that its process never ran.
+	NotBegun bool
 }
 
 // Heartbeat takes in what a node reports and decides what it is to do. Reports
@@ -60,7 +65,10 @@ func (c *Core) Report(now time.Time, finished []Finished, out *Decisions) {
 func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out *Decisions) {
 	op := c.operationAt(t.owners[s.Operation])
 	group := op.controller.Groups()[s.Group]
-	taken, block := op.controller.Schedule(int(s.Group), group.Resources)
+	// A retry may need more memory than other jobs of its group: it may have what
+	// the node has left.
+	available := group.Resources.Add(t.state.NodeFree(c.nodes[id].at).Max(resource.Amounts{}))
+	taken, block := op.controller.Schedule(int(s.Group), available)
 	if block != operation.NotBlocked {
 		t.state.FinishAllocation(s.Allocation)
 		c.sync(op)
@@ -70,7 +78,8 @@ func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out
 	t.jobs = append(t.jobs, make([]job, max(0, int(s.Allocation)+1-len(t.jobs)))...)
 	t.jobs[s.Allocation] = job{id: c.nextJob, operation: op.id, ref: taken.JobRef}
 	c.jobs[c.nextJob] = jobPlace{t.id, s.Allocation}
-	if len(op.places) > 1 {
+	t.state.SetAllocationUsage(s.Allocation, taken.Resources)
+	if len(op.places) > 1 || op.controller.Groups()[s.Group].Resources != group.Resources {
 		c.sync(op)
 	}
 	out.Started = append(out.Started, Started{
@@ -134,16 +143,14 @@ func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 
 // tellEnd reports the end of a job to its controller.
 func tellEnd(to *operation.Controller, ref operation.JobRef, f Finished, reason operation.AbortReason, now time.Time) (operation.Effects, error) {
-	switch f.State {
-	case JobCompleted:
-		return to.JobCompleted(ref, now)
-	case JobFailed:
-		return to.JobFailed(ref, f.Failure, now)
-	case JobInterrupted:
-		return to.JobInterrupted(ref, now)
-	default:
-		return to.JobAborted(ref, reason, true, now)
-	}
+	return to.JobEnded(ref, operation.Outcome{
+		State: endStates[f.State], Reason: reason, Started: !f.NotBegun, Failure: f.Failure, Usage: f.Usage,
+	}, now)
+}
+
+var endStates = [...]operation.EndState{
+	JobCompleted: operation.EndCompleted, JobFailed: operation.EndFailed, JobAborted: operation.EndAborted,
+	JobInterrupted: operation.EndInterrupted,
 }
 
 // Update lets time pass: fair shares, starvation, time limits.

@@ -37,6 +37,11 @@ func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *
 		return err
 	}
 	op := &running{id: id, user: user, controller: operation.New(spec, now)}
+	if c.settings.Memory != nil {
+		if err := op.controller.Configure(*c.settings.Memory); err != nil {
+			return err
+		}
+	}
 	var parents []*pool
 	var refused []error
 	taking := trees[:0]

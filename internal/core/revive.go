@@ -172,6 +172,9 @@ type Adopted struct {
 	Node      NodeID
 	Resources resource.Amounts
 	Started   time.Time
+	// UserFactor and ProxyFactor are how its memory was chosen; zero if nobody
+	// knows.
+	UserFactor, ProxyFactor float64
 }
 
 // Adopt counts a job that a node runs already. An error says why the node must
@@ -193,7 +196,11 @@ func (c *Core) Adopt(a *Adopted) error {
 		return fmt.Errorf("operation %d does not run in the tree of node %s", a.Operation, n.name)
 	}
 	t, at := c.trees[n.tree], &op.places[i]
-	if err := op.controller.Adopt(a.JobRef); err != nil {
+	adopt := op.controller.Adopt
+	if a.UserFactor > 0 {
+		adopt = func(ref operation.JobRef) error { return op.controller.AdoptReserved(ref, a.UserFactor, a.ProxyFactor) }
+	}
+	if err := adopt(a.JobRef); err != nil {
 		return err
 	}
 	// The tree takes one of the waiting jobs for it; what waits now is told after.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
+	"github.com/weirhq/weir/internal/cpumonitor"
 	"github.com/weirhq/weir/internal/document"
 )
 
@@ -71,6 +73,30 @@ func BenchmarkScheduleAndAbort(b *testing.B) {
 		}
 		if job, _ := c.Schedule(0, everything); job.JobRef != jobs[i] {
 			b.Fatalf("%+v, want %+v", job, jobs[i])
+		}
+	}
+}
+
+// BenchmarkScheduleAndLearn is BenchmarkScheduleAndComplete with what jobs used:
+// two digests and twenty statistics take it in.
+func BenchmarkScheduleAndLearn(b *testing.B) {
+	config := DefaultMemoryConfig()
+	start := func() *bench { return configured(b, "tasks: {a: {job_count: 1000000, memory_limit: 4GiB}}", config) }
+	c := start()
+	usage := &Usage{Duration: time.Minute, ProxyMaxMemory: 30 << 20, CPU: &cpumonitor.Statistics{SmoothedUsageX100: 100}}
+	b.ReportAllocs()
+	i := int64(0)
+	for b.Loop() {
+		if c.PendingJobCount() == 0 {
+			b.StopTimer()
+			c = start()
+			b.StartTimer()
+		}
+		job, _ := c.Schedule(0, everything)
+		i++
+		usage.UserMaxMemory = 1<<30 + i%1000<<20
+		if _, err := c.JobEnded(job.JobRef, Outcome{Usage: usage}, clock); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package operation
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,9 +16,10 @@ import (
 // running or done; needed is the sum of what pending jobs would take; groups and
 // totals agree with the sets.
 type Controller struct {
-	spec *Spec
-	life Life
-	jobs // what is counted over all tasks
+	spec   *Spec
+	life   Life
+	memory *MemoryConfig // never changed, only replaced
+	jobs                 // what is counted over all tasks
 
 	start       time.Time
 	incarnation uint32
@@ -46,26 +46,26 @@ type jobs struct {
 // task is the jobs of one task.
 type task struct {
 	count int32
-	// Cookies from next on have never run. Of those before, returned are
-	// pending, running are running, and the rest is done.
+	// Cookies from next on have never run. Of those before, returned and raised
+	// are pending, running are running, and the rest is done. Raised are those
+	// that take more memory than others; see reserves.
 	next         int32
 	returned     cookieSet
+	raised       cookieSet
 	running      bitmap
 	runningCount int32
-	// base is what a job takes, without user memory of its own.
-	base resource.Amounts
-	// reserves are the memory of single jobs that need more than others.
-	reserves         map[int32]int64
-	reservesPending  int32
+	// base is what a job takes that is not among the raised.
+	base             resource.Amounts
 	restartCompleted bool
 	failOnRestart    bool
+	memory           reserves
 	counters         Counters
 }
 
 // Group is the waiting jobs of one task. Groups have the indices of their tasks.
 type Group struct {
-	// Resources is what one job takes. A job that was short of memory before may
-	// take more; Schedule says exactly.
+	// Resources is what one job takes. Jobs that were aborted for overdraft take
+	// more memory; when only such jobs wait it is what the first of them takes.
 	Resources resource.Amounts
 	Pending   int
 }
@@ -112,14 +112,15 @@ var ErrNotRunning = errors.New("the job is not running")
 
 // New returns the controller of an operation that starts now.
 func New(spec *Spec, now time.Time) *Controller {
-	c := &Controller{spec: spec, life: NewLife(now), start: now}
+	c := &Controller{spec: spec, life: NewLife(now), start: now, memory: bareMemory}
 	c.tasks = make([]task, len(spec.Tasks))
 	c.groups = make([]Group, len(spec.Tasks))
 	for i := range spec.Tasks {
 		s := &spec.Tasks[i].Value
 		t := &c.tasks[i]
 		t.count = int32(s.JobCount)
-		t.base = s.JobResources(s.DefaultReserve())
+		t.memory = newReserves(s, c.memory, c.proxyAtMost())
+		t.base = s.JobResources(t.memory.total())
 		t.restartCompleted = s.RestartCompletedJobs.Value()
 		t.failOnRestart = s.FailOnJobRestart.Value() || spec.FailOnJobRestart.Value()
 		t.running = newBitmap(t.count)
@@ -184,8 +185,9 @@ func (c *Controller) PendingJobCount() int { return c.pending }
 // RunningJobCount is the number of jobs that run.
 func (c *Controller) RunningJobCount() int { return c.running }
 
-// Schedule takes the next job of a group that fits into what is available:
-// retries first, then by cookie. It takes constant time.
+// Schedule takes the next job of a group that fits into what is available: first
+// the first of those that were aborted for overdraft, which take more memory than
+// the group says, then other retries, then by cookie. It takes constant time.
 func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block) {
 	if b := c.Blocked(); b != NotBlocked {
 		return Job{}, b
@@ -194,20 +196,23 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 	if c.groups[group].Pending == 0 {
 		return Job{}, BlockedNoPendingJobs
 	}
-	cookie := t.firstPending()
-	resources := t.resources(cookie)
-	if !available.Dominates(resources) {
-		// A retry that needs more memory must not hold up jobs that do not.
-		if cookie >= t.next || t.next == t.count {
-			return Job{}, BlockedByResources
-		}
-		cookie = t.next
-		resources = t.resources(cookie)
-		if !available.Dominates(resources) {
-			return Job{}, BlockedByResources
+	cookie, resources := t.firstOrdinary(), t.base
+	// A retry that needs more memory goes first, but must not hold up jobs that
+	// do not need it.
+	isRaised := false
+	if t.raised.size > 0 {
+		first := t.raised.first()
+		if more := t.resources(first); available.Dominates(more) {
+			cookie, resources, isRaised = first, more, true
 		}
 	}
+	if !isRaised && (cookie == t.count || !available.Dominates(resources)) {
+		return Job{}, BlockedByResources
+	}
 	c.takePending(group, cookie, resources)
+	if t.memory.varied {
+		t.memory.begin(cookie)
+	}
 	t.running.add(cookie)
 	t.runningCount++
 	c.running++
@@ -216,32 +221,54 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 	return job, NotBlocked
 }
 
-// firstPending returns the smallest pending cookie of a task that has one.
-func (t *task) firstPending() int32 {
+// firstOrdinary returns the smallest pending cookie that is not among the raised,
+// count if there is none.
+func (t *task) firstOrdinary() int32 {
 	if t.returned.size > 0 {
 		return t.returned.first()
 	}
 	return t.next
 }
 
-func (t *task) isPending(cookie int32) bool { return cookie >= t.next || t.returned.has(cookie) }
+func (t *task) isPending(cookie int32) bool {
+	return cookie >= t.next || t.returned.has(cookie) || t.raised.has(cookie)
+}
 
+// resources is what the next start of a job takes.
 func (t *task) resources(cookie int32) resource.Amounts {
 	amounts := t.base
-	if len(t.reserves) > 0 {
-		if own, ok := t.reserves[cookie]; ok {
-			amounts[resource.Memory] = own
-		}
+	if t.memory.isRetry(cookie) {
+		amounts[resource.Memory] = t.memory.totalOf(t.memory.next(cookie))
 	}
 	return amounts
+}
+
+// offer is what the group of the task says that a job takes.
+func (t *task) offer() resource.Amounts {
+	if t.raised.size > 0 && t.pendingCount() == int(t.raised.size) {
+		return t.resources(t.raised.first())
+	}
+	return t.base
+}
+
+// putBack puts a cookie that ran into the set of pending ones it belongs to.
+func (t *task) putBack(cookie int32) {
+	set := &t.returned
+	if t.memory.isRetry(cookie) {
+		set = &t.raised
+	}
+	set.add(cookie, t.count)
 }
 
 // takePending takes a cookie out of the pending ones.
 func (c *Controller) takePending(group int, cookie int32, resources resource.Amounts) {
 	t := &c.tasks[group]
-	if cookie >= t.next {
+	switch {
+	case cookie >= t.next:
 		t.next = cookie + 1 // callers take next only
-	} else {
+	case t.raised.has(cookie):
+		t.raised.remove(cookie)
+	default:
 		t.returned.remove(cookie)
 	}
 	c.changePending(group, cookie, resources, -1)
@@ -250,26 +277,30 @@ func (c *Controller) takePending(group int, cookie int32, resources resource.Amo
 // giveBack makes a cookie that ran pending again.
 func (c *Controller) giveBack(group int, cookie int32) {
 	t := &c.tasks[group]
-	t.returned.add(cookie, t.count)
+	t.putBack(cookie)
 	c.changePending(group, cookie, t.resources(cookie), 1)
 }
 
 func (c *Controller) changePending(group int, cookie int32, resources resource.Amounts, by int) {
 	t, g := &c.tasks[group], &c.groups[group]
-	if len(t.reserves) > 0 {
-		if _, own := t.reserves[cookie]; own {
-			t.reservesPending += int32(by)
-		}
-	}
 	g.Pending += by
 	c.pending += by
+	changed := g.Pending == 0 || g.Pending == by // the group appeared or disappeared
+	if t.memory.varied {
+		if retry, own := t.memory.retries[cookie]; own {
+			t.memory.countOwn(retry, int32(by))
+		}
+		if offer := t.offer(); offer != g.Resources {
+			g.Resources, changed = offer, true
+		}
+	}
 	if by > 0 {
 		c.needed = c.needed.Add(resources)
 	} else {
 		c.needed = c.needed.Sub(resources)
 	}
-	if g.Pending == 0 || g.Pending == by {
-		c.updateMinNeeded() // the group appeared or disappeared
+	if changed {
+		c.updateMinNeeded()
 	}
 }
 
@@ -295,69 +326,37 @@ func (c *Controller) recount() {
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		pending := t.pendingCount()
-		c.groups[i] = Group{Resources: t.base, Pending: pending}
+		c.groups[i] = Group{Resources: t.offer(), Pending: pending}
 		c.pending += pending
 		c.running += int(t.runningCount)
-		needed, _ := t.needed()
-		c.needed = c.needed.Add(needed)
+		c.needed = c.needed.Add(t.needed())
 	}
 	c.updateMinNeeded()
 }
 
-func (t *task) pendingCount() int { return int(t.count - t.next + t.returned.size) }
+func (t *task) pendingCount() int { return int(t.count - t.next + t.returned.size + t.raised.size) }
 
-// needed is what all pending jobs of the task take, and how many of them have a
-// reserve of their own.
-func (t *task) needed() (total resource.Amounts, own int32) {
+// needed is what all pending jobs of the task take.
+func (t *task) needed() (total resource.Amounts) {
 	for k := range total {
 		total[k] = t.base[k] * int64(t.pendingCount())
 	}
-	for cookie, reserve := range t.reserves { // a sum does not depend on the order
+	for cookie := range t.memory.retries { // a sum does not depend on the order
 		if t.isPending(cookie) {
-			total[resource.Memory] += reserve - t.base[resource.Memory]
-			own++
+			total[resource.Memory] += t.resources(cookie)[resource.Memory] - t.base[resource.Memory]
 		}
 	}
-	return total, own
+	return total
 }
 
-// SetReserve sets the memory that is set aside for new jobs of a task. Running
-// jobs keep what they have.
-func (c *Controller) SetReserve(taskIndex int, memory int64) {
-	t := &c.tasks[taskIndex]
-	memory = c.boundReserve(taskIndex, memory)
-	change := memory - t.base[resource.Memory]
-	t.base[resource.Memory] = memory
-	c.groups[taskIndex].Resources = t.base
-	c.needed[resource.Memory] += change * int64(t.pendingCount()-int(t.reservesPending))
-	c.updateMinNeeded()
-}
-
-// SetJobReserve sets the memory for the next starts of one job, until it is
-// completed.
-func (c *Controller) SetJobReserve(taskIndex int, cookie int32, memory int64) {
-	t := &c.tasks[taskIndex]
-	memory = c.boundReserve(taskIndex, memory)
-	before := t.resources(cookie)[resource.Memory]
-	if t.reserves == nil {
-		t.reserves = map[int32]int64{}
-	}
-	_, had := t.reserves[cookie]
-	t.reserves[cookie] = memory
-	if t.isPending(cookie) {
-		c.needed[resource.Memory] += memory - before
-		if !had {
-			t.reservesPending++
+// recountOwn counts anew how many pending jobs have factors of their own.
+func (t *task) recountOwn() {
+	t.memory.user.own, t.memory.proxy.own = 0, 0
+	for cookie, retry := range t.memory.retries { // nor does a number
+		if t.isPending(cookie) {
+			t.memory.countOwn(retry, 1)
 		}
 	}
-}
-
-// boundReserve keeps sums over all jobs countable; see checkTotals. No job has a
-// use for more.
-func (c *Controller) boundReserve(taskIndex int, memory int64) int64 {
-	const proxyAtMost = 16 << 30
-	limit := c.spec.Tasks[taskIndex].Value.MemoryLimit.Value()
-	return max(0, min(memory, 2*limit+proxyAtMost))
 }
 
 // Bans says whether the operation avoids a node because one of its jobs failed
@@ -381,9 +380,9 @@ func (c *Controller) Clone() *Controller {
 	copied.tasks = slices.Clone(c.tasks)
 	for i := range copied.tasks {
 		t := &copied.tasks[i]
-		t.returned = t.returned.clone()
+		t.returned, t.raised = t.returned.clone(), t.raised.clone()
 		t.running = slices.Clone(t.running)
-		t.reserves = maps.Clone(t.reserves)
+		t.memory = t.memory.clone()
 	}
 	return &copied
 }

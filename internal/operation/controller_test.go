@@ -200,7 +200,7 @@ func TestMaxFailedJobCount(t *testing.T) {
 				continue
 			}
 			b.expect(e, Effects{Entered: Failing, AbortRunning: AbortOperationFailed})
-			want := fmt.Sprintf("failed jobs limit exceeded: %d failed, max_failed_job_count is %d", failures, limit)
+			want := fmt.Sprintf("Failed jobs limit exceeded: %d failed, max_failed_job_count is %d", failures, limit)
 			if r := b.Result(); r.Code != CodeMaxFailedJobs || r.Error() != want || r.Inner[0].Code != CodeUserJobFailed {
 				t.Errorf("%d: %+v", limit, r)
 			}
@@ -594,48 +594,6 @@ func TestInterruptedJobsAreStartedAgain(t *testing.T) {
 	if s := b.Statistics(); s.Interrupted != 1 || s.Done != 1 {
 		t.Errorf("%+v", s)
 	}
-}
-
-func TestReserves(t *testing.T) {
-	b := running(t, "tasks: {a: {job_count: 4, memory_limit: 1GiB}}")
-	const mib = 1 << 20
-	check := func(needed, each int64) {
-		t.Helper()
-		b.verify()
-		if n, g := b.Needed()[resource.Memory], b.Groups()[0].Resources[resource.Memory]; n != needed*mib || g != each*mib {
-			t.Errorf("needed %d, each %d; want %d, %d", n/mib, g/mib, needed, each)
-		}
-	}
-	check(4*512, 512)
-	first := b.schedule(0)
-	b.SetReserve(0, 100*mib)
-	check(300, 100)
-	b.aborted(first, AbortResourceOverdraft)
-	check(400, 100)
-	b.SetJobReserve(0, first.Cookie, 1024*mib)
-	check(300+1024, 100)
-	b.SetReserve(0, 200*mib)
-	check(600+1024, 200)
-
-	room := resource.UnlimitedAmounts()
-	room[resource.Memory] = 500 * mib
-	job, block := b.Schedule(0, room)
-	if block != NotBlocked || job.Cookie != 1 || job.Resources[resource.Memory] != 200*mib {
-		t.Errorf("%v, %+v: a retry that does not fit must not hold up the others", block, job)
-	}
-	job, _ = b.Schedule(0, everything)
-	if job.Cookie != first.Cookie || job.Resources[resource.Memory] != 1024*mib {
-		t.Errorf("%+v", job)
-	}
-	check(400, 200)
-	b.completed(job.JobRef)
-	room[resource.Memory] = 199 * mib
-	if _, block := b.Schedule(0, room); block != BlockedByResources {
-		t.Error(block)
-	}
-	b.SetReserve(0, 1<<60) // absurd values are bounded, so that sums stay right
-	b.SetReserve(0, -5)
-	check(0, 0)
 }
 
 func TestReportsAboutJobsThatDoNotRunChangeNothing(t *testing.T) {

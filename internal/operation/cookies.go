@@ -22,6 +22,13 @@ func (b bitmap) count() (n int32) {
 	return n
 }
 
+// addAll adds what is in another bitmap of the same length.
+func (b bitmap) addAll(other []uint64) {
+	for i, word := range other {
+		b[i] |= word
+	}
+}
+
 // bytes returns the bits, smallest cookie first, without trailing zero words.
 func (b bitmap) bytes() []byte {
 	last := len(b)

@@ -41,7 +41,15 @@
 // as a sum. Tasks come in the order of the specification, retries before jobs that
 // never ran, smaller cookies first.
 //
+// # Memory
+//
+// A job is given memory for the user's process and for its proxy. How much is
+// learnt per task: each process has a digest of what ended jobs have used, of
+// which a quantile is the reserve of new ones ([MemoryConfig], [Usage]). A job
+// that was aborted because it took more than that gets more at its next start.
+//
 // The package is pure: time comes in, effects go out, nothing happens by itself.
-// It imports document, resource and pooltree, and must not know of nodes (but
-// for the names of those it avoids), shares or other operations.
+// It imports document, resource, pooltree, digest and cpumonitor, and must not
+// know of nodes (but for the names of those it avoids), shares or other
+// operations.
 package operation

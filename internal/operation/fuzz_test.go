@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirhq/weir/internal/digest"
 	"github.com/weirhq/weir/internal/document"
 )
 
@@ -84,7 +86,10 @@ func FuzzRestore(f *testing.F) {
 			c.JobCompleted(job.JobRef, clock)
 		}
 	}
-	c.SetJobReserve(0, 5, 100)
+	for cookie := range int32(6) { // two of them ended above
+		usage := &Usage{Job: 7, UserMaxMemory: 300 << 20, Duration: time.Minute}
+		c.JobEnded(JobRef{Cookie: cookie}, Outcome{State: EndAborted, Reason: AbortResourceOverdraft, Usage: usage}, clock)
+	}
 	text, err := json.Marshal(c.Snapshot())
 	if err != nil {
 		f.Fatal(err)
@@ -103,6 +108,8 @@ func FuzzRestore(f *testing.F) {
 		}
 		c.Tick(clock)
 		c.Schedule(0, everything)
+		c.JobEnded(JobRef{Cookie: 2, Incarnation: c.Incarnation()}, Outcome{Usage: &Usage{UserMaxMemory: 1 << 28}}, clock)
+		c.Alerts()
 		for _, job := range []JobRef{{Task: 0, Cookie: 1, Incarnation: c.Incarnation()}, {Task: 1, Cookie: 1, Incarnation: c.Incarnation()}} {
 			c.JobFailed(job, Failure{Node: "n"}, clock)
 		}
@@ -131,9 +138,43 @@ func TestSnapshotsThatDoNotFitAreRefused(t *testing.T) {
 		`snapshot of task "a": running: a set of 3 bytes for 70 jobs`:             func(s *Snapshot) { s.Tasks[0].Running = make([]byte, 3) },
 		`snapshot of task "a": returned: a set of 24 bytes for 70 jobs`:           func(s *Snapshot) { s.Tasks[0].Returned = make([]byte, 24) },
 		`snapshot: task "a": job 3 is pending and running`:                        func(s *Snapshot) { s.Tasks[0].Running[0] = 0xff },
-		`snapshot of task "a": a reserve of job -1`:                               func(s *Snapshot) { s.Tasks[0].Reserves = []JobReserve{{Cookie: -1}} },
-		"snapshot of a failing operation without an error":                        func(s *Snapshot) { s.Failing = true },
-		"snapshot: the operation is aborting with 65 running jobs":                func(s *Snapshot) { s.Life.State = Aborting },
+		`snapshot of task "a": a retry of job -1`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Retries: []RetrySnapshot{{Cookie: -1}}}
+		},
+		`snapshot of task "a": a retry of job 66`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Retries: []RetrySnapshot{{Cookie: 66}}}
+		},
+		`snapshot of task "a": retry of job 1: none of its processes has overdrafted`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Retries: []RetrySnapshot{{Cookie: 1}}}
+		},
+		`snapshot of task "a": retry of job 1: status once with factor -1`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Retries: []RetrySnapshot{{Cookie: 1, Retry: Retry{User: Raise{OverdraftedOnce, -1}}}}}
+		},
+		`snapshot of task "a": memory of job 70`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Started: []StartedSnapshot{{Cookie: 70, UserFactor: 1, ProxyFactor: 1}}}
+		},
+		`snapshot of task "a": memory of job 7`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Started: []StartedSnapshot{{Cookie: 7, UserFactor: 1}}}
+		},
+		`snapshot of task "a": digest: bucket 9 has -1 samples`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{User: &digest.Snapshot{LowerBound: 0.5, UpperBound: 1, Buckets: [][2]int64{{9, -1}}}}
+		},
+		`snapshot of task "a": path of a statistic "a//b" must be words separated by slashes`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Statistics: []StatisticSnapshot{{Path: "a//b"}}}
+		},
+		`snapshot of task "a": statistic a after b`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Statistics: []StatisticSnapshot{{Path: "b"}, {Path: "a"}}}
+		},
+		`snapshot of task "a": statistic a has {Count:-1 Sum:0 Min:0 Max:0}`: func(s *Snapshot) {
+			s.Tasks[0].Memory = &MemorySnapshot{Statistics: []StatisticSnapshot{{Path: "a", Ended: map[EndState]Summary{EndFailed: {Count: -1}}}}}
+		},
+		"snapshot: memory of jobs: user_job_memory_reserve_quantile is 2, must be between 0 and 1": func(s *Snapshot) {
+			s.Memory = new(MemoryConfig)
+			*s.Memory = DefaultMemoryConfig()
+			s.Memory.UserQuantile = 2
+		},
+		"snapshot of a failing operation without an error":         func(s *Snapshot) { s.Failing = true },
+		"snapshot: the operation is aborting with 65 running jobs": func(s *Snapshot) { s.Life.State = Aborting },
 	}
 	for want, spoil := range cases {
 		s := good()

@@ -22,8 +22,7 @@ type model struct {
 	spec        *Spec
 	where       map[cookieName]string // pending, running or done
 	ran         map[cookieName]bool
-	own         map[cookieName]int64 // reserves of single jobs
-	reserve     []int64
+	memory      memoryModel
 	state       State
 	suspended   bool
 	failing     bool
@@ -38,12 +37,12 @@ type cookieName struct{ task, cookie int32 }
 
 func newModel(spec *Spec) *model {
 	m := &model{
-		spec: spec, where: map[cookieName]string{}, ran: map[cookieName]bool{}, own: map[cookieName]int64{},
+		spec: spec, where: map[cookieName]string{}, ran: map[cookieName]bool{},
 		state: Running, limit: spec.MaxFailedJobCount.Value(), banned: map[string]bool{},
 		counters: make([]Counters, len(spec.Tasks)),
 	}
+	m.memory = newMemoryModel(spec)
 	for i, task := range spec.Tasks {
-		m.reserve = append(m.reserve, task.Value.DefaultReserve())
 		for cookie := range task.Value.JobCount {
 			m.where[cookieName{int32(i), int32(cookie)}] = "pending"
 		}
@@ -61,11 +60,7 @@ func (m *model) count(task int, where string) (n int) {
 }
 
 func (m *model) resources(name cookieName) resource.Amounts {
-	memory := m.reserve[name.task]
-	if own, ok := m.own[name]; ok {
-		memory = own
-	}
-	return m.spec.Tasks[name.task].Value.JobResources(memory)
+	return m.spec.Tasks[name.task].Value.JobResources(m.memory.total(name.task, m.memory.next(name)))
 }
 
 func (m *model) needed() (sum resource.Amounts) {
@@ -84,7 +79,7 @@ func (m *model) minNeeded() resource.Amounts {
 	least, found := resource.UnlimitedAmounts(), false
 	for i := range m.spec.Tasks {
 		if m.count(i, "pending") > 0 {
-			least, found = least.Min(m.spec.Tasks[i].Value.JobResources(m.reserve[i])), true
+			least, found = least.Min(m.offer(i)), true
 		}
 	}
 	if !found {
@@ -93,11 +88,28 @@ func (m *model) minNeeded() resource.Amounts {
 	return least
 }
 
-// first is the next job of a task: retries first, then by cookie.
-func (m *model) first(task int, ran bool) (cookieName, bool) {
+// offer is what a job of the task takes: an ordinary one, if any is pending.
+func (m *model) offer(task int) resource.Amounts {
+	for _, way := range []string{"came back", "new", "raised"} {
+		if name, ok := m.first(task, way); ok {
+			return m.resources(name)
+		}
+	}
+	return m.spec.Tasks[task].Value.JobResources(m.memory.total(int32(task), m.memory.next(cookieName{int32(task), -1})))
+}
+
+// first is the next job of a task of those that took too much memory, of other
+// retries, or of those that never ran: by cookie.
+func (m *model) first(task int, way string) (cookieName, bool) {
 	for cookie := range int32(m.spec.Tasks[task].Value.JobCount) {
 		name := cookieName{int32(task), cookie}
-		if m.where[name] == "pending" && m.ran[name] == ran {
+		is := "new"
+		if _, raised := m.memory.retries[name]; raised {
+			is = "raised"
+		} else if m.ran[name] {
+			is = "came back"
+		}
+		if m.where[name] == "pending" && is == way {
 			return name, true
 		}
 	}
@@ -109,9 +121,10 @@ func (m *model) schedule(task int, room resource.Amounts) (cookieName, bool) {
 		return cookieName{}, false
 	}
 	// Of the retries only the first is looked at.
-	for _, ran := range []bool{true, false} {
-		if name, ok := m.first(task, ran); ok && room.Dominates(m.resources(name)) {
+	for _, way := range []string{"raised", "came back", "new"} {
+		if name, ok := m.first(task, way); ok && room.Dominates(m.resources(name)) {
 			m.where[name], m.ran[name] = "running", true
+			m.memory.given[name] = m.memory.next(name)
 			return name, true
 		}
 	}
@@ -135,6 +148,9 @@ func (m *model) takeBack(reason AbortReason) AbortReason {
 		}
 		if again {
 			m.ran[name] = false
+			for retry := range m.memory.retries {
+				m.ran[name] = m.ran[name] || retry.task == name.task && retry.cookie >= name.cookie
+			}
 		}
 	}
 	if again {
@@ -180,7 +196,7 @@ func (m *model) completed(name cookieName) Effects {
 		m.where[name] = "pending"
 	} else {
 		m.where[name] = "done"
-		delete(m.own, name)
+		delete(m.memory.retries, name)
 	}
 	return m.settle()
 }
@@ -255,6 +271,9 @@ func drawSpec(t *rapid.T) *Spec {
 		if !isGang {
 			task = append(task, flag("restart_completed_jobs"))
 		}
+		if rapid.IntRange(0, 3).Draw(t, "tmpfs") == 0 {
+			task = append(task, document.Pair("tmpfs_path", document.Text("t")), document.Pair("tmpfs_size", document.Int(1)))
+		}
 		tasks = append(tasks, document.Pair(fmt.Sprint("t", i), document.Map(task...)))
 	}
 	v := document.Map(
@@ -310,6 +329,7 @@ func (h *history) compare(got, want Effects) {
 	if got.AbortRunning != NotAborted || got.Restarted {
 		h.running = nil
 	}
+	h.compareMemory()
 	if len(h.running) != h.c.RunningJobCount() {
 		h.Fatalf("%d jobs run, want %d", h.c.RunningJobCount(), len(h.running))
 	}
@@ -327,7 +347,7 @@ func (h *history) must(e Effects, err error) Effects {
 func (h *history) step() {
 	what := rapid.SampledFrom([]string{
 		"schedule", "schedule", "schedule", "schedule", "complete", "complete", "abort", "fail", "interrupt",
-		"suspend", "resume", "reserve", "own reserve", "limit", "late report", "snapshot", "clone", "time",
+		"suspend", "resume", "limit", "late report", "snapshot", "clone", "time", "disown",
 	}).Draw(h.T, "what")
 	var job JobRef
 	var name cookieName
@@ -345,19 +365,31 @@ func (h *history) step() {
 	switch what {
 	case "schedule":
 		h.schedule(task)
+	case "disown":
+		h.c = h.restored()
+		h.c.Disown()
+		for _, job := range h.running {
+			if err := h.c.Adopt(job); err != nil {
+				h.Fatal(err)
+			}
+		}
+		h.compare(Effects{}, Effects{})
 	case "complete":
-		h.compare(h.must(h.c.JobCompleted(job, h.now)), h.m.completed(name))
+		h.compare(h.must(h.ended(job, Outcome{})), h.m.completed(name))
 	case "abort":
 		reason := AbortReason(rapid.IntRange(1, int(AbortReasonCount)-1).Draw(h.T, "reason"))
 		started := rapid.Bool().Draw(h.T, "started")
-		h.compare(h.must(h.c.JobAborted(job, reason, started, h.now)), h.m.aborted(name, reason, started))
+		if rapid.Bool().Draw(h.T, "overdraft") {
+			reason = AbortResourceOverdraft
+		}
+		h.compare(h.must(h.ended(job, Outcome{State: EndAborted, Reason: reason, Started: started})), h.m.aborted(name, reason, started))
 	case "fail":
 		node := rapid.SampledFrom([]string{"n1", "n2"}).Draw(h.T, "node")
 		fatal := rapid.IntRange(0, 9).Draw(h.T, "fatal") == 0
-		h.compare(h.must(h.c.JobFailed(job, Failure{Node: node, Fatal: fatal}, h.now)), h.m.failedJob(name, node, fatal))
+		h.compare(h.must(h.ended(job, Outcome{State: EndFailed, Failure: Failure{Node: node, Fatal: fatal}})), h.m.failedJob(name, node, fatal))
 	case "interrupt":
 		h.m.counters[name.task].Interrupted++
-		h.compare(h.must(h.c.JobInterrupted(job, h.now)), h.m.restart(name, true))
+		h.compare(h.must(h.ended(job, Outcome{State: EndInterrupted})), h.m.restart(name, true))
 	case "suspend":
 		h.suspend(rapid.Bool().Draw(h.T, "abort running"))
 	case "resume":
@@ -367,15 +399,6 @@ func (h *history) step() {
 		if h.m.state == Running {
 			h.m.suspended = false
 		}
-		h.compare(Effects{}, Effects{})
-	case "reserve":
-		h.m.reserve[task] = rapid.Int64Range(0, 200).Draw(h.T, "memory")
-		h.c.SetReserve(task, h.m.reserve[task])
-		h.compare(Effects{}, Effects{})
-	case "own reserve":
-		cookie := int32(rapid.IntRange(0, h.m.spec.Tasks[task].Value.JobCount-1).Draw(h.T, "cookie"))
-		h.m.own[cookieName{int32(task), cookie}] = 300
-		h.c.SetJobReserve(task, cookie, 300)
 		h.compare(Effects{}, Effects{})
 	case "limit":
 		h.limit(rapid.IntRange(0, 5).Draw(h.T, "max_failed_job_count"))
@@ -387,7 +410,10 @@ func (h *history) step() {
 	case "clone":
 		old := h.c
 		h.c = old.Clone()
-		old.SetReserve(0, 77) // must not be seen in the copy
+		for _, job := range h.running { // must not be seen in the copy
+			old.JobEnded(job, Outcome{State: EndAborted, Reason: AbortResourceOverdraft, Usage: drawUsage(h.T, h.m.spec, int(job.Task))}, h.now)
+			break
+		}
 		old.Schedule(task, everything)
 		h.compare(Effects{}, Effects{})
 	case "time":
@@ -509,6 +535,12 @@ func TestPropertyTheControllerAgreesWithItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
 		h := &history{T: t, c: New(spec, clock), m: newModel(spec), now: clock}
+		if rapid.Bool().Draw(t, "proxies") {
+			h.m.memory.config = drawMemoryConfig(t)
+			if err := h.c.Configure(h.m.memory.config); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for _, step := range []Step{Register, Assign, Initialize, Prepare, Admit, Materialize} {
 			h.must(h.c.Advance(step, clock))
 		}

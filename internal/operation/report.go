@@ -15,8 +15,8 @@ type Failure struct {
 	Node string
 }
 
-// take ends a running job.
-func (c *Controller) take(job JobRef) (*task, error) {
+// find returns the task of a running job.
+func (c *Controller) find(job JobRef) (*task, error) {
 	if job.Incarnation != c.incarnation || job.Task < 0 || int(job.Task) >= len(c.tasks) {
 		return nil, ErrNotRunning
 	}
@@ -24,9 +24,21 @@ func (c *Controller) take(job JobRef) (*task, error) {
 	if job.Cookie < 0 || job.Cookie >= t.count || !t.running.has(job.Cookie) {
 		return nil, ErrNotRunning
 	}
+	return t, nil
+}
+
+// take ends a running job.
+func (c *Controller) take(job JobRef) (*task, error) {
+	t, err := c.find(job)
+	if err != nil {
+		return nil, err
+	}
 	t.running.remove(job.Cookie)
 	t.runningCount--
 	c.running--
+	if t.memory.varied {
+		delete(t.memory.started, job.Cookie)
+	}
 	return t, nil
 }
 
@@ -40,8 +52,8 @@ func (c *Controller) JobCompleted(job JobRef, now time.Time) (Effects, error) {
 	if t.restartCompleted {
 		t.counters.Lost++
 		c.giveBack(int(job.Task), job.Cookie)
-	} else if len(t.reserves) > 0 {
-		delete(t.reserves, job.Cookie)
+	} else if t.memory.varied {
+		delete(t.memory.retries, job.Cookie)
 	}
 	return c.settle(now), nil
 }
@@ -80,7 +92,7 @@ func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, no
 // in the order of the reference: restarts, fatal errors, the number of failures,
 // and only then what helps the operation to go on.
 func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effects, error) {
-	if failure.Node != "" && c.spec.IgnoreFailuresAtBanned.Value() && c.Bans(failure.Node) {
+	if c.ignores(&failure) {
 		return c.JobAborted(job, AbortNodeBanned, true, now)
 	}
 	t, err := c.take(job)
@@ -119,6 +131,12 @@ func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effe
 		effects.AbortRunning = c.abortRunning(AbortIncarnationChanged)
 	}
 	return effects, nil
+}
+
+// ignores says whether a failure counts as an abort, because the operation avoids
+// the node already.
+func (c *Controller) ignores(failure *Failure) bool {
+	return failure.Node != "" && c.spec.IgnoreFailuresAtBanned.Value() && c.Bans(failure.Node)
 }
 
 // restart follows from a job that will have to start again, for this reason.
@@ -192,7 +210,7 @@ func (c *Controller) tooManyFailed() bool {
 func (c *Controller) maxFailedError(inner ...Error) Error {
 	return Error{
 		Code:    CodeMaxFailedJobs,
-		Message: fmt.Sprintf("failed jobs limit exceeded: %d failed, max_failed_job_count is %d", c.failed, c.spec.MaxFailedJobCount.Value()),
+		Message: fmt.Sprintf("Failed jobs limit exceeded: %d failed, max_failed_job_count is %d", c.failed, c.spec.MaxFailedJobCount.Value()),
 		Inner:   inner,
 	}
 }
@@ -239,27 +257,41 @@ func (t *task) returnRunning() {
 	if t.runningCount == 0 {
 		return
 	}
+	for cookie := range t.memory.retries { // a set does not depend on the order
+		if t.running.has(cookie) {
+			t.running.remove(cookie)
+			t.raised.add(cookie, t.count)
+		}
+	}
 	if t.returned.levels == nil {
 		t.returned = setOf(newBitmap(t.count))
 	}
 	words := bitmap(t.returned.levels[0])
-	for i, word := range t.running {
-		words[i] |= word
-	}
+	words.addAll(t.running)
 	t.returned = setOf(words)
 	t.stopRunning()
 }
 
-// reset makes every job of the task pending, completed ones too.
+// reset makes every job of the task pending, completed ones too. Jobs up to the
+// last that is a retry for its memory count as having run, so that those stay
+// apart.
 func (t *task) reset() {
 	t.counters.Lost += int64(t.count) - int64(t.pendingCount()) - int64(t.runningCount)
 	t.next = 0
 	t.returned.clear()
+	t.raised.clear()
+	for cookie := range t.memory.retries { // a maximum does not depend on the order
+		t.next = max(t.next, cookie+1)
+	}
+	for cookie := range t.next {
+		t.putBack(cookie)
+	}
 	t.stopRunning()
 }
 
 func (t *task) stopRunning() {
 	clear(t.running)
 	t.runningCount = 0
-	_, t.reservesPending = t.needed()
+	t.memory.started = nil
+	t.recountOwn()
 }

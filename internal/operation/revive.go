@@ -6,20 +6,19 @@ package operation
 // (Adopt).
 
 // Disown makes every running job pending again without counting it as aborted:
-// nobody knows yet whether it still runs.
+// nobody knows yet whether it still runs. What memory it was given is remembered
+// for Adopt.
 func (c *Controller) Disown() {
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		for cookie := range t.next {
 			if t.running.has(cookie) {
 				t.running.remove(cookie)
-				t.returned.add(cookie, t.count)
+				t.putBack(cookie)
 			}
 		}
 		t.runningCount = 0
-		if _, own := t.needed(); own != t.reservesPending {
-			t.reservesPending = own
-		}
+		t.recountOwn()
 	}
 	c.recount()
 }
@@ -45,5 +44,18 @@ func (c *Controller) Adopt(ref JobRef) error {
 	t.runningCount++
 	c.running++
 	c.nextIndex++
+	return nil
+}
+
+// AdoptReserved is Adopt for a job of which the node says what memory it was
+// given, as Reserve said when it started. Without it a job that was started after
+// the snapshot was taken counts as having the factors of the first jobs.
+func (c *Controller) AdoptReserved(ref JobRef, userFactor, proxyFactor float64) error {
+	if err := c.Adopt(ref); err != nil {
+		return err
+	}
+	if f := (factors{user: userFactor, proxy: proxyFactor}); f.areValid() {
+		c.tasks[ref.Task].memory.remember(ref.Cookie, f)
+	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/weirhq/weir/internal/cpumonitor"
 	"github.com/weirhq/weir/internal/document"
 )
 
@@ -52,6 +53,19 @@ var cpuMonitorTable = document.NewTable(
 	document.Maybe("min_cpu_limit", "The limit goes no lower than this.",
 		func(c *CPUMonitor) *opt[float64] { return &c.MinCPULimit }, ratio.Default(1)),
 ).KeepingUnknown(func(c *CPUMonitor) *document.Extras { return &c.unrecognized })
+
+// Options returns the section, of which every default is filled in, for the
+// monitor of a job.
+func (c *CPUMonitor) Options() cpumonitor.Options {
+	return cpumonitor.Options{
+		EnableReclaim: c.EnableReclaim.Value(), CheckPeriod: c.CheckPeriod.Value(), StartDelay: c.StartDelay.Value(),
+		SmoothingFactor:    c.SmoothingFactor.Value(),
+		RelativeUpperBound: c.RelativeUpperBound.Value(), RelativeLowerBound: c.RelativeLowerBound.Value(),
+		IncreaseCoefficient: c.IncreaseCoefficient.Value(), DecreaseCoefficient: c.DecreaseCoefficient.Value(),
+		VoteWindowSize: c.VoteWindowSize.Value(), VoteDecisionThreshold: c.VoteDecisionThreshold.Value(),
+		MinCPULimit: c.MinCPULimit.Value(),
+	}
+}
 
 // check applies the rules between the options of the section.
 func (c *CPUMonitor) check(r *document.Reader, v document.Value) {

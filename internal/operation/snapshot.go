@@ -2,11 +2,8 @@ package operation
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
-
-	"github.com/weirhq/weir/internal/resource"
 )
 
 // Snapshot is the state of a controller without its specification, as a value
@@ -22,6 +19,7 @@ type Snapshot struct {
 	Failing     bool           `json:"failing,omitempty"`
 	Deadline    time.Time      `json:"deadline,omitzero"`
 	BannedNodes []string       `json:"banned_nodes,omitempty"`
+	Memory      *MemoryConfig  `json:"memory,omitempty"`
 	Tasks       []TaskSnapshot `json:"tasks"`
 }
 
@@ -34,15 +32,8 @@ type TaskSnapshot struct {
 	Next     int32           `json:"next"`
 	Returned []byte          `json:"returned,omitempty"`
 	Running  []byte          `json:"running,omitempty"`
-	Reserve  int64           `json:"reserve"`
-	Reserves []JobReserve    `json:"reserves,omitempty"`
 	Ended    CounterSnapshot `json:"ended"`
-}
-
-// JobReserve is the memory of a job that has its own.
-type JobReserve struct {
-	Cookie int32 `json:"cookie"`
-	Memory int64 `json:"memory"`
+	Memory   *MemorySnapshot `json:"memory,omitempty"`
 }
 
 // CounterSnapshot is Counters with names.
@@ -63,18 +54,25 @@ func (c *Controller) Snapshot() Snapshot {
 		Tasks: make([]TaskSnapshot, len(c.tasks)),
 	}
 	s.Life.Events = slices.Clone(s.Life.Events)
+	if c.memory != bareMemory {
+		config := *c.memory
+		s.Memory = &config
+	}
 	for i := range c.tasks {
 		t := &c.tasks[i]
 		into := &s.Tasks[i]
 		*into = TaskSnapshot{
 			Name: c.spec.Tasks[i].Name, JobCount: t.count, Next: t.next, Running: t.running.bytes(),
-			Reserve: t.base[resource.Memory], Ended: t.counters.snapshot(),
+			Ended: t.counters.snapshot(), Memory: t.memory.snapshot(),
 		}
-		if t.returned.size > 0 {
-			into.Returned = bitmap(t.returned.levels[0]).bytes()
-		}
-		for _, cookie := range slices.Sorted(maps.Keys(t.reserves)) {
-			into.Reserves = append(into.Reserves, JobReserve{Cookie: cookie, Memory: t.reserves[cookie]})
+		if t.returned.size+t.raised.size > 0 {
+			back := newBitmap(t.count)
+			for _, set := range []*cookieSet{&t.returned, &t.raised} {
+				if set.size > 0 {
+					back.addAll(set.levels[0])
+				}
+			}
+			into.Returned = back.bytes()
 		}
 	}
 	return s
@@ -103,6 +101,11 @@ func Restore(spec *Spec, s Snapshot) (*Controller, error) {
 		return nil, fmt.Errorf("snapshot of a failing operation without an error")
 	}
 	c := New(spec, s.Start)
+	if s.Memory != nil {
+		if err := c.Configure(*s.Memory); err != nil {
+			return nil, fmt.Errorf("snapshot: %w", err)
+		}
+	}
 	c.life, c.incarnation, c.nextIndex, c.failed = s.Life, s.Incarnation, s.NextIndex, s.FailedJobs
 	c.life.Events = slices.Clone(s.Life.Events)
 	c.result, c.failing, c.deadline = s.Result, s.Failing, s.Deadline
@@ -129,24 +132,27 @@ func (c *Controller) restoreTask(i int, s *TaskSnapshot) error {
 		return fmt.Errorf("job %d of %d is next", s.Next, t.count)
 	}
 	t.next = s.Next
+	if err := t.restoreMemory(s.Memory, s.Next, c.memory); err != nil {
+		return err
+	}
 	returned, err := bitmapOf(s.Returned, s.Next, t.count)
 	if err != nil {
 		return fmt.Errorf("returned: %w", err)
 	}
-	if len(s.Returned) > 0 {
+	for cookie := range t.memory.retries { // a set does not depend on the order
+		if returned.has(cookie) {
+			returned.remove(cookie)
+			t.raised.add(cookie, t.count)
+		}
+	}
+	if returned.count() > 0 {
 		t.returned = setOf(returned)
 	}
+	t.recountOwn()
 	if t.running, err = bitmapOf(s.Running, s.Next, t.count); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}
 	t.runningCount = t.running.count()
-	t.base[resource.Memory] = c.boundReserve(i, s.Reserve)
-	for _, r := range s.Reserves {
-		if r.Cookie < 0 || r.Cookie >= t.count {
-			return fmt.Errorf("a reserve of job %d", r.Cookie)
-		}
-		c.SetJobReserve(i, r.Cookie, r.Memory)
-	}
 	t.counters = Counters{Completed: s.Ended.Completed, Interrupted: s.Ended.Interrupted, Failed: s.Ended.Failed, Lost: s.Ended.Lost}
 	for reason := range AbortReasonCount {
 		t.counters.Aborted[reason] = s.Ended.Aborted[reason]

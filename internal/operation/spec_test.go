@@ -246,7 +246,7 @@ func TestMemoryReserveFactorSetsBothDigestOptions(t *testing.T) {
 			if task.Memory.DigestDefaultValue.Value() != c.value || task.Memory.DigestLowerBound.Value() != c.lower {
 				t.Errorf("default %v, lower bound %v; want %v, %v", task.Memory.DigestDefaultValue.Value(), task.Memory.DigestLowerBound.Value(), c.value, c.lower)
 			}
-			if got := task.DefaultReserve(); got != c.reserve {
+			if got := New(s, clock).NextReserve(0).User; got != c.reserve {
 				t.Errorf("reserve %d, want %d", got, c.reserve)
 			}
 			checkReadsBack(t, s, document.ForPeople)

@@ -105,10 +105,14 @@ func (t *task) verify() error {
 	}
 	size := int32(0)
 	for cookie := range t.count {
-		returned := t.returned.has(cookie)
-		if returned {
+		returned, raised := t.returned.has(cookie), t.raised.has(cookie)
+		if returned || raised {
 			size++
 		}
+		if _, own := t.memory.retries[cookie]; returned && own || raised && !own || own && cookie >= t.next {
+			return fmt.Errorf("job %d waits among the wrong ones", cookie)
+		}
+		returned = returned || raised
 		if t.running.has(cookie) && (returned || cookie >= t.next) {
 			return fmt.Errorf("job %d is pending and running", cookie)
 		}
@@ -116,11 +120,19 @@ func (t *task) verify() error {
 			return fmt.Errorf("job %d is pending twice", cookie)
 		}
 	}
-	if size != t.returned.size {
-		return fmt.Errorf("%d jobs came back, counted %d", size, t.returned.size)
+	if size != t.returned.size+t.raised.size {
+		return fmt.Errorf("%d jobs came back, counted %d", size, t.returned.size+t.raised.size)
 	}
-	if _, own := t.needed(); own != t.reservesPending {
-		return fmt.Errorf("%d pending jobs with reserves of their own, counted %d", own, t.reservesPending)
+	again := *t
+	again.recountOwn()
+	if u, p := &again.memory.user, &again.memory.proxy; u.own != t.memory.user.own || p.own != t.memory.proxy.own {
+		return fmt.Errorf("%d and %d pending jobs with factors of their own, counted %d and %d", u.own, p.own, t.memory.user.own, t.memory.proxy.own)
+	}
+	if r := &t.memory; !r.varied && (len(r.retries)+len(r.started) > 0 || r.user.factor != r.user.initial || r.proxy.factor != r.proxy.initial) {
+		return fmt.Errorf("factors differ, and nothing says so")
+	}
+	if t.base[resource.Memory] != t.memory.total() {
+		return fmt.Errorf("a job takes %d bytes, of which reserves are %d", t.base[resource.Memory], t.memory.total())
 	}
 	if t.base[resource.UserSlots] != 1 {
 		return fmt.Errorf("a job takes %d slots", t.base[resource.UserSlots])

@@ -53,6 +53,7 @@ type Task struct {
 const (
 	reasonImages   = "jobs run on the file system of the node, without images"
 	reasonTables   = "there are no tables"
+	reasonCounted  = "there are no tables; the memory of the job proxy is estimated for them all the same"
 	reasonDisk     = "disk space is not a resource here"
 	reasonGPUCheck = "nodes check their GPUs themselves"
 	reasonProfiler = "jobs are not profiled"
@@ -65,9 +66,10 @@ var unsupportedTaskOptions = []unsupported{
 		"enable_porto", "enable_fuse",
 	}},
 	{reasonTables, []string{
-		"job_io", "output_table_paths", "output_paths", "output_streams", "format", "input_format", "output_format",
+		"output_paths", "output_streams", "format", "input_format", "output_format",
 		"enable_input_table_index", "use_yamr_descriptors", "check_input_fully_consumed",
 	}},
+	{reasonCounted, []string{"job_io", "input_table_paths", "output_table_paths"}},
 	{reasonDisk, []string{"disk_request", "disk_space_limit", "inode_limit"}},
 	{reasonGPUCheck, []string{"gpu_check_layer_name", "gpu_check_binary_path", "gpu_check_binary_args"}},
 	{reasonProfiler, []string{"profilers", "enable_profiling", "monitoring", "custom_statistics_count_limit"}},
@@ -164,14 +166,6 @@ func (t *Task) TmpfsSize() (total int64) {
 		total += v.Size
 	}
 	return total
-}
-
-// DefaultReserve is the memory set aside for a job before anything is known of
-// its use: memory_limit × user_job_memory_digest_default_value, and never less
-// than its tmpfs.
-func (t *Task) DefaultReserve() int64 {
-	reserve := int64(float64(t.MemoryLimit.Value()) * t.Memory.DigestDefaultValue.Value())
-	return max(reserve, t.TmpfsSize())
 }
 
 // JobResources is what a job takes from a node when this much memory is set

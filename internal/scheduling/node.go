@@ -37,6 +37,10 @@ func (n *node) hasTag(tag string) bool {
 // free is what the node has left.
 func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 
+// NodeFree is what a node has left; less than nothing where its allocations hold
+// more than it has.
+func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
+
 // AddNode adds a node with these resources and tags.
 func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 	n := node{limits: limits, tags: slices.Clone(tags), alive: true}

@@ -20,17 +20,20 @@ type counters struct {
 	updateNanos       atomic.Uint64
 	lastUpdateNanos   atomic.Uint64
 	jobsEnded         [core.JobInterrupted + 1]atomic.Uint64
+	measures
 }
 
 func (c *counters) heartbeat(took time.Duration) {
 	c.heartbeats.Add(1)
 	c.heartbeatNanos.Add(uint64(took))
+	c.heartbeatLatency.observe(took)
 }
 
 func (c *counters) updated(took time.Duration) {
 	c.updates.Add(1)
 	c.updateNanos.Add(uint64(took))
 	c.lastUpdateNanos.Store(uint64(took))
+	c.updateDuration.observe(took)
 }
 
 // Counters are numbers since the start of the process.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
@@ -80,6 +79,7 @@ func (t *term) started(s *core.Started) {
 	job.Reserve = identity.Reserve
 	t.putJob(job)
 	t.touched[s.Operation] = true
+	count(t.server.counters.jobsStarted[:], int(s.Stage))
 	if err := node.session.Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
 		node.session.AskFull()
@@ -176,6 +176,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 		Type: "job_aborted", Operation: int32(job.Operation), Job: uint64(job.Number), Tree: job.Tree, Node: job.Node, Pool: pool,
 	}, fact{"reason", s.Reason.String()}, fact{"ran_ms", t.now.Sub(job.Start).Milliseconds()}, fact{"task", job.TaskName})
 	t.server.counters.jobsEnded[core.JobAborted].Add(1)
+	count(t.server.counters.jobsAborted[:], int(s.Reason))
 }
 
 // isInterruptible says whether a job has a signal by which it can be asked to end.
@@ -201,14 +202,17 @@ func (t *term) preempted(s *core.Stopped, job *Job) {
 			e.Pool = op.pool(job.Tree)
 		}
 	}
+	forPool := ""
 	if other := t.operations[s.For]; s.For != core.NoOperation && other != nil {
-		facts = append(facts, fact{"preempted_for", other.record.ID.String()}, fact{"preempted_for_pool", other.pool(e.Tree)})
+		forPool = other.pool(e.Tree)
+		facts = append(facts, fact{"preempted_for", other.record.ID.String()}, fact{"preempted_for_pool", forPool})
 	}
 	if s.Limiter != "" {
 		facts = append(facts, fact{"limiter", s.Limiter})
 	}
 	t.event(e, facts...)
 	t.server.counters.preemptions.Add(1)
+	t.server.counters.preemption(s.Preemption, e.Tree, e.Pool, forPool)
 }
 
 // failRunning asks the jobs of an operation that has run out of time to fail.
@@ -237,7 +241,8 @@ type jobAttributes struct {
 	Pool        string             `json:"pool,omitempty"`
 	ExecStart   time.Time          `json:"exec_start,omitzero"`
 	ExitCode    *int32             `json:"exit_code,omitempty"`
-	Usage       json.RawMessage    `json:"usage,omitempty"`
+	Usage       *operation.Usage   `json:"usage,omitempty"`
+	NotBegun    bool               `json:"not_begun,omitempty"`
 }
 
 var jobStates = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "completed"}
@@ -260,6 +265,7 @@ func (t *term) ended(e *core.Ended) {
 	}
 	attributes := jobAttributes{
 		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
+		Usage: e.Usage, NotBegun: e.NotBegun,
 	}
 	if e.State == core.JobFailed {
 		attributes.Failure = &e.Failure
@@ -282,6 +288,9 @@ func (t *term) ended(e *core.Ended) {
 		Type: "job_" + row.State, Operation: row.Operation, Job: row.Number, Tree: row.Tree, Node: row.Node, Pool: attributes.Pool,
 	}, fact{"reason", row.AbortReason}, fact{"ran_ms", row.FinishTime.Sub(row.StartTime).Milliseconds()}, fact{"task", row.Task})
 	t.server.counters.jobsEnded[e.State].Add(1)
+	if e.State == core.JobAborted {
+		count(t.server.counters.jobsAborted[:], int(e.Reason))
+	}
 	if limit := t.server.settings().SnapshotJobs; limit > 0 && op.ends-op.position >= limit {
 		op.stale = true
 		t.markDirty(e.Operation)
@@ -305,12 +314,14 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 		}
 	}
 	if at := result.GetTimings().GetExecStartedUs(); at != 0 {
+		if attributes.ExecStart.IsZero() {
+			t.server.counters.jobStartLatency.observe(nodeproto.FromMicros(at).Sub(row.StartTime))
+		}
 		attributes.ExecStart = nodeproto.FromMicros(at)
 	}
 	if result.ExitCode != nil {
 		attributes.ExitCode = result.ExitCode
 	}
-	attributes.Usage = usageDocument(result)
 	for _, out := range []struct {
 		kind   string
 		output *nodev1.Output
@@ -369,6 +380,7 @@ func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	record.count(c.Last, t.now)
 	op.record = &record
 	t.endings = append(t.endings, c.Operation)
+	count(t.server.counters.operationsEnded[:], int(c.State))
 }
 
 // count reads the numbers of jobs off a controller.

@@ -233,16 +233,19 @@ const (
 
 func (t *term) commit(ctx context.Context, b *batch) commitResult {
 	backoff := commitBackoffMin
+	began := time.Now()
 	for {
 		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
 		if err == nil {
 			t.server.alerts.clear(AlertStore)
+			t.server.counters.commitLatency.observe(time.Since(began))
 			return commitResult{batch: b, receipt: receipt}
 		}
 		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull) {
 			return commitResult{batch: b, err: err}
 		}
 		t.server.alerts.raise(AlertStore, err.Error())
+		t.server.counters.commitRetries.Add(1)
 		t.server.log.Warn("the store does not take a commit; trying again", "error", err, "rows", b.rows.Len())
 		select {
 		case <-ctx.Done():

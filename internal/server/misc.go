@@ -1,20 +1,9 @@
 package server
 
 import (
-	"github.com/weirhq/weir/internal/core"
-	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/store"
 )
-
-// describeReserve tells a node how the memory of a job was reckoned.
-func (t *term) describeReserve(identity *nodev1.JobIdentity, s *core.Started) {
-	identity.Reserve = &nodev1.MemoryReserve{UserJob: s.Resources[resource.Memory]}
-}
-
-// usageDocument is what a revived controller must know of a job's use.
-func usageDocument(*nodev1.JobResult) []byte { return nil }
 
 // auditTrees writes down what changed in the configuration of pools.
 func (t *term) auditTrees(before, after *Trees, who Caller) {

@@ -167,6 +167,8 @@ func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *n
 	}
 	var response *nodev1.HeartbeatResponse
 	_, err = askHow(ctx, s.Server, true, func(t *term) (struct{}, error) {
+		busy := time.Now()
+		defer func() { s.counters.heartbeatProcessing.observe(time.Since(busy)) }()
 		return struct{}{}, t.heartbeat(request, known, &response)
 	})
 	if err != nil {
@@ -319,6 +321,9 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 		}
 	}
 	changed.ExecStart = nodeproto.FromMicros(status.GetExecStartTimeUs())
+	if job.ExecStart.IsZero() && !changed.ExecStart.IsZero() {
+		t.server.counters.jobStartLatency.observe(changed.ExecStart.Sub(job.Start))
+	}
 	changed.UserMemory, changed.ProxyMemory, changed.Tmpfs = status.GetUserJobMemory(), status.GetJobProxyMemory(), status.GetTmpfsUsage()
 	changed.SmoothedCPU = status.GetSmoothedCpu()
 	if len(status.GetStatistics()) > 0 {
@@ -344,6 +349,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		Job: core.JobID(number), Operation: op.record.Number,
 		JobRef: operation.JobRef{Task: int32(task), Cookie: identity.GetCookie(), Incarnation: identity.GetGangIncarnation()},
 		Node:   node.id, Resources: nodeproto.FromAmounts(identity.GetResources()), Started: nodeproto.FromMicros(identity.GetStartTimeUs()),
+		UserFactor: identity.GetReserve().GetUserJobFactor(), ProxyFactor: identity.GetReserve().GetJobProxyFactor(),
 	}
 	if err := t.core.Adopt(adopted); err != nil {
 		t.server.log.Info("a job cannot be adopted", "job", identity.GetJobId(), "node", node.record.Name, "reason", err)
@@ -371,7 +377,7 @@ func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finish
 		}
 	}
 	t.results[id] = result
-	end := core.Finished{Job: id}
+	end := core.Finished{Job: id, Usage: usageOf(result, job, t.now), NotBegun: !result.GetStarted()}
 	switch result.GetState() {
 	case nodev1.JobState_JOB_STATE_COMPLETED:
 		end.State = core.JobCompleted
@@ -416,6 +422,7 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 	t.core.Seen(t.now, node.id, &t.out)
 	if skip != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED {
 		t.server.counters.skipped.Add(1)
+		count(t.server.counters.skippedFor[:], int(skip))
 	}
 	answer := nodeproto.Answer{Skipped: skip}
 	if skip == nodev1.SkipReason_SKIP_REASON_REVIVING {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
-	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/operation"
@@ -238,6 +237,3 @@ func (s *Server) hideOperation(o *Operation) {
 		}
 	}
 }
-
-// controllerProgress is what a controller tells beside counts of jobs.
-func controllerProgress(*operation.Controller) document.Value { return document.Map() }

@@ -274,6 +274,7 @@ func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
 	if attributes.Failure != nil {
 		end.Failure = *attributes.Failure
 	}
+	end.Usage, end.NotBegun = attributes.Usage, attributes.NotBegun
 	return end, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -54,8 +55,11 @@ type Settings struct {
 
 // DefaultSettings returns the defaults of the reference where it has them.
 func DefaultSettings() Settings {
+	memory := operation.DefaultMemoryConfig()
+	inner := core.DefaultSettings()
+	inner.Memory = &memory
 	return Settings{
-		Core:                core.DefaultSettings(),
+		Core:                inner,
 		UpdatePeriod:        time.Second,
 		LeaseTTL:            3 * time.Second,
 		StandbyPoll:         300 * time.Millisecond,

@@ -28,15 +28,21 @@ func (t *term) tick(now time.Time) {
 		t.event(store.Event{Type: "scheduler_revived"}, fact{"missing_nodes", len(t.awaited)}, fact{"jobs", len(t.jobs)})
 		clear(t.awaited)
 	}
+	watch := stopwatch{&t.server.counters.updateStages, now}
 	t.core.Update(t.now, &t.out)
+	watch.lap(stageFairShare)
 	t.take()
 	t.storeClocks()
 	t.followNodes()
 	t.refreshProgress()
+	watch.lap(stageRecord)
 	t.show()
+	watch.lap(stagePublish)
 	t.noticeStarvation()
 	t.sampleHistory()
 	t.selfCheck()
+	t.forgetPools()
+	watch.lap(stageObserve)
 	t.server.counters.updated(time.Since(now))
 }
 

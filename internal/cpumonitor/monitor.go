@@ -1,0 +1,226 @@
+// Package cpumonitor owns the decision how much CPU a running job is to be
+// guaranteed, from what it uses: smoothing, votes, and the advised limit.
+//
+// At every check the CPU time that the job has used so far comes in. Use since
+// the last check is smoothed exponentially; each smoothed value votes for less,
+// for more or for neither, as it is below, above or within an interval around the
+// current limit; and when the last votes agree, the limit is multiplied by a
+// coefficient. So use is kept between the two bounds of the limit:
+//
+//	Observe ──► no advice
+//	        └─► advice ──► Applied   the limit is the new one
+//	                   └─► Refused   it stays; voting begins anew
+//
+// A monitor belongs to one job. The package is pure: time and readings come in,
+// the caller sets what is advised. It imports nothing but the standard library
+// and must not know of containers or operations.
+package cpumonitor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Vote is what one smoothed value says about the limit.
+type Vote int8
+
+const (
+	VoteLess Vote = -1
+	VoteStay Vote = 0
+	VoteMore Vote = 1
+)
+
+// Advice is what follows from a reading.
+type Advice struct {
+	// Limit is the new limit. It is set when Change is.
+	Limit float64
+	// Change says that the limit is to be another one.
+	Change bool
+	// Apply says that the caller is to set Limit on the container and tell the
+	// outcome by Applied or Refused. It is never set without EnableReclaim: then
+	// the monitor takes the limit for set.
+	Apply bool
+}
+
+// Monitor follows the CPU use of one job.
+//
+// Invariants: floor ≤ soft ≤ hard; sum is the sum of votes; fewer votes are kept
+// than the window has, except while a reading is being taken in.
+type Monitor struct {
+	options Options
+	hard    float64 // what the job was given
+	floor   float64
+	soft    float64 // the current limit
+
+	begun     bool // there was a reading
+	last      time.Time
+	lastTotal time.Duration
+
+	judged   bool // smoothed has a value
+	smoothed float64
+	votes    []Vote
+	sum      int
+
+	pending *pending
+
+	// Core-seconds since the first reading.
+	smoothedTime, preemptibleTime, hardTime float64
+
+	history ring
+}
+
+// pending is advice that the caller has not answered.
+type pending struct {
+	limit float64
+	// What preemptibleTime becomes if the limit is set.
+	preemptibleTime float64
+}
+
+// New returns the monitor of a job that was given so many cores.
+func New(options Options, hard float64) (*Monitor, error) {
+	if err := errors.Join(options.Validate(), checkHard(hard)); err != nil {
+		return nil, fmt.Errorf("CPU monitor: %w", err)
+	}
+	return &Monitor{options: options, hard: hard, floor: min(hard, options.MinCPULimit), soft: hard}, nil
+}
+
+// FirstCheck is when the first reading of a job that started then is due. Others
+// follow every CheckPeriod; one that was missed is not made up for.
+func (m *Monitor) FirstCheck(started time.Time) time.Time { return started.Add(m.options.StartDelay) }
+
+// Options returns the options of the monitor.
+func (m *Monitor) Options() Options { return m.options }
+
+// Limit is the current limit in cores.
+func (m *Monitor) Limit() float64 { return m.soft }
+
+// HardLimit is what the job was given, the most that Limit can be.
+func (m *Monitor) HardLimit() float64 { return m.hard }
+
+// Observe takes in a reading: the CPU time that all processes of the job, the
+// proxy's included, have used so far. A reading that is not later than the last
+// one is ignored; when the CPU time is less than before, counting began anew, and
+// so does the monitor's interval. Advice that was not answered counts as refused.
+func (m *Monitor) Observe(now time.Time, total time.Duration) Advice {
+	m.pending = nil
+	if m.begun && !now.After(m.last) {
+		return Advice{}
+	}
+	began, passed, used := m.begun, now.Sub(m.last).Seconds(), total-m.lastTotal
+	m.begun, m.last, m.lastTotal = true, now, total
+	if !began || used < 0 {
+		return Advice{}
+	}
+	m.smooth(used.Seconds() / passed)
+	vote := m.vote()
+	m.votes = append(m.votes, vote)
+	m.sum += int(vote)
+	limit := m.decide()
+	advice := Advice{Limit: limit, Change: limit != m.soft}
+	before := m.preemptibleTime
+	if advice.Change && !m.options.EnableReclaim {
+		m.soft = limit
+	}
+	m.smoothedTime += m.smoothed * passed
+	m.hardTime += m.hard * passed
+	m.preemptibleTime += (m.hard - m.soft) * passed
+	if advice.Change && m.options.EnableReclaim {
+		advice.Apply = true
+		m.pending = &pending{limit: limit, preemptibleTime: before + (m.hard-limit)*passed}
+	}
+	m.history.add(Sample{Time: now, Smoothed: m.smoothed, Limit: m.soft, Vote: vote})
+	if !advice.Change {
+		return Advice{}
+	}
+	return advice
+}
+
+// smooth takes in a measured use. The first value is what the job was given: a
+// fresh job is presumed to need what it asked for.
+func (m *Monitor) smooth(usage float64) {
+	if !m.judged {
+		m.judged, m.smoothed = true, m.hard
+		return
+	}
+	m.smoothed = m.options.SmoothingFactor*usage + (1-m.options.SmoothingFactor)*m.smoothed
+}
+
+func (m *Monitor) vote() Vote {
+	switch {
+	case m.smoothed < m.options.RelativeLowerBound*m.soft:
+		return VoteLess
+	case m.smoothed > m.options.RelativeUpperBound*m.soft:
+		return VoteMore
+	}
+	return VoteStay
+}
+
+// decide counts the votes and returns the limit that they want. A decision uses
+// them up, even one that the bounds turn into no change.
+func (m *Monitor) decide() float64 {
+	if len(m.votes) < m.options.VoteWindowSize {
+		return m.soft
+	}
+	limit := m.soft
+	switch {
+	case m.sum > m.options.VoteDecisionThreshold:
+		limit = min(m.soft*m.options.IncreaseCoefficient, m.hard)
+	case m.sum < -m.options.VoteDecisionThreshold:
+		limit = max(m.soft*m.options.DecreaseCoefficient, m.floor)
+	default:
+		m.sum -= int(m.votes[0])
+		m.votes = m.votes[:copy(m.votes, m.votes[1:])]
+		return limit
+	}
+	m.votes, m.sum = m.votes[:0], 0
+	return limit
+}
+
+// Applied tells that the limit of the last advice was set.
+func (m *Monitor) Applied() {
+	if m.pending == nil {
+		return
+	}
+	m.soft, m.preemptibleTime = m.pending.limit, m.pending.preemptibleTime
+	m.history.newest().Limit = m.soft
+	m.pending = nil
+}
+
+// Refused tells that the limit of the last advice could not be set. The limit
+// stays; voting has begun anew.
+func (m *Monitor) Refused() { m.pending = nil }
+
+// Statistics are the figures of a job, in hundredths of a core and of a
+// core-second.
+type Statistics struct {
+	// SmoothedUsageX100 is the smoothed use now.
+	SmoothedUsageX100 int64 `json:"smoothed_cpu_usage_x100"`
+	// PreemptibleX100 is by how much the limit is below what the job was given.
+	PreemptibleX100 int64 `json:"preemptible_cpu_x100"`
+	// The others are sums over time: of smoothed use, of what the job was given,
+	// of what could be taken from it, and of what was.
+	AggregatedSmoothedUsageX100 int64 `json:"aggregated_smoothed_cpu_usage_x100"`
+	AggregatedMaxUsageX100      int64 `json:"aggregated_max_cpu_usage_x100"`
+	AggregatedPreemptibleX100   int64 `json:"aggregated_preemptible_cpu_x100"`
+	AggregatedPreemptedX100     int64 `json:"aggregated_preempted_cpu_x100"`
+}
+
+// Statistics returns the figures so far.
+func (m *Monitor) Statistics() Statistics {
+	s := Statistics{
+		SmoothedUsageX100:           hundredths(m.smoothed),
+		PreemptibleX100:             hundredths(m.hard - m.soft),
+		AggregatedSmoothedUsageX100: hundredths(m.smoothedTime),
+		AggregatedMaxUsageX100:      hundredths(m.hardTime),
+		AggregatedPreemptibleX100:   hundredths(m.preemptibleTime),
+	}
+	if m.options.EnableReclaim {
+		s.AggregatedPreemptedX100 = s.AggregatedPreemptibleX100
+	}
+	return s
+}
+
+// hundredths rounds, once, when a figure is reported.
+func hundredths(x float64) int64 { return int64(math.Round(min(x*100, math.MaxInt64/2))) }
