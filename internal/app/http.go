@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/weirhq/weir/internal/api"
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/nodeproto"
 )
@@ -19,6 +20,11 @@ import (
 // handler is everything that the scheduler serves.
 func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	mux := http.NewServeMux()
+	scheme := "http"
+	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
+		scheme = "https"
+	}
+	mux.Handle("/", api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme}))
 	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.Insecure{})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
