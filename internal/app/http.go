@@ -25,7 +25,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 		scheme = "https"
 	}
 	mux.Handle("/", api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme}))
-	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.Insecure{})
+	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{s.Server.Registry()}})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -22,6 +23,8 @@ type Credentials struct {
 	// Certificate is the client's certificate, nil if there is none. The TLS handshake has
 	// verified it against the authorities that the server trusts for clients.
 	Certificate *x509.Certificate
+	// Local says that the caller is on this machine.
+	Local bool
 }
 
 // Peer is who a caller is.
@@ -120,11 +123,17 @@ func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (Pe
 
 type peerKey struct{}
 
+// isLocal says whether a request came over the loopback interface.
+func isLocal(r *http.Request) bool {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
 // authenticated lets only known callers through to next and tells it who they are.
 func authenticated(auth Authenticator, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		credentials := Credentials{Token: bearer(r.Header.Get("Authorization"))}
+		credentials := Credentials{Token: bearer(r.Header.Get("Authorization")), Local: isLocal(r)}
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			credentials.Certificate = r.TLS.PeerCertificates[0]
 		}
