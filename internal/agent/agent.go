@@ -83,6 +83,7 @@ type Agent struct {
 	failed    bool      // the last one failed: results wait for the next
 	next      time.Time // when the next call is due
 	draining  bool
+	queue     []queued // jobs that wait for room
 	overSince overdrafts
 	launches  chan struct{} // bounds how many proxies are being started
 	status    *nodev1.NodeStatus

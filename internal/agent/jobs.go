@@ -30,6 +30,7 @@ type job struct {
 	// waiting are orders that came before the proxy was there.
 	waiting []jobproxy.Order
 	ending  bool // it is being ended by this node
+	queued  bool // it waits for room
 }
 
 // requested is the memory that the node counts for the job.
@@ -160,6 +161,15 @@ func (a *Agent) start(s *nodeproto.Start) {
 		a.finish(j, notStarted(j, err))
 		return
 	}
+	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {
+		a.enqueue(j, description)
+		return
+	}
+	a.launch(j, description)
+}
+
+// launch begins a job.
+func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	a.work(func() {
 		a.launches <- struct{}{}
 		dir, err := jobproxy.Launch(a.Proxy, a.root, description)
@@ -299,6 +309,11 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	j := a.jobs[number]
 	switch {
 	case j == nil || j.result != nil:
+		return
+	case j.queued:
+		if order.Command != jobproxy.Interrupt {
+			a.finish(j, neverBegun(j, order.Reason, order.Message))
+		}
 		return
 	case !j.launched:
 		j.waiting = append(j.waiting, order)
@@ -440,8 +455,9 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 
 // finish notes the end of a job.
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
-	j.result = result
+	j.result, j.queued = result, false
 	a.session.JobFinished(result)
+	a.admit()
 	a.tellNode()
 	if a.session.Urgent() && !a.failed && time.Until(a.next) > urgentPause {
 		a.next = time.Now().Add(urgentPause)

@@ -74,6 +74,7 @@ func (t *term) started(s *core.Started) {
 		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
 		Cookie: s.Cookie, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
+		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
 	t.describeReserve(identity, s)
 	job.Reserve = identity.Reserve

@@ -29,7 +29,7 @@ type HistoryLine struct {
 
 // SeriesList returns all series that have a number, by number.
 func (s *Store) SeriesList(ctx context.Context) ([]HistorySeries, error) {
-	rows, err := historySeriesTable.list(ctx, s.reads, historySeriesTable.orderClause())
+	rows, err := historySeriesTable.list(ctx, reader{s}, historySeriesTable.orderClause())
 	return rows, s.wrap(err)
 }
 
@@ -49,7 +49,7 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]HistoryLine, err
 		}
 	}
 	step := int64(q.Level.Step() / time.Second)
-	blocks, err := historyBlocksTable.list(ctx, s.reads,
+	blocks, err := historyBlocksTable.list(ctx, reader{s},
 		"WHERE tree = $1 AND pool = $2 AND level = $3 AND start >= $4 AND start < $5 ORDER BY start",
 		q.Tree, q.Pool, step, microseconds(q.Level.BlockStart(q.From)), microseconds(q.To))
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]HistoryLine, err
 // it continues them instead of replacing them.
 func (s *Store) RestoreHistory(ctx context.Context, recorder *history.Recorder, now time.Time) error {
 	for _, level := range history.Levels {
-		blocks, err := historyBlocksTable.list(ctx, s.reads, "WHERE level = $1 AND start = $2 ORDER BY tree, pool",
+		blocks, err := historyBlocksTable.list(ctx, reader{s}, "WHERE level = $1 AND start = $2 ORDER BY tree, pool",
 			int64(level.Step()/time.Second), microseconds(level.BlockStart(now)))
 		if err != nil {
 			return s.wrap(err)

@@ -35,9 +35,7 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	receipt, err := s.commit(ctx, lease, batch)
-	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
-		// A connection that the server closed while it was idle is noticed only when it is
-		// used: the second one is new.
+	if s.stale(ctx, s.writes, err) {
 		receipt, err = s.commit(ctx, lease, batch)
 	}
 	if err != nil {
@@ -48,6 +46,9 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 
 // commit is one attempt, or none if an earlier attempt turns out to have been successful.
 func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt, error) {
+	if err := s.prepare(ctx, batch); err != nil {
+		return Receipt{}, err
+	}
 	var receipt Receipt
 	wrote := false
 	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
@@ -76,7 +77,7 @@ func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	case errors.Is(err, errAlreadyCommitted):
 		return batch.lost.receipt, nil
 	case errors.Is(err, ErrFenced):
-		if err := s.settle(ctx, s.reads, 0, 0); err != nil {
+		if err := s.settle(ctx, reader{s}, 0, 0); err != nil {
 			return Receipt{}, s.wrap(err)
 		}
 		if batch.lost != nil && batch.lost.committed {
@@ -85,6 +86,9 @@ func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	case wrote: // COMMIT failed, or its answer did not arrive
 		batch.lost = &attempt{epoch: lease.Epoch, revision: receipt.Revision, receipt: receipt}
 		s.mu.unsettled = append(s.mu.unsettled, batch.lost)
+		if s.engine.kind(err) == nil {
+			err = &kindError{kind: ErrUnavailable, cause: err}
+		}
 	}
 	return Receipt{}, err
 }
@@ -150,6 +154,31 @@ func (w *writer) begin(ctx context.Context, epoch int64, batch *Batch, receipt *
 	}
 	for i := range batch.Put.Audit {
 		batch.Put.Audit[i].ID = receipt.LastAudit - records + int64(i) + 1
+	}
+	return nil
+}
+
+// prepare parses what the batch needs and no earlier one did. It happens before the transaction, which
+// holds the only connection that writes to a file; over a network pgx does it.
+func (s *Store) prepare(ctx context.Context, batch *Batch) error {
+	if s.engine.network {
+		return nil
+	}
+	queries := []string{takeRevision}
+	for _, t := range tables {
+		if t.count(&batch.Put) > 0 {
+			queries = append(queries, t.putStatement())
+		}
+	}
+	for _, query := range queries {
+		if _, ok := s.mu.statements[query]; ok {
+			continue
+		}
+		statement, err := s.writes.PrepareContext(ctx, query)
+		if err != nil {
+			return s.wrap(err)
+		}
+		s.mu.statements[query] = statement
 	}
 	return nil
 }

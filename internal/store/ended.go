@@ -21,7 +21,7 @@ func (s *Store) EndedJobs(ctx context.Context, numbers []uint64) (map[uint64]boo
 			places[i], args[i] = fmt.Sprintf("$%d", i+1), int64(number)
 		}
 		query := "SELECT number FROM jobs WHERE finish_time <> 0 AND number IN (" + strings.Join(places, ", ") + ")"
-		err := scanAll(ctx, s.reads, query, args, func(scan func(...any) error) error {
+		err := scanAll(ctx, reader{s}, query, args, func(scan func(...any) error) error {
 			var number int64
 			err := scan(&number)
 			ended[uint64(number)] = true

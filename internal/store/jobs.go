@@ -87,7 +87,7 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter) (JobList, error) {
 		c.add("finish_time = 0")
 	}
 	list := JobList{States: map[string]int64{}, Types: map[string]int64{}}
-	err := scanAll(ctx, s.reads, "SELECT state, type, count(*) FROM jobs"+c.where()+" GROUP BY 1, 2", c.args, func(scan func(...any) error) error {
+	err := scanAll(ctx, reader{s}, "SELECT state, type, count(*) FROM jobs"+c.where()+" GROUP BY 1, 2", c.args, func(scan func(...any) error) error {
 		var state, typ string
 		var count int64
 		if err := scan(&state, &typ, &count); err != nil {
@@ -116,7 +116,7 @@ func (s *Store) Jobs(ctx context.Context, f JobFilter) (JobList, error) {
 	}
 	clause := c.where() + " ORDER BY " + order + direction + ", number" + direction +
 		fmt.Sprintf(" LIMIT %d OFFSET %d", limit, max(f.Offset, 0))
-	if list.Jobs, err = jobsTable.list(ctx, s.reads, clause, c.args...); err != nil {
+	if list.Jobs, err = jobsTable.list(ctx, reader{s}, clause, c.args...); err != nil {
 		return JobList{}, s.wrap(err)
 	}
 	list.Incomplete = int64(max(f.Offset, 0)+len(list.Jobs)) < list.Total
@@ -131,7 +131,7 @@ func (s *Store) Job(ctx context.Context, number uint64) (Job, error) {
 // FinishedJobs returns jobs of an operation that finished after a position, in the order of their
 // sequence, at most limit of them. It is what a controller replays after its snapshot.
 func (s *Store) FinishedJobs(ctx context.Context, operation int32, after int64, limit int) ([]Job, error) {
-	rows, err := jobsTable.list(ctx, s.reads, "WHERE operation = $1 AND sequence > $2 ORDER BY sequence, number LIMIT $3",
+	rows, err := jobsTable.list(ctx, reader{s}, "WHERE operation = $1 AND sequence > $2 ORDER BY sequence, number LIMIT $3",
 		int64(operation), max(after, 0), limit)
 	return rows, s.wrap(err)
 }

@@ -151,8 +151,8 @@ func (s *Store) extend(ctx context.Context, verb string, lease Lease, set string
 func (s *Store) Leader(ctx context.Context) (Leader, error) {
 	var leader Leader
 	var since, expires, now int64
-	err := s.reads.QueryRowContext(ctx, "SELECT holder, address, epoch, since, expires, "+s.engine.now+" FROM leadership").
-		Scan(&leader.Holder, &leader.Address, &leader.Epoch, &since, &expires, &now)
+	err := s.row(ctx, "SELECT holder, address, epoch, since, expires, "+s.engine.now+" FROM leadership", nil,
+		&leader.Holder, &leader.Address, &leader.Epoch, &since, &expires, &now)
 	if err != nil {
 		return Leader{}, fmt.Errorf("read the leader: %w", s.wrap(err))
 	}

@@ -63,7 +63,7 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 // Revision returns the last revision: a cheap question whether there are changes.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	var revision int64
-	err := s.reads.QueryRowContext(ctx, "SELECT revision FROM leadership").Scan(&revision)
+	err := s.row(ctx, "SELECT revision FROM leadership", nil, &revision)
 	return revision, s.wrap(err)
 }
 

@@ -98,7 +98,7 @@ func page[R any](ctx context.Context, s *Store, t *table[R], c *conditions, curs
 	} else if cursor != 0 {
 		c.add("id < ?", cursor)
 	}
-	rows, err := t.list(ctx, s.reads, c.where()+order+fmt.Sprintf(" LIMIT %d", limit+1), c.args...)
+	rows, err := t.list(ctx, reader{s}, c.where()+order+fmt.Sprintf(" LIMIT %d", limit+1), c.args...)
 	if err != nil {
 		return nil, false, s.wrap(err)
 	}

@@ -60,7 +60,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.writing(ctx, func(ctx context.Context, w *writer) error {
+	return s.writing(ctx, func(ctx context.Context, w *writer) error {
 		if s.engine.lockSchema != "" {
 			if _, err := w.exec(ctx, s.engine.lockSchema); err != nil {
 				return err
@@ -95,28 +95,4 @@ func (s *Store) migrate(ctx context.Context) error {
 		_, err := w.exec(ctx, "UPDATE schema_version SET version = $1", len(list))
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return s.prepareStatements(ctx)
-}
-
-// prepareStatements parses what commits repeat. It must happen outside a transaction, which
-// would hold the only writing connection.
-func (s *Store) prepareStatements(ctx context.Context) error {
-	if s.engine.arrays {
-		return nil
-	}
-	queries := []string{takeRevision}
-	for _, t := range tables {
-		queries = append(queries, t.putStatement())
-	}
-	for _, query := range queries {
-		statement, err := s.writes.PrepareContext(ctx, query)
-		if err != nil {
-			return s.wrap(err)
-		}
-		s.mu.statements[query] = statement
-	}
-	return nil
 }

@@ -100,7 +100,7 @@ func (s *Store) Operations(ctx context.Context, f OperationFilter) (OperationLis
 			c.add("start_time "+sign+" ?", at)
 		}
 	}
-	rows, err := operationsTable.list(ctx, s.reads, c.where()+order+" LIMIT "+fmt.Sprint(limit+1), c.args...)
+	rows, err := operationsTable.list(ctx, reader{s}, c.where()+order+" LIMIT "+fmt.Sprint(limit+1), c.args...)
 	if err != nil {
 		return OperationList{}, s.wrap(err)
 	}
@@ -137,7 +137,7 @@ func (s *Store) CountOperations(ctx context.Context, f OperationFilter) (Operati
 		States: map[string]int64{}, Types: map[string]int64{},
 	}
 	query := "SELECT pools, user_name, state, type, has_failed_jobs, count(*) FROM operations" + c.where() + " GROUP BY 1, 2, 3, 4, 5"
-	err := scanAll(ctx, s.reads, query, c.args, func(scan func(...any) error) error {
+	err := scanAll(ctx, reader{s}, query, c.args, func(scan func(...any) error) error {
 		var group operationGroup
 		if err := scan(&group.pools, &group.user, &group.state, &group.typ, &group.failed, &group.count); err != nil {
 			return err
@@ -230,13 +230,13 @@ func (s *Store) OperationProgressOf(ctx context.Context, numbers []int32) ([]Ope
 	if len(places) == 0 {
 		return nil, nil
 	}
-	rows, err := operationProgressTable.list(ctx, s.reads, "WHERE operation IN ("+strings.Join(places, ", ")+") ORDER BY operation", c.args...)
+	rows, err := operationProgressTable.list(ctx, reader{s}, "WHERE operation IN ("+strings.Join(places, ", ")+") ORDER BY operation", c.args...)
 	return rows, s.wrap(err)
 }
 
 // one returns the only row of a clause, or ErrNotFound.
 func one[R any](ctx context.Context, s *Store, t *table[R], clause string, args ...any) (R, error) {
-	rows, err := t.list(ctx, s.reads, clause, args...)
+	rows, err := t.list(ctx, reader{s}, clause, args...)
 	if err == nil && len(rows) == 0 {
 		err = fmt.Errorf("read %s: %w", t.name, sql.ErrNoRows)
 	}

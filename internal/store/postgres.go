@@ -18,7 +18,7 @@ import (
 
 var postgresEngine = engine{
 	name:       "postgres",
-	arrays:     true,
+	network:    true,
 	now:        "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
 	contains:   func(column, parameter string) string { return "strpos(" + column + ", " + parameter + ") > 0" },
 	schema:     func(text string) string { return text },
@@ -31,7 +31,10 @@ var postgresEngine = engine{
 
 // A leader that is stopped in the middle of a commit holds locks that its successor waits for. After this
 // time the server ends its session.
-const idleInTransaction = 2 * time.Second
+const idleInTransaction = 3 * time.Second
+
+// idleConnections of a pool stay open.
+const idleConnections = 4
 
 func openPostgres(url string) (*Store, error) {
 	config, err := pgx.ParseConfig(url)
@@ -53,11 +56,10 @@ func openPostgres(url string) (*Store, error) {
 		return err
 	})
 	s := &Store{engine: postgresEngine, writes: stdlib.OpenDB(*config, durable), reads: stdlib.OpenDB(*reading)}
-	s.writes.SetMaxOpenConns(4)
-	s.writes.SetMaxIdleConns(4)
+	s.writes.SetMaxOpenConns(idleConnections)
 	s.reads.SetMaxOpenConns(16)
-	s.reads.SetMaxIdleConns(4)
 	for _, pool := range []*sql.DB{s.writes, s.reads} {
+		pool.SetMaxIdleConns(idleConnections)
 		pool.SetConnMaxIdleTime(5 * time.Minute)
 	}
 	return s, nil
@@ -93,7 +95,7 @@ func postgresKind(err error) error {
 
 // isClosed says whether a connection ended under our hands.
 func isClosed(err error) bool {
-	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, sql.ErrConnDone} {
+	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, sql.ErrConnDone, pgconn.ErrConnClosed} {
 		if errors.Is(err, closed) {
 			return true
 		}

@@ -132,7 +132,7 @@ func (r *retainer) operations(ctx context.Context) error {
 		WHERE ` + strings.Join(c.parts, " OR ") + ` ORDER BY finish_time, number LIMIT ` + strconv.Itoa(r.rows)
 	for {
 		var doomed []int64
-		err := scanAll(ctx, r.reads, query, c.args, func(scan func(...any) error) error {
+		err := scanAll(ctx, reader{r.Store}, query, c.args, func(scan func(...any) error) error {
 			var number int64
 			if err := scan(&number); err != nil {
 				return err

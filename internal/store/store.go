@@ -30,8 +30,9 @@ type Store struct {
 // engine is what differs between the databases.
 type engine struct {
 	name string
-	// arrays says whether rows travel as arrays, one statement for all.
-	arrays bool
+	// network says that the database is at the other end of a connection. Rows then travel
+	// as arrays, one statement for all.
+	network bool
 	// now is the database's clock in microseconds, read when the expression is evaluated.
 	now string
 	// contains is a condition: the text in the column has the parameter in it.
@@ -97,13 +98,14 @@ func (s *Store) Engine() string { return s.engine.name }
 
 // Ping says whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.wrap(s.reads.PingContext(ctx))
+	var one int64
+	return s.wrap(s.row(ctx, "SELECT 1", nil, &one))
 }
 
 // Size is the number of bytes that the database occupies.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	var bytes int64
-	err := s.reads.QueryRowContext(ctx, s.engine.size).Scan(&bytes)
+	err := s.row(ctx, s.engine.size, nil, &bytes)
 	return bytes, s.wrap(err)
 }
 
@@ -123,12 +125,55 @@ func (s *Store) wrap(err error) error {
 
 // snapshot runs a function on one consistent state of the database.
 func (s *Store) snapshot(ctx context.Context, read func(tx *sql.Tx) error) error {
-	tx, err := s.reads.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
+	tx, err := s.reads.BeginTx(ctx, options)
+	if s.stale(ctx, s.reads, err) {
+		tx, err = s.reads.BeginTx(ctx, options)
+	}
 	if err != nil {
 		return s.wrap(err)
 	}
 	defer tx.Rollback()
 	return s.wrap(read(tx))
+}
+
+// stale says whether an error may come from a connection that the server closed while it was idle, which is
+// noticed only when it is used. The pool then has none of that age any more, so trying again makes a new one.
+func (s *Store) stale(ctx context.Context, pool *sql.DB, err error) bool {
+	if err == nil || !s.engine.network || ctx.Err() != nil || s.engine.kind(err) != ErrUnavailable {
+		return false
+	}
+	pool.SetMaxIdleConns(0) // closes them
+	pool.SetMaxIdleConns(idleConnections)
+	return true
+}
+
+// reader reads outside a transaction.
+type reader struct{ *Store }
+
+// QueryContext makes a reader a querier.
+func (r reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	rows, err := r.reads.QueryContext(ctx, query, args...)
+	if r.stale(ctx, r.reads, err) {
+		rows, err = r.reads.QueryContext(ctx, query, args...)
+	}
+	return rows, err
+}
+
+// row reads the first row of a query, or returns sql.ErrNoRows.
+func (s *Store) row(ctx context.Context, query string, args []any, into ...any) error {
+	found := false
+	err := scanAll(ctx, reader{s}, query, args, func(scan func(...any) error) error {
+		if found {
+			return nil
+		}
+		found = true
+		return scan(into...)
+	})
+	if err == nil && !found {
+		return sql.ErrNoRows
+	}
+	return err
 }
 
 // writer is a transaction that holds the leadership row, so that nobody else
@@ -151,11 +196,14 @@ func (s *Store) writing(ctx context.Context, write func(ctx context.Context, w *
 		ctx = context.WithoutCancel(ctx)
 	}
 	tx, err := s.writes.BeginTx(ctx, nil)
+	if s.stale(ctx, s.writes, err) {
+		tx, err = s.writes.BeginTx(ctx, nil)
+	}
 	if err != nil {
 		return s.wrap(err)
 	}
 	defer tx.Rollback()
-	if err := write(ctx, &writer{Store: s, tx: tx, arrays: s.engine.arrays}); err != nil {
+	if err := write(ctx, &writer{Store: s, tx: tx, arrays: s.engine.network}); err != nil {
 		return s.wrap(err)
 	}
 	return s.wrap(tx.Commit())

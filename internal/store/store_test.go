@@ -1,12 +1,15 @@
 package store_test
 
 import (
-	"bytes"
+	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/store/storetest"
 )
 
@@ -18,6 +21,11 @@ func TestMain(m *testing.M) {
 		commitUntilKilled(url)
 		return
 	}
+	// Cases wait for the disk more than for the processor.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if err := postgres.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -26,9 +34,36 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// freshSQLite is the URL of a new file.
+// emptySQLite is a file with empty tables; copying it is quicker than to make tables for every test.
+var emptySQLite = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "weir-store")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "empty.db")
+	s, err := store.Open(context.Background(), "sqlite:"+path)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// freshSQLite is the URL of a new file with empty tables.
 func freshSQLite(t testing.TB) string {
-	return "sqlite:" + filepath.Join(t.TempDir(), "weir file?.db")
+	t.Helper()
+	empty, err := emptySQLite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "weir file?.db")
+	if err := os.WriteFile(path, empty, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return "sqlite:" + path
 }
 
 // engines are what every test runs on.
@@ -51,5 +86,3 @@ func TestConformance(t *testing.T) {
 	}
 	t.Logf("%d cases on %d engines", storetest.Count(), len(engines))
 }
-
-var _ = bytes.NewReader

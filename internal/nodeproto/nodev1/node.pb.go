@@ -1212,8 +1212,10 @@ type JobIdentity struct {
 	JobId           string                 `protobuf:"bytes,13,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"` // as people see it
 	Index           uint64                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`             // the number of the job in its operation
 	Stage           uint32                 `protobuf:"varint,15,opt,name=stage,proto3" json:"stage,omitempty"`             // of the heartbeat that started it, for statistics
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How long the job may wait on the node until jobs that were preempted for it have left.
+	WaitTimeoutUs int64 `protobuf:"varint,16,opt,name=wait_timeout_us,json=waitTimeoutUs,proto3" json:"wait_timeout_us,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobIdentity) Reset() {
@@ -1347,6 +1349,13 @@ func (x *JobIdentity) GetIndex() uint64 {
 func (x *JobIdentity) GetStage() uint32 {
 	if x != nil {
 		return x.Stage
+	}
+	return 0
+}
+
+func (x *JobIdentity) GetWaitTimeoutUs() int64 {
+	if x != nil {
+		return x.WaitTimeoutUs
 	}
 	return 0
 }
@@ -3833,7 +3842,7 @@ const file_internal_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x13cgroups_unavailable\x18\x06 \x01(\bR\x12cgroupsUnavailable\x12#\n" +
 	"\rjobs_disabled\x18\a \x01(\bR\fjobsDisabled\x12\x16\n" +
 	"\x06alerts\x18\b \x03(\tR\x06alerts\x12\x1b\n" +
-	"\tload_x100\x18\t \x01(\x03R\bloadX100\"\xde\x03\n" +
+	"\tload_x100\x18\t \x01(\x03R\bloadX100\"\x86\x04\n" +
 	"\vJobIdentity\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\x05R\toperation\x12!\n" +
@@ -3850,7 +3859,8 @@ const file_internal_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\areserve\x18\f \x01(\v2\x1b.weir.node.v1.MemoryReserveR\areserve\x12\x15\n" +
 	"\x06job_id\x18\r \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x14\n" +
-	"\x05stage\x18\x0f \x01(\rR\x05stage\"\xe5\x01\n" +
+	"\x05stage\x18\x0f \x01(\rR\x05stage\x12&\n" +
+	"\x0fwait_timeout_us\x18\x10 \x01(\x03R\rwaitTimeoutUs\"\xe5\x01\n" +
 	"\rMemoryReserve\x12\x19\n" +
 	"\buser_job\x18\x01 \x01(\x03R\auserJob\x12\x1b\n" +
 	"\tjob_proxy\x18\x02 \x01(\x03R\bjobProxy\x12\x1c\n" +

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -241,11 +242,13 @@ func toQuanta(v float64, exponent int) int64 {
 	return int64(math.Round(v / math.Pow10(exponent)))
 }
 
-func fromQuanta(k int64, exponent int) float64 {
+func fromQuanta(exponent int) func(k int64) float64 {
 	if exponent < 0 {
-		return float64(k) / math.Pow10(-exponent)
+		power := math.Pow10(-exponent)
+		return func(k int64) float64 { return float64(k) / power }
 	}
-	return float64(k) * math.Pow10(exponent)
+	power := math.Pow10(exponent)
+	return func(k int64) float64 { return float64(k) * power }
 }
 
 // decoder reads a block.
@@ -332,21 +335,57 @@ func decode(level Level, data []byte, wanted func(column int32) bool) (*stretch,
 		number += int32(step)
 		heads = append(heads, head{number, d.bytes(1)[0]})
 	}
+	// A column is needed if it is wanted or if one that is needed repeats it.
+	needed := make([]bool, len(heads))
+	for i := len(heads) - 1; i >= 0; i-- {
+		needed[i] = wanted == nil || wanted(heads[i].number) || i+1 < len(heads) && heads[i+1].kind == kindSame && needed[i+1]
+	}
 	var before *column
-	for _, h := range heads {
-		c := d.column(h.kind, len(s.slots), before)
-		if d.err != nil {
-			return nil, d.err
+	for i, h := range heads {
+		if !needed[i] {
+			d.skip(h.kind, len(s.slots))
+			continue
 		}
-		before = c
+		before = d.column(h.kind, len(s.slots), before)
 		if wanted == nil || wanted(h.number) {
-			s.set(h.number, c)
+			s.set(h.number, before)
 		}
 	}
 	if d.err == nil && len(d.raw) > 0 {
 		d.fail()
 	}
 	return s, d.err
+}
+
+// skip passes over the values of a column.
+func (d *decoder) skip(kind byte, n int) {
+	switch kind {
+	case kindZero, kindSame:
+	case kindConstant:
+		d.bytes(8)
+	case kindVarying, kindGaps:
+		left := n
+		if kind == kindGaps {
+			left = 0
+			for _, b := range d.bytes((n + 7) / 8) {
+				left += bits.OnesCount8(b)
+			}
+		}
+		left++ // the exponent
+		i := 0
+		for ; i < len(d.raw) && left > 0; i++ {
+			if d.raw[i] < 0x80 {
+				left--
+			}
+		}
+		if left > 0 {
+			d.fail()
+			return
+		}
+		d.raw = d.raw[i:]
+	default:
+		d.fail()
+	}
 }
 
 // column reads the values of a column.
@@ -381,6 +420,7 @@ func (d *decoder) column(kind byte, n int, before *column) *column {
 		return c
 	}
 	c.values = make([]float32, n)
+	scale := fromQuanta(int(exponent))
 	last := int64(0)
 	for i := range c.values {
 		if bitmap != nil && bitmap[i/8]&(1<<(i%8)) == 0 {
@@ -388,7 +428,7 @@ func (d *decoder) column(kind byte, n int, before *column) *column {
 			continue
 		}
 		last += d.signed()
-		c.values[i] = float32(fromQuanta(last, int(exponent)))
+		c.values[i] = float32(scale(last))
 		if d.err != nil {
 			break
 		}
@@ -432,8 +472,8 @@ func (s *stretch) points(level Level, start time.Time, series int32, from, to ti
 	if average == nil || most == nil {
 		return nil
 	}
-	var points []Point
 	step := level.Step()
+	points := make([]Point, 0, len(s.slots))
 	for i, slot := range s.slots {
 		t := start.Add(time.Duration(slot) * step)
 		if t.Before(from) || !t.Before(to) {

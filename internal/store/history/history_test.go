@@ -350,8 +350,19 @@ func (c *cluster) step(pool int, seconds float64, values []float64) {
 	}
 }
 
-// day records a day: its last hour by the second, what is before by the minute (the blocks of
-// seconds of that time are deleted by then), and returns the bytes of all blocks of the day.
+// recordMinute is Record without the level of seconds.
+func (r *Recorder) recordMinute(now time.Time, tree, pool string, values []float64) {
+	name := poolName{tree, pool}
+	if r.pools[name] == nil {
+		r.pools[name] = &poolRecord{}
+	}
+	p := r.pools[name]
+	p.advance(name, now.Unix())
+	p.raise(Minutes, now.Unix(), len(values), func(n int) (float64, float64) { return values[n], values[n] })
+}
+
+// day records a day: its last hour by the second, what is before by the minute (of that time no
+// seconds are kept), and returns the bytes of all blocks of the day.
 func day(pools, active int) (bytes, blocks int) {
 	c := newCluster(pools, active)
 	r := NewRecorder()
@@ -379,20 +390,20 @@ func day(pools, active int) (bytes, blocks int) {
 		now := start.Add(time.Duration(s) * time.Second)
 		for p := range pools {
 			c.step(p, float64(step), values)
-			r.Record(now, "main", names[p], values)
+			if step == 1 {
+				r.Record(now, "main", names[p], values)
+			} else {
+				r.recordMinute(now, "main", names[p], values)
+			}
 		}
 		s += step
 		if s%3600 == 0 {
 			put(r.Flush(now))
 		}
 	}
-	oldest := start.Add(23*time.Hour - Seconds.Span())
 	for _, byLevel := range kept {
-		for level, byStart := range byLevel {
-			for at, b := range byStart {
-				if level == Seconds && at.Before(oldest) {
-					continue
-				}
+		for _, byStart := range byLevel {
+			for _, b := range byStart {
 				bytes += len(b.Data)
 				blocks++
 			}

@@ -158,6 +158,16 @@ var jobChecks = []check{
 		f.ok(err)
 		f.same(jobNumbers(page), []uint64{5})
 	}},
+	{"of some jobs the finished ones are named, however many are asked for", func(f *fixture) {
+		f.put(store.Rows{Jobs: []store.Job{job(1, 1, 1), job(2, 1, 0), job(1<<63, 1, 2)}})
+		asked := []uint64{1, 2, 1 << 63}
+		for n := range uint64(1200) {
+			asked = append(asked, 1000+n)
+		}
+		ended, err := f.s.EndedJobs(f.ctx, asked)
+		f.ok(err)
+		f.same(ended, map[uint64]bool{1: true, 1 << 63: true})
+	}},
 	{"output is kept by kind", func(f *fixture) {
 		stderr := store.JobOutput{Job: 1<<63 + 1, Kind: "stderr", Operation: 1, Written: at(1), Data: []byte("oh\x00no")}
 		f.put(store.Rows{JobOutputs: []store.JobOutput{stderr, {Job: 1<<63 + 1, Kind: "fail_context", Operation: 1, Data: []byte("c")}}})
