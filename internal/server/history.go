@@ -78,6 +78,14 @@ func (t *term) sampleHistory() {
 	}
 }
 
+// flushHistory stores all points that have been recorded.
+func (t *term) flushHistory() {
+	c := &t.server.chronicle
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	t.open.rows.PutHistory(c.recorder.Flush(t.now))
+}
+
 // pointsOf are the values of all series of a pool, by their numbers.
 func (t *term) pointsOf(p *core.PoolView, into []float64) []float64 {
 	total := t.core.TreeTotal(p.Tree)

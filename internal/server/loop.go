@@ -57,14 +57,22 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	case <-ctx.Done():
 		return nothing, ctx.Err()
 	}
-	select {
-	case err := <-r.done:
+	answer := func(err error) (T, error) {
 		if err != nil {
 			return nothing, err
 		}
 		return result, nil
+	}
+	select {
+	case err := <-r.done:
+		return answer(err)
 	case <-t.over:
-		return nothing, ErrNotLeading
+		select {
+		case err := <-r.done: // the last commit served it
+			return answer(err)
+		default:
+			return nothing, ErrNotLeading
+		}
 	case <-ctx.Done():
 		return nothing, ctx.Err()
 	}
@@ -173,7 +181,7 @@ func (t *term) clock() time.Time {
 // batch without rows needs no commit, but its answers may rest on the one that is
 // being committed.
 func (t *term) flush() error {
-	if t.committing {
+	if t.flight != nil {
 		return nil
 	}
 	if err := t.store(); err != nil {
@@ -185,7 +193,7 @@ func (t *term) flush() error {
 		return nil
 	}
 	b := t.open
-	t.open, t.committing = &batch{}, true
+	t.open, t.flight = &batch{}, b
 	t.stalledSince.Store(time.Now().UnixNano())
 	t.commits <- b
 	return nil
@@ -194,7 +202,7 @@ func (t *term) flush() error {
 // settle answers everybody who waited for a batch.
 func (t *term) settle(result commitResult) {
 	if result.receipt.Revision > 0 {
-		t.committing = false
+		t.flight = nil
 		t.stalledSince.Store(0)
 		t.server.counters.commits.Add(1)
 		t.server.counters.rows.Add(uint64(result.batch.rows.Len()))
@@ -204,6 +212,34 @@ func (t *term) settle(result commitResult) {
 	}
 	for _, w := range result.batch.waiting {
 		w.request.done <- w.err
+	}
+}
+
+// farewellPatience is how long a leader that is told to stop takes to write down
+// what it has.
+const farewellPatience = 3 * time.Second
+
+// farewell commits what is left when the server is told to stop, so that those who
+// wait have their answers and a successor knows all. Nothing is lost without it.
+func (t *term) farewell() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewellPatience)
+	defer cancel()
+	t.now = t.clock()
+	t.flushHistory()
+	if err := t.store(); err != nil {
+		t.server.log.Error("the last state cannot be written", "error", err)
+		return
+	}
+	for _, b := range []*batch{t.flight, t.open} {
+		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
+			continue
+		}
+		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		if err != nil {
+			t.server.log.Warn("the last state is not written", "error", err)
+			return
+		}
+		t.settle(commitResult{batch: b, receipt: receipt})
 	}
 }
 

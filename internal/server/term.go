@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,11 +30,12 @@ type term struct {
 	// Everybody reads it.
 	stalledSince atomic.Int64
 
-	now        time.Time
-	core       *core.Core
-	out        core.Decisions
-	open       *batch
-	committing bool
+	now  time.Time
+	core *core.Core
+	out  core.Decisions
+	open *batch
+	// flight is the batch that is being committed, nil if none is.
+	flight *batch
 	// answerNow is set by a request whose answer rests on no commit.
 	answerNow bool
 
@@ -128,9 +130,12 @@ func (t *term) run(ctx context.Context) error {
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)
-	close(t.over)
 	cancel(err)
 	workers.Wait()
+	if errors.Is(err, context.Canceled) {
+		t.farewell()
+	}
+	close(t.over)
 	return err
 }
 
