@@ -49,7 +49,9 @@ func newProxyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.ProxyCommand + " DIRECTORY", Hidden: true, Args: cobra.ExactArgs(1), DisableFlagParsing: true,
 		RunE: func(_ *cobra.Command, args []string) error {
-			os.Exit(jobproxy.Main(args[0]))
+			if code := jobproxy.Main(args[0]); code != 0 {
+				return &jobExit{code}
+			}
 			return nil
 		},
 	}
