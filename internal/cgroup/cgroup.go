@@ -1,0 +1,168 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Mode is the means by which containers are made.
+type Mode uint8
+
+const (
+	ProcessLimits Mode = iota // no control groups: accounting from /proc, limits by prlimit
+	V1
+	Hybrid // version 1 with its controllers, and a version 2 hierarchy to end processes with
+	V2
+)
+
+var modeNames = [...]string{"process_limits", "v1", "hybrid", "v2"}
+
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// MarshalText returns the name of the mode.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads the name of a mode.
+func (m *Mode) UnmarshalText(text []byte) error {
+	for i, name := range modeNames {
+		if name == string(text) {
+			*m = Mode(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("mode of containers %q: want one of %s", text, strings.Join(modeNames[:], ", "))
+}
+
+// CPU is what a container may use of the machine's cores.
+type CPU struct {
+	// Guarantee in cores: what the container gets when all cores are wanted. Idle
+	// cores may be used beyond it.
+	Guarantee float64
+	// Limit in cores that holds even when cores are idle; zero is none.
+	Limit float64
+}
+
+// Limits of a container. A zero limit is no limit.
+type Limits struct {
+	CPU       CPU
+	Memory    int64 // bytes; the kernel reclaims caches at it, then kills
+	Processes int64 // threads included
+}
+
+// Usage is what the processes of a container have used.
+type Usage struct {
+	CPUTime    time.Duration // of all processes there ever were
+	UserTime   time.Duration // user + system = CPUTime
+	SystemTime time.Duration
+
+	Anonymous int64 // resident memory without a file behind it
+	Mapped    int64 // resident pages of mapped files, shared memory included
+	Shared    int64 // tmpfs files and shared memory, mapped or not
+	Cache     int64 // pages of files, Shared included
+	Current   int64 // everything charged, caches of files included
+	Peak      int64 // the greatest Current there was; zero if the kernel does not say
+
+	OOMKills    int64 // processes that the kernel killed for lack of memory, here or on the machine
+	LimitEvents int64 // how often the container's own memory limit was the reason
+
+	Approximate bool // from /proc: processes that lived between two looks are missed
+}
+
+// A Container holds the processes of one job.
+type Container interface {
+	// Name is unique under the driver's parent.
+	Name() string
+	// Mode says how the container is made.
+	Mode() Mode
+	// Place moves a process in. Its future children will be inside too.
+	Place(pid int) error
+	// SetCPU changes guarantee and limit of a running container.
+	SetCPU(CPU) error
+	// SetMemoryLimit changes the limit; zero lifts it. A limit below the current use may be refused.
+	SetMemoryLimit(bytes int64) error
+	// Usage reads the counters. It is cheap enough to be called every second, and valid until Remove.
+	Usage() (Usage, error)
+	// Processes returns the ids of the processes inside, ascending.
+	Processes() ([]int, error)
+	// Signal sends a signal to each process inside.
+	Signal(syscall.Signal) error
+	// Freeze stops all processes, and Thaw lets them go on.
+	Freeze() error
+	Thaw() error
+	// Kill ends every process inside and returns when none is left, or with ErrNotEmpty when the context ends first.
+	Kill(context.Context) error
+	// WatchOOM returns a channel that gets a value soon after the kernel has killed for lack of memory, and a
+	// function that ends the watch. Usage says what happened.
+	WatchOOM() (events <-chan struct{}, stop func(), err error)
+	// Remove deletes the empty container. Removing one that is gone is no error.
+	Remove() error
+}
+
+// A Driver makes and finds containers under one parent.
+type Driver interface {
+	Mode() Mode
+	// Parent is the group that holds the containers.
+	Parent() string
+	// Create makes a container. The name must be free.
+	Create(name string, limits Limits) (Container, error)
+	// Open finds a container by name; the error is fs.ErrNotExist if there is none.
+	Open(name string) (Container, error)
+	// List returns the names of all containers under the parent, sorted.
+	List() ([]string, error)
+	// Close removes the parent if no container is left in it, and then the groups above it that are empty.
+	Close() error
+}
+
+var (
+	// ErrUnsupported is returned by containers that cannot do what is asked.
+	ErrUnsupported = errors.New("not supported without control groups")
+	// ErrNotEmpty says that processes inside a container did not go.
+	ErrNotEmpty = errors.New("processes are left in the container")
+)
+
+// checkName refuses names that would lead out of the parent.
+func checkName(name string) error {
+	ok := name != "" && name[0] != '.' && len(name) <= 200
+	for _, r := range name {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+	}
+	if !ok {
+		return fmt.Errorf("container name %q: want up to 200 letters, digits, '-', '_', '.', not beginning with '.'", name)
+	}
+	return nil
+}
+
+// checkParent refuses parents that are no clean path inside a hierarchy. It returns the path without slashes around it.
+func checkParent(parent string) (string, error) {
+	clean := strings.Trim(parent, "/")
+	for part := range strings.SplitSeq(clean, "/") {
+		if err := checkName(part); err != nil {
+			return "", fmt.Errorf("parent group %q: %w", parent, err)
+		}
+	}
+	return clean, nil
+}
+
+func (l Limits) check() error {
+	var problems []error
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"cpu guarantee", l.CPU.Guarantee}, {"cpu limit", l.CPU.Limit}, {"memory", float64(l.Memory)}, {"processes", float64(l.Processes)},
+	} {
+		if !(v.value >= 0 && v.value < 1e18) {
+			problems = append(problems, fmt.Errorf("%s of a container: %v is not between 0 and 1e18", v.name, v.value))
+		}
+	}
+	return errors.Join(problems...)
+}

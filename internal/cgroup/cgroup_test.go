@@ -1,0 +1,584 @@
+package cgroup
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// referenceProgram is built once for all tests.
+var referenceProgram string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "weir-cgroup")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err == nil {
+		referenceProgram = filepath.Join(dir, "reference")
+		build := exec.Command("go", "build", "-o", referenceProgram, "./testdata/reference")
+		build.Stderr = os.Stderr
+		if os.Getenv("WEIR_AS_NOBODY") == "" {
+			err = build.Run()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "the reference program:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// kernel returns a driver with a parent of the test's own, which must be empty in the end.
+func kernel(t *testing.T) Driver {
+	t.Helper()
+	d, err := Detect(fmt.Sprintf("weir-test-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("NO CONTROL GROUPS HERE, containers are not tested: %v", err)
+	}
+	t.Logf("containers by %v", d.Mode())
+	t.Cleanup(func() {
+		if left, err := d.List(); err != nil || len(left) > 0 {
+			t.Errorf("containers are left: %v, %v", left, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		for controller, mount := range d.(*kernelDriver).mounts {
+			if path := filepath.Join(mount, d.Parent()); exists(path) {
+				t.Errorf("%s: %s is left", controller, path)
+			}
+		}
+	})
+	return d
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+// drivers runs a test with control groups and with process limits.
+func drivers(t *testing.T, test func(t *testing.T, d Driver)) {
+	t.Run("control groups", func(t *testing.T) { test(t, kernel(t)) })
+	t.Run("process limits", func(t *testing.T) {
+		d, err := NewProcessLimits("weir-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, d)
+	})
+}
+
+// create makes a container that is gone when the test ends.
+func create(t *testing.T, d Driver, name string, limits Limits) Container {
+	t.Helper()
+	c, err := d.Create(name, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Kill(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := c.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// A running program with its ends of the standard streams.
+type running struct {
+	pid    int
+	stdin  *os.File
+	stdout *bufio.Reader
+	used   time.Duration // CPU time, when it has ended
+}
+
+// start runs the reference program inside a container.
+func start(t *testing.T, d Driver, c Container, args ...string) *running {
+	t.Helper()
+	return startCommand(t, d, c, append([]string{referenceProgram}, args...)...)
+}
+
+func startCommand(t *testing.T, d Driver, c Container, args ...string) *running {
+	t.Helper()
+	runtime.LockOSThread() // until the test ends
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := Start(c, Command{
+		Args: args, Dir: t.TempDir(), Files: []*os.File{in, out, os.Stderr}, Env: append(os.Environ(), Mark(d, c.Name()), "GOMAXPROCS=1"),
+	})
+	in.Close()
+	out.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &running{pid: pid, stdin: stdin, stdout: bufio.NewReader(stdout)}
+	t.Cleanup(func() { stdin.Close(); stdout.Close() })
+	return r
+}
+
+// expect reads a line from the program.
+func (r *running) expect(t *testing.T, want string) {
+	t.Helper()
+	line, err := r.stdout.ReadString('\n')
+	if strings.TrimSpace(line) != want {
+		t.Fatalf("the program said %q (%v), want %q", line, err, want)
+	}
+}
+
+// end waits for the program.
+func (r *running) end(t *testing.T) syscall.WaitStatus {
+	t.Helper()
+	r.stdin.Close()
+	var status syscall.WaitStatus
+	var usage syscall.Rusage
+	if _, err := syscall.Wait4(r.pid, &status, 0, &usage); err != nil {
+		t.Fatal(err)
+	}
+	r.used = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	return status
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	t.Logf("%s: %.4g, true %.4g (%+.2f %%)", what, got, want, 100*(got/want-1))
+	if math.Abs(got-want) > tolerance*want {
+		t.Errorf("%s is %v, want %v within %v %%", what, got, want, 100*tolerance)
+	}
+}
+
+func usage(t *testing.T, c Container) Usage {
+	t.Helper()
+	u, err := c.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+const mib = 1 << 20
+
+func TestUsageIsWhatTheReferenceProgramUsed(t *testing.T) {
+	drivers(t, func(t *testing.T, d Driver) {
+		c := create(t, d, "usage", Limits{CPU: CPU{Guarantee: 1}})
+		file := filepath.Join(t.TempDir(), "mapped")
+		r := start(t, d, c, "alloc=268435456", "say=allocated", "wait")
+		r.expect(t, "allocated")
+		near(t, "anonymous memory", float64(usage(t, c).Anonymous), 256*mib, 0.05)
+
+		m := start(t, d, c, "map="+file+":134217728", "burn=500ms", "say=mapped", "wait")
+		m.expect(t, "mapped")
+		u := usage(t, c)
+		near(t, "mapped files", float64(u.Mapped), 128*mib, 0.08)
+		if u.Current < u.Anonymous || u.Peak < u.Current {
+			t.Errorf("current %d, anonymous %d, peak %d", u.Current, u.Anonymous, u.Peak)
+		}
+		r.end(t)
+		m.end(t)
+		if c.Mode() == ProcessLimits {
+			return // the time of processes that ended is gone with them
+		}
+		u = usage(t, c)
+		if u.Anonymous > 4*mib || u.Peak < 256*mib {
+			t.Errorf("after the end: anonymous %d, peak %d", u.Anonymous, u.Peak)
+		}
+		near(t, "CPU time", u.CPUTime.Seconds(), (r.used + m.used).Seconds(), 0.05)
+		if u.UserTime+u.SystemTime != u.CPUTime || u.UserTime < 400*time.Millisecond {
+			t.Errorf("user %v + system %v, total %v", u.UserTime, u.SystemTime, u.CPUTime)
+		}
+	})
+}
+
+func TestAProcessIsInsideBeforeItsProgramBegins(t *testing.T) {
+	drivers(t, func(t *testing.T, d Driver) {
+		c := create(t, d, "inside", Limits{})
+		// The program's first act is to look where it is.
+		r := startCommand(t, d, c, "/bin/cat", "/proc/self/cgroup")
+		var lines []string
+		for {
+			line, err := r.stdout.ReadString('\n')
+			if err != nil {
+				break
+			}
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		if status := r.end(t); status.ExitStatus() != 0 {
+			t.Fatalf("exit status %v", status)
+		}
+		if d.Mode() == ProcessLimits {
+			return
+		}
+		want := "/" + d.Parent() + "/inside"
+		for controller := range d.(*kernelDriver).mounts {
+			if !slices.ContainsFunc(lines, func(l string) bool {
+				f := strings.SplitN(l, ":", 3)
+				return len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) && f[2] == want
+			}) {
+				t.Errorf("not in %q of controller %q: %q", want, controller, lines)
+			}
+		}
+	})
+}
+
+func TestACommandWhoseStarterFailsDoesNotBegin(t *testing.T) {
+	runtime.LockOSThread()
+	marker := filepath.Join(t.TempDir(), "began")
+	_, err := Start(refusing{}, Command{Args: []string{"/bin/touch", marker}, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if !errors.Is(err, fs.ErrInvalid) {
+		t.Errorf("error %v, want the refusal", err)
+	}
+	if exists(marker) {
+		t.Error("the command ran outside")
+	}
+}
+
+// refusing is a container that takes nobody in.
+type refusing struct{ Container }
+
+func (refusing) Name() string    { return "refusing" }
+func (refusing) Place(int) error { return fs.ErrInvalid }
+
+func TestKillEndsEverythingInside(t *testing.T) {
+	drivers(t, func(t *testing.T, d Driver) {
+		c := create(t, d, "kill", Limits{Processes: 200})
+		// Children that ignore signals, leave the session and lose their parents.
+		script := fmt.Sprintf(`for i in 1 2 3 4 5; do setsid %s ignore=15 ignore=2 say=up sleep=1h & done; wait`, referenceProgram)
+		r := startCommand(t, d, c, "/bin/sh", "-c", script)
+		for range 5 {
+			r.expect(t, "up")
+		}
+		if pids, err := c.Processes(); err != nil || len(pids) != 6 || !slices.Contains(pids, r.pid) {
+			t.Errorf("processes %v, %v; want 6 with %d", pids, err, r.pid)
+		}
+		if err := c.Remove(); err == nil {
+			t.Error("a container with processes was removed")
+		}
+		if err := syscall.Kill(r.pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r.end(t)
+		if err := c.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if pids, err := c.Processes(); err != nil || len(pids) != 0 {
+			t.Errorf("processes %v, %v are left", pids, err)
+		}
+	})
+}
+
+func TestAForkBombIsBoundedAndEnds(t *testing.T) {
+	d := kernel(t)
+	c := create(t, d, "bomb", Limits{CPU: CPU{Guarantee: 1}, Processes: 100})
+	r := startCommand(t, d, c, "/bin/sh", "-c", `bomb() { echo x; bomb & bomb & wait; }; bomb 2>/dev/null`)
+	for range 60 {
+		r.expect(t, "x")
+	}
+	pids, err := c.Processes()
+	if err != nil || len(pids) > 100 {
+		t.Errorf("%d processes, %v; the limit is 100", len(pids), err)
+	}
+	begin := time.Now()
+	if err := c.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d processes were ended in %v", len(pids), time.Since(begin))
+	r.end(t)
+}
+
+func TestTheCPULimitChangesWhileRunning(t *testing.T) {
+	d := kernel(t)
+	c := create(t, d, "cpu", Limits{CPU: CPU{Guarantee: 0.5, Limit: 0.5}})
+	read := func(controller, file string) string {
+		text, err := os.ReadFile(filepath.Join(c.(*kernelContainer).paths[controller], file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	if d.Mode() == V2 {
+		t.Skip("the files below are of version 1; version 2 has a test of its own")
+	}
+	for _, step := range []struct {
+		cpu           CPU
+		shares, quota string
+	}{
+		{CPU{0.5, 0.5}, "512", "50000"},
+		{CPU{3.88, 0}, "3973", "-1"},
+		{CPU{0.001, 0.001}, "2", "1000"},
+		{CPU{1000, 1000}, "262144", "100000000"},
+	} {
+		if err := c.SetCPU(step.cpu); err != nil {
+			t.Fatal(err)
+		}
+		if s, q := read("cpu", "cpu.shares"), read("cpu", "cpu.cfs_quota_us"); s != step.shares || q != step.quota {
+			t.Errorf("%+v: shares %s, quota %s; want %s, %s", step.cpu, s, q, step.shares, step.quota)
+		}
+	}
+	if err := c.SetCPU(CPU{Guarantee: math.NaN()}); err == nil {
+		t.Error("a guarantee of NaN was taken")
+	}
+	// A limit of a fifth of a core makes 100 ms of CPU last at least 400 ms.
+	if err := c.SetCPU(CPU{Guarantee: 0.2, Limit: 0.2}); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	start(t, d, c, "burn=100ms", "say=done").expect(t, "done")
+	if took := time.Since(begin); took < 350*time.Millisecond {
+		t.Errorf("100 ms of CPU took %v under a limit of 0.2", took)
+	}
+}
+
+func TestTheKernelsMemoryLimitKillsAndIsNoticed(t *testing.T) {
+	d := kernel(t)
+	c := create(t, d, "oom", Limits{Memory: 64 * mib})
+	events, stop, err := c.WatchOOM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	if u := usage(t, c); u.OOMKills != 0 || u.LimitEvents != 0 {
+		t.Errorf("a fresh container: %+v", u)
+	}
+	r := start(t, d, c, "alloc=268435456", "wait")
+	<-events
+	if status := r.end(t); status.Signal() != syscall.SIGKILL {
+		t.Errorf("the program ended with %v", status)
+	}
+	if u := usage(t, c); u.OOMKills < 1 || u.LimitEvents < 1 || u.Peak > 65*mib {
+		t.Errorf("kills %d, limit events %d, peak %d", u.OOMKills, u.LimitEvents, u.Peak)
+	}
+	if err := c.SetMemoryLimit(0); err != nil {
+		t.Fatal(err)
+	}
+	start(t, d, c, "alloc=134217728", "say=fits now").expect(t, "fits now")
+	stop()
+	stop() // twice is fine
+}
+
+func TestFrozenProcessesStandStillAndCanBeKilled(t *testing.T) {
+	d := kernel(t)
+	c := create(t, d, "freeze", Limits{})
+	r := start(t, d, c, "say=up", "wait", "say=awake", "sleep=1h")
+	r.expect(t, "up")
+	if err := c.Freeze(); err != nil {
+		t.Skipf("the freezer of version 1 is not reliable: %v", err)
+	}
+	before := usage(t, c).CPUTime
+	r.stdin.Close()
+	if after := usage(t, c).CPUTime; after != before {
+		t.Errorf("a frozen process ran: %v, then %v", before, after)
+	}
+	if err := c.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(t, "awake")
+	if err := c.Freeze(); err != nil {
+		t.Skipf("the freezer of version 1 is not reliable: %v", err)
+	}
+	if err := c.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+}
+
+func TestContainersAreFoundByNameAfterTheirMakerIsGone(t *testing.T) {
+	drivers(t, func(t *testing.T, d Driver) {
+		c := create(t, d, "left-behind", Limits{})
+		r := start(t, d, c, "say=up", "wait")
+		r.expect(t, "up")
+		if _, err := d.Create("left-behind", Limits{}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("a second container of that name: %v", err)
+		}
+		again := d
+		if d.Mode() == ProcessLimits {
+			again, _ = NewProcessLimits("weir-test")
+		}
+		names, err := again.List()
+		if err != nil || !slices.Equal(names, []string{"left-behind"}) {
+			t.Errorf("list %v, %v", names, err)
+		}
+		found, err := again.Open("left-behind")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pids, err := found.Processes(); err != nil || !slices.Equal(pids, []int{r.pid}) {
+			t.Errorf("processes %v, %v; want %d", pids, err, r.pid)
+		}
+		if err := found.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.end(t)
+		if err := found.Remove(); err != nil {
+			t.Fatal(err)
+		}
+		if err := found.Remove(); err != nil {
+			t.Errorf("a second time: %v", err)
+		}
+		if _, err := again.Open("left-behind"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("open of what is gone: %v", err)
+		}
+		if err := found.Kill(t.Context()); err != nil {
+			t.Errorf("kill of what is gone: %v", err)
+		}
+	})
+}
+
+func TestNamesDoNotLeadOutOfTheParent(t *testing.T) {
+	d, err := NewProcessLimits("weir/node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "../a", "a b", strings.Repeat("a", 201), ".hidden", "ü"} {
+		if _, err := d.Create(name, Limits{}); err == nil {
+			t.Errorf("container %q was made", name)
+		}
+		if _, err := NewProcessLimits(name + "/x"); err == nil && name != "a/b" && name != "" {
+			t.Errorf("parent %q was taken", name+"/x")
+		}
+	}
+	if _, err := d.Create("bad", Limits{Memory: -1, Processes: -1}); err == nil || strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("negative limits: %v; want both named", err)
+	}
+}
+
+func TestProcessLimitsSayWhatTheyCannotDo(t *testing.T) {
+	d, _ := NewProcessLimits("weir-test")
+	c := create(t, d, "limits", Limits{Memory: 64 * mib})
+	if d.Mode().String() != "process_limits" || c.Mode() != ProcessLimits {
+		t.Errorf("modes %v, %v", d.Mode(), c.Mode())
+	}
+	if err := c.SetCPU(CPU{Guarantee: 1}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("SetCPU: %v", err)
+	}
+	if r := start(t, d, c, "alloc=2147483648"); r.end(t).ExitStatus() != 99 {
+		t.Error("a process got more memory than its limit")
+	}
+	if !usage(t, c).Approximate {
+		t.Error("usage from /proc is not marked as approximate")
+	}
+}
+
+func TestModesHaveNamesThatCanBeRead(t *testing.T) {
+	for mode := range Mode(len(modeNames)) {
+		var back Mode
+		text, _ := mode.MarshalText()
+		if err := back.UnmarshalText(text); err != nil || back != mode {
+			t.Errorf("%v: %v, %v", mode, back, err)
+		}
+	}
+	if new(Mode).UnmarshalText([]byte("v3")) == nil {
+		t.Error("mode v3 was read")
+	}
+}
+
+func TestLargestProcessesComeFirst(t *testing.T) {
+	d, _ := NewProcessLimits("weir-test")
+	c := create(t, d, "large", Limits{})
+	small := start(t, d, c, "say=up", "wait")
+	large := start(t, d, c, "alloc=67108864", "say=up", "wait")
+	small.expect(t, "up")
+	large.expect(t, "up")
+	infos := LargestProcesses([]int{small.pid, large.pid, 1 << 30}, 5)
+	if len(infos) != 2 || infos[0].PID != large.pid || infos[0].RSS < 64*mib || !strings.HasSuffix(infos[0].Command, "reference alloc=67108864 say=up wait") {
+		t.Errorf("%+v", infos)
+	}
+	if one := LargestProcesses([]int{small.pid, large.pid}, 1); len(one) != 1 || one[0].PID != large.pid {
+		t.Errorf("%+v", one)
+	}
+	small.end(t)
+	large.end(t)
+}
+
+func TestWithoutPermissionTheReasonIsNamed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT ROOT, cannot take another user's place")
+	}
+	kernel(t) // there must be something to be refused
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "test")
+	data, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(copied, data, 0o755), os.Chmod(filepath.Dir(copied), 0o755), os.Chmod(filepath.Dir(filepath.Dir(copied)), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(copied, "-test.run=^TestAsNobody$", "-test.v")
+	child.Env = append(os.Environ(), "WEIR_AS_NOBODY=1")
+	child.Dir = "/"
+	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "cause no_permission") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestAsNobody(t *testing.T) {
+	if os.Getenv("WEIR_AS_NOBODY") == "" {
+		t.Skip("runs as a part of TestWithoutPermissionTheReasonIsNamed")
+	}
+	_, err := Detect("weir-test-nobody")
+	var why *Unavailable
+	if !errors.As(err, &why) {
+		t.Fatalf("error %v", err)
+	}
+	t.Logf("cause %v: %v", why.Cause, err)
+}
+
+func FuzzParseProcess(f *testing.F) {
+	if line, err := os.ReadFile("/proc/self/stat"); err == nil {
+		f.Add(line)
+	}
+	f.Add([]byte("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22"))
+	f.Add([]byte(")"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		p, err := parseProcess(7, line)
+		if err == nil && (p.pid != 7 || p.user < 0 && p.system < 0 && p.state == 0) {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func FuzzParseCount(f *testing.F) {
+	for _, s := range []string{"0", "9223372036854771712", "9223372036854775807", "18446744073709551615", "", "-1", "max"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseCount([]byte(text))
+		want, wrong := strconv.ParseUint(text, 10, 63)
+		if err == nil && (wrong != nil || uint64(got) != want) {
+			t.Errorf("%q is %d, want %d, %v", text, got, want, wrong)
+		}
+		if err != nil && wrong == nil && want < 1<<62 && !strings.ContainsAny(text, "+_") {
+			t.Errorf("%q: %v, want %d", text, err, want)
+		}
+	})
+}

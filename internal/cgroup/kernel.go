@@ -1,0 +1,342 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	groupsv1 "github.com/opencontainers/cgroups/fs"
+	groupsv2 "github.com/opencontainers/cgroups/fs2"
+	"golang.org/x/sys/unix"
+)
+
+// kernelDriver makes containers of control groups.
+type kernelDriver struct {
+	hierarchies
+	parent string
+}
+
+func (d *kernelDriver) Mode() Mode     { return d.mode }
+func (d *kernelDriver) Parent() string { return d.parent }
+
+// container is the handle of a group that may or may not exist. Limits are needed by the library before a process enters.
+func (d *kernelDriver) container(name string, limits Limits) (*kernelContainer, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	c := &kernelContainer{name: name, mode: d.mode, paths: map[string]string{}}
+	for controller, mount := range d.mounts {
+		c.paths[controller] = filepath.Join(mount, d.parent, name)
+	}
+	c.setMain()
+	config := &cgroups.Cgroup{Resources: c.resources(limits)}
+	var err error
+	if d.mode == V2 {
+		c.manager, err = groupsv2.NewManager(config, c.paths[""])
+	} else {
+		c.manager, err = groupsv1.NewManager(config, maps.Clone(c.paths))
+	}
+	return c, err
+}
+
+func (d *kernelDriver) Create(name string, limits Limits) (Container, error) {
+	if err := limits.check(); err != nil {
+		return nil, err
+	}
+	c, err := d.container(name, limits)
+	if err != nil {
+		return nil, err
+	}
+	if c.exists() {
+		return nil, fmt.Errorf("container %s: %w", name, fs.ErrExist)
+	}
+	if err := c.create(limits); err != nil {
+		c.Remove() // what was made of it; the first error tells more
+		return nil, fmt.Errorf("container %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func (d *kernelDriver) Open(name string) (Container, error) {
+	c, err := d.container(name, Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if !c.exists() {
+		return nil, fmt.Errorf("container %s: %w", name, fs.ErrNotExist)
+	}
+	return c, nil
+}
+
+// List looks into every hierarchy: a crash may have left a group in some of them only.
+func (d *kernelDriver) List() ([]string, error) {
+	var names []string
+	for _, mount := range d.mounts {
+		entries, err := os.ReadDir(filepath.Join(mount, d.parent))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("containers: %w", err)
+		}
+		for _, entry := range entries {
+			if entry.IsDir() && checkName(entry.Name()) == nil {
+				names = append(names, entry.Name())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+func (d *kernelDriver) Close() error {
+	var problems []error
+	for _, mount := range d.mounts {
+		for group := d.parent; group != "."; group = filepath.Dir(group) {
+			err := unix.Rmdir(filepath.Join(mount, group))
+			if err == unix.EBUSY || err == unix.ENOTEMPTY {
+				break
+			}
+			if err != nil && err != unix.ENOENT {
+				problems = append(problems, fmt.Errorf("parent group %s: %w", group, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// kernelContainer is one group, or one in each hierarchy of version 1.
+type kernelContainer struct {
+	name    string
+	mode    Mode
+	paths   map[string]string
+	main    string // the group whose list of processes is believed
+	manager cgroups.Manager
+	counters
+}
+
+func (c *kernelContainer) Name() string { return c.name }
+func (c *kernelContainer) Mode() Mode   { return c.mode }
+
+func (c *kernelContainer) setMain() {
+	if c.main = c.paths[""]; c.mode != V2 {
+		c.main = c.paths["memory"]
+	}
+}
+
+func (c *kernelContainer) exists() bool {
+	for _, path := range c.paths {
+		if cgroups.PathExists(path) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *kernelContainer) create(limits Limits) error {
+	if err := c.manager.Apply(-1); err != nil {
+		return err
+	}
+	return c.manager.Set(c.resources(limits))
+}
+
+const (
+	quotaPeriod = 100_000 // microseconds
+	leastQuota  = 1_000   // the kernel refuses less
+
+	sharesOfCore, leastShares, mostShares = 1024, 2, 262_144
+	leastWeight, mostWeight               = 1, 10_000
+)
+
+// resources translates limits for the library. Weights of version 2 are in proportion to shares of version 1, so that
+// jobs get the same parts of a busy machine with either.
+func (c *kernelContainer) resources(limits Limits) *cgroups.Resources {
+	r := &cgroups.Resources{SkipDevices: true}
+	c.setCPU(r, limits.CPU)
+	c.setMemory(r, limits.Memory)
+	if limits.Processes > 0 {
+		r.PidsLimit = &limits.Processes
+		if c.mode != V2 && c.paths["pids"] == "" {
+			r.PidsLimit = nil // the controller is optional
+		}
+	}
+	return r
+}
+
+func (c *kernelContainer) setCPU(r *cgroups.Resources, cpu CPU) {
+	shares := math.Round(cpu.Guarantee * sharesOfCore)
+	if c.mode == V2 {
+		r.CpuWeight = uint64(min(max(math.Round(shares*mostWeight/mostShares), leastWeight), mostWeight))
+	} else {
+		r.CpuShares = uint64(min(max(shares, leastShares), mostShares))
+	}
+	r.CpuPeriod, r.CpuQuota = quotaPeriod, -1
+	if cpu.Limit > 0 {
+		r.CpuQuota = int64(max(math.Round(cpu.Limit*quotaPeriod), leastQuota))
+	}
+}
+
+// setMemory forbids swap beside memory where the kernel counts swap.
+func (c *kernelContainer) setMemory(r *cgroups.Resources, bytes int64) {
+	if bytes > 0 {
+		r.Memory = bytes
+		if c.mode == V2 || cgroups.PathExists(filepath.Join(filepath.Dir(c.main), "memory.memsw.limit_in_bytes")) {
+			r.MemorySwap = bytes
+		}
+	}
+}
+
+func (c *kernelContainer) Place(pid int) error {
+	if err := c.manager.Apply(pid); err != nil {
+		return fmt.Errorf("container %s: place process %d: %w", c.name, pid, err)
+	}
+	return nil
+}
+
+func (c *kernelContainer) SetCPU(cpu CPU) error {
+	if err := (Limits{CPU: cpu}).check(); err != nil {
+		return err
+	}
+	r := &cgroups.Resources{SkipDevices: true}
+	c.setCPU(r, cpu)
+	if err := c.manager.Set(r); err != nil {
+		return fmt.Errorf("container %s: cpu: %w", c.name, err)
+	}
+	return nil
+}
+
+func (c *kernelContainer) SetMemoryLimit(bytes int64) error {
+	if err := (Limits{Memory: bytes}).check(); err != nil {
+		return err
+	}
+	r := &cgroups.Resources{SkipDevices: true, Memory: -1}
+	c.setMemory(r, bytes)
+	if err := c.manager.Set(r); err != nil {
+		return fmt.Errorf("container %s: memory limit: %w", c.name, err)
+	}
+	return nil
+}
+
+func (c *kernelContainer) Processes() ([]int, error) {
+	pids, err := cgroups.GetAllPids(c.main)
+	if isGone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("container %s: processes: %w", c.name, err)
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+func (c *kernelContainer) Signal(signal syscall.Signal) error {
+	pids, err := c.Processes()
+	for _, pid := range pids {
+		c.signal(pid, signal)
+	}
+	return err
+}
+
+// signal sends to a process only if it is still inside: its id may have been given to another one meanwhile.
+func (c *kernelContainer) signal(pid int, signal syscall.Signal) {
+	handle, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // gone
+	}
+	defer unix.Close(handle)
+	if c.holds(pid) {
+		unix.PidfdSendSignal(handle, signal, nil, 0)
+	}
+}
+
+// holds says whether a process is inside, by what the kernel says of the process.
+func (c *kernelContainer) holds(pid int) bool {
+	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 || !slices.Contains(strings.Split(fields[1], ","), c.mainController()) {
+			continue
+		}
+		// The kernel's path may have more before the mount's root; names of jobs are unique.
+		inside := "/" + filepath.Base(filepath.Dir(c.main)) + "/" + c.name
+		return strings.HasSuffix(fields[2], inside) || strings.Contains(fields[2], inside+"/")
+	}
+	return false
+}
+
+func (c *kernelContainer) mainController() string {
+	if c.mode == V2 {
+		return ""
+	}
+	return "memory"
+}
+
+// Freeze of version 1 may fail on a busy machine; nothing here relies on it.
+func (c *kernelContainer) Freeze() error { return c.freeze(cgroups.Frozen) }
+
+func (c *kernelContainer) Thaw() error { return c.freeze(cgroups.Thawed) }
+
+func (c *kernelContainer) freeze(state cgroups.FreezerState) error {
+	if c.mode != V2 && c.paths["freezer"] == "" {
+		return fmt.Errorf("container %s: freezer: %w", c.name, errors.ErrUnsupported)
+	}
+	if err := c.manager.Freeze(state); err != nil {
+		return fmt.Errorf("container %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// Kill repeats until nobody is left: version 1 cannot end a group at once, and processes that are being born escape one
+// round. Where there is a version 2 hierarchy its kill file ends all at once, also those not yet born.
+func (c *kernelContainer) Kill(ctx context.Context) error {
+	if state, err := c.manager.GetFreezerState(); err == nil && state == cgroups.Frozen {
+		c.Thaw() // the frozen do not die under version 1
+	}
+	pause := time.Millisecond
+	for {
+		if unified := c.paths[""]; unified != "" {
+			cgroups.WriteFile(unified, "cgroup.kill", "1") // absent before Linux 5.14
+		}
+		pids, err := c.Processes()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			c.signal(pid, unix.SIGKILL)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("container %s: %w: %v", c.name, ErrNotEmpty, pids)
+		case <-time.After(pause):
+			pause = min(2*pause, 50*time.Millisecond)
+		}
+	}
+}
+
+func (c *kernelContainer) Remove() error {
+	if pids, err := c.Processes(); err != nil || len(pids) > 0 {
+		return errors.Join(err, fmt.Errorf("container %s: %w: %v", c.name, ErrNotEmpty, pids))
+	}
+	c.counters.close()
+	var problems []error
+	for _, path := range c.paths {
+		if err := cgroups.RemovePath(path); err != nil {
+			problems = append(problems, fmt.Errorf("container %s: %w", c.name, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// isGone says whether an error means that the group is not there any more.
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

@@ -1,0 +1,273 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// MarkVariable is the environment variable by which processes of a container without control groups are known.
+const MarkVariable = "WEIR_CONTAINER"
+
+// Mark is the entry of the environment that processes of a container must have. Control groups do not need it; without
+// them it is how processes are found that left their session and whose parents are gone.
+func Mark(d Driver, name string) string { return MarkVariable + "=" + d.Parent() + "/" + name }
+
+// NewProcessLimits is the driver that is left where control groups cannot be used. Its containers are sessions of
+// processes: use is counted from /proc and is approximate, a memory limit holds for each process and not for their sum,
+// and there is no CPU guarantee. Processes that hide, by clearing their environment and leaving their session and
+// parents, escape.
+func NewProcessLimits(parent string) (Driver, error) {
+	parent, err := checkParent(parent)
+	if err != nil {
+		return nil, err
+	}
+	return &processDriver{parent: parent}, nil
+}
+
+type processDriver struct{ parent string }
+
+func (d *processDriver) Mode() Mode     { return ProcessLimits }
+func (d *processDriver) Parent() string { return d.parent }
+func (d *processDriver) Close() error   { return nil }
+
+func (d *processDriver) Create(name string, limits Limits) (Container, error) {
+	if err := errors.Join(checkName(name), limits.check()); err != nil {
+		return nil, err
+	}
+	c := &processContainer{name: name, mark: Mark(d, name), limits: limits}
+	if pids, err := c.Processes(); err != nil || len(pids) > 0 {
+		return nil, fmt.Errorf("container %s: %w", name, errors.Join(fs.ErrExist, err))
+	}
+	return c, nil
+}
+
+func (d *processDriver) Open(name string) (Container, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	c := &processContainer{name: name, mark: Mark(d, name)}
+	pids, err := c.Processes()
+	if err != nil {
+		return nil, err
+	}
+	if len(pids) == 0 {
+		return nil, fmt.Errorf("container %s: %w", name, fs.ErrNotExist)
+	}
+	return c, nil
+}
+
+func (d *processDriver) List() ([]string, error) {
+	processes, err := allProcesses()
+	if err != nil {
+		return nil, fmt.Errorf("containers: %w", err)
+	}
+	var names []string
+	for _, p := range processes {
+		mark := environmentOf(p.pid, MarkVariable)
+		if name, ours := strings.CutPrefix(mark, d.parent+"/"); ours && checkName(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// processContainer is the processes that belong together by session, parents or mark.
+type processContainer struct {
+	name   string
+	mark   string
+	limits Limits
+
+	mu      sync.Mutex
+	roots   []processID
+	marked  map[processID]bool // whether a process has the mark; its environment is read once
+	used    Usage              // the greatest that was seen
+	current []process
+}
+
+// reservedAddresses is what a process may map without using it: runtimes of languages do so at their start, and the
+// kernel's limit for one process is on what is mapped.
+const reservedAddresses = 1 << 30
+
+// processID is a process for ever: ids are used again, but not with the same start.
+type processID struct {
+	pid   int
+	start uint64
+}
+
+func (c *processContainer) Name() string { return c.name }
+func (c *processContainer) Mode() Mode   { return ProcessLimits }
+
+func (c *processContainer) Place(pid int) error {
+	p, err := readProcess(pid)
+	if err != nil {
+		return fmt.Errorf("container %s: place process %d: %w", c.name, pid, err)
+	}
+	c.mu.Lock()
+	c.roots = append(c.roots, p.id())
+	c.mu.Unlock()
+	for _, limit := range []struct {
+		resource int
+		value    int64
+		spare    int64
+	}{{unix.RLIMIT_DATA, c.limits.Memory, reservedAddresses}, {unix.RLIMIT_NPROC, c.limits.Processes, 0}} {
+		if limit.value <= 0 {
+			continue
+		}
+		both := &unix.Rlimit{Cur: uint64(limit.value + limit.spare), Max: uint64(limit.value + limit.spare)}
+		// The limits of another user's process may not be ours to set. Whoever watches the use holds the sum anyway.
+		if err := unix.Prlimit(pid, limit.resource, both, nil); err != nil && err != unix.EPERM {
+			return fmt.Errorf("container %s: limits of process %d: %w", c.name, pid, err)
+		}
+	}
+	return nil
+}
+
+func (c *processContainer) SetCPU(CPU) error {
+	return fmt.Errorf("container %s: cpu: %w", c.name, ErrUnsupported)
+}
+
+func (c *processContainer) SetMemoryLimit(int64) error {
+	return fmt.Errorf("container %s: memory limit: %w", c.name, ErrUnsupported)
+}
+
+// look finds the members among all processes of the machine. The caller holds mu.
+func (c *processContainer) look() error {
+	all, err := allProcesses()
+	if err != nil {
+		return fmt.Errorf("container %s: processes: %w", c.name, err)
+	}
+	known := make(map[processID]bool, len(all))
+	member := map[int]bool{} // by id of process, and of session
+	for _, p := range all {
+		marked, read := c.marked[p.id()]
+		if !read {
+			marked = "="+environmentOf(p.pid, MarkVariable) == strings.TrimPrefix(c.mark, MarkVariable)
+		}
+		// A child has its parent's environment until it runs its own program.
+		if known[p.id()] = marked; marked || slices.Contains(c.roots, p.id()) {
+			member[p.pid] = true
+		}
+	}
+	c.marked = known
+	c.current = nil
+	for again := true; again; {
+		again = false
+		for _, p := range all {
+			if !member[p.pid] && (member[p.parent] || member[p.session]) {
+				member[p.pid], again = true, true
+			}
+		}
+	}
+	for _, p := range all {
+		if member[p.pid] && p.state != 'Z' {
+			c.current = append(c.current, p)
+		}
+	}
+	return nil
+}
+
+func (c *processContainer) Processes() ([]int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.look(); err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range c.current {
+		pids = append(pids, p.pid)
+	}
+	slices.Sort(pids)
+	return pids, nil
+}
+
+// Usage sums up the processes that are there. Time of those that ended is in their parents, unless those were gone.
+func (c *processContainer) Usage() (Usage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.look(); err != nil {
+		return Usage{}, err
+	}
+	now := Usage{Approximate: true}
+	for _, p := range c.current {
+		now.UserTime += p.user
+		now.SystemTime += p.system
+		anonymous, mapped, shared := memoryOf(p.pid)
+		now.Anonymous += anonymous
+		now.Mapped += mapped + shared
+		now.Shared += shared
+	}
+	now.CPUTime = now.UserTime + now.SystemTime
+	if now.CPUTime < c.used.CPUTime { // somebody's time went with him
+		now.CPUTime, now.UserTime, now.SystemTime = c.used.CPUTime, c.used.UserTime, c.used.SystemTime
+	}
+	now.Cache = now.Mapped
+	now.Current = now.Anonymous + now.Mapped
+	now.Peak = max(now.Current, c.used.Peak)
+	c.used = now
+	return now, nil
+}
+
+func (c *processContainer) Signal(signal syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.look(); err != nil {
+		return err
+	}
+	for _, p := range c.current {
+		handle, err := unix.PidfdOpen(p.pid, 0)
+		if err != nil {
+			continue
+		}
+		if again, err := readProcess(p.pid); err == nil && again.id() == p.id() {
+			unix.PidfdSendSignal(handle, signal, nil, 0)
+		}
+		unix.Close(handle)
+	}
+	return nil
+}
+
+func (c *processContainer) Freeze() error { return c.Signal(syscall.SIGSTOP) }
+func (c *processContainer) Thaw() error   { return c.Signal(syscall.SIGCONT) }
+
+// Kill repeats until nobody is left.
+func (c *processContainer) Kill(ctx context.Context) error {
+	pause := time.Millisecond
+	for {
+		if err := c.Signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+		pids, err := c.Processes()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("container %s: %w: %v", c.name, ErrNotEmpty, pids)
+		case <-time.After(pause):
+			pause = min(2*pause, 50*time.Millisecond)
+		}
+	}
+}
+
+// WatchOOM cannot tell who was killed by the kernel; the exit status of the command does.
+func (c *processContainer) WatchOOM() (<-chan struct{}, func(), error) {
+	return nil, func() {}, nil
+}
+
+func (c *processContainer) Remove() error {
+	pids, err := c.Processes()
+	if err == nil && len(pids) > 0 {
+		err = fmt.Errorf("container %s: %w: %v", c.name, ErrNotEmpty, pids)
+	}
+	return err
+}

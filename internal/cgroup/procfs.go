@@ -1,0 +1,155 @@
+package cgroup
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a line of /proc/PID/stat.
+type process struct {
+	pid, parent, session int
+	state                byte
+	user, system         time.Duration // of the process and of its children that ended
+	start                uint64        // ticks after boot
+}
+
+func (p process) id() processID { return processID{p.pid, p.start} }
+
+const tick = 10 * time.Millisecond // USER_HZ is 100 for every program
+
+func readProcess(pid int) (process, error) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, err
+	}
+	return parseProcess(pid, text)
+}
+
+var errBadStat = errors.New("line of /proc/PID/stat: fields are missing")
+
+// parseProcess reads from behind the program's name, which may hold blanks and brackets.
+func parseProcess(pid int, text []byte) (process, error) {
+	end := bytes.LastIndexByte(text, ')')
+	fields := bytes.Fields(text[end+1:])
+	if end < 0 || len(fields) < 20 || len(fields[0]) == 0 {
+		return process{}, errBadStat
+	}
+	number := func(field int) uint64 { // numbered as in proc(5)
+		value, err := strconv.ParseUint(string(fields[field-3]), 10, 63)
+		if err != nil {
+			return 0 // some are negative; none that matter
+		}
+		return value
+	}
+	return process{
+		pid: pid, parent: int(number(4)), session: int(number(6)), state: fields[0][0],
+		user:   time.Duration(number(14)+number(16)) * tick,
+		system: time.Duration(number(15)+number(17)) * tick,
+		start:  number(22),
+	}, nil
+}
+
+// allProcesses returns the processes of the machine by id.
+func allProcesses() ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil { // otherwise it has just ended
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b process) int { return cmp.Compare(a.pid, b.pid) })
+	return all, nil
+}
+
+// environmentOf returns a variable of a process's first environment, empty if it may not be read.
+func environmentOf(pid int, variable string) string {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	for entry := range bytes.SplitSeq(text, []byte{0}) {
+		if value, ok := bytes.CutPrefix(entry, []byte(variable+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// memoryOf returns the memory of a process, pages shared with others in proportion if the kernel knows.
+func memoryOf(pid int) (anonymous, mapped, shared int64) {
+	dir := "/proc/" + strconv.Itoa(pid)
+	text, err := os.ReadFile(dir + "/smaps_rollup")
+	if err == nil {
+		return kilobytes(text, "Pss_Anon:"), kilobytes(text, "Pss_File:"), kilobytes(text, "Pss_Shmem:")
+	}
+	text, err = os.ReadFile(dir + "/status")
+	if errors.Is(err, fs.ErrNotExist) || err != nil {
+		return 0, 0, 0
+	}
+	return kilobytes(text, "RssAnon:"), kilobytes(text, "RssFile:"), kilobytes(text, "RssShmem:")
+}
+
+func kilobytes(text []byte, key string) int64 {
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(key)); ok {
+			number, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(string(value)), "kB")), 10, 53)
+			return number << 10
+		}
+	}
+	return 0
+}
+
+// ProcessInfo is one process as people want to see it.
+type ProcessInfo struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command_line"`
+	RSS     int64  `json:"rss"`
+}
+
+// longestCommand bounds what a process can put into an error.
+const longestCommand = 300
+
+// LargestProcesses describes the processes with the most resident memory, the largest first, at most count.
+func LargestProcesses(pids []int, count int) []ProcessInfo {
+	var infos []ProcessInfo
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		pages, err := os.ReadFile(dir + "/statm")
+		if err != nil {
+			continue
+		}
+		info := ProcessInfo{PID: pid}
+		if fields := strings.Fields(string(pages)); len(fields) > 1 {
+			resident, _ := strconv.ParseInt(fields[1], 10, 40)
+			info.RSS = resident * int64(unix.Getpagesize())
+		}
+		command, _ := os.ReadFile(dir + "/cmdline")
+		if len(command) == 0 {
+			command, _ = os.ReadFile(dir + "/comm")
+		}
+		command = bytes.TrimSpace(bytes.ReplaceAll(bytes.TrimRight(command, "\x00"), []byte{0}, []byte{' '}))
+		info.Command = strings.ToValidUTF8(string(command[:min(len(command), longestCommand)]), "?")
+		infos = append(infos, info)
+	}
+	slices.SortFunc(infos, func(a, b ProcessInfo) int {
+		return cmp.Or(cmp.Compare(b.RSS, a.RSS), cmp.Compare(a.PID, b.PID))
+	})
+	return infos[:min(len(infos), count)]
+}

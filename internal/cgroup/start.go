@@ -1,0 +1,67 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+)
+
+// Command is what Start runs.
+type Command struct {
+	Args       []string // the program's path, then its arguments
+	Env        []string
+	Dir        string
+	Files      []*os.File // stdin, stdout, stderr
+	Credential *syscall.Credential
+}
+
+// shim is a shell that waits for a line before it becomes the command. If the one who should send it dies, it gives up.
+// Core dumps are off: crashes of jobs must not fill the disk.
+// A shell is the smallest program that every machine has; it needs a millisecond, where starting this program again
+// needs ten.
+const (
+	shimShell  = "/bin/sh"
+	shimScript = `ulimit -c 0; read -r WEIR_GO <&3 && unset WEIR_GO && exec 3<&- && exec "$@"; exit 126`
+)
+
+// Start runs a command as the leader of a session of its own, inside the container from its first instruction. The
+// command gets SIGKILL when the thread that called Start ends, so the caller should be locked to a thread that lives as
+// long as it does. The caller waits for the process.
+func Start(c Container, command Command) (pid int, err error) {
+	if len(command.Files) != 3 {
+		return 0, fmt.Errorf("start in container %s: %d standard files, not 3", c.Name(), len(command.Files))
+	}
+	gate, release, err := os.Pipe()
+	if err != nil {
+		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
+	}
+	defer release.Close()
+	process, err := os.StartProcess(shimShell, append([]string{"sh", "-c", shimScript, "sh"}, command.Args...), &os.ProcAttr{
+		Dir: command.Dir, Env: command.Env,
+		Files: append(append([]*os.File{}, command.Files...), gate),
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: command.Credential},
+	})
+	gate.Close()
+	if err != nil {
+		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
+	}
+	pid = process.Pid
+	defer process.Release()
+	if err = c.Place(pid); err == nil {
+		preferForOOM(pid)
+		_, err = release.WriteString("\n")
+	}
+	if err != nil {
+		process.Kill()
+		syscall.Wait4(pid, nil, 0, nil)
+		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
+	}
+	return pid, nil
+}
+
+// preferForOOM makes the kernel kill a job rather than the node's own processes when memory runs out. Where it may not
+// be set, the kernel chooses by size alone.
+func preferForOOM(pid int) {
+	os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("300"), 0)
+}

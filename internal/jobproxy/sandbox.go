@@ -1,0 +1,196 @@
+package jobproxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// sandbox is the working directory of a job with what is mounted in it.
+type sandbox struct {
+	path      string
+	temporary string
+	volumes   []volume
+}
+
+// volume is a tmpfs volume. A node that may not mount has a plain directory instead.
+type volume struct {
+	path    string
+	handle  *os.File // nil for a plain directory
+	mounted bool
+}
+
+func (v volume) used() int64 {
+	if v.handle == nil {
+		return 0
+	}
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(v.handle.Fd()), &st) != nil {
+		return 0
+	}
+	return int64(st.Blocks-st.Bfree) * st.Bsize
+}
+
+// prepare makes the sandbox. It must run on the thread that will start the command: with tmpfs volumes this thread
+// leaves the machine's mount namespace, so that the volumes go with the last process of the job, whatever happens. What
+// is made is in the result even when there is an error.
+func prepare(ctx context.Context, dir string, job *Description) (s *sandbox, warnings []string, err error) {
+	s = &sandbox{path: filepath.Join(dir, sandboxDir), temporary: filepath.Join(dir, temporaryDir)}
+	for _, path := range []string{s.path, s.temporary} {
+		if err := errors.Join(os.Mkdir(path, 0o755), chown(path, job.Credential)); err != nil {
+			return s, nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	if len(job.Tmpfs) > 0 {
+		warnings, err = s.mountAll(job)
+		if err != nil {
+			return s, warnings, err
+		}
+	}
+	root, err := os.OpenRoot(s.path) // after mounting, or the volumes would not be seen
+	if err != nil {
+		return s, warnings, fmt.Errorf("sandbox: %w", err)
+	}
+	defer root.Close()
+	for _, f := range job.Files {
+		if err := putFile(ctx, root, f, job.Credential); err != nil {
+			return s, warnings, fmt.Errorf("file %s of the sandbox: %w", f.Path, err)
+		}
+	}
+	return s, warnings, ctx.Err()
+}
+
+func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
+	private := unix.Unshare(unix.CLONE_NEWNS)
+	if private == nil {
+		// Mounts of the machine come here and go, ours stay here.
+		private = unix.Mount("none", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
+	}
+	if private != nil && !errors.Is(private, unix.EPERM) {
+		return nil, fmt.Errorf("mount namespace: %w", private)
+	}
+	for _, v := range job.Tmpfs {
+		path := filepath.Join(s.path, v.Path)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return warnings, fmt.Errorf("tmpfs volume %s: %w", v.Path, err)
+		}
+		options := fmt.Sprintf("size=%d,mode=0777", v.Size)
+		err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+		if errors.Is(err, unix.EPERM) {
+			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node may not mount", v.Path))
+			s.volumes = append(s.volumes, volume{path: path})
+			continue
+		}
+		if err != nil {
+			return warnings, fmt.Errorf("tmpfs volume %s: mount: %w", v.Path, err)
+		}
+		s.volumes = append(s.volumes, volume{path: path, mounted: true})
+		handle, err := os.Open(path)
+		if err == nil {
+			s.volumes[len(s.volumes)-1].handle = handle
+			err = chown(path, job.Credential)
+		}
+		if err != nil {
+			return warnings, fmt.Errorf("tmpfs volume %s: %w", v.Path, err)
+		}
+	}
+	return warnings, nil
+}
+
+// copyStep is how much of a file is copied before the context is looked at again.
+const copyStep = 16 << 20
+
+func putFile(ctx context.Context, root *os.Root, f File, owner *Credential) error {
+	if parent := filepath.Dir(f.Path); parent != "." {
+		if err := root.MkdirAll(parent, 0o755); err != nil {
+			return err
+		}
+	}
+	mode := os.FileMode(0o644)
+	if f.Executable {
+		mode = 0o755
+	}
+	var from io.Reader = bytes.NewReader(f.Content)
+	if f.Source != "" {
+		source, err := os.Open(f.Source)
+		if err != nil {
+			return err
+		}
+		defer source.Close()
+		from = source
+	}
+	file, err := root.OpenFile(f.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(file, from, copyStep); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	err = file.Chmod(mode) // whatever the umask
+	if err == nil && owner != nil {
+		err = file.Chown(int(owner.UID), int(owner.GID))
+	}
+	return err
+}
+
+func chown(path string, owner *Credential) error {
+	if owner == nil {
+		return nil
+	}
+	return os.Chown(path, int(owner.UID), int(owner.GID))
+}
+
+func (s *sandbox) usage() []int64 {
+	used := make([]int64, len(s.volumes))
+	for i, v := range s.volumes {
+		used[i] = v.used()
+	}
+	return used
+}
+
+// remove unmounts the volumes and deletes the files, on the thread that prepared them.
+func (s *sandbox) remove(keepFiles bool) error {
+	var problems []error
+	for _, v := range slices.Backward(s.volumes) {
+		if v.handle != nil {
+			v.handle.Close()
+		}
+		if v.mounted {
+			if err := unix.Unmount(v.path, unix.MNT_DETACH); err != nil {
+				problems = append(problems, fmt.Errorf("tmpfs volume %s: unmount: %w", v.path, err))
+			}
+		}
+	}
+	s.volumes = nil
+	if !keepFiles && len(problems) == 0 { // never into a file system that is still mounted
+		problems = append(problems, os.RemoveAll(s.path), os.RemoveAll(s.temporary))
+	}
+	return errors.Join(problems...)
+}
+
+// isNodesFault says whether a job could not be prepared because of the machine and may be tried elsewhere.
+func isNodesFault(err error) bool {
+	for _, fault := range []error{
+		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, fault) {
+			return true
+		}
+	}
+	return false
+}
