@@ -70,8 +70,10 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 
 	matrix := []permitted{
 		{"read a pool", "get", `{path="//sys/pools/team"}`, "", everyone},
-		{"read a pool with a list that denies", "get", `{path="//sys/pools/team/batch/@mode"}`, "", but("guard")},
+		{"read a pool with a list that denies", "get", `{path="//sys/pools/team/batch/@type"}`, "", but("guard")},
 		{"read below it", "exists", `{path="//sys/pools/team/batch/deep"}`, "", but("guard")},
+		{"ask for a pool that is not there", "exists", `{path="//sys/pools/nope"}`, "", everyone},
+		{"remove a pool that is not there", "remove", `{path="//sys/pools/nope";force=%true}`, "", everyone},
 		{"list pools", "list", `{path="//sys/pools"}`, "", everyone},
 		{"set what a pool gets", "set", `{path="//sys/pools/team/@weight"}`, "2", powerful},
 		{"set what a subpool gets", "set", `{path="//sys/pools/team/batch/@weight"}`, "2", with("boss")},
@@ -87,7 +89,7 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 		{"create below with a guarantee", "create", `{type=scheduler_pool;attributes={name=USER-2;pool_tree=default;parent_name=batch;weight=2}}`, "", with("boss", "member")},
 		{"create at the root", "create", `{type=scheduler_pool;attributes={name=USER-3;pool_tree=default}}`, "", powerful},
 		{"create by a path", "create", `{type=scheduler_pool;path="//sys/pools/team/USER-4"}`, "", with("boss")},
-		{"remove a pool", "remove", `{path="//sys/pools/team/batch/USER-1";force=%true}`, "", with("boss")},
+		{"remove a pool", "remove", `{path="//sys/pools/team/batch/USER-6"}`, "", with("boss")},
 		{"rename", "set", `{path="//sys/pools/team/batch/deep/@name"}`, "deep", with("boss", "member")},
 		{"move to another parent", "move", `{source_path="//sys/pools/team/batch/USER-5";destination_path="//sys/pools/other/USER-5"}`, "", powerful},
 		{"transfer between pools", "transfer_pool_resources", `{pool_tree=default;source_pool=team;destination_pool=other;resource_delta={}}`, "", powerful},
@@ -106,10 +108,12 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 		{"start a transaction", "start_transaction", `{}`, "", everyone},
 		{"ask who one is", "get_current_user", `{}`, "", append(slices.Clone(everyone), "nobody")},
 	}
-	for _, user := range everyone {
-		c.t = t
-		if answer := c.as(tokens["root"], "create", strings.ReplaceAll(`{type=scheduler_pool;attributes={name=USER-5;pool_tree=default;parent_name=batch}}`, "USER", user), ""); answer.status != 200 {
-			t.Fatal(answer.body)
+	for _, user := range append(slices.Clone(everyone), "nobody") {
+		for _, pool := range []string{user + "-5", user + "-6"} {
+			parameters := fmt.Sprintf(`{type=scheduler_pool;attributes={name=%q;pool_tree=default;parent_name=batch}}`, pool)
+			if a := c.as(tokens["root"], "create", parameters, ""); a.status != http.StatusOK {
+				t.Fatal(a.body)
+			}
 		}
 	}
 	cells := 0

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -322,6 +321,3 @@ func (a *API) checkOrigin(r *http.Request) error {
 	}
 	return nil
 }
-
-// background is the context of work that outlives a request.
-func background(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }

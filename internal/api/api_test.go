@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +19,14 @@ import (
 	"github.com/weirhq/weir/internal/yson"
 )
 
+var quiet = slog.New(slog.DiscardHandler)
+
 // cluster is a server that leads, behind a listener.
 type cluster struct {
 	t *testing.T
 	*server.Server
-	url string
-	log *bytes.Buffer
+	url  string
+	stop func()
 	// headers are sent with every request.
 	headers http.Header
 }
@@ -58,14 +61,14 @@ func launch(t testing.TB, directory string) *cluster {
 	}
 	listener := httptest.NewUnstartedServer(nil)
 	address := listener.Listener.Addr().String()
-	logger := slog.New(slog.DiscardHandler)
-	s := server.New(server.Options{Store: db, Name: address, Address: address, Settings: quickSettings(), Log: logger})
-	listener.Config.Handler = New(s, Options{Version: "test", Log: logger})
+	s := server.New(server.Options{Store: db, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
+	listener.Config.Handler = New(s, Options{Version: "test", Log: quiet})
 	listener.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
+	c := &cluster{Server: s, url: listener.URL, headers: http.Header{}}
+	c.stop = sync.OnceFunc(func() {
 		listener.Close()
 		cancel()
 		if err := <-done; err != nil {
@@ -75,7 +78,7 @@ func launch(t testing.TB, directory string) *cluster {
 			t.Error(err)
 		}
 	})
-	c := &cluster{Server: s, url: listener.URL, headers: http.Header{}}
+	t.Cleanup(c.stop)
 	c.t, _ = t.(*testing.T)
 	return c
 }
@@ -165,7 +168,7 @@ func parseError(t testing.TB, a answer) *Error {
 	return e
 }
 
-func errorFrom(t testing.TB, n yson.Node) *Error {
+func errorFrom(t tester, n yson.Node) *Error {
 	t.Helper()
 	e := &Error{}
 	code, ok1 := n.Get("code")
@@ -183,14 +186,6 @@ func errorFrom(t testing.TB, n yson.Node) *Error {
 		e.Inner = append(e.Inner, errorFrom(t, cause))
 	}
 	return e
-}
-
-// yields checks an answer.
-func (c *cluster) yields(command, parameters, want string) {
-	c.t.Helper()
-	if got := c.must(command, parameters, ""); got != want {
-		c.t.Errorf("%s %s\n got %s\nwant %s", command, parameters, got, want)
-	}
 }
 
 // get reads a path.

@@ -34,6 +34,8 @@ type call struct {
 	request  string // its id, for logs and audits
 	mutation string // a name under which it is carried out once; may be empty
 	retry    bool
+	// remembered is what is stored of the answer under the mutation.
+	remembered string
 
 	// resultKey replaces the command's key of the result, for commands that have
 	// several.

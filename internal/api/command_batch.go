@@ -7,10 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/yson"
 )
 
-func init() {
-	// It runs other commands, so it cannot be a row that they are initialised with.
-	register(command{name: "execute_batch", volatile: true, result: "results", run: executeBatch})
-}
+var _ = register(command{name: "execute_batch", volatile: true, result: "results", run: executeBatch})
 
 // maxBatch is how many commands one request may have.
 const maxBatch = 10_000

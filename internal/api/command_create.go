@@ -31,6 +31,11 @@ func create(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
+	for _, e := range attributes.Entries() {
+		if err := mustBeText(e.Key); err != nil {
+			return yson.Node{}, err
+		}
+	}
 	f, err := c.flags()
 	if err != nil {
 		return yson.Node{}, err
@@ -100,11 +105,16 @@ func alreadyExists(at *place) *Error {
 }
 
 // createdBefore finds what a create made that is repeated.
-func createdBefore(c *call, _ []byte) (yson.Node, error) {
+func createdBefore(c *call, response []byte) (yson.Node, error) {
+	if !c.parameters.has("path") {
+		c.resultKey = "object_id"
+	}
+	if len(response) > 0 {
+		return yson.String(string(response)), nil
+	}
 	if c.parameters.has("path") {
 		return c.identityOf("path")
 	}
-	c.resultKey = "object_id"
 	attributes, err := c.parameters.mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
@@ -156,9 +166,19 @@ func (c *call) identityOf(parameter string) (yson.Node, error) {
 	return c.identityAt(path.String())
 }
 
-func destinationOf(c *call, _ []byte) (yson.Node, error) { return c.identityOf("destination_path") }
+func destinationOf(c *call, response []byte) (yson.Node, error) {
+	if len(response) > 0 {
+		return yson.String(string(response)), nil
+	}
+	return c.identityOf("destination_path")
+}
 
-func linkedBefore(c *call, _ []byte) (yson.Node, error) { return c.identityOf("link_path") }
+func linkedBefore(c *call, response []byte) (yson.Node, error) {
+	if len(response) > 0 {
+		return yson.String(string(response)), nil
+	}
+	return c.identityOf("link_path")
+}
 
 // transplant copies or moves a node.
 func transplant(c *call, copying bool) (yson.Node, error) {
@@ -204,7 +224,8 @@ func transplant(c *call, copying bool) (yson.Node, error) {
 		if same {
 			return yson.Node{}, alreadyExists(to.place)
 		}
-		if err := c.removeTarget(&target{place: to.place, path: destination}, flags{recursive: true}); err != nil {
+		gone := target{place: to.place, path: destination}
+		if err := c.first(func() error { return c.removeTarget(&gone, flags{recursive: true}) }); err != nil {
 			return yson.Node{}, err
 		}
 		above, key = to.above, to.key
@@ -213,7 +234,11 @@ func transplant(c *call, copying bool) (yson.Node, error) {
 	case len(to.missing) > 1 && f.recursive:
 		rest := to
 		rest.missing = to.missing[:len(to.missing)-1]
-		if _, err := c.createAt(&rest, creation{kind: "map_node", attributes: yson.Map(), recursive: true}); err != nil {
+		err := c.first(func() error {
+			_, err := c.createAt(&rest, creation{kind: "map_node", attributes: yson.Map(), recursive: true})
+			return err
+		})
+		if err != nil {
 			return yson.Node{}, err
 		}
 		up, last, _ := destination.Parent()
@@ -222,7 +247,7 @@ func transplant(c *call, copying bool) (yson.Node, error) {
 		}
 		above, key = to.place, last.Name
 	default:
-		return yson.Node{}, to.mustExist()
+		return yson.Node{}, to.mustExist(c)
 	}
 	if key == "" {
 		return yson.Node{}, alreadyExists(to.place)

@@ -109,8 +109,13 @@ func editsOf(attributes yson.Node) []attributeEdit {
 // editAttributesAt changes attributes of a node that must be there and let itself
 // be changed.
 func (c *call) editAttributesAt(t *target, edits []attributeEdit) error {
-	if err := t.mustExist(); err != nil {
+	if err := t.mustExist(c); err != nil {
 		return err
+	}
+	for _, e := range edits {
+		if err := mustBeText(e.name); err != nil {
+			return err
+		}
 	}
 	editor, ok := t.object.(attributesEditor)
 	if !ok {
@@ -180,7 +185,7 @@ func remove(c *call) (yson.Node, error) {
 }
 
 func (c *call) removeTarget(t *target, f flags) error {
-	if err := t.mustExist(); err != nil {
+	if err := t.mustExist(c); err != nil {
 		return err
 	}
 	if len(t.attribute) > 0 {
@@ -255,12 +260,12 @@ func (c *call) removeChildren(t *target, f flags) error {
 // createAt makes the missing nodes of a target, the last one of them as asked.
 func (c *call) createAt(t *target, what creation) (guid.ID, error) {
 	if len(t.missing) > 1 && !what.recursive {
-		return guid.ID{}, t.mustExist()
+		return guid.ID{}, t.mustExist(c)
 	}
 	var keys []string
 	for _, step := range t.missing {
 		if step.Kind != ypath.Child {
-			return guid.ID{}, t.mustExist()
+			return guid.ID{}, t.mustExist(c)
 		}
 		keys = append(keys, step.Name)
 	}

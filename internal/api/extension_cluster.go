@@ -203,8 +203,8 @@ func getHistory(c *call) (yson.Node, error) {
 		yson.Pair("step", milliseconds(level.Step())), yson.Pair("series", yson.List(series...))), nil
 }
 
-// historyQuery reads which chart a request wants: the last hour of the root unless
-// it says otherwise.
+// historyQuery reads which chart a request wants: the last minutes of the root
+// unless it says otherwise.
 func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 	p := c.parameters
 	if q.Tree, err = c.plannedTree(c.server.Trees()); err != nil {
@@ -229,7 +229,7 @@ func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 		q.To = c.now.Add(time.Second) // the point of this second is wanted too
 	}
 	if q.From.IsZero() {
-		q.From = q.To.Add(-time.Hour)
+		q.From = q.To.Add(-defaultChart)
 	}
 	most, err := p.integer("max_points", 1000)
 	switch {
@@ -244,8 +244,11 @@ func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 	return q, nil
 }
 
-// maxChartPoints is the finest chart.
-const maxChartPoints = 100_000
+// Charts show defaultChart, second by second, unless a request says otherwise.
+const (
+	maxChartPoints = 100_000
+	defaultChart   = 15 * time.Minute
+)
 
 // backup writes everything that is stored, hashes of tokens included, in a form that
 // an empty store can import. It is for superusers.

@@ -92,8 +92,11 @@ func (nodesNode) editAttributes(c *call, at *place, edits []attributeEdit) error
 // create makes a node known before it is seen, so that it can be banned or tagged.
 func (nodesNode) create(c *call, at *place, keys []string, what creation) (guid.ID, error) {
 	name := keys[0]
-	if len(keys) > 1 || what.kind != "cluster_node" && what.kind != "map_node" || len(name) > 200 {
+	if len(keys) > 1 || what.kind != "cluster_node" && what.kind != "map_node" {
 		return guid.ID{}, errorf(codeGeneric, "Only nodes of the cluster can be created at %s, not %q", nodesPath, cutText(what.kind, 100))
+	}
+	if !isPlainWord(name) {
+		return guid.ID{}, errorf(codeGeneric, "%q is no name of a node", cutText(name, 100))
 	}
 	if err := c.require(auth.Requires(auth.Write, at.chain(c))); err != nil {
 		return guid.ID{}, err
@@ -302,7 +305,7 @@ func setNodeAttribute(s *server.NodeSettings, name string, value yson.Node) erro
 		if !ok && !unset {
 			return wrong("string")
 		}
-		s.BanMessage = cutText(text, 1000)
+		s.BanMessage = cutText(strings.ToValidUTF8(text, "?"), 1000)
 	case "user_tags":
 		if value.Kind() != yson.ListKind && !unset {
 			return wrong("list")
@@ -314,6 +317,20 @@ func setNodeAttribute(s *server.NodeSettings, name string, value yson.Node) erro
 	return nil
 }
 
+// isPlainWord says whether text is short and printable, as names of nodes and tags
+// are.
+func isPlainWord(text string) bool {
+	if text == "" || len(text) > 200 {
+		return false
+	}
+	for _, b := range []byte(text) {
+		if b <= ' ' || b >= 0x7f || b == '"' || b == '\'' || b == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // maxTags bounds the tags of a node.
 const maxTags = 1000
 
@@ -321,7 +338,7 @@ func setTags(s *server.NodeSettings, value yson.Node) error {
 	var tags []string
 	for _, item := range value.Items() {
 		tag, ok := item.Text()
-		if !ok || tag == "" || len(tag) > 200 || strings.ContainsAny(tag, " \t\r\n!&|()") {
+		if !ok || !isPlainWord(tag) || strings.ContainsAny(tag, "!&|()") {
 			return errorf(codeGeneric, "Error parsing user_tags value: %s is no tag", cutText(item.String(), 100))
 		}
 		if !slices.Contains(tags, tag) {

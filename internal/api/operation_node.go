@@ -81,7 +81,7 @@ func (b operationBucket) child(c *call, key string) (object, error) {
 func operationObject(c *call, name string, belongs func(guid.ID) bool) (object, error) {
 	key, err := keyOf(name)
 	if err != nil || belongs != nil && (key.Alias != "" || !belongs(key.ID)) {
-		return nil, nil //nolint:nilerr // what is no id is not there
+		return nil, nil // what is no id is not there
 	}
 	v, err := c.operationBy(key)
 	if e := (*Error)(nil); err != nil {
@@ -183,7 +183,7 @@ func runningJobs(c *call, v *operationView) object {
 		get: func(key string) (object, error) {
 			id, err := guid.Parse(key)
 			if err != nil {
-				return nil, nil //nolint:nilerr // what is no id is not there
+				return nil, nil // what is no id is not there
 			}
 			job, there := c.server.Job(id)
 			if !there || job.Operation != v.number {

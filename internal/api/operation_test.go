@@ -1,12 +1,17 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/fakenode"
@@ -35,18 +40,23 @@ func byCommand(_ string, start nodeproto.Start) fakenode.Behaviour {
 // withNodes adds nodes of 4 cores to a cluster and waits until they count.
 func (c *cluster) withNodes(count int) *fakenode.Cluster {
 	c.t.Helper()
+	return addNodes(c.t, c, count)
+}
+
+func addNodes(t testing.TB, c *cluster, count int) *fakenode.Cluster {
+	t.Helper()
 	settings := c.Settings()
 	settings.HeartbeatPeriod, settings.HeartbeatSplay = 10*time.Millisecond, time.Millisecond
 	c.Configure(settings)
 	nodes := fakenode.New(fakenode.Config{
-		Count: count, Resources: resource.Amounts{resource.UserSlots: 4, resource.CPU: 400, resource.Memory: 16 << 30},
+		Count: count, Resources: resource.Amounts{resource.UserSlots: 8, resource.CPU: 400, resource.Memory: 16 << 30},
 		Tags: []string{"tagged"}, Caller: func(int) fakenode.Caller { return fakenode.Direct(c.NodeService()) }, Script: byCommand, Seed: 1,
 	})
-	c.t.Cleanup(nodes.Close)
-	if err := nodes.Await(c.t.Context(), func(t fakenode.Totals) bool { return t.Registered == count }); err != nil {
-		c.t.Fatal(err)
+	t.Cleanup(nodes.Close)
+	if err := nodes.Await(t.Context(), func(t fakenode.Totals) bool { return t.Registered == count }); err != nil {
+		t.Fatal(err)
 	}
-	c.eventually("the nodes count", func() bool {
+	await(t, "the nodes count", func() bool {
 		view, there := c.View().Tree("default")
 		return there && view.Total[resource.CPU] == int64(400*count)
 	})
@@ -56,15 +66,20 @@ func (c *cluster) withNodes(count int) *fakenode.Cluster {
 // eventually waits until a condition holds that the server brings about.
 func (c *cluster) eventually(what string, holds func() bool) {
 	c.t.Helper()
+	await(c.t, what, holds)
+}
+
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	deadline, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for !holds() {
 		select {
 		case <-ticker.C:
 		case <-deadline.Done():
-			c.t.Fatalf("it never happened: %s", what)
+			t.Fatalf("it never happened: %s", what)
 		}
 	}
 }
@@ -448,3 +463,33 @@ func TestOperationsAreListedWithFiltersCursorsAndCounters(t *testing.T) {
 }
 
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
+
+func TestOperationTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/operations/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list []exchange
+			decoder := yaml.NewDecoder(bytes.NewReader(data))
+			decoder.KnownFields(true)
+			if err := decoder.Decode(&list); err != nil {
+				t.Fatal(err)
+			}
+			c := withPools(t, "p")
+			c.withNodes(1)
+			saved := map[string]string{}
+			for i := range list {
+				t.Run(fmt.Sprintf("%02d %s", i+1, list[i].Does), func(t *testing.T) {
+					c.t = t
+					list[i].run(c, saved)
+				})
+			}
+		})
+	}
+}

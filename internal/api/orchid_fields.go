@@ -189,17 +189,7 @@ func newFields(list []field) fields {
 	return f
 }
 
-// get returns one field of an element.
-func (f *fields) get(e *element, name string) (yson.Node, bool) {
-	i, known := f.index[name]
-	if !known {
-		return yson.Entity(), false
-	}
-	return f.list[i].of(new(vectors), e)
-}
-
-// all returns an element with all its fields, or with those of a filter. A filter
-// may name what is inside a field: then the whole field is there.
+// all returns an element with all its fields, or with those of a filter.
 func (f *fields) all(v *vectors, e *element, filter []int) yson.Node {
 	if filter == nil {
 		entries := make([]yson.Entry, 0, len(f.list))
@@ -234,16 +224,4 @@ func (f *fields) choose(names []string) []int {
 	}
 	slices.Sort(filter)
 	return filter
-}
-
-// names lists the fields that an element has.
-func (f *fields) names(e *element) []string {
-	var list []string
-	v := new(vectors)
-	for i := range f.list {
-		if _, there := f.list[i].of(v, e); there {
-			list = append(list, f.list[i].name)
-		}
-	}
-	return list
 }

@@ -13,6 +13,15 @@ import (
 type folder struct {
 	bare
 	list []folderChild
+	// opaque ones are the entity when something above them is read.
+	opaque bool
+}
+
+func (f folder) shape() shape {
+	if f.opaque {
+		return opaqueShape
+	}
+	return mapShape
 }
 
 type folderChild struct {
@@ -32,20 +41,20 @@ func childValue(key string, get func(c *call) (yson.Node, error)) folderChild {
 
 func (folder) kind() string { return "map_node" }
 
-func (b folder) keys(*call) ([]string, error) {
-	keys := make([]string, len(b.list))
-	for i := range b.list {
-		keys[i] = b.list[i].key
+func (f folder) keys(*call) ([]string, error) {
+	keys := make([]string, len(f.list))
+	for i := range f.list {
+		keys[i] = f.list[i].key
 	}
 	return keys, nil
 }
 
-func (b folder) child(c *call, key string) (object, error) {
-	i := slices.IndexFunc(b.list, func(t folderChild) bool { return t.key == key })
+func (f folder) child(c *call, key string) (object, error) {
+	i := slices.IndexFunc(f.list, func(t folderChild) bool { return t.key == key })
 	if i < 0 {
 		return nil, nil
 	}
-	return b.list[i].get(c)
+	return f.list[i].get(c)
 }
 
 // table is a directory of the scheduler's view with many children of one kind.

@@ -15,21 +15,29 @@ import (
 // orchidPath is where the scheduler shows its inside. It is no stable interface.
 const orchidPath = "//sys/scheduler/orchid"
 
-var _ = mountAt(orchidPath, newSchedulerOrchid)
+var (
+	_ = mountAt(orchidPath, newSchedulerOrchid)
+	_ = setOrchids()
+)
 
-func init() { schedulerOrchid = newSchedulerOrchid }
+// setOrchids puts the insides of schedulers, agents and nodes where their
+// neighbours look for them.
+func setOrchids() struct{} {
+	schedulerOrchid, agentOrchid, nodeOrchid = newSchedulerOrchid, newAgentOrchid, newNodeOrchid
+	return struct{}{}
+}
 
 func newSchedulerOrchid(*call) object {
-	return folder{list: []folderChild{
-		childAt("scheduler", func(*call) object { return schedulerBranch() }),
-		childAt("service", serviceBranch),
+	return folder{opaque: true, list: []folderChild{
+		childAt("scheduler", func(*call) object { return schedulerFolder() }),
+		childAt("service", serviceFolder),
 	}}
 }
 
-func schedulerBranch() object {
+func schedulerFolder() object {
 	return folder{list: []folderChild{
-		{"pool_trees", treesOrchid("pool_trees", treeOrchid)},
-		{"scheduling_info_per_pool_tree", treesOrchid("scheduling_info_per_pool_tree", oldTreeOrchid)},
+		{"pool_trees", treesOrchid(treeOrchid)},
+		{"scheduling_info_per_pool_tree", treesOrchid(oldTreeOrchid)},
 		childValue("default_pool_tree", func(c *call) (yson.Node, error) { return orEntity(c.server.Trees().Default), nil }),
 		childAt("operations", orchidOperations),
 		childAt("nodes", orchidNodes),
@@ -38,7 +46,7 @@ func schedulerBranch() object {
 		childValue("config", orchidConfig),
 		childValue("config_revision", func(c *call) (yson.Node, error) { return yson.Int64(c.server.View().Revision), nil }),
 		childValue("user_to_default_pool", func(c *call) (yson.Node, error) { return c.documentAt("//sys/scheduler/user_to_default_pool") }),
-		childAt("service", serviceBranch),
+		childAt("service", serviceFolder),
 		childValue("alerts", func(c *call) (yson.Node, error) { return schedulerAlerts(c.server), nil }),
 		childAt("controller_agents", func(c *call) object {
 			return folder{list: []folderChild{childValue(c.server.Address(), func(c *call) (yson.Node, error) {
@@ -50,7 +58,7 @@ func schedulerBranch() object {
 	}}
 }
 
-func serviceBranch(*call) object {
+func serviceFolder(*call) object {
 	return folder{list: []folderChild{
 		childValue("connected", func(c *call) (yson.Node, error) { return yson.Boolean(c.server.Leading()), nil }),
 		childValue("last_connection_time", func(c *call) (yson.Node, error) { return instant(c.api.started), nil }),
@@ -258,7 +266,7 @@ func orchidAllocations(c *call) object {
 		get: func(key string) (object, error) {
 			id, err := guid.Parse(key)
 			if err != nil {
-				return nil, nil //nolint:nilerr // what is no id is not there
+				return nil, nil // what is no id is not there
 			}
 			id[3] = id[3]&0xffffff | 1<<24
 			job, there := c.server.Job(id)

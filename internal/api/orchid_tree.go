@@ -1,7 +1,9 @@
 package api
 
 import (
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/pooltree"
@@ -11,7 +13,7 @@ import (
 )
 
 // treesOrchid has a directory for each pool tree.
-func treesOrchid(key string, make func(t *orchidTree) object) func(c *call) (object, error) {
+func treesOrchid(make func(t *orchidTree) object) func(c *call) (object, error) {
 	return func(c *call) (object, error) {
 		state, err := c.orchid()
 		if err != nil {
@@ -72,12 +74,9 @@ func (t *orchidTree) facts() []folderChild {
 
 func (t *orchidTree) nodeNames() []string {
 	var names []string
-	for _, id := range t.info.Nodes {
-		for i := range t.state.snapshot.Nodes {
-			if t.state.snapshot.Nodes[i].Node == id {
-				names = append(names, t.state.snapshot.Nodes[i].Name)
-				break
-			}
+	for i := range t.state.snapshot.Nodes {
+		if n := &t.state.snapshot.Nodes[i]; n.Tree == t.info.ID {
+			names = append(names, n.Name)
 		}
 	}
 	slices.Sort(names)
@@ -140,14 +139,7 @@ func (t *orchidTree) poolsTable(c *call) object {
 			if err != nil {
 				return yson.Node{}, err
 			}
-			filter, v := poolFields.choose(names), new(vectors)
-			entries := make([]yson.Entry, len(t.info.Pools))
-			e := &element{}
-			for at := range t.info.Pools {
-				*e = *t.pool(int32(at))
-				entries[at] = yson.Entry{Key: e.pool.Name, Value: poolFields.all(v, e, filter)}
-			}
-			return yson.Map(entries...), nil
+			return t.allPools(poolFields.choose(names)), nil
 		},
 		list: func() (keys []string, _ error) {
 			for at := range t.info.Pools {
@@ -163,6 +155,28 @@ func (t *orchidTree) poolsTable(c *call) object {
 			return c.elementNode(&poolFields, t.pool(at)), nil
 		},
 	}.as(c, "pools")
+}
+
+// poolsAtOnce is how many pools one goroutine makes at least.
+const poolsAtOnce = 500
+
+// allPools makes all pools with the fields of a filter, on several processors if
+// there are many.
+func (t *orchidTree) allPools(filter []int) yson.Node {
+	entries := make([]yson.Entry, len(t.info.Pools))
+	workers := min(runtime.GOMAXPROCS(0), len(entries)/poolsAtOnce+1)
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			v := new(vectors)
+			for at := len(entries) * w / workers; at < len(entries)*(w+1)/workers; at++ {
+				e := t.pool(int32(at))
+				entries[at] = yson.Entry{Key: e.pool.Name, Value: poolFields.all(v, e, filter)}
+			}
+		})
+	}
+	group.Wait()
+	return yson.Map(entries...)
 }
 
 // elementNode is one pool or operation.

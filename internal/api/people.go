@@ -34,7 +34,9 @@ func (p *people) forget() {
 func (p *people) current(a *API, now time.Time) (*auth.Directory, *auth.Tokens, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.subjects != nil && !p.made.IsZero() && now.Sub(p.made) < peopleAge {
+	// The first token closes the server at once.
+	agrees := p.tokens.IsEmpty() == !a.server.Registry().HasTokens()
+	if p.subjects != nil && !p.made.IsZero() && now.Sub(p.made) < peopleAge && agrees {
 		return p.subjects, p.tokens, nil
 	}
 	subjects, err := directoryOf(a.server.Registry())
@@ -121,9 +123,20 @@ func tokenRecord(row store.Token) (auth.TokenRecord, error) {
 	}, err
 }
 
-// editRegistry changes the registry and forgets what was known of it.
+// editRegistry changes the registry and forgets what was known of it. What the
+// edit sets as c.remembered is the answer to a repetition of the request.
 func (c *call) editRegistry(object string, edit func(*server.Registry) (*store.Batch, error)) error {
-	err := c.server.EditRegistry(c.ctx, c.caller(object), edit)
+	who := c.caller(object)
+	who.Mutation = "" // it is written with the answer instead
+	err := c.server.EditRegistry(c.ctx, who, func(r *server.Registry) (*store.Batch, error) {
+		batch, err := edit(r)
+		if err == nil && c.mutation != "" {
+			batch.Put.Mutations = append(batch.Put.Mutations, store.Mutation{
+				ID: c.mutation, Expires: c.now.Add(c.server.Settings().MutationTTL), Response: []byte(c.remembered),
+			})
+		}
+		return batch, err
+	})
 	c.api.people.forget()
 	return err
 }

@@ -161,6 +161,9 @@ func (n *plainNode) value(*call) (yson.Node, error) {
 func (n *plainNode) attribute(c *call, _ *place, name string) (yson.Node, bool, error) {
 	if data, there := n.info.Custom[name]; there {
 		value, err := unstored(data)
+		if n.path == "//sys" && name == "config" {
+			value = merge(sysConfig, value)
+		}
 		return value, true, err
 	}
 	switch {

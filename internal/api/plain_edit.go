@@ -124,6 +124,9 @@ func (c *call) plainRows(rows []store.PathNode, path string, what creation) ([]s
 		if isFixed(e.Key) {
 			return rows, cannotSet(e.Key)
 		}
+		if err := mustBeText(e.Key); err != nil {
+			return rows, err
+		}
 		if isAccessAttribute(e.Key) || e.Key == "account" {
 			continue
 		}
@@ -208,6 +211,7 @@ func (n *plainNode) create(c *call, at *place, keys []string, what creation) (gu
 				id = info.ID
 			}
 		}
+		c.remembered = id.String()
 		return c.withAccess(r, batch, at, path, what.attributes)
 	})
 	return id, err
@@ -301,7 +305,7 @@ func (n *plainNode) editAttributes(c *call, at *place, edits []attributeEdit) er
 		switch {
 		case isAccessAttribute(e.name):
 			beside = append(beside, e)
-		case isFixed(e.name) || n.path == "//sys/scheduler" && e.name == "alerts" || n.path == "//sys" && slices.Contains(sysAttributes, e.name) || n.kind() == "link" && e.name == "target_path":
+		case isFixed(e.name) || n.path == "//sys/scheduler" && e.name == "alerts" || n.path == "//sys" && slices.Contains(sysAttributes, e.name) && e.name != "config" || n.kind() == "link" && e.name == "target_path":
 			return cannotSet(e.name)
 		case e.name == "account":
 		default:
@@ -446,6 +450,7 @@ func (n *plainNode) move(c *call, at *place, to *place, key string, copying bool
 			}
 			if row.Path == path {
 				id = info.ID
+				c.remembered = id.String()
 			}
 			batch.Put.PathNodes = append(batch.Put.PathNodes, row)
 		}

@@ -159,7 +159,7 @@ func childPool(tree *server.TreeConfig, above *pooltree.Pool, key string) (objec
 	if parent, _ := pool.Parent(); parent.Name() != above.Name() {
 		return nil, nil
 	}
-	return newPoolNode(tree, pool), nil
+	return &poolNode{tree: tree, pool: pool}, nil
 }
 
 func poolKeys(p *pooltree.Pool) []string {
@@ -230,14 +230,19 @@ func normalSteps(steps []ypath.Step) []ypath.Step {
 // poolNode is a pool.
 type poolNode struct {
 	bare
-	tree   *server.TreeConfig
-	pool   *pooltree.Pool
-	config document.Value
+	tree    *server.TreeConfig
+	pool    *pooltree.Pool
+	written *document.Value
 }
 
-func newPoolNode(tree *server.TreeConfig, pool *pooltree.Pool) *poolNode {
-	config := pool.Config()
-	return &poolNode{tree: tree, pool: pool, config: pooltree.PoolOptions.Write(&config, document.ForPrograms)}
+// config is the options that are set, by their primary names.
+func (n *poolNode) config() document.Value {
+	if n.written == nil {
+		config := n.pool.Config()
+		written := pooltree.PoolOptions.Write(&config, document.ForPrograms)
+		n.written = &written
+	}
+	return *n.written
 }
 
 func (*poolNode) kind() string { return "scheduler_pool" }
@@ -261,7 +266,7 @@ func (n *poolNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, e
 	if option, known := pooltree.PoolOptions.Resolve(name); known {
 		name = option
 	}
-	value, there := n.config.Get(name)
+	value, there := n.config().Get(name)
 	return fromDocument(value), there, nil
 }
 
@@ -272,7 +277,7 @@ func (*poolNode) knows(name string) bool {
 
 func (n *poolNode) attributeNames(*call) (builtin, custom []string) {
 	builtin = []string{"name", "parent_name"}
-	for _, e := range n.config.Entries() {
+	for _, e := range n.config().Entries() {
 		if _, known := pooltree.PoolOptions.Resolve(e.Key); !known {
 			custom = append(custom, e.Key)
 			continue

@@ -151,11 +151,13 @@ func (n *poolNode) editAttributes(c *call, at *place, edits []attributeEdit) err
 	}
 	name := n.pool.Name()
 	if len(sorted.options) > 0 || sorted.name != nil || sorted.parent != nil {
-		err = c.editTree(at.path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
-			if err := c.require(besideNeeds(c.chainOfPool(tree, name), sorted.beside)); err != nil && len(sorted.beside) > 0 {
-				return nil, err
-			}
-			return c.planPool(tree, name, sorted)
+		err = c.firstIf(len(sorted.beside) > 0, func() error {
+			return c.editTree(at.path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+				if err := c.require(besideNeeds(c.chainOfPool(tree, name), sorted.beside)); err != nil && len(sorted.beside) > 0 {
+					return nil, err
+				}
+				return c.planPool(tree, name, sorted)
+			})
 		})
 	} else if len(sorted.beside) > 0 {
 		err = c.require(besideNeeds(at.chain(c), sorted.beside))
@@ -207,10 +209,12 @@ func (c *call) planPool(tree *server.TreeConfig, name string, sorted optionEdits
 		}
 		plan = append(plan, pooltree.MovePool{Pool: name, Parent: parent.Name()})
 	}
-	if sorted.name != nil && *sorted.name != name {
+	if sorted.name != nil {
 		if err := c.require(auth.RenamePool(chain)); err != nil {
 			return nil, err
 		}
+	}
+	if sorted.name != nil && *sorted.name != name {
 		if err := c.checkNewPool(tree, *sorted.name); err != nil {
 			return nil, err
 		}
@@ -273,7 +277,8 @@ func makePool(c *call, attributes yson.Node, ignoreExisting bool) (guid.ID, erro
 // each below the one before.
 func (c *call) addPools(treeName, parent string, names []string, sorted optionEdits) (guid.ID, error) {
 	last := names[len(names)-1]
-	err := c.editTree(joinPath(joinPath(poolTreesPath, treeName), last), treeName, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+	object := joinPath(joinPath(poolTreesPath, treeName), last)
+	plan := func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
 		above, err := findPool(tree, parent)
 		if err != nil {
 			return nil, err
@@ -305,7 +310,8 @@ func (c *call) addPools(treeName, parent string, names []string, sorted optionEd
 			below = name
 		}
 		return plan, nil
-	})
+	}
+	err := c.firstIf(len(sorted.beside) > 0, func() error { return c.editTree(object, treeName, plan) })
 	if err != nil {
 		return guid.ID{}, err
 	}
@@ -313,7 +319,8 @@ func (c *call) addPools(treeName, parent string, names []string, sorted optionEd
 	if err != nil {
 		return id, err
 	}
-	return id, c.editBeside(joinPath(poolTreesPath, treeName)+"/…/"+last, "#"+id.String(), sorted.beside)
+	c.remembered = id.String()
+	return id, c.editBeside(object, "#"+id.String(), sorted.beside)
 }
 
 func (n treeNode) create(c *call, _ *place, keys []string, what creation) (guid.ID, error) {
@@ -408,7 +415,7 @@ func (n *poolNode) move(c *call, at *place, to *place, key string, copying bool)
 		if len(n.pool.Children()) > 0 {
 			return guid.ID{}, errorf(codeGeneric, "Pool %q cannot be copied: it has subpools, whose names are unique in a tree", name)
 		}
-		return c.addPools(tree, parent, []string{key}, optionEdits{options: editsOf(fromDocument(n.config))})
+		return c.addPools(tree, parent, []string{key}, optionEdits{options: editsOf(fromDocument(n.config()))})
 	}
 	err := c.editTree(at.path(), tree, func(current *server.TreeConfig) ([]pooltree.Edit, error) {
 		sorted := optionEdits{name: &key}

@@ -122,17 +122,6 @@ func checkDefaultPools(_ *call, value document.Value) error {
 	return nil
 }
 
-// defaultPoolOf is the pool that an administrator has given to operations of a
-// user that name none.
-func (c *call) defaultPoolOf(user string) (pool string, given bool) {
-	n, err := readSetting(c.server.Registry(), defaultPoolsSetting)
-	if err != nil {
-		return "", false
-	}
-	value, _ := n.Get(user)
-	return value.Text()
-}
-
 // instancesNode lists the schedulers that lead or answer here.
 func instancesNode(c *call, orchid func() object) object {
 	return lazyMap{

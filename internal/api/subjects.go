@@ -250,6 +250,7 @@ func (c *call) makeSubject(attributes yson.Node, ignoreExisting, group bool) (gu
 	if group {
 		change = auth.AddGroup{Name: name}
 	}
+	c.remembered = n.document.ID.String()
 	return n.document.ID, c.editRegistry(path, func(r *server.Registry) (*store.Batch, error) {
 		d, _ := directoryOf(r)
 		if _, err := d.With(change); err != nil {

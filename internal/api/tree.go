@@ -287,13 +287,17 @@ func (c *call) find(path ypath.Path, stay bool) (target, error) {
 	if err != nil {
 		return t, err
 	}
-	return t, t.mustExist()
+	return t, t.mustExist(c)
 }
 
-// mustExist refuses a target whose nodes are not all there.
-func (t *target) mustExist() error {
+// mustExist refuses a target whose nodes are not all there. Those who may not
+// read the last node that is there do not learn what is below it.
+func (t *target) mustExist(c *call) error {
 	if len(t.missing) == 0 {
 		return nil
+	}
+	if err := c.mayReadNode(t.place); err != nil {
+		return err
 	}
 	return resolveError(t.path, noChild(t.place.path(), t.missing[0].Name))
 }

@@ -32,13 +32,13 @@ func (treesNode) editAttributes(c *call, at *place, edits []attributeEdit) error
 		return err
 	}
 	if tree != nil {
-		err := c.editTrees(at.path(), func(trees *server.Trees) (*server.Trees, error) {
+		plan := func(trees *server.Trees) (*server.Trees, error) {
 			if _, err := findTree(trees, *tree); err != nil {
 				return nil, err
 			}
 			return &server.Trees{Default: *tree, List: append([]server.TreeConfig(nil), trees.List...)}, nil
-		})
-		if err != nil {
+		}
+		if err := c.firstIf(len(beside) > 0, func() error { return c.editTrees(at.path(), plan) }); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func makeTree(c *call, attributes yson.Node, ignoreExisting bool) (guid.ID, erro
 		return guid.ID{}, err
 	}
 	path := joinPath(poolTreesPath, name)
-	err = c.editTrees(path, func(trees *server.Trees) (*server.Trees, error) {
+	plan := func(trees *server.Trees) (*server.Trees, error) {
 		if _, there := trees.Find(name); there {
 			return nil, errorf(codeAlreadyExists, "Pool tree %q already exists", name)
 		}
@@ -94,14 +94,15 @@ func makeTree(c *call, attributes yson.Node, ignoreExisting bool) (guid.ID, erro
 			next.Default = name // the first tree, so that //sys/pools leads somewhere
 		}
 		return next, nil
-	})
-	if err != nil {
+	}
+	if err := c.firstIf(len(sorted.beside) > 0, func() error { return c.editTrees(path, plan) }); err != nil {
 		return guid.ID{}, err
 	}
 	tree, err := findTree(c.server.Trees(), name)
 	if err != nil {
 		return guid.ID{}, err
 	}
+	c.remembered = tree.Object.ID.String()
 	return tree.Object.ID, c.editBeside(path, "#"+tree.Object.ID.String(), sorted.beside)
 }
 
@@ -173,7 +174,7 @@ func (n treeNode) editAttributes(c *call, at *place, edits []attributeEdit) erro
 		return err
 	}
 	if len(sorted.options) > 0 {
-		err := c.editTree(at.path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+		plan := func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
 			config, err := applyTreeOptions(treeNode{tree: tree}.config(), sorted.options)
 			if err != nil {
 				return nil, err
@@ -184,8 +185,8 @@ func (n treeNode) editAttributes(c *call, at *place, edits []attributeEdit) erro
 			pooltree.TreeOptions.Read(r, config, &next)
 			c.warn(r.Warnings())
 			return []pooltree.Edit{pooltree.SetTree{Config: next}}, r.Problems().Err()
-		})
-		if err != nil {
+		}
+		if err := c.firstIf(len(sorted.beside) > 0, func() error { return c.editTree(at.path(), n.tree.Name, plan) }); err != nil {
 			return err
 		}
 	}

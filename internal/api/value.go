@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/yson"
@@ -43,7 +44,8 @@ func fromDocument(v document.Value) yson.Node {
 }
 
 // toDocument turns YSON into a document, which has no attributes: they are
-// dropped. Nesting deeper than documents have is refused.
+// dropped. Nesting deeper than documents have, and bytes that are no text, are
+// refused: what is stored as a document must be readable as one.
 func toDocument(n yson.Node) (document.Value, error) { return documentAt(n, 0) }
 
 func documentAt(n yson.Node, depth int) (document.Value, error) {
@@ -68,7 +70,7 @@ func documentAt(n yson.Node, depth int) (document.Value, error) {
 		return document.Float(f), nil
 	case yson.StringKind:
 		s, _ := n.Text()
-		return document.Text(s), nil
+		return document.Text(s), mustBeText(s)
 	case yson.ListKind:
 		items := make([]document.Value, len(n.Items()))
 		for i, item := range n.Items() {
@@ -82,6 +84,9 @@ func documentAt(n yson.Node, depth int) (document.Value, error) {
 		entries := make([]document.Entry, len(n.Entries()))
 		for i, e := range n.Entries() {
 			value, err := documentAt(e.Value, depth+1)
+			if err == nil {
+				err = mustBeText(e.Key)
+			}
 			if err != nil {
 				return document.Null(), err
 			}
@@ -90,6 +95,14 @@ func documentAt(n yson.Node, depth int) (document.Value, error) {
 		return document.Map(entries...), nil
 	}
 	return document.Null(), nil
+}
+
+// mustBeText refuses bytes that are no text.
+func mustBeText(s string) error {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return errorf(codeGeneric, "%s is not UTF-8 text", cutText(yson.String(s).String(), 100))
 }
 
 // timeLayout is how instants are written.

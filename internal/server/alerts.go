@@ -61,6 +61,13 @@ func (b *alertBoard) clear(kind AlertKind) {
 	delete(b.alerts, kind)
 }
 
+// reset takes all alerts down.
+func (b *alertBoard) reset() {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	clear(b.alerts)
+}
+
 // set raises the alert of a kind, or takes it down if there is nothing to say.
 func (b *alertBoard) set(kind AlertKind, message string) {
 	if message == "" {

@@ -168,8 +168,10 @@ func (t *term) archiveStopped(s *core.Stopped) {
 		return
 	}
 	pool := op.pool(job.Tree)
+	// The snapshot that goes with this commit includes it.
+	op.ends++
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
-		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
 		Node: job.Node, Tree: job.Tree, State: "aborted", AbortReason: s.Reason.String(), StartTime: job.Start, FinishTime: t.now,
 		Resources: amountsDocument(job.Resources), Attributes: mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Pool: pool}),
 	})

@@ -30,6 +30,8 @@ type request struct {
 }
 
 // ask runs a closure on the loop and returns when what it changed is on disk.
+// Once the loop has the closure, the end of the context changes nothing: whoever
+// asks again, with the same mutation id, must find that it was carried out.
 func ask[T any](ctx context.Context, s *Server, f func(t *term) (T, error)) (T, error) {
 	return askHow(ctx, s, false, f)
 }
@@ -41,6 +43,9 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		return nothing, ErrNotLeading
 	}
 	if !hurried {
+		if !s.Leading() {
+			return nothing, ErrNotLeading
+		}
 		if err := t.admits(); err != nil {
 			return nothing, err
 		}
@@ -55,13 +60,17 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	case <-t.over:
 		return nothing, ErrNotLeading
 	case <-ctx.Done():
-		return nothing, ctx.Err()
+		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
 	}
 	answer := func(err error) (T, error) {
 		if err != nil {
 			return nothing, err
 		}
 		return result, nil
+	}
+	givenUp := ctx.Done()
+	if !hurried {
+		givenUp = nil
 	}
 	select {
 	case err := <-r.done:
@@ -73,7 +82,7 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		default:
 			return nothing, ErrNotLeading
 		}
-	case <-ctx.Done():
+	case <-givenUp:
 		return nothing, ctx.Err()
 	}
 }
@@ -115,7 +124,10 @@ type commitResult struct {
 func (t *term) loop(ctx context.Context) error {
 	update := time.NewTimer(0)
 	defer update.Stop()
+	var window commitWindow
+	defer window.close()
 	for {
+		due := false
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -131,10 +143,48 @@ func (t *term) loop(ctx context.Context) error {
 				return result.err
 			}
 			t.settle(result)
+			due = true // what came meanwhile has waited
+		case <-window.passed():
+			due = true
 		}
+		if !due && window.holds(t) {
+			continue
+		}
+		window.close()
 		if err := t.flush(); err != nil {
 			return err
 		}
+	}
+}
+
+// commitWindow keeps a batch open for a moment, so that more requests share it.
+type commitWindow struct{ timer *time.Timer }
+
+// passed is ready when the batch has waited long enough.
+func (w *commitWindow) passed() <-chan time.Time {
+	if w.timer == nil {
+		return nil
+	}
+	return w.timer.C
+}
+
+// holds says whether the open batch waits for more requests. It begins to when
+// the first one is in it, and ends when there are enough.
+func (w *commitWindow) holds(t *term) bool {
+	settings := t.server.settings()
+	if n := len(t.open.waiting); settings.CommitWindow <= 0 || n == 0 || n >= settings.MaxBatch || t.flight != nil {
+		return false
+	}
+	if w.timer == nil {
+		w.timer = time.NewTimer(settings.CommitWindow)
+	}
+	return true
+}
+
+func (w *commitWindow) close() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
 	}
 }
 
@@ -230,6 +280,13 @@ func (t *term) farewell() {
 		t.server.log.Error("the last state cannot be written", "error", err)
 		return
 	}
+	select {
+	case result := <-t.committed:
+		if result.err == nil {
+			t.settle(result)
+		}
+	default:
+	}
 	for _, b := range []*batch{t.flight, t.open} {
 		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
 			continue
@@ -251,12 +308,7 @@ func (t *term) committer(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case b := <-t.commits:
-			result := t.commit(ctx, b)
-			select {
-			case t.committed <- result:
-			case <-ctx.Done():
-				return
-			}
+			t.committed <- t.commit(ctx, b) // there is room: one batch is on its way at most
 		}
 	}
 }

@@ -89,11 +89,11 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	t.sessions++
-	node.session = session
+	node.session, node.told, node.retold = session, t.nodeSettings(), false
 	t.showNode(node, &record)
 	t.storeNode(node)
 	t.event(store.Event{Type: "node_registered", Node: name, Tree: record.Tree}, fact{"resources", amountsFact(record.Resources)})
-	return session.Registered(t.nodeSettings(), record.Tree), nil
+	return session.Registered(node.told, record.Tree), nil
 }
 
 // mergeTags are the tags of a node by which filters choose it: its agent's, its
@@ -153,9 +153,19 @@ func (t *term) storeNode(node *activeNode) {
 	})
 }
 
+// longestBackoff is how many times as long as at first a node keeps silent after
+// many errors.
+const longestBackoff = 12
+
 func (t *term) nodeSettings() nodeproto.Settings {
 	s := t.server.settings()
-	return nodeproto.Settings{HeartbeatPeriod: s.HeartbeatPeriod, HeartbeatSplay: s.HeartbeatSplay}
+	// Nodes that report often are also back soon when a leader has died.
+	usual := nodeproto.DefaultSettings()
+	backoff := min(s.HeartbeatPeriod, usual.BackoffMin)
+	return nodeproto.Settings{
+		HeartbeatPeriod: s.HeartbeatPeriod, HeartbeatSplay: s.HeartbeatSplay,
+		BackoffMin: backoff, BackoffMax: min(longestBackoff*backoff, usual.BackoffMax),
+	}
 }
 
 // Heartbeat takes in a report and answers with orders.
@@ -215,6 +225,10 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	orders := node.session.Outstanding()
 	t.receive(node, &report, finished)
 	answer := t.schedule(node, &report)
+	// Once they differ from what the node heard first, every answer has them: one may get lost.
+	if settings := t.nodeSettings(); node.retold || settings != node.told {
+		node.retold, answer.Settings = true, &settings
+	}
 	t.take()
 	session, sequence := node.session, request.GetSequence()
 	switch {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/pooltree"
 )
 
 // Errors about operations.
@@ -18,6 +21,7 @@ var (
 	ErrOperationEnded  = errors.New("the operation has ended")
 	ErrNoSuchJob       = errors.New("there is no such job, or it has ended")
 	ErrAliasInUse      = errors.New("the alias is in use")
+	ErrPoolChange      = errors.New("pools of running operations must not be changed (pool_change_is_allowed is false)")
 )
 
 // Start is an operation to be started.
@@ -139,8 +143,16 @@ func (s *Server) ResumeOperation(ctx context.Context, who Caller, key OperationK
 // UpdateOperation changes parameters of a running operation, all or none.
 func (s *Server) UpdateOperation(ctx context.Context, who Caller, key OperationKey, update operation.Update) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
+		if !s.settings().PoolChange && changesPool(&update) {
+			return ErrPoolChange
+		}
 		return t.core.UpdateOperation(t.now, id, update, &t.out)
 	})
+}
+
+// changesPool says whether an update names a pool.
+func changesPool(u *operation.Update) bool {
+	return u.Trees.Pool.IsSet() || slices.ContainsFunc(u.Trees.PerTree, func(tree document.Named[pooltree.SchedulingOptions]) bool { return tree.Value.Pool.IsSet() })
 }
 
 // AbortJob ends a running job. It is tried again.

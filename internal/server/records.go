@@ -150,9 +150,3 @@ func (d *directory[K, V]) all() []V {
 	}
 	return list
 }
-
-func (d *directory[K, V]) len() int {
-	d.mutex.RLock()
-	defer d.mutex.RUnlock()
-	return len(d.entries)
-}

@@ -198,7 +198,12 @@ func (s *Server) EditRegistry(ctx context.Context, who Caller, edit func(*Regist
 		t.open.rows.Append(rows)
 		t.audit(who, nil, nil)
 		t.remember(who, nil)
-		t.open.published = append(t.open.published, func(store.Receipt) { s.registry.apply(rows) })
+		t.open.published = append(t.open.published, func(store.Receipt) {
+			s.registry.apply(rows)
+			if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
+				s.rederive()
+			}
+		})
 		return struct{}{}, nil
 	})
 	return err

@@ -25,6 +25,8 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	if err != nil {
 		return nil, err
 	}
+	s.registry.reset(&state.Rows)
+	s.rederive()
 	settings := s.settings()
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
@@ -53,7 +55,24 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.take()
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	t.reviving = len(t.awaited) > 0
+	t.showRevived()
 	return t, nil
+}
+
+// showRevived gives readers operations as they were taken up from the store, in
+// place of what this server showed when it stood by.
+func (t *term) showRevived() {
+	for id, op := range t.operations {
+		if controller := t.core.ControllerOf(id); controller != nil {
+			t.renewRecord(op, controller)
+			t.server.showOperation(op.record)
+		}
+	}
+	for _, shown := range t.server.operations.all() {
+		if t.operations[shown.Number] == nil {
+			t.server.hideOperation(shown)
+		}
+	}
 }
 
 func (t *term) reviveTrees(rows *store.Rows) error {
@@ -281,6 +300,8 @@ func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
 // reviveNodes reads what administrators say about nodes. Those that were there
 // lately are waited for.
 func (t *term) reviveNodes(rows *store.Rows) {
+	// It is not written down every time that a node is seen.
+	lately := t.server.settings().Core.NodeTimeout + nodeStorePeriod
 	var latest time.Time
 	for _, row := range rows.Nodes {
 		if row.LastSeen.After(latest) {
@@ -295,7 +316,7 @@ func (t *term) reviveNodes(rows *store.Rows) {
 		record := &Node{Name: row.Address, LastSeen: row.LastSeen}
 		record.Tags = mergeTags(nil, node.settings.UserTags, row.Address)
 		t.showNode(node, record)
-		if len(t.operations) > 0 && latest.Sub(row.LastSeen) < t.server.settings().Core.NodeTimeout && !row.LastSeen.IsZero() {
+		if len(t.operations) > 0 && latest.Sub(row.LastSeen) < lately && !row.LastSeen.IsZero() {
 			t.awaited[row.Address] = true
 		}
 	}
@@ -305,7 +326,6 @@ func (t *term) reviveNodes(rows *store.Rows) {
 func (t *term) reviveRegistry(rows *store.Rows) {
 	t.registry = newRegistry()
 	t.registry.reset(rows)
-	t.server.registry.reset(rows)
 }
 
 // follow reads for a standby what its readers see: pools and operations.

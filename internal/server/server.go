@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -24,7 +25,11 @@ type Options struct {
 	Address string
 	// Settings are the defaults if there is no update period.
 	Settings Settings
-	Log      *slog.Logger
+	// Derive returns the settings by what administrators have put into the
+	// registry. It is asked when a term begins and when settings in the registry
+	// have changed, and must not modify it. Nil: Settings hold until Configure.
+	Derive func(*Registry) Settings
+	Log    *slog.Logger
 }
 
 // Server is a scheduler that leads or stands by. Its methods may be called from
@@ -35,14 +40,16 @@ type Server struct {
 	address string
 	log     *slog.Logger
 	current atomic.Pointer[Settings]
+	derive  func(*Registry) Settings
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
-	leaseDeadline atomic.Int64
+	began         time.Time
+	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time
 	ledOnce       sync.Once
 
-	editing       sync.Mutex // who changes the configuration of pools
+	editing       chan struct{} // full while somebody changes the configuration of pools
 	trees         atomic.Pointer[Trees]
 	view          atomic.Pointer[View]
 	operations    *directory[guid.ID, *Operation]
@@ -60,7 +67,8 @@ type Server struct {
 // New returns a server that does nothing yet.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, name: o.Name, address: o.Address, log: o.Log, led: make(chan struct{}),
+		store: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
+		began: time.Now(), editing: make(chan struct{}, 1),
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),
@@ -87,6 +95,13 @@ func (s *Server) Settings() Settings { return *s.settings() }
 // for the next term.
 func (s *Server) Configure(settings Settings) { s.current.Store(&settings) }
 
+// rederive puts into force what the registry says.
+func (s *Server) rederive() {
+	if s.derive != nil {
+		s.Configure(s.derive(s.registry))
+	}
+}
+
 // newID makes an identifier.
 func (s *Server) newID(kind guid.Kind) guid.ID {
 	var bytes [16]byte
@@ -102,6 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 		switch {
 		case errors.As(err, &held):
 			s.leader.Store(&held.Leader)
+			s.alerts.reset() // they are the leader's now
 			s.standBy(ctx)
 			continue
 		case err != nil:
@@ -126,30 +142,73 @@ func (s *Server) pause(ctx context.Context) {
 	}
 }
 
-// lead runs a term from its beginning to its end.
+// lead runs a term from its beginning to its end. The lease is renewed from the
+// first moment on: to read everything may take longer than it lasts.
 func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
+	s.answerUntil(lease.Deadline)
+	reign, end := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { s.renew(reign, lease, end) })
 	began := time.Now()
-	t, err := s.newTerm(ctx, lease)
+	t, err := s.newTerm(reign, lease)
+	if cause := context.Cause(reign); err != nil && cause != nil {
+		err = cause
+	}
 	if err != nil {
 		s.log.Error("a term cannot begin", "epoch", lease.Epoch, "error", err)
 		s.alerts.raise(AlertRevival, err.Error())
 	} else {
 		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(t.awaited), "took", time.Since(began))
-		err = t.run(ctx)
+		err = t.run(reign)
 		s.log.Info("no longer leading", "epoch", lease.Epoch, "reason", err)
 	}
-	if !errors.Is(err, store.ErrFenced) {
-		release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
-		defer cancel()
-		if err := s.store.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
-			s.log.Warn("the lease was not released", "error", err)
-		}
+	end(err)
+	renewing.Wait()
+	if errors.Is(err, store.ErrFenced) {
+		return
 	}
-	if ctx.Err() == nil && !errors.Is(err, store.ErrFenced) {
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
+	defer cancel()
+	if err := s.store.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
+		s.log.Warn("the lease was not released", "error", err)
+	}
+	if ctx.Err() == nil {
 		s.pause(ctx)
 	}
 }
+
+// renew keeps the lease. While the store does not answer nobody else can take it
+// either, so that is no reason to give up: answers wait for commits anyway.
+func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.CancelCauseFunc) {
+	settings := s.settings()
+	ticker := time.NewTicker(cmp.Or(settings.RenewPeriod, settings.LeaseTTL/3))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		ttl := s.settings().LeaseTTL
+		renewed, err := s.store.Renew(ctx, lease, ttl)
+		switch {
+		case err == nil:
+			lease = renewed
+			s.answerUntil(renewed.Deadline)
+		case isTemporary(err):
+			s.log.Warn("the lease could not be renewed", "error", err)
+			s.answerUntil(time.Now().Add(ttl))
+		default:
+			giveUp(err)
+			return
+		}
+	}
+}
+
+// answerUntil sets until when this server may speak as the leader, unless it hears
+// from the store again.
+func (s *Server) answerUntil(deadline time.Time) { s.leaseDeadline.Store(int64(deadline.Sub(s.began))) }
 
 // standBy keeps what readers see up to date until the lease may be free.
 func (s *Server) standBy(ctx context.Context) {
@@ -178,8 +237,12 @@ func (s *Server) Led() <-chan struct{} { return s.led }
 // Leader says who leads, as far as this server knows.
 func (s *Server) Leader() store.Leader { return *s.leader.Load() }
 
-// Leading says whether this server leads.
-func (s *Server) Leading() bool { return s.term.Load() != nil }
+// Leading says whether this server leads. One that was stopped for longer than its
+// lease, and wakes up, does not say so before the store has confirmed it: what it
+// knows may be out of date.
+func (s *Server) Leading() bool {
+	return s.term.Load() != nil && time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
+}
 
 // Store returns the store, for queries of what has ended.
 func (s *Server) Store() *store.Store { return s.store }

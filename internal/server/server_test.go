@@ -36,11 +36,17 @@ func quickSettings() Settings {
 // lead starts a server on the database of a directory and waits until it leads.
 func lead(t *testing.T, directory string) *scheduler {
 	t.Helper()
+	return leadWith(t, directory, Options{Settings: quickSettings()})
+}
+
+func leadWith(t *testing.T, directory string, o Options) *scheduler {
+	t.Helper()
 	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Store: db, Name: fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano()), Address: "test:1", Settings: quickSettings(), Log: slog.New(slog.DiscardHandler)})
+	o.Store, o.Name, o.Address, o.Log = db, fmt.Sprintf("%s-%d", t.Name(), time.Now().UnixNano()), "test:1", slog.New(slog.DiscardHandler)
+	s := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

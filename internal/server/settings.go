@@ -8,15 +8,16 @@ import (
 	"github.com/weirhq/weir/internal/store"
 )
 
-// Settings are the numbers that govern a server. All but Core may be changed
-// while it runs.
+// Settings are the numbers that govern a server. All but Core and HardQueue may
+// be changed while it leads; these hold from its next term on.
 type Settings struct {
 	Core core.Settings
 	// UpdatePeriod is how often fair shares are computed.
 	UpdatePeriod time.Duration
-	// LeaseTTL is how long a leader that does not renew its lease keeps it;
-	// it renews three times as often.
-	LeaseTTL time.Duration
+	// LeaseTTL is how long a leader that does not renew its lease keeps it; it
+	// renews it every RenewPeriod, or three times as often if that is zero.
+	LeaseTTL    time.Duration
+	RenewPeriod time.Duration
 	// StandbyPoll is how often a standby looks for changes and for the lease.
 	StandbyPoll time.Duration
 	// ConfirmationTimeout is how long a new leader waits for the nodes of its
@@ -31,6 +32,9 @@ type Settings struct {
 	// HeartbeatPeriod and HeartbeatSplay are what nodes are told.
 	HeartbeatPeriod time.Duration
 	HeartbeatSplay  time.Duration
+	// OfflineAfter is the silence after which a node is shown as offline; its jobs
+	// are kept until Core.NodeTimeout. Zero means never before that.
+	OfflineAfter time.Duration
 	// SelfCheckPeriod is how often the invariants of the core are checked; a
 	// check that takes long is made more rarely. Zero means never.
 	SelfCheckPeriod time.Duration
@@ -44,6 +48,8 @@ type Settings struct {
 	SoftQueue, HardQueue int
 	// MaxBatch is the most requests that one commit serves.
 	MaxBatch int
+	// CommitWindow is how long a commit waits for more requests to share it.
+	CommitWindow time.Duration
 	// HistoryPeriod is how often the time series behind the charts are sampled.
 	HistoryPeriod time.Duration
 	// RetentionPeriod is how often old rows are deleted, by the rules of Retention.
@@ -51,6 +57,11 @@ type Settings struct {
 	Retention       store.Policy
 	// JobStarts says whether starts of jobs are written to the event log.
 	JobStarts bool
+	// StarvationEvents says whether it is logged when pools and operations begin
+	// and cease to starve.
+	StarvationEvents bool
+	// PoolChange says whether running operations may move to other pools.
+	PoolChange bool
 }
 
 // DefaultSettings returns the defaults of the reference where it has them.
@@ -69,6 +80,7 @@ func DefaultSettings() Settings {
 		ProgressPeriod:      time.Second,
 		HeartbeatPeriod:     5 * time.Second,
 		HeartbeatSplay:      time.Second,
+		OfflineAfter:        time.Minute,
 		SelfCheckPeriod:     time.Minute,
 		MutationTTL:         5 * time.Minute,
 		StallPatience:       time.Second,
@@ -81,6 +93,17 @@ func DefaultSettings() Settings {
 			OperationAge: 90 * 24 * time.Hour, JobAge: 14 * 24 * time.Hour, OutputAge: 7 * 24 * time.Hour,
 			EventAge: 7 * 24 * time.Hour, Events: 1_000_000, AuditAge: 365 * 24 * time.Hour, Tombstones: 10_000,
 		},
-		JobStarts: true,
+		JobStarts:        true,
+		StarvationEvents: true,
+		PoolChange:       true,
 	}
+}
+
+// offlineAfter is the silence after which a node is offline, zero if it never is.
+// A node that is given up is offline in any case.
+func (s *Settings) offlineAfter() time.Duration {
+	if s.OfflineAfter <= 0 || s.Core.NodeTimeout > 0 && s.Core.NodeTimeout < s.OfflineAfter {
+		return s.Core.NodeTimeout
+	}
+	return s.OfflineAfter
 }

@@ -107,6 +107,8 @@ type activeNode struct {
 	known    bool // to the core
 	record   *Node
 	session  *nodeproto.Session
+	told     nodeproto.Settings // when it registered
+	retold   bool               // they have changed since
 	settings NodeSettings
 	storedAt time.Time
 }
@@ -125,7 +127,6 @@ func (t *term) run(ctx context.Context) error {
 	defer cancel(nil)
 	var workers sync.WaitGroup
 	workers.Go(func() { t.committer(ctx) })
-	workers.Go(func() { t.renew(ctx, cancel) })
 	workers.Go(func() { t.retain(ctx) })
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
@@ -139,28 +140,12 @@ func (t *term) run(ctx context.Context) error {
 	return err
 }
 
-// renew keeps the lease. While the store does not answer nobody else can take it
-// either, so that is no reason to give up: answers wait for commits anyway.
-func (t *term) renew(ctx context.Context, giveUp context.CancelCauseFunc) {
-	lease := t.lease
-	ticker := time.NewTicker(t.server.settings().LeaseTTL / 3)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		renewed, err := t.server.store.Renew(ctx, lease, t.server.settings().LeaseTTL)
-		switch {
-		case err == nil:
-			lease = renewed
-			t.server.leaseDeadline.Store(renewed.Deadline.UnixNano())
-		case isTemporary(err):
-			t.server.log.Warn("the lease could not be renewed", "error", err)
-		default:
-			giveUp(err)
-			return
-		}
+// stillLeading asks the store. An answer that says "it is so already" without a
+// commit may otherwise come from a leader that was replaced and does not know.
+func (t *term) stillLeading(ctx context.Context) error {
+	_, err := t.server.store.Commit(ctx, t.lease, &store.Batch{})
+	if errors.Is(err, store.ErrFenced) {
+		return ErrNotLeading
 	}
+	return err
 }

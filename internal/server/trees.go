@@ -330,10 +330,20 @@ var ErrTreeInUse = errors.New("the pool tree has operations")
 // present one and returns the one that is to be. Editors come one after the
 // other; what the closure refuses, or the core, changes nothing.
 func (s *Server) EditTrees(ctx context.Context, who Caller, edit func(*Trees) (*Trees, error)) error {
-	s.editing.Lock()
-	defer s.editing.Unlock()
-	if s.term.Load() == nil {
+	t := s.term.Load()
+	if t == nil || !s.Leading() {
 		return ErrNotLeading
+	}
+	if err := t.admits(); err != nil {
+		return err
+	}
+	select {
+	case s.editing <- struct{}{}:
+		defer func() { <-s.editing }()
+	case <-t.over:
+		return ErrNotLeading
+	case <-ctx.Done():
+		return fmt.Errorf("%w: other changes of pools were first", ErrOverloaded)
 	}
 	before := s.trees.Load()
 	after, err := edit(before)
@@ -349,7 +359,7 @@ func (s *Server) EditTrees(ctx context.Context, who Caller, edit func(*Trees) (*
 		return err
 	}
 	if rows.Empty() {
-		return nil
+		return t.stillLeading(ctx)
 	}
 	_, err = ask(ctx, s, func(t *term) (struct{}, error) { return struct{}{}, t.setTrees(before, after, &rows, who) })
 	return err

@@ -38,7 +38,9 @@ func (t *term) tick(now time.Time) {
 	watch.lap(stageRecord)
 	t.show()
 	watch.lap(stagePublish)
-	t.noticeStarvation()
+	if t.server.settings().StarvationEvents {
+		t.noticeStarvation()
+	}
 	t.sampleHistory()
 	t.selfCheck()
 	t.forgetPools()
@@ -46,8 +48,13 @@ func (t *term) tick(now time.Time) {
 	t.server.counters.updated(time.Since(now))
 }
 
-// storeClocks writes down what pools have saved and since when elements starve.
+// storeClocks writes down what pools have saved and since when elements starve. While
+// the store takes nothing there is no use in collecting what the next update
+// makes out of date.
 func (t *term) storeClocks() {
+	if t.stalled() {
+		return
+	}
 	t.states = t.core.PoolStates(t.states[:0])
 	clocks := map[string]*storedClocks{}
 	for _, name := range t.slots.names {
@@ -91,7 +98,7 @@ const nodeStorePeriod = time.Minute
 
 // followNodes notes which nodes are silent, and writes down which are there.
 func (t *term) followNodes() {
-	timeout := t.server.settings().Core.NodeTimeout
+	timeout := t.server.settings().offlineAfter()
 	var strays []string
 	for _, node := range t.nodeList {
 		if node.session == nil {

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// stall keeps the store from committing until release is called.
+func stall(t *testing.T, directory string) (release func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(directory, "weir.db")+"?_pragma=busy_timeout(20000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if _, err := connection.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(connection.Close(), db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWhatTheLoopHasTakenIsAnsweredByItsOutcome(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	spec, err := operation.Parse([]byte("{pool: p, tasks: {t: {job_count: 1, command: 'true'}}}"), operation.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := stall(t, directory)
+	ctx, giveUp := context.WithCancel(t.Context())
+	started := make(chan error, 1)
+	go func() {
+		_, err := s.StartOperation(ctx, tester, Start{Type: "vanilla", User: "anna", Spec: spec})
+		started <- err
+	}()
+	s.eventually("the loop has the request", func() bool { return s.Counters().OperationsStarted == 1 })
+	giveUp()
+	release()
+	if err := <-started; err != nil {
+		t.Errorf("the operation is started, and its user hears %v: the next attempt would start another", err)
+	}
+	s.stop()
+}
+
+func TestEditorsOfPoolsDoNotQueueBehindAStalledStore(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	settings := s.Settings()
+	settings.StallPatience = 20 * time.Millisecond
+	s.Configure(settings)
+	release := stall(t, directory)
+	first := make(chan error, 1)
+	go func() { first <- setPools(t.Context(), s.Server, "{pools: {p: {}, q: {}}}") }()
+	s.eventually("the store is stalled", func() bool {
+		return errors.Is(setPools(t.Context(), s.Server, "{pools: {p: {weight: 3}}}"), ErrOverloaded)
+	})
+	// Waiting for the one who changes pools ends with the context, too.
+	s.editing <- struct{}{}
+	<-s.editing
+	release()
+	if err := <-first; err != nil && !errors.Is(err, ErrOverloaded) {
+		t.Error(err)
+	}
+	s.stop()
+}
+
+func TestClocksAreNotCollectedWhileTheStoreIsStalled(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {integral_guarantees: {guarantee_type: relaxed, resource_flow: {cpu: 1}}}}}")
+	m := newMachine(t, "node-1", 4)
+	m.beat(s)
+	settings := s.Settings()
+	settings.StallPatience = 20 * time.Millisecond
+	s.Configure(settings)
+	release := stall(t, directory)
+	collected := func() int {
+		n, err := askHow(t.Context(), s.Server, true, func(t *term) (int, error) {
+			t.answerNow = true
+			return len(t.open.rows.Put.Volumes) + len(t.open.rows.Put.Clocks), nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	s.eventually("the store is stalled", func() bool { return s.term.Load().stalled() })
+	before, since := collected(), s.View().At
+	s.eventually("there are more updates", func() bool { return s.View().At.Sub(since) > 100*time.Millisecond })
+	if after := collected(); after != before {
+		t.Errorf("%d rows wait for the store, %d updates ago it was %d", after, 10, before)
+	}
+	release()
+	s.eventually("the volume is stored", func() bool {
+		state, err := s.Store().Load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(state.Rows.Volumes) > 0 && state.Rows.Volumes[0].Updated.After(since)
+	})
+	s.stop()
+}
+
+func TestALeaderWhoseLeaseHasRunOutWaitsForTheStoreBeforeItSpeaks(t *testing.T) {
+	s := lead(t, t.TempDir())
+	s.pools("{pools: {p: {}}}")
+	s.answerUntil(time.Now().Add(-time.Second)) // as if it had been stopped
+	if s.Leading() {
+		t.Error("it says that it leads")
+	}
+	refused := func(*Trees) (*Trees, error) { return nil, errors.New("there is no such pool") }
+	if err := s.EditTrees(t.Context(), tester, refused); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a change of pools is answered with %v", err)
+	}
+	if err := s.AbortOperation(t.Context(), tester, OperationKey{}, ""); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("an abort is answered with %v", err)
+	}
+	s.eventually("the store has confirmed it", s.Leading)
+	s.stop()
+}
+
+func TestAReplacedLeaderDoesNotConfirmWhatItBelieves(t *testing.T) {
+	s := lead(t, t.TempDir())
+	const pools = "{pools: {p: {}}}"
+	s.pools(pools)
+	s.alerts.raise(AlertOverload, "too much")
+	if err := s.Store().Release(t.Context(), s.term.Load().lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Store().Acquire(t.Context(), "another", "other:1", time.Minute); err != nil {
+		t.Skipf("this one has taken the lease back at once: %v", err)
+	}
+	if err := setPools(t.Context(), s.Server, pools); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("it says %v to a change that changes nothing", err)
+	}
+	s.eventually("it knows the other", func() bool { return s.Leader().Address == "other:1" && !s.Leading() })
+	if alerts := s.Alerts(); len(alerts) > 0 {
+		t.Errorf("a standby still has alerts of its reign: %v", alerts)
+	}
+	s.stop()
+}
+
+func TestReadersSeeRevivedOperationsAtOnce(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 4)
+	m.beat(s)
+	id := s.start("{pool: p, tasks: {t: {job_count: 6, command: 'true', cpu_limit: 1, memory_limit: 512MiB}}}")
+	s.eventually("jobs run", func() bool { m.beat(s); return len(m.jobs) > 0 })
+	s.stop()
+	next := lead(t, directory)
+	record, there := next.Operation(OperationKey{ID: id})
+	if !there || record.Built.IsZero() || record.Jobs.Total != 6 {
+		t.Fatalf("%v %+v", there, record)
+	}
+	if _, there := record.Progress.Get("memory_reserves"); !there {
+		t.Error("the reserves of memory are not shown")
+	}
+	next.stop()
+}
+
+func TestNodesAreAwaitedAlthoughTheyAreWrittenDownRarely(t *testing.T) {
+	settings := quickSettings()
+	settings.Core.NodeTimeout = 10 * time.Second
+	s := New(Options{Settings: settings})
+	term := &term{
+		server: s, operations: map[core.OperationID]*activeOperation{1: nil}, nodes: map[string]*activeNode{}, awaited: map[string]bool{},
+	}
+	now := time.Now()
+	term.reviveNodes(&store.Rows{Nodes: []store.Node{
+		{Address: "fresh", LastSeen: now}, {Address: "written a while ago", LastSeen: now.Add(-nodeStorePeriod)},
+		{Address: "long gone", LastSeen: now.Add(-time.Hour)}, {Address: "never seen"},
+	}})
+	if len(term.awaited) != 2 || !term.awaited["fresh"] || !term.awaited["written a while ago"] {
+		t.Errorf("%v", term.awaited)
+	}
+}
+
+func TestNodesThatReportOftenAreBackSoon(t *testing.T) {
+	for _, c := range []struct{ period, least, most time.Duration }{
+		{time.Second, time.Second, 12 * time.Second}, {5 * time.Second, 5 * time.Second, time.Minute}, {time.Minute, 5 * time.Second, time.Minute},
+	} {
+		settings := DefaultSettings()
+		settings.HeartbeatPeriod = c.period
+		got := (&term{server: New(Options{Settings: settings})}).nodeSettings()
+		if got.BackoffMin != c.least || got.BackoffMax != c.most {
+			t.Errorf("with a period of %v a node waits from %v to %v", c.period, got.BackoffMin, got.BackoffMax)
+		}
+	}
+}
+
+func TestOverloadShedsSchedulingAndNotResults(t *testing.T) {
+	s := lead(t, t.TempDir())
+	s.pools("{pools: {p: {}}}")
+	machines := []*machine{newMachine(t, "node-1", 2), newMachine(t, "node-2", 2), newMachine(t, "node-3", 2), newMachine(t, "node-4", 2)}
+	for _, m := range machines {
+		m.beat(s)
+	}
+	s.start("{pool: p, tasks: {t: {job_count: 100, command: 'true', cpu_limit: 1, memory_limit: 512MiB}}}")
+	s.eventually("jobs run everywhere", func() bool {
+		busy := 0
+		for _, m := range machines {
+			m.beat(s)
+			busy += len(m.jobs)
+		}
+		return busy == 8
+	})
+	settings := s.Settings()
+	settings.SoftQueue = 1
+	s.Configure(settings)
+	skipped, completed := s.Counters().SchedulingSkipped, s.Counters().JobsCompleted
+	// The loop is kept busy until all nodes wait with a result each.
+	hold, held := make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := ask(context.Background(), s.Server, func(*term) (struct{}, error) { <-hold; return struct{}{}, nil })
+		held <- err
+	}()
+	reported := make(chan struct{}, len(machines))
+	for _, m := range machines {
+		m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")
+		go func() {
+			m.beat(s)
+			reported <- struct{}{}
+		}()
+	}
+	s.eventually("all nodes wait", func() bool { return s.Counters().Waiting == len(machines) })
+	close(hold)
+	for range machines {
+		<-reported
+	}
+	if err := <-held; err != nil {
+		t.Error(err)
+	}
+	if n := s.Counters().JobsCompleted - completed; n != 4 {
+		t.Errorf("%d results were taken in, of 4", n)
+	}
+	if s.Counters().SchedulingSkipped == skipped {
+		t.Error("all nodes got work although too many waited")
+	}
+	s.eventually("there is work again, and the alert is gone", func() bool {
+		busy := 0
+		for _, m := range machines {
+			m.beat(s)
+			busy += len(m.jobs)
+		}
+		return busy == 8 && len(s.Alerts()) == 0
+	})
+	s.stop()
+}
