@@ -20,6 +20,9 @@ BENCHCOUNT ?= 6
 BENCHPKG ?= ./...
 BASE ?=
 
+# More flags of `weir up` for `make run`, such as RUNFLAGS='--nodes 3 --port 7171'.
+RUNFLAGS ?=
+
 # -count=1: several tests read the source tree through `go list`, which the
 # test cache does not see.
 TESTFLAGS ?= -count=1 -timeout 40m
@@ -34,7 +37,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## build weir and show the documents' example: shares, a verdict, a plot
+run: build ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
+	@$(BIN) up --demo $(RUNFLAGS)
+
+.PHONY: demo
+demo: build ## show the offline commands on the documents' example: shares, a verdict, a plot, a simulation
 	@scripts/demo.sh $(BIN)
 
 .PHONY: test
@@ -63,6 +70,10 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 .PHONY: build
 build: ## build bin/weir
 	go build -trimpath -o $(BIN) ./cmd/weir
+
+.PHONY: dist
+dist: ## static binaries and archives for linux amd64 and arm64 with checksums, into dist/
+	@scripts/dist.sh dist
 
 .PHONY: setup
 setup: ## install what is missing on this machine (idempotent)

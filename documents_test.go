@@ -82,7 +82,10 @@ func documentCommands(document, text string) []shellCommand {
 
 // A workshop is a directory that looks like the repository's root with a built bin/weir, in
 // which commands of documents run and leave their files.
-type workshop struct{ dir string }
+type workshop struct {
+	dir     string
+	address string // of the scheduler that commands speak to, if there is one
+}
 
 func newWorkshop(t *testing.T) workshop {
 	t.Helper()
@@ -115,7 +118,7 @@ func (w workshop) run(t *testing.T, line string) (output string, exit int) {
 	t.Helper()
 	shell := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", line)
 	shell.Dir = w.dir
-	shell.Env = append(os.Environ(), "HOME="+w.dir, "NO_COLOR=1",
+	shell.Env = append(os.Environ(), "HOME="+w.dir, "XDG_CONFIG_HOME="+filepath.Join(w.dir, ".config"), "NO_COLOR=1", "WEIR_ADDR="+w.address,
 		"PATH="+filepath.Join(w.dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var out bytes.Buffer
 	shell.Stdout, shell.Stderr = &out, &out
@@ -143,6 +146,7 @@ func TestCommandsInDocumentsWork(t *testing.T) {
 		t.Fatal("the documents show no command")
 	}
 	workshop := newWorkshop(t)
+	workshop.serve(t)
 	for _, command := range commands {
 		t.Run(fmt.Sprintf("%s:%d", command.document, command.line), func(t *testing.T) {
 			output, exit := workshop.run(t, command.text)
@@ -202,6 +206,7 @@ var plainExample = regexp.MustCompile(`^  (weir [^|<>$&;~]*)$`)
 
 func TestExamplesOfHelpTextsWork(t *testing.T) {
 	workshop := newWorkshop(t)
+	workshop.serve(t)
 	ran := 0
 	for _, topic := range helpTopics(t, workshop, nil) {
 		help, exit := workshop.run(t, "weir "+topic+" --help")
@@ -212,6 +217,9 @@ func TestExamplesOfHelpTextsWork(t *testing.T) {
 		_, examples, _ := strings.Cut(help, "\nExamples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\nAvailable Commands:")
 		examples, _, _ = strings.Cut(examples, "\n\nFlags:")
+		if strings.Contains(examples, "'*") || strings.Contains(examples, "research") {
+			workshop.refresh(t)
+		}
 		for line := range strings.Lines(examples) {
 			found := plainExample.FindStringSubmatch(strings.TrimRight(line, "\n"))
 			if found == nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make run` shows: trees of pools, and the scheduler on virtual time, from files in examples/.
+# What `make demo` shows: trees of pools, and the scheduler on virtual time, from files in examples/.
 # usage: demo.sh PATH_OF_WEIR, in the root of the repository
 set -euo pipefail
 

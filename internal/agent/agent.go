@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir/internal/cgroup"
@@ -36,9 +37,37 @@ type Options struct {
 	Proxy  []string
 	Driver cgroup.Driver
 	Rules  Rules
-	Log    *slog.Logger
+	// Pace changes how the scheduler wants the node to report; zero fields leave it its way.
+	Pace Pace
+	Log  *slog.Logger
 	// Alerts are told to the scheduler, such as why there are no control groups.
 	Alerts []string
+}
+
+// Pace is how a node reports if the scheduler does not have its way.
+type Pace struct {
+	Period, Splay, BackoffMin, BackoffMax, CallTimeout time.Duration
+	BackoffFactor                                      float64
+}
+
+// over applies the node's own wishes to those of the scheduler.
+func (p *Pace) over(s nodeproto.Settings) nodeproto.Settings {
+	prefer := func(own time.Duration, into *time.Duration) {
+		if own > 0 {
+			*into = own
+		}
+	}
+	prefer(p.BackoffMin, &s.BackoffMin)
+	prefer(p.BackoffMax, &s.BackoffMax)
+	prefer(p.CallTimeout, &s.CallTimeout)
+	if p.BackoffFactor >= 1 {
+		s.BackoffFactor = p.BackoffFactor
+	}
+	if p.Period > 0 { // the scheduler's splay fits its own period
+		s.HeartbeatPeriod, s.HeartbeatSplay = p.Period, p.Splay
+	}
+	s.BackoffMax = max(s.BackoffMax, s.BackoffMin)
+	return s
 }
 
 // Rules are what the node does about jobs that take more than they were given.
@@ -53,6 +82,8 @@ type Rules struct {
 	MemoryPatience, CPUPatience time.Duration
 	// AbortOnOverdraft ends every job that uses more than its reserve, even if there is room.
 	AbortOnOverdraft bool
+	// IgnoreLimit lets jobs use more than the memory limit of their specifications.
+	IgnoreLimit bool
 	// ProcessLimit bounds the processes of a job, threads included.
 	ProcessLimit int64
 	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
@@ -82,10 +113,12 @@ type Agent struct {
 	calling   bool      // a call to the scheduler is under way
 	failed    bool      // the last one failed: results wait for the next
 	next      time.Time // when the next call is due
+	called    time.Time // when the last one began
 	draining  bool
 	queue     []queued // jobs that wait for room
 	overSince overdrafts
 	launches  chan struct{} // bounds how many proxies are being started
+	heard     atomic.Bool   // the scheduler answered the last call
 	status    *nodev1.NodeStatus
 }
 
@@ -110,8 +143,12 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		return nil, err
 	}
 	a.session = nodeproto.NewNodeSession(o.Description, incarnation, restored)
+	a.pace.Adopt(a.settings())
 	return a, nil
 }
+
+// settings are how the node reports.
+func (a *Agent) settings() nodeproto.Settings { return a.Options.Pace.over(a.session.Settings()) }
 
 // nextIncarnation numbers this life of the agent and remembers the number.
 func nextIncarnation(name string) (uint64, error) {
@@ -193,8 +230,8 @@ func (a *Agent) exchange() time.Duration {
 		}
 		return wait
 	}
-	a.calling = true
-	timeout := a.session.Settings().CallTimeout
+	a.calling, a.called = true, now
+	timeout := a.settings().CallTimeout
 	if _, registered := a.session.Registered(); !registered {
 		request := a.session.Register()
 		a.work(func() {
@@ -229,7 +266,8 @@ func (a *Agent) registered(request *nodev1.RegisterRequest, response *nodev1.Reg
 		return
 	}
 	a.calling, a.failed = false, false
-	a.pace.Adopt(a.session.Settings())
+	a.heard.Store(true)
+	a.pace.Adopt(a.settings())
 	a.next = time.Now().Add(a.pace.Succeeded(nil, rand.Float64()))
 	a.Log.Info("registered", "tree", response.GetTree(), "epoch", response.GetSession().GetEpoch())
 }
@@ -245,7 +283,8 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 		return
 	}
 	a.calling, a.failed = false, false
-	a.pace.Adopt(a.session.Settings())
+	a.heard.Store(true)
+	a.pace.Adopt(a.settings())
 	a.next = time.Now().Add(a.pace.Succeeded(response, rand.Float64()))
 	a.carryOut(&orders)
 }
@@ -253,6 +292,7 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 // answered notes that a call failed: the next one comes later, or at once if the scheduler wants to be asked anew.
 func (a *Agent) answered(sequence uint64, err error) {
 	a.calling, a.failed = false, true
+	a.heard.Store(false)
 	a.session.Failed(sequence, err)
 	var refused *nodeproto.RefusedError
 	var least time.Duration
@@ -271,6 +311,22 @@ func (a *Agent) answered(sequence uint64, err error) {
 		a.Log.Warn("the scheduler did not answer as hoped", "error", err, "again_in", pause.Round(time.Millisecond))
 	}
 }
+
+// releasePause is the least time between two calls of which the second only tells that a job holds less.
+const releasePause = 500 * time.Millisecond
+
+// tellRelease reports out of turn that there is room for others.
+func (a *Agent) tellRelease() {
+	if a.failed {
+		return
+	}
+	if soon := a.called.Add(releasePause); soon.Before(a.next) {
+		a.next = soon
+	}
+}
+
+// Heard says whether the node is registered and the scheduler answered the last call. Anybody may ask.
+func (a *Agent) Heard() bool { return a.heard.Load() }
 
 // Drain makes the node take no new jobs, or take them again.
 func (a *Agent) Drain(draining bool) {

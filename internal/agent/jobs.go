@@ -29,7 +29,7 @@ type job struct {
 	launched bool
 	// waiting are orders that came before the proxy was there.
 	waiting []jobproxy.Order
-	ending  bool // it is being ended by this node
+	ending  bool // it is being ended, by this node or by order
 	queued  bool // it waits for room
 }
 
@@ -158,7 +158,7 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err != nil {
-		a.finish(j, notStarted(j, err))
+		a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
 		return
 	}
 	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {
@@ -176,14 +176,14 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 		<-a.launches
 		a.post(func() {
 			if err != nil {
-				a.finish(j, notStarted(j, err))
+				a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
 				return
 			}
 			j.dir, j.launched = dir, true
-			waiting := j.waiting
+			orders := j.waiting
 			j.waiting = nil
 			a.watch(j)
-			for _, order := range waiting {
+			for _, order := range orders {
 				a.order(j.number, order)
 			}
 		})
@@ -191,10 +191,10 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 }
 
 // notStarted is the result of a job that this node could not begin.
-func notStarted(j *job, cause error) *nodev1.JobResult {
+func notStarted(j *job, reason, message string) *nodev1.JobResult {
 	return &nodev1.JobResult{
-		Number: j.number, Identity: j.identity, State: nodev1.JobState_JOB_STATE_ABORTED, AbortReason: jobproxy.ProxyFailed,
-		Error:   &nodev1.Error{Code: jobproxy.CodeNotPrepared, Message: "the job proxy cannot be started: " + cause.Error()},
+		Number: j.number, Identity: j.identity, State: nodev1.JobState_JOB_STATE_ABORTED, AbortReason: reason,
+		Error:   &nodev1.Error{Code: jobproxy.CodeNotPrepared, Message: message},
 		Timings: &nodev1.Timings{FinishedUs: nodeproto.ToMicros(time.Now())},
 	}
 }
@@ -219,7 +219,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.ProcessLimit},
 		Memory:           a.memoryOf(identity, spec),
 	}
-	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 {
+	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {
 		d.Container.MemoryLimit = spec.GetMemoryLimit() + a.Rules.KernelLimit
 	}
 	if spec.RestartExitCode != nil {
@@ -252,8 +252,12 @@ func (a *Agent) memoryOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec) job
 	if ahead == 0 {
 		ahead = a.Rules.Ahead
 	}
+	limit := spec.GetMemoryLimit()
+	if a.Rules.IgnoreLimit {
+		limit = 0
+	}
 	return jobproxy.Memory{
-		Limit: spec.GetMemoryLimit(), ExcludeMapped: !spec.GetIncludeMemoryMappedFiles(),
+		Limit: limit, ExcludeMapped: !spec.GetIncludeMemoryMappedFiles(),
 		WatchdogPeriod: jobproxy.Duration(a.Rules.WatchdogPeriod), Allocation: identity.GetResources().GetMemory(), Ahead: ahead,
 		UserReserve: reserve.GetUserJob(), ProxyEstimate: reserve.GetJobProxyEstimate(), ProxyReserve: reserve.GetJobProxy(),
 		Footprint: reserve.GetFootprint(), ProxyOvercommit: spec.GetJobProxyMemoryOvercommitLimit(),
@@ -310,12 +314,12 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	switch {
 	case j == nil || j.result != nil:
 		return
-	case j.queued:
-		if order.Command != jobproxy.Interrupt {
-			a.finish(j, neverBegun(j, order.Reason, order.Message))
-		}
+	case j.queued: // it has nothing to lose
+		a.finish(j, notStarted(j, order.Reason, order.Message))
 		return
-	case !j.launched:
+	}
+	j.ending = j.ending || order.Command == jobproxy.Abort
+	if !j.launched {
 		j.waiting = append(j.waiting, order)
 		return
 	}
@@ -340,12 +344,17 @@ func (a *Agent) changed(j *job, state *jobproxy.State) {
 		return
 	}
 	grew := j.state == nil || state.RequestedMemory > j.state.RequestedMemory
+	before := j.holds()
 	j.state = state
 	a.session.JobChanged(j.statusMessage())
 	if grew {
 		a.checkMemory(j)
 	}
 	a.tellNode()
+	if j.holds()[resource.CPU] != before[resource.CPU] {
+		a.admit()
+		a.tellRelease()
+	}
 }
 
 var phases = map[jobproxy.Phase]nodev1.Phase{

@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"os"
 	"slices"
 	"strconv"
@@ -21,27 +22,39 @@ import (
 // overdrafts are since when jobs hold more than the node has.
 type overdrafts struct{ memory, cpu time.Time }
 
-// held is what all jobs take from the node.
+// held is what all jobs take from the node; those that wait to begin take nothing yet.
 func (a *Agent) held() (sum resource.Amounts) {
 	for _, j := range a.jobs {
-		sum = sum.Add(j.holds())
+		if !j.queued {
+			sum = sum.Add(j.holds())
+		}
 	}
 	return sum
 }
 
-// byStart lists running jobs, oldest first.
+// stays is what the jobs take that nobody is ending: what is being given back is as good as free.
+func (a *Agent) stays() (sum resource.Amounts) {
+	for _, j := range a.jobs {
+		if !j.queued && !j.ending {
+			sum = sum.Add(j.holds())
+		}
+	}
+	return sum
+}
+
+// byStart lists running jobs that nobody is ending, oldest first.
 func (a *Agent) byStart() []*job {
 	var list []*job
 	for _, j := range a.jobs {
-		if j.result == nil {
+		if j.result == nil && !j.queued && !j.ending {
 			list = append(list, j)
 		}
 	}
 	slices.SortFunc(list, func(x, y *job) int {
 		if x.identity.GetStartTimeUs() != y.identity.GetStartTimeUs() {
-			return int(x.identity.GetStartTimeUs() - y.identity.GetStartTimeUs())
+			return cmp.Compare(x.identity.GetStartTimeUs(), y.identity.GetStartTimeUs())
 		}
-		return int(int64(x.number) - int64(y.number))
+		return cmp.Compare(x.number, y.number)
 	})
 	return list
 }
@@ -49,21 +62,18 @@ func (a *Agent) byStart() []*job {
 // checkMemory ends a job when another one has grown and there is no room: the one that grew if it uses more than it
 // was given, else the first that does. A job within its reserve is never ended for memory.
 func (a *Agent) checkMemory(grown *job) {
-	over := a.held()[resource.Memory] - a.limits[resource.Memory]
-	if over <= 0 {
+	over := a.stays()[resource.Memory] - a.limits[resource.Memory]
+	if over <= 0 || grown.ending {
 		return
 	}
 	victim := grown
 	if !isOverReserve(grown) {
 		victim = nil
-		for _, j := range a.byStart() {
-			if isOverReserve(j) && !j.ending {
-				victim = j
-				break
-			}
+		if jobs := a.byStart(); slices.ContainsFunc(jobs, isOverReserve) {
+			victim = jobs[slices.IndexFunc(jobs, isOverReserve)]
 		}
 	}
-	if victim == nil || victim.ending {
+	if victim == nil {
 		a.Log.Info("jobs have asked for more memory than the node has, all within their reserves", "over", over)
 		return
 	}
@@ -83,11 +93,21 @@ func (a *Agent) overdraw(victim, cause *job, message string) {
 	a.order(victim.number, jobproxy.Order{Command: jobproxy.Abort, Reason: jobproxy.ResourceOverdraft, Message: message})
 }
 
-// adjust ends the newest jobs when they have held more than the node has for too long.
+// adjust ends the newest jobs when they have taken more than the node has for too long, those above their reserves
+// before others. What a growing job asks for ahead of its use does not count: nobody is ended for that.
 func (a *Agent) adjust(now time.Time) {
-	held := a.held()
+	jobs := a.byStart()
+	var taken resource.Amounts
+	takes := func(j *job) resource.Amounts {
+		amounts := j.holds()
+		amounts[resource.Memory] = max(j.given[resource.Memory], j.uses())
+		return amounts
+	}
+	for _, j := range jobs {
+		taken = taken.Add(takes(j))
+	}
 	tooLong := func(k resource.Kind, since *time.Time, patience time.Duration) bool {
-		if held[k] <= a.limits[k] {
+		if taken[k] <= a.limits[k] {
 			*since = time.Time{}
 			return false
 		}
@@ -101,12 +121,22 @@ func (a *Agent) adjust(now time.Time) {
 	if !memory && !cpu {
 		return
 	}
-	jobs := a.byStart()
-	for i := len(jobs) - 1; i >= 0 && (held[resource.Memory] > a.limits[resource.Memory] || held[resource.CPU] > a.limits[resource.CPU]); i-- {
-		if !jobs[i].ending {
-			held = held.Sub(jobs[i].holds())
-			a.overdraw(jobs[i], nil, "jobs hold more than the node has")
+	slices.Reverse(jobs)
+	slices.SortStableFunc(jobs, func(x, y *job) int {
+		switch over := isOverReserve(x); {
+		case over == isOverReserve(y):
+			return 0
+		case over:
+			return -1
 		}
+		return 1
+	})
+	for _, j := range jobs {
+		if !(memory && taken[resource.Memory] > a.limits[resource.Memory]) && !(cpu && taken[resource.CPU] > a.limits[resource.CPU]) {
+			break
+		}
+		taken = taken.Sub(takes(j))
+		a.overdraw(j, nil, "jobs hold more than the node has")
 	}
 	a.overSince = overdrafts{}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirhq/weir/internal/jobproxy"
 	"github.com/weirhq/weir/internal/nodeproto"
-	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -68,13 +67,5 @@ func (a *Agent) giveUp(j *job, waited time.Duration) {
 	if !j.queued || j.result != nil {
 		return
 	}
-	a.finish(j, neverBegun(j, reasonWaitingTimeout, fmt.Sprintf("the node had no room for the job within %v", waited)))
-}
-
-func neverBegun(j *job, reason, message string) *nodev1.JobResult {
-	return &nodev1.JobResult{
-		Number: j.number, Identity: j.identity, State: nodev1.JobState_JOB_STATE_ABORTED, AbortReason: reason,
-		Error:   &nodev1.Error{Code: jobproxy.CodeGeneric, Message: message},
-		Timings: &nodev1.Timings{FinishedUs: nodeproto.ToMicros(time.Now())},
-	}
+	a.finish(j, notStarted(j, reasonWaitingTimeout, fmt.Sprintf("the node had no room for the job within %v", waited)))
 }

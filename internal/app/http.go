@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/pprof"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,17 +23,13 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
 		scheme = "https"
 	}
-	mux.Handle("/", api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme}))
+	mux.Handle("/", api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)}))
 	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{s.Server.Registry()}})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if c.Pprof.Value() {
-		mux.HandleFunc("/debug/pprof/", pprof.Index)
-		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+		handleProfiles(mux)
 	}
 	return mux
 }

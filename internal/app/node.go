@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/agent"
 	"github.com/weirhq/weir/internal/cgroup"
 	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/jobproxy"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/resource"
@@ -28,6 +30,7 @@ type Node struct {
 	Name   string
 	client *nodeproto.Client
 	driver cgroup.Driver
+	health *health
 	jobs   string // the directory of its jobs
 }
 
@@ -46,7 +49,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, fmt.Errorf("data_dir: %w", err)
 	}
-	driver, alerts, err := openCgroup(&c.Cgroup, name, log)
+	driver, alerts, err := openCgroup(&c.Cgroup, groupOf(name, directory), log)
 	if err != nil {
 		return nil, err
 	}
@@ -62,23 +65,24 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	resources := c.Resources.Value().Or(detected)
-	if given, ok := c.Resources.Value().Get(resource.Memory); !ok || given > detected[resource.Memory] {
-		resources[resource.Memory] -= c.Memory.Watermark.Value()
+	health, err := newHealth(c, log)
+	if err != nil {
+		client.Close()
+		return nil, err
 	}
 	a, err := agent.New(ctx, agent.Options{
-		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(&c.Memory),
+		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(&c.Memory), Pace: paceOf(&c.Heartbeat),
 		Log: log.With("node", name), Alerts: alerts,
 		Description: &nodev1.NodeDescription{
-			Name: name, Address: c.Listen.Or(name), Resources: nodeproto.ToAmounts(resources), Tags: c.Tags.Value(),
+			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offeredOf(c, detected)), Tags: c.Tags.Value(),
 			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
 		},
 	})
 	if err != nil {
 		client.Close()
-		return nil, err
+		return nil, errors.Join(err, health.close())
 	}
-	return &Node{Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
+	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
 }
 
 // ProxyCommand is the hidden command of this program that is the process beside a
@@ -88,13 +92,32 @@ const ProxyCommand = "job-proxy"
 // Run works until the context ends. Jobs go on.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
-	return n.Agent.Run(ctx)
+	served := n.health.serve(n.Agent)
+	err := errors.Join(n.Agent.Run(ctx), n.health.close(), served())
+	if dirs, scanned := jobproxy.Scan(n.jobs); scanned == nil && len(dirs) == 0 {
+		err = errors.Join(err, n.driver.Close())
+	}
+	return err
+}
+
+// groupOf names the control group of a node. An agent ends what it does not know in its group, so two agents of one
+// machine must not have the same: what they cannot share is the data directory.
+func groupOf(name, directory string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(directory)) // it never fails
+	return fmt.Sprintf("%s-%08x", strings.TrimLeft(plain[:min(len(plain), 100)], "."), sum.Sum32())
 }
 
 // openCgroup finds out what holds jobs on this machine. Where control groups
 // cannot be used, that is told to everybody and process limits are used.
-func openCgroup(c *config.Cgroup, name string, log *slog.Logger) (driver cgroup.Driver, alerts []string, err error) {
-	parent := c.Parent.Value() + "/" + name
+func openCgroup(c *config.Cgroup, group string, log *slog.Logger) (driver cgroup.Driver, alerts []string, err error) {
+	parent := c.Parent.Value() + "/" + group
 	if c.Mode.Value() == "off" {
 		driver, err = cgroup.NewProcessLimits(parent)
 		return driver, []string{"control groups are switched off: jobs are held by process limits"}, err
@@ -146,6 +169,26 @@ func nodeClient(c *config.Node) (*nodeproto.Client, error) {
 	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
 }
 
+// offeredOf is what a node offers to jobs of what its machine has.
+func offeredOf(c *config.Node, detected resource.Amounts) resource.Amounts {
+	offered := c.Resources.Value().Or(detected)
+	memory := offered[resource.Memory]
+	if given, ok := c.Resources.Value().Get(resource.Memory); !ok || given > detected[resource.Memory] {
+		memory -= c.Memory.Watermark.Value()
+	}
+	memory -= int64(c.Memory.WatermarkMultiplier.Value() * float64(memory))
+	offered[resource.Memory] = max(memory, 0)
+	return offered
+}
+
+func paceOf(c *config.Heartbeat) agent.Pace {
+	period := c.Period.Value()
+	return agent.Pace{
+		Period: period, Splay: c.Splay.Or(period / 5), CallTimeout: c.Timeout.Value(),
+		BackoffMin: c.MinBackoff.Value(), BackoffMax: c.MaxBackoff.Value(), BackoffFactor: c.Multiplier.Value(),
+	}
+}
+
 func rulesOf(c *config.NodeMemory) agent.Rules {
 	r := agent.DefaultRules()
 	r.Ahead = c.Ahead.Or(r.Ahead)
@@ -154,6 +197,7 @@ func rulesOf(c *config.NodeMemory) agent.Rules {
 	r.MemoryPatience = c.MemoryOverdraftTimeout.Or(r.MemoryPatience)
 	r.CPUPatience = c.CPUOverdraftTimeout.Or(r.CPUPatience)
 	r.AbortOnOverdraft = c.AbortOnOverdraft.Or(r.AbortOnOverdraft)
+	r.IgnoreLimit = !c.CheckLimit.Or(true)
 	return r
 }
 

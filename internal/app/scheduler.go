@@ -73,7 +73,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
 	s.Server = server.New(server.Options{
-		Store: db, Name: processName(), Address: advertised, Settings: settingsOf(c), Log: log,
+		Store: db, Name: processName(), Address: advertised, Settings: settingsOf(c), Derive: derived(c, log), Log: log,
 	})
 	s.http = &http.Server{
 		Handler: s.handler(c), Protocols: nodeproto.Protocols(), TLSConfig: certificates,
@@ -171,19 +171,32 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.Core.MaxOperations = c.Operations.MaxCount.Or(s.Core.MaxOperations)
 	s.Core.NodeTimeout = c.Nodes.UnseenToAbort.Or(s.Core.NodeTimeout)
 	s.Core.OvercommitPatience = c.Nodes.OvercommitDuration.Or(s.Core.OvercommitPatience)
+	s.Core.WaitTimeout = c.Nodes.WaitingTimeout.Or(s.Core.WaitTimeout)
+	s.Core.NodeCheckPeriod = c.Periods.DemandSanityCheck.Or(s.Core.NodeCheckPeriod)
+	stuck := &c.Operations.Stuck
+	s.Core.StuckCheckPeriod = stuck.Period.Or(s.Core.StuckCheckPeriod)
+	s.Core.Stuck.NoProgress = stuck.SafeTimeout.Or(s.Core.Stuck.NoProgress)
+	s.Core.Stuck.LimitingAncestor = stuck.LimitingAncestorSafeTimeout.Or(s.Core.Stuck.LimitingAncestor)
+	s.Core.Stuck.Attempts = uint64(stuck.MinAttempts.Or(int(s.Core.Stuck.Attempts)))
 	if spare, given := c.Nodes.MinSpare.Get(); given {
 		s.Core.MinSpare = spare.OrZero()
 	}
 	s.Core.Memory = memoryOf(&c.Memory)
 	s.UpdatePeriod = c.Periods.FairShareUpdate.Or(s.UpdatePeriod)
 	s.LeaseTTL = c.Leader.LeaseTTL.Or(s.LeaseTTL)
+	s.RenewPeriod = c.Leader.RenewPeriod.Or(s.RenewPeriod)
 	s.StandbyPoll = c.Leader.StandbyPollPeriod.Or(s.StandbyPoll)
 	s.ConfirmationTimeout = c.Nodes.JobConfirmationTimeout.Or(s.ConfirmationTimeout)
 	s.SnapshotPeriod = c.Periods.Snapshot.Or(s.SnapshotPeriod)
 	s.ProgressPeriod = c.Periods.OperationsUpdate.Or(s.ProgressPeriod)
 	s.HeartbeatPeriod = c.Nodes.HeartbeatPeriod.Or(s.HeartbeatPeriod)
 	s.HeartbeatSplay = s.HeartbeatPeriod / 5
+	s.OfflineAfter = c.Nodes.HeartbeatTimeout.Or(s.OfflineAfter)
+	s.PoolChange = c.Operations.PoolChange.Or(s.PoolChange)
+	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
+	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
+	s.SoftQueue = c.Overload.SoftHeartbeats.Or(s.SoftQueue)
 	s.HardQueue = c.Overload.QueueLength.Or(s.HardQueue)
 	s.RetentionPeriod = c.Retention.Period.Or(s.RetentionPeriod)
 	s.Retention = store.Policy{

@@ -39,9 +39,15 @@ func NewUp(ctx context.Context, c *config.Config, version string, log *slog.Logg
 		}
 		u.Directory, u.temporary = directory, true
 	}
-	err := u.open(ctx, c, version)
-	if err != nil {
-		return nil, errors.Join(err, u.clear())
+	if err := u.open(ctx, c, version); err != nil {
+		problems := []error{err}
+		for _, n := range u.Nodes {
+			problems = append(problems, n.driver.Close())
+		}
+		if u.Scheduler != nil {
+			problems = append(problems, u.Scheduler.Close())
+		}
+		return nil, errors.Join(append(problems, u.clear())...)
 	}
 	return u, nil
 }
@@ -66,7 +72,7 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		node := c.Node
 		own := nodeOf(&c.Up, i, count, detected)
 		node.Schedulers = document.Some([]string{s.Address})
-		node.Name, node.Tags = own.Name, own.Tags
+		node.Name, node.Tags, node.Listen = own.Name, own.Tags, own.Address
 		node.Resources = document.Some(resource.PartialOf(own.Resources.Value().OrZero()))
 		node.DataDir = document.Some(filepath.Join(u.Directory, own.Name.Value()))
 		n, err := NewNode(ctx, &node, version, u.log)

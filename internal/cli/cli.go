@@ -44,9 +44,12 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 
 	called, err := root.ExecuteContextC(ctx)
 	var usage *usageError
+	var job *jobExit
 	switch {
 	case err == nil:
 		return ExitOK
+	case errors.As(err, &job):
+		return job.code
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		fmt.Fprintln(stderr, "weir: interrupted")
 		return ExitInterrupted
@@ -68,6 +71,11 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 // errReported ends a command with ExitFailed when all there is to say has been
 // printed already: the answer itself is "no", as when a check finds a conflict.
 var errReported = errors.New("reported")
+
+// jobExit ends weir run with the exit code of its job, which is the answer.
+type jobExit struct{ code int }
+
+func (e *jobExit) Error() string { return fmt.Sprintf("the job ended with exit code %d", e.code) }
 
 // A usageError is a wrong call that only the command itself can notice, such as
 // two flags that exclude each other.

@@ -42,7 +42,7 @@ func TestExitCodes(t *testing.T) {
 		{"unknown flag is answered with the nearest", []string{"version", "--outptu=json"}, ExitWrongCall, "", `Did you mean "--output"?`},
 		{"unknown shorthand", []string{"version", "-x"}, ExitWrongCall, "", "unknown shorthand flag"},
 		{"a wrong call points at the command's help", []string{"version", "-x"}, ExitWrongCall, "", `Run "weir version --help" for usage.`},
-		{"unknown output format", []string{"version", "-o", "xml"}, ExitWrongCall, "", "must be table, json or yaml"},
+		{"unknown output format", []string{"version", "-o", "xml"}, ExitWrongCall, "", "must be table, json, yaml or yson"},
 		{"argument of a command without any", []string{"version", "x"}, ExitWrongCall, "", `version takes no arguments, got "x"`},
 		{"missing argument", []string{"completion"}, ExitWrongCall, "", "accepts 1 arg(s), received 0"},
 		{"unknown shell", []string{"completion", "csh"}, ExitWrongCall, "", `invalid argument "csh"`},
@@ -171,7 +171,7 @@ func TestCompletionKnowsFlagsAndTopics(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"output formats", []string{"__complete", "version", "-o", ""}, "table\njson\nyaml\n"},
+		{"output formats", []string{"__complete", "version", "-o", ""}, "table\njson\nyaml\nyson\n"},
 		{"help topics", []string{"__complete", "help", "vers"}, "version\t"},
 		{"shells", []string{"__complete", "completion", ""}, "bash\nzsh\nfish\npowershell\n"},
 	} {

@@ -206,14 +206,11 @@ func printSettings(w io.Writer, opts *options, settings []config.Effective, chan
 		t := newTable(w)
 		t.row("SETTING", "VALUE", "FROM", "CHANGES")
 		for _, e := range settings {
-			value, when := e.Value.String(), "at start"
+			value := e.Value.String()
 			if e.Value.IsNull() {
 				value = "–"
 			}
-			if e.Runtime() {
-				when = "at run time"
-			}
-			t.row(e.Path, value, e.Origin.String(), when)
+			t.row(e.Path, value, e.Origin.String(), e.Changes())
 		}
 		return t.flush()
 	})

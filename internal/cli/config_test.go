@@ -30,7 +30,7 @@ func TestConfigCheckSaysWhatIsWrong(t *testing.T) {
 		out        string
 	}{
 		{"an empty file", "", ExitOK, "stdin: OK\n"},
-		{"a right file", "scheduler: {cluster_name: a}", ExitOK, "stdin: OK\n"},
+		{"a right file", "scheduler: {data_dir: a}", ExitOK, "stdin: OK\n"},
 		{"a warning", "scheduler: {listen: ':7070'}", ExitOK,
 			"warning: stdin:1:13: scheduler/listen: others on the network reach :7070 without TLS: tokens can be read on the way\nstdin: OK\n"},
 		{"two problems", `scheduler: {fair_share_update_period: 5ms, lisen: ":80"}`, ExitFailed,
@@ -69,17 +69,17 @@ func TestConfigCheckForPrograms(t *testing.T) {
 
 func TestConfigShowTellsWhereValuesCameFrom(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "weir.yaml")
-	text := "scheduler:\n  store: postgres://u:hunter2@h/d\n  alerts_update_period: 2s\nnode: {token: hunter2}\n"
+	text := "scheduler:\n  store: postgres://u:hunter2@h/d\n  snapshot_period: 2m\nnode: {token: hunter2}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("WEIR_SCHEDULER_CLUSTER_NAME", "blue")
+	t.Setenv("WEIR_SCHEDULER_DATA_DIR", "blue")
 	for _, output := range []string{"table", "json", "yaml"} {
 		code, out, errs := callConfig("", "show", "-f", file, "-o", output)
 		if code != ExitOK || errs != "" {
 			t.Fatalf("exit code %d, stderr %q", code, errs)
 		}
-		for _, want := range []string{"WEIR_SCHEDULER_CLUSTER_NAME", "blue", "alerts_update_period", "2s", filepath.Base(file)} {
+		for _, want := range []string{"WEIR_SCHEDULER_DATA_DIR", "blue", "snapshot_period", "2m", filepath.Base(file)} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%s does not show %q", output, want)
 			}
@@ -91,10 +91,10 @@ func TestConfigShowTellsWhereValuesCameFrom(t *testing.T) {
 	t.Setenv("WEIR_CONFIG", file)
 	code, out, _ := callConfig("", "show", "scheduler", "--changed")
 	want := []string{
-		"SETTING                         VALUE                      FROM",
-		"scheduler/cluster_name          blue                       WEIR_SCHEDULER_CLUSTER_NAME",
-		"scheduler/store                 \"postgres://u:hidden@h/d\"  " + file + ":2",
-		"scheduler/alerts_update_period  2s                         " + file + ":3",
+		"SETTING                    VALUE                      FROM",
+		"scheduler/data_dir         blue                       WEIR_SCHEDULER_DATA_DIR",
+		"scheduler/store            \"postgres://u:hidden@h/d\"  " + file + ":2",
+		"scheduler/snapshot_period  2m                         " + file + ":3",
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if code != ExitOK || len(lines) != len(want) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhq/weir/internal/yson"
 )
 
 // outputFormat is the value of --output.
@@ -21,22 +23,23 @@ const (
 	outputTable outputFormat = "table"
 	outputJSON  outputFormat = "json"
 	outputYAML  outputFormat = "yaml"
+	outputYSON  outputFormat = "yson"
 )
 
 // String, Set and Type make outputFormat a flag value that refuses unknown formats.
 func (f *outputFormat) String() string { return string(*f) }
 
 // Type is what help shows as the kind of the flag's value.
-func (f *outputFormat) Type() string { return "table|json|yaml" }
+func (f *outputFormat) Type() string { return "table|json|yaml|yson" }
 
 // Set reads the flag.
 func (f *outputFormat) Set(value string) error {
 	switch outputFormat(value) {
-	case outputTable, outputJSON, outputYAML:
+	case outputTable, outputJSON, outputYAML, outputYSON:
 		*f = outputFormat(value)
 		return nil
 	}
-	return errors.New("must be table, json or yaml")
+	return errors.New("must be table, json, yaml or yson")
 }
 
 // options are the flags that every command has.
@@ -46,13 +49,13 @@ type options struct {
 
 func (o *options) addTo(root *cobra.Command) {
 	root.PersistentFlags().VarP(&o.output, "output", "o", "how to print the answer")
-	complete := cobra.FixedCompletions([]cobra.Completion{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)
+	complete := cobra.FixedCompletions([]cobra.Completion{"table", "json", "yaml", "yson"}, cobra.ShellCompDirectiveNoFileComp)
 	if err := root.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag was added one line above
 	}
 }
 
-// print writes value as the caller asked: as JSON or YAML with the names of its
+// print writes value as the caller asked: as JSON, YAML or YSON with the names of its
 // json tags, or by table, which writes the form for people.
 func (o *options) print(w io.Writer, value any, table func(io.Writer) error) error {
 	switch o.output {
@@ -60,6 +63,8 @@ func (o *options) print(w io.Writer, value any, table func(io.Writer) error) err
 		return writeJSON(w, value)
 	case outputYAML:
 		return writeYAML(w, value)
+	case outputYSON:
+		return writeYSON(w, value)
 	default:
 		return table(w)
 	}
@@ -92,6 +97,40 @@ func writeYAML(w io.Writer, value any) error {
 	return enc.Close()
 }
 
+// writeYSON writes a node as it is, anything else through JSON like writeYAML.
+func writeYSON(w io.Writer, value any) error {
+	n, isNode := value.(answerNode)
+	if !isNode {
+		var buf bytes.Buffer
+		if err := writeJSON(&buf, value); err != nil {
+			return err
+		}
+		var err error
+		if n.Node, err = yson.ParseJSON(buf.Bytes(), yson.JSONOptions{UTF8: true, Plain: true}); err != nil {
+			return fmt.Errorf("answer as YSON: %w", err)
+		}
+	}
+	text, err := yson.Append(nil, n.Node, yson.Pretty)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// answerNode is an answer of a server. As JSON its strings are text if they can
+// be, and bytes as code points otherwise.
+type answerNode struct{ yson.Node }
+
+// MarshalJSON writes the node with its attributes.
+func (n answerNode) MarshalJSON() ([]byte, error) {
+	text, err := yson.AppendJSON(nil, n.Node, yson.JSONOptions{UTF8: true, StringifyNaN: true})
+	if err != nil {
+		text, err = yson.AppendJSON(nil, n.Node, yson.JSONOptions{StringifyNaN: true})
+	}
+	return text, err
+}
+
 // blockStyle drops JSON's braces and quotes, except around empty containers and
 // lists of scalars, which read better on one line.
 func blockStyle(n *yaml.Node) {
@@ -112,6 +151,9 @@ type table struct {
 	w     io.Writer
 	right map[int]bool
 	rows  [][]string
+	// width and elastic are set by fit.
+	width   int
+	elastic []int
 }
 
 func newTable(w io.Writer) *table { return &table{w: w, right: map[int]bool{}} }
@@ -136,10 +178,12 @@ func (t *table) flush() error {
 			widths[c] = max(widths[c], visibleWidth(cell))
 		}
 	}
+	t.shrink(widths)
 	var line strings.Builder
 	for _, row := range t.rows {
 		line.Reset()
 		for c, cell := range row {
+			cell = cutTo(cell, widths[c])
 			if c > 0 {
 				line.WriteString("  ")
 			}

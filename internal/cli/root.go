@@ -22,7 +22,12 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
   weir check examples/production-research.yaml
 
   # Run the scheduler over a workload on virtual time
-  weir simulate examples/simulate/starvation.yaml`,
+  weir simulate examples/simulate/starvation.yaml
+
+  # A cluster on this machine, something to run on it, who has what
+  weir up &
+  weir run -- echo hello
+  weir pools`,
 		Version:            readBuild().Version,
 		SilenceErrors:      true, // Main prints them, once
 		SilenceUsage:       true,
@@ -32,24 +37,37 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
 	root.SetVersionTemplate("weir {{.Version}}\n")
 	opts.addTo(root)
 	root.AddCommand(
+		newApplyCommand(opts),
+		newBackupCommand(opts),
 		newCheckCommand(opts),
 		newCompletionCommand(),
 		newConfigCommand(opts),
 		newContextCommand(opts),
 		newCopyCommand(opts),
 		newCreateCommand(opts),
+		newDiffCommand(opts),
+		newEventsCommand(opts),
 		newExistsCommand(opts),
+		newExplainCommand(opts),
+		newExportCommand(opts),
 		newGetCommand(opts),
+		newJobCommand(opts),
 		newLinkCommand(opts),
 		newListCommand(opts),
 		newMoveCommand(opts),
+		newOpCommand(opts),
+		newPoolsCommand(opts),
 		newRemoveCommand(opts),
+		newRestoreCommand(),
+		newRunCommand(opts),
 		newSetCommand(opts),
 		newNodeCommand(),
+		newNodesCommand(opts),
 		newProxyCommand(),
 		newSchedulerCommand(),
 		newSharesCommand(opts),
 		newSimulateCommand(opts),
+		newTokenCommand(opts),
 		newUpCommand(),
 		newVersionCommand(opts),
 	)

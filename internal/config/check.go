@@ -85,22 +85,14 @@ func (c *checker) together(a string, hasA bool, b string, hasB bool) {
 }
 
 func (c *checker) scheduler(s *Scheduler) {
-	c.numbers("scheduler/overload/soft_concurrent_heartbeat_limit", s.Overload.SoftHeartbeats,
-		"scheduler/overload/hard_concurrent_heartbeat_limit", s.Overload.HardHeartbeats)
-	c.numbers("scheduler/retention/soft_retained_operation_count", s.Retention.SoftRetained,
-		"scheduler/retention/hard_retained_operation_count", s.Retention.HardRetained)
-	c.durations("scheduler/retention/clean_delay", s.Retention.CleanDelay,
-		"scheduler/retention/max_operation_age", s.Retention.MaxOperationAge)
+	c.numbers("scheduler/soft_concurrent_heartbeat_limit", s.Overload.SoftHeartbeats,
+		"scheduler/overload/max_queue_length", s.Overload.QueueLength)
 	c.durations("scheduler/retention/stderr", s.Retention.Stderr, "scheduler/retention/jobs", s.Retention.Jobs)
 	c.durations("scheduler/retention/jobs", s.Retention.Jobs, "scheduler/retention/operations", s.Retention.Operations)
 	c.durations("scheduler/history/seconds", s.History.Seconds, "scheduler/history/minutes", s.History.Minutes)
 	c.durations("scheduler/history/minutes", s.History.Minutes, "scheduler/history/hours", s.History.Hours)
 	c.durations("scheduler/node_heartbeat_timeout", s.Nodes.HeartbeatTimeout,
 		"scheduler/max_node_unseen_period_to_abort_allocations", s.Nodes.UnseenToAbort)
-	c.durations("scheduler/max_node_unseen_period_to_abort_allocations", s.Nodes.UnseenToAbort,
-		"scheduler/node_registration_timeout", s.Nodes.RegistrationTimeout)
-	c.durations("scheduler/node_registration_timeout", s.Nodes.RegistrationTimeout,
-		"scheduler/max_offline_node_age", s.Nodes.MaxOfflineAge)
 	if period, timeout := s.Nodes.HeartbeatPeriod.Value(), s.Nodes.HeartbeatTimeout.Value(); timeout < 2*period {
 		c.refuse(c.given("scheduler/node_heartbeat_timeout", "scheduler/node_heartbeat_period"), RuleOrder,
 			"node_heartbeat_timeout (%s) must be at least twice node_heartbeat_period (%s)",
@@ -173,8 +165,12 @@ func (c *checker) node(n *Node) {
 		}
 	}
 	c.durations("node/heartbeat/min_backoff", n.Heartbeat.MinBackoff, "node/heartbeat/max_backoff", n.Heartbeat.MaxBackoff)
-	if n.Heartbeat.Period.IsSet() {
-		c.durations("node/heartbeat/splay", n.Heartbeat.Splay, "node/heartbeat/period", n.Heartbeat.Period)
+	c.durations("node/heartbeat/splay", n.Heartbeat.Splay, "node/heartbeat/period", n.Heartbeat.Period)
+	if n.Heartbeat.Splay.IsSet() && !n.Heartbeat.Period.IsSet() {
+		c.refuse("node/heartbeat/splay", RuleTogether, "needs node/heartbeat/period")
+	}
+	if n.Pprof.Value() && !n.Listen.IsSet() {
+		c.refuse("node/pprof", RuleTogether, "needs node/listen")
 	}
 	c.durations("node/memory_watchdog_period", n.Memory.WatchdogPeriod, "node/memory_overdraft_timeout", n.Memory.MemoryOverdraftTimeout)
 }

@@ -72,7 +72,7 @@ func reference() string {
 		}
 		b.WriteString("| setting | value | default | changes | meaning |\n|---|---|---|---|---|\n")
 		for _, s := range settings {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", lastPart(s.Path), valueText(s.Info.Shape), defaultText(s.Info), changesText(s), meaning(s))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", lastPart(s.Path), valueText(s.Info.Shape), defaultText(s.Info), s.Changes(), meaning(s))
 		}
 	}
 	for _, section := range sections.table.Options() {
@@ -90,14 +90,27 @@ func reference() string {
 	for _, o := range agentTable.Options() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Name, valueText(o.Shape), o.Doc)
 	}
-	b.WriteString("\n## Accepted, kept, without effect\n\nThese options of YTsaurus's scheduler are read, and a warning says that they do nothing here: ")
-	var unsupported []string
-	for _, s := range Settings() {
-		if s.Info.NotSupported != "" {
-			unsupported = append(unsupported, "`"+lastPart(s.Path)+"`")
+	b.WriteString("\n## Accepted, without effect\n\nThese options of YTsaurus are read and kept, and a warning says that each does nothing here, and why.\n\n| setting | it has no effect, because |\n|---|---|\n")
+	var because string
+	var names []string
+	write := func() {
+		if len(names) > 0 {
+			fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(names, ", "), because)
 		}
 	}
-	fmt.Fprintf(&b, "%s.\n", strings.Join(unsupported, ", "))
+	for _, s := range Settings() {
+		if s.Info.NotSupported == "" {
+			continue
+		}
+		if reason := strings.TrimPrefix(s.Info.NotSupported, "has no effect, because "); reason != because {
+			write()
+			because, names = reason, nil
+		}
+		for _, name := range append([]string{s.Path}, s.Info.Aliases...) {
+			names = append(names, "`"+name+"`")
+		}
+	}
+	write()
 	return b.String()
 }
 
@@ -149,13 +162,6 @@ func defaultText(o document.Info) string {
 		return ""
 	}
 	return "`" + strings.ReplaceAll(o.Default.String(), "|", `\|`) + "`"
-}
-
-func changesText(s Setting) string {
-	if s.Runtime() {
-		return "at run time"
-	}
-	return "at start"
 }
 
 func meaning(s Setting) string {

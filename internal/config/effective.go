@@ -47,9 +47,10 @@ func (e Effective) MarshalJSON() ([]byte, error) {
 		Variable string         `json:"variable"`
 		Flag     string         `json:"flag,omitempty"`
 		Runtime  bool           `json:"runtime"`
+		Changes  string         `json:"changes"`
 	}
 	o := printed{Path: e.Path, Value: e.Value, From: e.Origin.From.String(), Name: e.Origin.Name, Line: e.Origin.At.Line,
-		Variable: e.Variable(), Runtime: e.Runtime()}
+		Variable: e.Variable(), Runtime: e.Runtime(), Changes: e.Changes()}
 	if flag := e.Flag(); flag != "" {
 		o.Flag = "--" + flag
 	}

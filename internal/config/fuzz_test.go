@@ -49,7 +49,7 @@ func FuzzLoad(f *testing.F) {
 		{"node: {schedulers: a:1, resources: {cpu: 1.5, memory: 1GiB}}", "WEIR_UP_RESOURCES=cpu=8,memory=16GiB"},
 		{"up: {agents: [{name: a, tags: [x]}]}", "WEIR_SCHEDULER_STORE=postgres://u:p@h/d"},
 		{"scheduler: {watchers_update_period: 1s, retention: {stderr: 1ms}}", "WEIR_UP_AGENTS=[{name: a}]"},
-		{`{"scheduler": {"store": "sqlite:x#y"}}`, "WEIR_SCHEDULER_EPHEMERAL_POOL_NAME_REGEX=a: #b"},
+		{`{"scheduler": {"store": "sqlite:x#y"}}`, "WEIR_SCHEDULER_DATA_DIR=a: #b"},
 		{"scheduler: [1]", "WEIR_UP_PORT=1e3"},
 	} {
 		f.Add(seed[0], seed[1])

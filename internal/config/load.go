@@ -11,7 +11,7 @@ import (
 )
 
 // Sources are everything a configuration is made of. A later one wins:
-// defaults, file, variables, flags, patch.
+// defaults, file, variables, flags.
 type Sources struct {
 	// File is the name of the file, for messages, and Data its contents: YAML or
 	// JSON. Nil means that there is no file.
@@ -22,10 +22,6 @@ type Sources struct {
 	Environ []string
 	// Flags were bound to command lines that have been parsed.
 	Flags []*Flags
-	// Patch is what was changed while the process ran, with the same sections as
-	// a file. It holds only settings that may change so; unknown keys of the
-	// scheduler are kept with a warning, as clients of YTsaurus expect.
-	Patch document.Value
 }
 
 // From says which kind of source gave a value.
@@ -97,7 +93,6 @@ func Load(sources Sources) (*Loaded, document.Problems, error) {
 	for _, flags := range sources.Flags {
 		add(flags.layer, nil, flags.problems)
 	}
-	add(readPatch(sources.Patch))
 
 	loaded := &Loaded{origins: map[string]Origin{}}
 	for _, l := range slices.Backward(layers) {
@@ -105,7 +100,6 @@ func Load(sources Sources) (*Loaded, document.Problems, error) {
 	}
 	for _, l := range layers {
 		maps.Copy(loaded.origins, l.origins)
-		keepExtras(&loaded.Config.Scheduler.Extras, l.config.Scheduler.Extras)
 	}
 	sections.table.FillDefaults(&loaded.Config)
 	// Rules between settings would only repeat what is wrong with one of them.
@@ -117,15 +111,6 @@ func Load(sources Sources) (*Loaded, document.Problems, error) {
 		return nil, warnings, problems
 	}
 	return loaded, warnings, nil
-}
-
-// keepExtras adds unknown keys, which tables do not fill in.
-func keepExtras(into *document.Extras, from document.Extras) {
-	for _, e := range from {
-		if _, has := into.Get(e.Key); !has {
-			*into = append(slices.Clone(*into), e)
-		}
-	}
 }
 
 func readFile(name string, data []byte) (l layer, warnings, problems document.Problems) {
@@ -145,23 +130,6 @@ func readFile(name string, data []byte) (l layer, warnings, problems document.Pr
 	l.origins = map[string]Origin{}
 	locate(v, sections.table.Options(), "", func(path string, at document.Position) {
 		l.origins[path] = Origin{From: FromFile, Name: name, At: at}
-	})
-	return l, r.Warnings(), r.Problems()
-}
-
-func readPatch(patch document.Value) (l layer, warnings, problems document.Problems) {
-	if patch.IsNull() {
-		return layer{}, nil, nil
-	}
-	r := document.NewReader("")
-	r.KeepUnknown = true
-	sections.table.Read(r, patch, &l.config)
-	l.origins = map[string]Origin{}
-	locate(patch, sections.table.Options(), "", func(path string, at document.Position) {
-		l.origins[path] = Origin{From: FromPatch, At: at}
-		if s, ok := find(path); ok && !s.Runtime() && s.Info.NotSupported == "" {
-			r.Add(document.Problem{Position: at, Path: path, Rule: RuleNotAtRuntime, Message: notAtRuntime(s)})
-		}
 	})
 	return l, r.Warnings(), r.Problems()
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -36,11 +35,10 @@ func flagsOf(t *testing.T, section string, args ...string) *Flags {
 }
 
 func TestALaterSourceWins(t *testing.T) {
-	file := "scheduler:\n  cluster-name: of-file\n  fair_share_update_period: 300ms\n  log: {level: warn, format: json}\n"
-	environ := []string{"WEIR_SCHEDULER_CLUSTER_NAME=of-env", "WEIR_SCHEDULER_LOG_LEVEL=error", "WEIR_TOKEN=x", "PATH=/bin", "WEIR_SCHEDULER_LISTEN="}
-	flags := flagsOf(t, SchedulerSection, "--cluster-name=of-flag", "--pprof")
-	patch := document.Map(document.Pair("scheduler", document.Map(document.Pair("alerts_update_period", document.Int(50)))))
-	loaded := mustLoad(t, Sources{File: "weir.yaml", Data: []byte(file), Environ: environ, Flags: []*Flags{flags}, Patch: patch})
+	file := "scheduler:\n  data-dir: of-file\n  fair_share_update_period: 300ms\n  log: {level: warn, format: json}\n"
+	environ := []string{"WEIR_SCHEDULER_DATA_DIR=of-env", "WEIR_SCHEDULER_LOG_LEVEL=error", "WEIR_TOKEN=x", "PATH=/bin", "WEIR_SCHEDULER_LISTEN="}
+	flags := flagsOf(t, SchedulerSection, "--data-dir=of-flag", "--pprof")
+	loaded := mustLoad(t, Sources{File: "weir.yaml", Data: []byte(file), Environ: environ, Flags: []*Flags{flags}})
 	got := map[string]string{}
 	for _, e := range loaded.Effective(SchedulerSection) {
 		if e.Origin.From != FromDefault || e.Path == "scheduler/listen" {
@@ -48,19 +46,18 @@ func TestALaterSourceWins(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"scheduler/cluster_name":             "of-flag from --cluster-name",
+		"scheduler/data_dir":                 "of-flag from --data-dir",
 		"scheduler/fair_share_update_period": "300ms from weir.yaml:3",
 		"scheduler/log/level":                "error from WEIR_SCHEDULER_LOG_LEVEL",
 		"scheduler/log/format":               "json from weir.yaml:4",
 		"scheduler/pprof":                    "true from --pprof",
-		"scheduler/alerts_update_period":     "50ms from runtime",
 		"scheduler/listen":                   `"127.0.0.1:7070" from default`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	if c := loaded.Config.Scheduler; c.Periods.FairShareUpdate.Value() != 300*time.Millisecond || c.Log.Level.Value() != "error" ||
-		c.Periods.Alerts.Value() != 50*time.Millisecond || c.ClusterName.Value() != "of-flag" || !c.Pprof.Value() {
+		c.DataDir.Value() != "of-flag" || !c.Pprof.Value() {
 		t.Errorf("the struct says otherwise: %+v", c)
 	}
 }
@@ -74,20 +71,19 @@ func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 	}{
 		{"fair_share_update_period", s.Periods.FairShareUpdate.Value(), 200 * time.Millisecond},
 		{"node_heartbeat_timeout", s.Nodes.HeartbeatTimeout.Value(), time.Minute},
-		{"node_registration_timeout", s.Nodes.RegistrationTimeout.Value(), 10 * time.Minute},
+		{"waiting_for_resources_on_node_timeout", s.Nodes.WaitingTimeout.Value(), 30 * time.Second},
 		{"max_node_unseen_period_to_abort_allocations", s.Nodes.UnseenToAbort.Value(), 5 * time.Minute},
 		{"snapshot_period", s.Periods.Snapshot.Value(), 300 * time.Second},
 		{"operations_update_period", s.Periods.OperationsUpdate.Value(), 3 * time.Second},
-		{"soft_concurrent_heartbeat_limit", s.Overload.SoftHeartbeats.Value(), 50},
-		{"hard_concurrent_heartbeat_limit", s.Overload.HardHeartbeats.Value(), 100},
+		{"operation_stuck_check/safe_timeout", s.Operations.Stuck.SafeTimeout.Value(), time.Hour},
+		{"resource_demand_sanity_check_period", s.Periods.DemandSanityCheck.Value(), 15 * time.Second},
 		{"max_operation_count", s.Operations.MaxCount.Value(), 5000},
 		{"min_spare_allocation_resources_on_node", s.Nodes.MinSpare.Value().OrZero(), resource.Amounts{resource.UserSlots: 1, resource.CPU: 100, resource.Memory: 256 << 20}},
 		{"memory_digest_resource_overdraft_factor", s.Memory.OverdraftFactor.Value(), 1.1},
-		{"hard_retained_operation_count", s.Retention.HardRetained.Value(), 4000},
 		{"ahead_memory_reserve", c.Node.Memory.Ahead.Value(), int64(100 << 20)},
 		{"memory_overdraft_timeout", c.Node.Memory.MemoryOverdraftTimeout.Value(), 5 * time.Minute},
 		{"cpu_overdraft_timeout", c.Node.Memory.CPUOverdraftTimeout.Value(), 10 * time.Minute},
-		{"heartbeat splay", c.Node.Heartbeat.Splay.Value(), time.Second},
+		{"heartbeat min_backoff", c.Node.Heartbeat.MinBackoff.Value(), 5 * time.Second},
 		{"nodes of weir up", c.Up.NodeCount(), 1},
 	} {
 		if test.got != test.want {
@@ -108,10 +104,10 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		"  listen: localhost",
 		"  fair_share_update_period: 5ms",
 		"  log: {level: loud}",
-		"  overload:",
-		"    max_started_jobs_per_heartbeat: 1",
-		"    max_started_allocations_per_heartbeat: 2",
-		"  self_check: {sample: 1.5}",
+		"  waiting_job_timeout: 1s",
+		"  waiting_for_resources_on_node_timeout: 2s",
+		"  operation_stuck_check: {min_schedule_job_attempts: 0}",
+		"  user_job_memory_reserve_quantile: 1.5",
 		"  store: 'mysql://root:hunter2@db/weir'",
 		"node:",
 		"  tags: [a, b, a]",
@@ -132,8 +128,9 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 		`weir.yaml:3:11: scheduler/listen: must be an address to listen on, like 127.0.0.1:7070 or :7070, not "localhost"`,
 		`weir.yaml:4:29: scheduler/fair_share_update_period: must be a duration like 30s, 5m, 1d or a number of milliseconds from 10ms to 1m, not "5ms"`,
 		`weir.yaml:5:16: scheduler/log/level: must be one of debug, info, warn, error, not "loud"`,
-		`weir.yaml:8:5: scheduler/overload/max_started_allocations_per_heartbeat: "max_started_jobs_per_heartbeat" and "max_started_allocations_per_heartbeat" are two names of one option; give only one of them (the first is at line 7)`,
-		`weir.yaml:9:24: scheduler/self_check/sample: must be a number from 0 to 1, not 1.5`,
+		`weir.yaml:7:3: scheduler/waiting_for_resources_on_node_timeout: "waiting_job_timeout" and "waiting_for_resources_on_node_timeout" are two names of one option; give only one of them (the first is at line 6)`,
+		`weir.yaml:8:54: scheduler/operation_stuck_check/min_schedule_job_attempts: must be a whole number of at least 1, not 0`,
+		`weir.yaml:9:37: scheduler/user_job_memory_reserve_quantile: must be a number from 0 to 1, not 1.5`,
 		`weir.yaml:10:10: scheduler/store: must be sqlite:PATH or postgres://USER@HOST:PORT/DATABASE`,
 		`weir.yaml:12:16: node/tags: "a" is in the list twice`,
 		`weir.yaml:13:15: node/resources/cpus: unknown resource; did you mean "cpu"?`,
@@ -155,9 +152,9 @@ func TestRulesBetweenSettings(t *testing.T) {
 	for _, test := range []struct {
 		name, file, says string
 	}{
-		{"soft above hard", "scheduler: {overload: {soft_concurrent_heartbeat_limit: 200}}",
-			"f:1:24: scheduler/overload/soft_concurrent_heartbeat_limit: soft_concurrent_heartbeat_limit (200) must not exceed hard_concurrent_heartbeat_limit (100)"},
-		{"the setting that was written is named", "scheduler: {overload: {hard_concurrent_heartbeat_limit: 10}}", "f:1:24: scheduler/overload/hard_concurrent_heartbeat_limit: "},
+		{"soft above hard", "scheduler: {soft_concurrent_heartbeat_limit: 20000}",
+			"f:1:13: scheduler/soft_concurrent_heartbeat_limit: soft_concurrent_heartbeat_limit (20000) must not exceed max_queue_length (10000)"},
+		{"the setting that was written is named", "scheduler: {overload: {max_queue_length: 10}}", "f:1:24: scheduler/overload/max_queue_length: "},
 		{"a certificate without its key", "scheduler: {tls: {certificate: c.pem}}", "scheduler/tls/certificate: needs scheduler/tls/key"},
 		{"a key without its certificate", "scheduler: {tls: {key: k.pem}}", "scheduler/tls/key: needs scheduler/tls/certificate"},
 		{"client authorities without TLS", "scheduler: {tls: {client_ca: ca.pem}}", "scheduler/tls/client_ca: needs scheduler/tls/certificate or"},
@@ -170,6 +167,9 @@ func TestRulesBetweenSettings(t *testing.T) {
 		{"two passwords", "scheduler: {store_password_file: p, store: 'postgres://u:p@h/d'}", "has a password already"},
 		{"two tokens", "node: {token: weir_x, token_file: t}", "give node/token or node/token_file, not both"},
 		{"authorities without TLS", "node: {tls: {ca: ca.pem}}", "node/tls/ca: needs node/tls/enabled"},
+		{"a splay of the scheduler's period", "node: {heartbeat: {splay: 1s}}", "node/heartbeat/splay: needs node/heartbeat/period"},
+		{"a splay beyond the period", "node: {heartbeat: {splay: 1s, period: 500ms}}", "splay (1s) must not exceed period (500ms)"},
+		{"profiles that are served nowhere", "node: {pprof: true}", "node/pprof: needs node/listen"},
 		{"back-off that shrinks", "node: {heartbeat: {max_backoff: 1s}}", "must not exceed max_backoff (1s)"},
 		{"nodes given twice", "up: {nodes: 2, agents: [{name: a}]}", "give up/nodes or up/agents, not both"},
 		{"agents of one name", "up: {agents: [{name: a}, {name: a}]}", `there is another node called "a"`},
@@ -192,7 +192,10 @@ func TestWarnings(t *testing.T) {
 		{"listening to all with TLS", "scheduler: {listen: ':7070', tls: {self_signed: true}}", ""},
 		{"listening to this machine", "scheduler: {listen: '[::1]:7070'}", ""},
 		{"a slow standby", "scheduler: {leader: {lease_ttl: 10s}}", "a standby takes over only after 10.5s"},
-		{"an option of YTsaurus without effect", "scheduler: {node_shard_count: 4}", "not supported: it tunes how YTsaurus is built inside"},
+		{"an option of YTsaurus without effect", "scheduler: {node_shard_count: 4}", "f:1:13: scheduler/node_shard_count: not supported: has no effect, because it tunes how YTsaurus is built inside"},
+		{"such an option in a section", "scheduler: {operations_cleaner: {clean_delay: 5m}}", "scheduler/operations_cleaner/clean_delay: not supported: has no effect, because operations move"},
+		{"such an option by its other name", "scheduler: {accumulated_usage_log_period: 5m}", "scheduler/accumulated_usage_log_period: not supported: has no effect, because the event log"},
+		{"such an option of a node", "node: {check_user_jobs_category_limit_on_resource_update: true}", "has no effect, because all memory that a node offers is for jobs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, warnings, err := Load(Sources{File: "f", Data: []byte(test.file)})
@@ -233,10 +236,10 @@ func TestTextOfVariablesAndFlags(t *testing.T) {
 		{"node/schedulers", "a:1,b:2", `["a:1", "b:2"]`},
 		{"scheduler/fair_share_update_period", "100", "100ms"},
 		{"scheduler/fair_share_update_period", "1.5s", "1.5s"},
-		{"scheduler/overload/max_request_size", "1MiB", "1MiB"},
-		{"scheduler/overload/max_request_size", "1048576", "1MiB"},
-		{"scheduler/overload/max_queue_length", "17", "17"},
-		{"scheduler/self_check/sample", "0.5", "0.5"},
+		{"scheduler/footprint_memory", "1MiB", "1MiB"},
+		{"scheduler/footprint_memory", "1048576", "1MiB"},
+		{"scheduler/max_operation_count", "17", "17"},
+		{"scheduler/user_job_memory_reserve_quantile", "0.5", "0.5"},
 		{"scheduler/self_check/enabled", "no", "false"},
 		{"scheduler/self_check/enabled", "1", "true"},
 		{"node/name", "17", "17"},
@@ -268,29 +271,5 @@ func TestANodeNeedsSchedulers(t *testing.T) {
 	}
 	if err := mustLoad(t, Sources{Environ: []string{"WEIR_NODE_SCHEDULERS=a:1"}}).Require(NodeSection); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestAPatchHoldsOnlyWhatMayChange(t *testing.T) {
-	patch := func(text string) Sources {
-		v, err := document.Parse("", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return Sources{Patch: v}
-	}
-	_, _, err := Load(patch("scheduler: {listen: ':1', fair_share_update_period: 1s}"))
-	if err == nil || !strings.Contains(err.Error(), "scheduler/listen: cannot change while the scheduler runs; restart it") || strings.Contains(err.Error(), "update_period") {
-		t.Errorf("says %v", err)
-	}
-	loaded, warnings, err := Load(patch("scheduler: {crash_on_tuesdays: true, node_shard_count: 2, max_operation_count: 7}"))
-	if err != nil || len(warnings) != 2 || loaded.Config.Scheduler.Operations.MaxCount.Value() != 7 {
-		t.Fatalf("%v, %v", warnings, err)
-	}
-	if v, ok := loaded.Config.Scheduler.Extras.Get("crash_on_tuesdays"); !ok || v.String() != "true" {
-		t.Error("an unknown key of a patch is lost")
-	}
-	if _, _, err := Load(Sources{Data: []byte("scheduler: {crash_on_tuesdays: true}")}); err == nil {
-		t.Error("an unknown key of a file is accepted")
 	}
 }

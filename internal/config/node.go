@@ -23,8 +23,9 @@ type Node struct {
 	Cgroup           Cgroup
 	Heartbeat        Heartbeat
 	Memory           NodeMemory
-	WaitingTimeout   opt[time.Duration]
-	AdoptTimeout     opt[time.Duration]
+
+	// Extras are options of YTsaurus's nodes that have no effect here.
+	Extras document.Extras
 }
 
 // ClientTLS is whom a node believes and how it proves who it is.
@@ -65,24 +66,24 @@ type Heartbeat struct {
 }
 
 var heartbeatGroup = newGroup([]row[Heartbeat]{
-	live("period", "How often the node reports. Unset: what the scheduler asks for.",
+	fixed("period", "How often the node reports. Unset: what the scheduler asks for.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.Period }, periods).common(),
-	live("splay", "Reports are spread at random over so much time.",
-		func(c *Heartbeat) *opt[time.Duration] { return &c.Splay }, timeouts.Default(time.Second)),
-	live("timeout", "How long the node waits for an answer.",
+	fixed("splay", "Reports of a node with a period of its own are spread at random over so much time. Unset: a fifth of the period.",
+		func(c *Heartbeat) *opt[time.Duration] { return &c.Splay }, timeouts),
+	fixed("timeout", "How long the node waits for an answer.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.Timeout }, periods.Default(time.Minute)),
-	live("min_backoff", "The first wait after an error or an answer that scheduling was skipped.",
+	fixed("min_backoff", "The first wait after an error or an answer that scheduling was skipped.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.MinBackoff }, periods.Default(5*time.Second)),
-	live("max_backoff", "The longest such wait.",
+	fixed("max_backoff", "The longest such wait.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.MaxBackoff }, periods.Default(time.Minute)),
-	live("backoff_multiplier", "How the wait grows from one error to the next.",
+	fixed("backoff_multiplier", "How the wait grows from one error to the next.",
 		func(c *Heartbeat) *opt[float64] { return &c.Multiplier }, document.Between(document.Numbers, 1, 100).Default(2)),
 })
 
 // NodeMemory is how a node counts the memory of its jobs and what it does when
 // there is too little.
 type NodeMemory struct {
-	CheckLimit, AbortOnOverdraft, CheckCategory opt[bool]
+	CheckLimit, AbortOnOverdraft                opt[bool]
 	Ahead, Watermark                            opt[int64]
 	WatermarkMultiplier                         opt[float64]
 	WatchdogPeriod, AdjustmentPeriod            opt[time.Duration]
@@ -90,26 +91,24 @@ type NodeMemory struct {
 }
 
 var nodeMemoryRows = []row[NodeMemory]{
-	live("check_user_job_memory_limit", "Fail a job that uses more than its memory_limit.",
+	fixed("check_user_job_memory_limit", "Fail a job that uses more than its memory_limit.",
 		func(c *NodeMemory) *opt[bool] { return &c.CheckLimit }, document.Bools.Default(true)),
-	live("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it uses more than its reserve, even if there is free memory.",
+	fixed("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it uses more than its reserve, even if there is free memory.",
 		func(c *NodeMemory) *opt[bool] { return &c.AbortOnOverdraft }, document.Bools.Default(false)),
-	live("ahead_memory_reserve", "A job that grows asks for so much more than it uses.",
+	fixed("ahead_memory_reserve", "A job that grows asks for so much more than it uses.",
 		func(c *NodeMemory) *opt[int64] { return &c.Ahead }, memory.Default(100<<20)),
-	live("memory_watchdog_period", "How often the memory of a job is measured.",
+	fixed("memory_watchdog_period", "How often the memory of a job is measured.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.WatchdogPeriod }, periods.Default(time.Second)),
-	live("resource_adjustment_period", "How often the node compares what jobs use with what it has.",
+	fixed("resource_adjustment_period", "How often the node compares what jobs use with what it has.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.AdjustmentPeriod }, periods.Default(5*time.Second)),
-	live("memory_overdraft_timeout", "How long jobs may use more memory than the node has before the newest are aborted.",
+	fixed("memory_overdraft_timeout", "How long jobs may use more memory than the node has before the newest are aborted.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.MemoryOverdraftTimeout }, timeouts.Default(5*time.Minute)),
-	live("cpu_overdraft_timeout", "The same for CPU.",
+	fixed("cpu_overdraft_timeout", "The same for CPU.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.CPUOverdraftTimeout }, timeouts.Default(10*time.Minute)),
-	live("free_memory_watermark", "Memory of the machine that is kept free of jobs.",
+	fixed("free_memory_watermark", "Memory of the machine that is kept free of jobs. It is not taken from an amount that resources give and the machine has.",
 		func(c *NodeMemory) *opt[int64] { return &c.Watermark }, memory.Default(0)),
-	live("free_user_job_memory_watermark_multiplier", "The part of the memory for jobs that the scheduler is not told of.",
+	fixed("free_user_job_memory_watermark_multiplier", "The part of the memory for jobs that is not offered to the scheduler.",
 		func(c *NodeMemory) *opt[float64] { return &c.WatermarkMultiplier }, ratios.Default(0)),
-	live("check_user_jobs_category_limit_on_resource_update", "Also check growth against the part of memory that is for jobs, not only against the machine's.",
-		func(c *NodeMemory) *opt[bool] { return &c.CheckCategory }, document.Bools.Default(false)),
 }
 
 var nodeGroup = newGroup(
@@ -118,9 +117,9 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[[]string] { return &c.Schedulers }, oneOrMoreDistinct(peers)).alias("scheduler").common(),
 		fixed("name", "What the node is called. Unset: the name of the machine.",
 			func(c *Node) *opt[string] { return &c.Name }, names).common(),
-		live("tags", "Words that node filters select nodes by, besides its name.",
+		fixed("tags", "Words that node filters select nodes by, besides its name.",
 			func(c *Node) *opt[[]string] { return &c.Tags }, tags).common(),
-		live("resources", "What the node offers to jobs. Resources that are not given are detected.",
+		fixed("resources", "What the node offers to jobs. Resources that are not given are detected.",
 			func(c *Node) *opt[resource.Partial] { return &c.Resources }, resources).common(),
 		fixed("data_dir", "Directory for sandboxes, results that are not acknowledged yet, and what the node must remember.",
 			func(c *Node) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/node")).common(),
@@ -130,18 +129,16 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[string] { return &c.TokenFile }, document.Words).common(),
 		part("tls", "Keys and certificates.", func(c *Node) *ClientTLS { return &c.TLS }, clientTLS),
 		part("log", "What the node says about itself.", func(c *Node) *Log { return &c.Log }, logGroup),
-		fixed("listen", "Where the node serves its health and metrics. Unset: nowhere.",
+		fixed("listen", "Where the node serves /healthz and /readyz. Unset: nowhere.",
 			func(c *Node) *opt[string] { return &c.Listen }, addresses).common(),
-		fixed("pprof", "Serve profiles of the process there too.",
+		fixed("pprof", "Serve profiles of the process there too, under /debug/pprof: to everybody who reaches it.",
 			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
-		live("waiting_for_resources_on_node_timeout", "How long a job waits for resources that others still hold, unless its tree, pool or specification says.",
-			func(c *Node) *opt[time.Duration] { return &c.WaitingTimeout }, timeouts.Default(30*time.Second)).alias("waiting_job_timeout"),
-		fixed("adopt_timeout", "After a restart, how long the node looks for job proxies that are still alive.",
-			func(c *Node) *opt[time.Duration] { return &c.AdoptTimeout }, periods.Default(30*time.Second)),
 	},
 	within(nodeMemoryRows, func(c *Node) *NodeMemory { return &c.Memory }),
+	kept(func(c *Node) *document.Extras { return &c.Extras }, "all memory that a node offers is for jobs",
+		"check_user_jobs_category_limit_on_resource_update"),
 )
 
 // oneOrMoreDistinct is a list of different items, or one item for a list of one.

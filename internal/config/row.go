@@ -12,6 +12,7 @@ type opt[F any] = document.Optional[F]
 // marks say what a setting is beyond its value.
 type marks struct {
 	runtime bool // it may change while the process runs
+	restart bool // it may be changed while the process runs, and holds when it starts again or another one leads
 	secret  bool // it is never printed
 	common  bool // its flag is shown by --help
 	noFlag  bool // it has no flag
@@ -33,6 +34,14 @@ func fixed[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) 
 func live[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
 	r := fixed(name, doc, at, t)
 	r.marks.runtime = true
+	return r
+}
+
+// late is a setting that may be changed while the process runs, but holds only
+// when it starts again or another scheduler takes the lead.
+func late[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
+	r := fixed(name, doc, at, t)
+	r.marks.restart = true
 	return r
 }
 
@@ -77,11 +86,13 @@ func within[O, I any](rows []row[I], at func(*O) *I) []row[O] {
 	return outer
 }
 
-// kept are options of YTsaurus that are accepted and have no effect here.
-func kept[T any](at func(*T) *document.Extras, reason string, names ...string) []row[T] {
+// kept are options of YTsaurus that are accepted and have no effect here, with
+// the reason. Aliases follow a name after spaces.
+func kept[T any](at func(*T) *document.Extras, because string, names ...string) []row[T] {
 	rows := make([]row[T], len(names))
 	for i, name := range names {
-		rows[i] = row[T]{option: document.Kept(name, reason, at)}
+		words := strings.Fields(name)
+		rows[i] = row[T]{option: document.Kept(words[0], "has no effect, because "+because, at)}.alias(words[1:]...)
 	}
 	return rows
 }
@@ -137,6 +148,21 @@ func (s Setting) Section() string {
 
 // Runtime says whether the setting may change while its process runs.
 func (s Setting) Runtime() bool { return s.marks.runtime }
+
+// Late says whether the setting may be changed while its process runs, but holds
+// only when it starts again or another scheduler takes the lead.
+func (s Setting) Late() bool { return s.marks.restart }
+
+// Changes says when a change of the setting holds.
+func (s Setting) Changes() string {
+	switch {
+	case s.marks.runtime:
+		return "at run time"
+	case s.marks.restart:
+		return "at restart"
+	}
+	return "at start"
+}
 
 // Secret says whether the value is, or may contain, something that must not be
 // printed.

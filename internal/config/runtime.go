@@ -4,9 +4,14 @@ import (
 	"github.com/weirhq/weir/internal/document"
 )
 
-// RuleNotAtRuntime is broken by a change of a setting that is read only when its
-// process starts.
-const RuleNotAtRuntime document.Rule = "not_at_runtime"
+// Rules of changes while a process runs.
+const (
+	// RuleNotAtRuntime is broken by a change of a setting that is read only when
+	// its process starts.
+	RuleNotAtRuntime document.Rule = "not_at_runtime"
+	// RuleLater is a warning: the change holds after a restart.
+	RuleLater document.Rule = "later"
+)
 
 func notAtRuntime(s Setting) string {
 	return "cannot change while the " + process(s) + " runs; restart it"
@@ -18,6 +23,40 @@ func process(s Setting) string {
 		return "cluster"
 	}
 	return s.Section()
+}
+
+// Patched returns the configuration with what was changed while the scheduler
+// runs, a map of settings without the name of the section. Only settings that
+// may change so are taken, others are refused; those that hold after a restart
+// bring a warning, as do unknown keys, which clients of YTsaurus may set. The
+// error is of type document.Problems.
+func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems, error) {
+	v := document.Map(document.Pair(SchedulerSection, patch))
+	r := document.NewReader("")
+	r.KeepUnknown = true
+	loaded := &Loaded{origins: map[string]Origin{}}
+	sections.table.Read(r, v, &loaded.Config)
+	locate(v, sections.table.Options(), "", func(path string, at document.Position) {
+		loaded.origins[path] = Origin{From: FromPatch, At: at}
+		setting, _ := find(path)
+		switch {
+		case setting.Info.NotSupported != "" || setting.Runtime():
+		case setting.Late():
+			r.AddWarning(document.Problem{Position: at, Path: path, Rule: RuleLater,
+				Message: "holds when the scheduler starts again or another one takes the lead"})
+		default:
+			r.Add(document.Problem{Position: at, Path: path, Rule: RuleNotAtRuntime, Message: notAtRuntime(setting)})
+		}
+	})
+	problems, warnings := r.Problems(), r.Warnings()
+	sections.table.Fill(&loaded.Config, &Config{Scheduler: *s})
+	if len(problems) == 0 {
+		problems, _ = loaded.check() // it warned of the rest when it started
+	}
+	if len(problems) > 0 {
+		return nil, warnings, problems
+	}
+	return &loaded.Config.Scheduler, warnings, nil
 }
 
 // Runtime compares the configuration that a process runs with and the one it
@@ -34,7 +73,7 @@ func Runtime(from, to *Config) ([]document.Change, error) {
 			continue // an unknown key of a patch, which has no effect
 		}
 		c.Old, c.New = redact(s, c.Old), redact(s, c.New)
-		if !s.Runtime() && s.Info.NotSupported == "" {
+		if !s.Runtime() && !s.Late() && s.Info.NotSupported == "" {
 			problems = append(problems, document.Problem{Path: s.Path, Rule: RuleNotAtRuntime,
 				Message: notAtRuntime(s) + " to change it (" + described(c.Old) + " → " + described(c.New) + ")",
 				Facts:   []document.Entry{document.Pair("old", c.Old), document.Pair("new", c.New)}})

@@ -12,12 +12,12 @@ import (
 
 func TestRuntimeTellsWhatChanges(t *testing.T) {
 	before := mustLoad(t, Sources{})
-	after := mustLoad(t, Sources{Data: []byte("scheduler: {fair_share_update_period: 1s, log: {level: debug}, node_shard_count: 2}\nnode: {tags: [a]}")})
+	after := mustLoad(t, Sources{Data: []byte("scheduler: {fair_share_update_period: 1s, self_check: {enabled: false}, node_shard_count: 2, max_operation_count: 7}")})
 	changes, err := Runtime(&before.Config, &after.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "[scheduler/log/level: info → debug scheduler/fair_share_update_period: 200ms → 1s scheduler/node_shard_count: unset → 2 node/tags: unset → [a]]"
+	want := "[scheduler/self_check/enabled: true → false scheduler/fair_share_update_period: 200ms → 1s scheduler/max_operation_count: 5000 → 7 scheduler/node_shard_count: unset → 2]"
 	if got := fmt.Sprint(changes); got != want {
 		t.Errorf("changes %s\nwant    %s", got, want)
 	}
@@ -35,6 +35,49 @@ scheduler/store: cannot change while the scheduler runs; restart it to change it
 up/demo: cannot change while the cluster runs; restart it to change it (false → true)`
 	if err == nil || !sameAddresses(err.Error(), want) || changes != nil {
 		t.Errorf("says %v\nwant %s", err, want)
+	}
+}
+
+func TestAPatchHoldsOnlyWhatMayChange(t *testing.T) {
+	base := mustLoad(t, Sources{Data: []byte("scheduler: {node_heartbeat_period: 7s, snapshot_period: 1m}")}).Config.Scheduler
+	patched := func(text string) (*Scheduler, document.Problems, error) {
+		t.Helper()
+		v, err := document.Parse("", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base.Patched(v)
+	}
+	for _, test := range []struct{ name, patch, says string }{
+		{"what is read at the start", "{listen: ':1', fair_share_update_period: 1s}", "scheduler/listen: cannot change while the scheduler runs; restart it"},
+		{"what is wrong", "{fair_share_update_period: 1ms}", "scheduler/fair_share_update_period: must be a duration"},
+		{"what does not fit the rest", "{node_heartbeat_timeout: 8s}", "node_heartbeat_timeout (8s) must be at least twice node_heartbeat_period (7s)"},
+	} {
+		if _, _, err := patched(test.patch); err == nil || !strings.HasPrefix(err.Error()[strings.Index(err.Error(), "scheduler/"):], "scheduler/") || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+	got, warnings, err := patched("{crash_on_tuesdays: true, node_shard_count: 2, max_operation_count: 7, snapshot_period: 120000, commit: {window: 1}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Operations.MaxCount.Value() != 7 || got.Periods.Snapshot.Value().Minutes() != 2 || got.Nodes.HeartbeatPeriod.Value().Seconds() != 7 || got.Commit.Window.Value().Milliseconds() != 1 {
+		t.Errorf("%+v", got)
+	}
+	if base.Operations.MaxCount.Value() != 5000 || base.Periods.Snapshot.Value().Minutes() != 1 {
+		t.Error("the configuration below the patch has changed")
+	}
+	text := warnings.Error()
+	for _, want := range []string{"crash_on_tuesdays", "scheduler/node_shard_count: not supported: has no effect", "scheduler/max_operation_count: holds when the scheduler starts again"} {
+		if !strings.Contains(text, want) || len(warnings) != 3 {
+			t.Errorf("warnings %s; want %s", text, want)
+		}
+	}
+	if v, ok := got.Extras.Get("crash_on_tuesdays"); !ok || v.String() != "true" {
+		t.Error("an unknown key of a patch is lost")
+	}
+	if _, _, err := Load(Sources{Data: []byte("scheduler: {crash_on_tuesdays: true}")}); err == nil {
+		t.Error("an unknown key of a file is accepted")
 	}
 }
 
@@ -167,7 +210,7 @@ func TestNamesOfSettingsAreDistinct(t *testing.T) {
 func TestThePrintedConfigurationReadsBack(t *testing.T) {
 	for _, file := range []string{
 		"",
-		"scheduler: {cluster_name: 'on', store: 'sqlite:a b.db', ephemeral_pool_name_regex: \"a#b: 'c'\", min_spare_allocation_resources_on_node: {cpu: 0.25, memory: 3}}\nnode: {name: '1', tags: ['true', x], schedulers: ['[::1]:1']}\nup: {agents: [{name: a, resources: {cpu: 1}}], data_dir: 'C:\\x'}",
+		"scheduler: {data_dir: 'on', store: 'sqlite:a b.db', min_spare_allocation_resources_on_node: {cpu: 0.25, memory: 3}}\nnode: {name: '1', data_dir: \"a#b: 'c'\", tags: ['true', x], schedulers: ['[::1]:1']}\nup: {agents: [{name: a, resources: {cpu: 1}}], data_dir: 'C:\\x'}",
 	} {
 		loaded := mustLoad(t, Sources{Data: []byte(file)})
 		text := YAML(loaded.Effective())

@@ -12,7 +12,6 @@ import (
 type Scheduler struct {
 	Listen            opt[string]
 	Advertise         opt[string]
-	ClusterName       opt[string]
 	DataDir           opt[string]
 	Store             opt[string]
 	StorePasswordFile opt[string]
@@ -61,7 +60,7 @@ type Log struct {
 }
 
 var logGroup = newGroup([]row[Log]{
-	live("level", "The least important messages that are written.",
+	fixed("level", "The least important messages that are written.",
 		func(c *Log) *opt[string] { return &c.Level }, wordsOf("debug", "info", "warn", "error").Default("info")).common(),
 	fixed("format", "Lines for people, or JSON for programs.",
 		func(c *Log) *opt[string] { return &c.Format }, wordsOf("text", "json").Default("text")).common(),
@@ -88,30 +87,22 @@ type Commit struct {
 }
 
 var commit = newGroup([]row[Commit]{
-	live("window", "How long a commit waits for further requests that can share it. 0: it takes what is there.",
-		func(c *Commit) *opt[time.Duration] { return &c.Window }, document.Between(document.Durations, 0, time.Second).Default(2*time.Millisecond)),
+	live("window", "How long a commit waits for further requests that can share it. 0: it takes what is there; what comes while another commit is under way shares the next.",
+		func(c *Commit) *opt[time.Duration] { return &c.Window }, document.Between(document.Durations, 0, time.Second).Default(0)),
 	live("max_batch", "The most requests that share a commit.",
 		func(c *Commit) *opt[int] { return &c.MaxBatch }, document.Between(document.Ints, 1, 100_000).Default(1000)),
 })
 
 // Retention is how long what has ended is kept.
 type Retention struct {
-	CleanDelay, MaxOperationAge, Operations, Jobs, Stderr, Audit opt[time.Duration]
-	Period                                                       opt[time.Duration]
-	MaxOperationsPerUser, SoftRetained, HardRetained             opt[int]
+	Operations, Jobs, Stderr, Audit opt[time.Duration]
+	Period                          opt[time.Duration]
+
+	// Extras are options of YTsaurus's operations_cleaner without effect.
+	Extras document.Extras
 }
 
 var retention = newGroup([]row[Retention]{
-	live("clean_delay", "How long an operation that has ended stays among the current ones at least.",
-		func(c *Retention) *opt[time.Duration] { return &c.CleanDelay }, timeouts.Default(5*time.Minute)),
-	live("max_operation_age", "After this an operation that has ended moves to the archive.",
-		func(c *Retention) *opt[time.Duration] { return &c.MaxOperationAge }, timeouts.Default(6*time.Hour)),
-	live("max_operation_count_per_user", "A user's older ended operations than this many move to the archive.",
-		func(c *Retention) *opt[int] { return &c.MaxOperationsPerUser }, counts.Default(200)),
-	live("soft_retained_operation_count", "So many ended operations stay whatever their age.",
-		func(c *Retention) *opt[int] { return &c.SoftRetained }, document.AtLeast(document.Ints, 0).Default(200)),
-	live("hard_retained_operation_count", "No more ended operations than this stay.",
-		func(c *Retention) *opt[int] { return &c.HardRetained }, counts.Default(4000)),
 	live("operations", "How long the archive keeps operations.",
 		func(c *Retention) *opt[time.Duration] { return &c.Operations }, timeouts.Default(90*24*time.Hour)),
 	live("jobs", "How long the archive keeps jobs and their statistics.",
@@ -122,7 +113,7 @@ var retention = newGroup([]row[Retention]{
 		func(c *Retention) *opt[time.Duration] { return &c.Audit }, timeouts.Default(365*24*time.Hour)),
 	live("period", "How often the store is cleaned.",
 		func(c *Retention) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
-})
+}, keptRetention)
 
 // History is how long the time series behind the charts are kept, by their step.
 type History struct {
@@ -138,14 +129,11 @@ var history = newGroup([]row[History]{
 		func(c *History) *opt[time.Duration] { return &c.Hours }, timeouts.Default(180*24*time.Hour)),
 })
 
-// EventLog bounds the log of decisions and says how often states are logged.
+// EventLog bounds the log of decisions and says what is in it.
 type EventLog struct {
-	MaxEvents                                     opt[int]
-	MaxAge                                        opt[time.Duration]
-	FairSharePeriod, AccumulatedUsagePeriod       opt[time.Duration]
-	ClusterInfoPeriod, NodesInfoPeriod, Profiling opt[time.Duration]
-	AllocationsPeriod, MeteringPeriod             opt[time.Duration]
-	DetailedStarvation                            opt[bool]
+	MaxEvents          opt[int]
+	MaxAge             opt[time.Duration]
+	DetailedStarvation opt[bool]
 }
 
 var eventLog = newGroup([]row[EventLog]{
@@ -153,22 +141,7 @@ var eventLog = newGroup([]row[EventLog]{
 		func(c *EventLog) *opt[int] { return &c.MaxEvents }, document.Between(document.Ints, 1000, 100_000_000).Default(1_000_000)),
 	live("max_age", "The log keeps events at most so long.",
 		func(c *EventLog) *opt[time.Duration] { return &c.MaxAge }, timeouts.Default(7*24*time.Hour)),
-	live("fair_share_log_period", "How often the shares of all pools and operations are logged.",
-		func(c *EventLog) *opt[time.Duration] { return &c.FairSharePeriod }, periods.Default(time.Second)),
-	live("fair_share_profiling_period", "How often the metrics of pools and operations are made.",
-		func(c *EventLog) *opt[time.Duration] { return &c.Profiling }, periods.Default(5*time.Second)),
-	live("accumulated_resource_distribution_log_period", "How often accumulated usage is logged.",
-		func(c *EventLog) *opt[time.Duration] { return &c.AccumulatedUsagePeriod }, periods.Default(time.Minute)).
-		alias("accumulated_usage_log_period"),
-	live("resource_metering_period", "How often guarantees and usage are logged for accounting.",
-		func(c *EventLog) *opt[time.Duration] { return &c.MeteringPeriod }, periods.Default(time.Minute)),
-	live("cluster_info_logging_period", "How often the totals of the cluster are logged.",
-		func(c *EventLog) *opt[time.Duration] { return &c.ClusterInfoPeriod }, periods.Default(time.Second)),
-	live("nodes_info_logging_period", "How often the state of all nodes is logged.",
-		func(c *EventLog) *opt[time.Duration] { return &c.NodesInfoPeriod }, periods.Default(30*time.Second)),
-	live("allocations_logging_period", "How often running allocations are logged.",
-		func(c *EventLog) *opt[time.Duration] { return &c.AllocationsPeriod }, periods.Default(30*time.Second)),
-	live("enable_detailed_starvation_logs", "Log when starvation of an operation begins and ends, with its shares at both ends.",
+	live("enable_detailed_starvation_logs", "Log when starvation of a pool or an operation begins and ends, with its share, usage and demand then.",
 		func(c *EventLog) *opt[bool] { return &c.DetailedStarvation }, document.Bools.Default(true)),
 })
 
@@ -176,45 +149,29 @@ var eventLog = newGroup([]row[EventLog]{
 type SelfCheck struct {
 	Enabled opt[bool]
 	Period  opt[time.Duration]
-	Sample  opt[float64]
 }
 
 var selfCheck = newGroup([]row[SelfCheck]{
 	live("enabled", "Check the invariants of the core while it runs and raise an alert when one is broken.",
 		func(c *SelfCheck) *opt[bool] { return &c.Enabled }, document.Bools.Default(true)),
-	live("period", "How often the whole state is checked.",
+	live("period", "How often the whole state is checked; less often where that takes long.",
 		func(c *SelfCheck) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
-	live("sample", "The part of heartbeats after which what they touched is checked.",
-		func(c *SelfCheck) *opt[float64] { return &c.Sample }, ratios.Default(0.001)),
 })
 
 // Overload is what the scheduler sheds, and when.
 type Overload struct {
-	SoftHeartbeats, HardHeartbeats, QueueLength, MaxConnections opt[int]
-	HeartbeatBackoff, RequestTimeout, ScheduleTimeout           opt[time.Duration]
-	MaxRequestSize                                              opt[int64]
-	MaxStartedPerHeartbeat                                      opt[int]
+	SoftHeartbeats, QueueLength opt[int]
+}
+
+// softHeartbeatRows are beside the section, where YTsaurus has them.
+var softHeartbeatRows = []row[Overload]{
+	live("soft_concurrent_heartbeat_limit", "With more requests than this waiting, further heartbeats report and are answered without scheduling. YTsaurus has 50; here all wait in one queue, so it is 500.",
+		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(500)),
 }
 
 var overload = newGroup([]row[Overload]{
-	live("soft_concurrent_heartbeat_limit", "With more heartbeats than this at once, further ones are answered without scheduling.",
-		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(50)),
-	live("hard_concurrent_heartbeat_limit", "With more than this, further ones are told to come later; their results are still acknowledged.",
-		func(c *Overload) *opt[int] { return &c.HardHeartbeats }, counts.Default(100)),
-	live("heartbeat_process_backoff", "When a heartbeat that was turned away may come again.",
-		func(c *Overload) *opt[time.Duration] { return &c.HeartbeatBackoff }, periods.Default(5*time.Second)),
-	live("max_started_allocations_per_heartbeat", "The most jobs that one heartbeat starts. Unset: no such limit.",
-		func(c *Overload) *opt[int] { return &c.MaxStartedPerHeartbeat }, counts).alias("max_started_jobs_per_heartbeat"),
-	live("schedule_allocations_timeout", "The longest that one heartbeat may be scheduled.",
-		func(c *Overload) *opt[time.Duration] { return &c.ScheduleTimeout }, periods.Default(40*time.Second)).alias("schedule_jobs_timeout"),
-	live("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
+	late("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
-	live("request_timeout", "After this a request of the API is given up.",
-		func(c *Overload) *opt[time.Duration] { return &c.RequestTimeout }, periods.Default(time.Minute)),
-	live("max_request_size", "The longest request of the API, after decompression.",
-		func(c *Overload) *opt[int64] { return &c.MaxRequestSize }, document.AtLeast(memory, 64<<10).Default(64<<20)),
-	fixed("max_connections", "The most open connections. Unset: as many as the system allows.",
-		func(c *Overload) *opt[int] { return &c.MaxConnections }, counts),
 })
 
 // MemoryDigest is how memory reserves of jobs are learnt.
@@ -227,28 +184,28 @@ type MemoryDigest struct {
 }
 
 var memoryRows = []row[MemoryDigest]{
-	live("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
+	late("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserPrecision }, document.Between(document.Numbers, 0.0001, 0.5).Default(0.01)),
-	live("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
+	late("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserQuantile }, ratios.Default(0.95)),
-	live("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
+	late("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyQuantile }, ratios.Default(0.95)),
-	live("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
+	late("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
 		func(c *MemoryDigest) *opt[float64] { return &c.OverdraftFactor }, document.Between(document.Numbers, 1, 10).Default(1.1)).
 		alias("resource_overdraft_factor"),
-	live("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
+	late("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
 		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
-	live("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
+	late("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
 		alias("resource_overdraft_memory_reserve_multiplier"),
-	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
+	late("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyMultiplier }, document.Between(document.Numbers, 1, 10)),
-	live("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
+	late("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
 		func(c *MemoryDigest) *opt[bool] { return &c.MultiplierFromSpec }, document.Bools.Default(false)).
 		alias("use_resource_overdraft_memory_reserve_multiplier_from_spec"),
-	live("footprint_memory", "Memory of a job proxy before it does anything.",
+	late("footprint_memory", "Memory of a job proxy before it does anything.",
 		func(c *MemoryDigest) *opt[int64] { return &c.Footprint }, memory.Default(128<<20)),
-	live("exec_footprint_memory", "Memory that starting a user process takes in addition.",
+	late("exec_footprint_memory", "Memory that starting a user process takes in addition.",
 		func(c *MemoryDigest) *opt[int64] { return &c.ExecFootprint }, memory.Default(0)),
 }
 
@@ -258,8 +215,6 @@ var schedulerGroup = newGroup(
 			func(c *Scheduler) *opt[string] { return &c.Listen }, addresses.Default("127.0.0.1:7070")).common(),
 		fixed("advertise", "The address under which others reach it. Unset: the one it listens on.",
 			func(c *Scheduler) *opt[string] { return &c.Advertise }, peers).common(),
-		fixed("cluster_name", "What the cluster is called in answers, metrics and on the page.",
-			func(c *Scheduler) *opt[string] { return &c.ClusterName }, names.Default("weir")).common(),
 		fixed("data_dir", "Directory for the embedded store and generated keys.",
 			func(c *Scheduler) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/scheduler")).common(),
 		fixed("store", "Where the state is kept: "+storeSays+". Unset: SQLite in the data directory. On the command line it may not contain a password.",
@@ -268,7 +223,7 @@ var schedulerGroup = newGroup(
 			func(c *Scheduler) *opt[string] { return &c.StorePasswordFile }, document.Words).common(),
 		part("tls", "Keys and certificates.", func(c *Scheduler) *ServerTLS { return &c.TLS }, serverTLS),
 		part("log", "What the scheduler says about itself.", func(c *Scheduler) *Log { return &c.Log }, logGroup),
-		fixed("pprof", "Serve profiles of the process under /debug/pprof to administrators.",
+		fixed("pprof", "Serve profiles of the process under /debug/pprof: to everybody who reaches it.",
 			func(c *Scheduler) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)).common(),
 		part("leader", "Several schedulers on one store.", func(c *Scheduler) *Leader { return &c.Leader }, leader),
 		part("commit", "How requests share commits of the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
@@ -282,13 +237,8 @@ var schedulerGroup = newGroup(
 	within(nodeRuleRows, func(c *Scheduler) *NodeRules { return &c.Nodes }),
 	within(operationRuleRows, func(c *Scheduler) *OperationRules { return &c.Operations }),
 	within(memoryRows, func(c *Scheduler) *MemoryDigest { return &c.Memory }),
-	kept(func(c *Scheduler) *document.Extras { return &c.Extras },
-		"it tunes how YTsaurus is built inside",
-		"watchers_update_period", "nodes_attributes_update_period", "node_shard_count",
-		"node_shard_submit_allocations_to_strategy_period", "node_shard_exec_nodes_cache_update_period",
-		"exec_node_descriptors_update_period", "operation_to_agent_assignment_backoff",
-		"fair_share_update_thread_count", "background_thread_count", "orchid_worker_thread_count",
-		"resource_usage_snapshot_update_period", "scheduling_tag_filter_expire_timeout"),
+	within(softHeartbeatRows, func(c *Scheduler) *Overload { return &c.Overload }),
+	keptScheduler,
 ).keepingUnknown(func(c *Scheduler) *document.Extras { return &c.Extras })
 
 // defaultSpare is the least a node must have free to be looked at.

@@ -31,7 +31,7 @@ type Agent struct {
 
 var agentTable = document.NewTable(
 	document.Maybe("name", "What the node is called.", func(c *Agent) *opt[string] { return &c.Name }, names),
-	document.Maybe("address", "Where it serves its health and metrics. Unset: nowhere.", func(c *Agent) *opt[string] { return &c.Address }, addresses),
+	document.Maybe("address", "Where it serves /healthz and /readyz. Unset: nowhere.", func(c *Agent) *opt[string] { return &c.Address }, addresses),
 	document.Maybe("resources", "What it offers. Unset: as the other nodes.", func(c *Agent) *opt[resource.Partial] { return &c.Resources }, resources),
 	document.Maybe("tags", "Its tags, in addition to those of all nodes.", func(c *Agent) *opt[[]string] { return &c.Tags }, tags),
 )

@@ -33,7 +33,6 @@ var (
 	names            = document.Texts.That("a name of letters, digits and . _ - :, at most 100 bytes", document.RuleBadFormat, isName)
 	tags             = document.Distinct(document.ListOf(nodeTags), func(a, b string) bool { return a == b })
 	nodeTags         = document.Texts.That("a tag of letters, digits and . _ - / :, at most 100 bytes", document.RuleBadFormat, isTag)
-	expressions      = document.Texts.That("a regular expression", document.RuleBadFormat, isExpression)
 )
 
 var (
@@ -43,11 +42,6 @@ var (
 
 func isName(s string) bool { return namePattern.MatchString(s) }
 func isTag(s string) bool  { return tagPattern.MatchString(s) }
-
-func isExpression(s string) bool {
-	_, err := regexp.Compile(s)
-	return err == nil
-}
 
 func memoryType() document.Type[int64] {
 	return document.NewType(document.Shape{Kind: "memory", Says: "an amount of memory like 512MiB, or bytes", Minimum: document.Int(0)},

@@ -1,0 +1,138 @@
+package weir_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/resource"
+)
+
+// A cluster for the examples of documents and help texts: a scheduler as a process, and nodes
+// in this one that play jobs. Examples find there:
+//
+//	pools        production, research, and research/thesis
+//	operations   *nightly, which runs until somebody ends it, and *quick, which has completed
+
+// serve starts the cluster and lets all commands of the workshop speak to it.
+func (w *workshop) serve(t *testing.T) {
+	t.Helper()
+	portFile := filepath.Join(w.dir, "port")
+	log, err := os.Create(filepath.Join(w.dir, "scheduler.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	daemon := exec.CommandContext(ctx, filepath.Join(w.dir, "bin", "weir"), "scheduler",
+		"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(w.dir, "data"), "--port-file", portFile)
+	daemon.Stdout, daemon.Stderr = log, log
+	daemon.Cancel = func() error { return daemon.Process.Signal(os.Interrupt) }
+	daemon.WaitDelay = 10 * time.Second
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = daemon.Wait() // it was told to end
+	})
+	w.address = awaitFile(t, portFile, log.Name())
+	w.must(t, "weir create scheduler_pool_tree --attributes '{name=default}' --ignore-existing && weir set //sys/pool_trees/@default_tree default")
+	w.startNodes(t)
+	w.refresh(t)
+}
+
+// awaitFile waits for the file into which a daemon writes its address.
+func awaitFile(t *testing.T, name, log string) string {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		if data, err := os.ReadFile(name); err == nil {
+			return strings.TrimSpace(string(data))
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			said, _ := os.ReadFile(log)
+			t.Fatalf("the scheduler does not start:\n%s", said)
+		}
+	}
+}
+
+// prepare makes the pools of examples.
+func (w *workshop) prepare(t *testing.T) {
+	t.Helper()
+	for _, pool := range []string{"{name=production}", "{name=research; weight=2}", "{name=thesis; parent_name=research}"} {
+		w.must(t, fmt.Sprintf("weir create scheduler_pool --attributes '%s' --ignore-existing", pool))
+	}
+	w.must(t, "weir set //sys/pools/research/@weight 2")
+}
+
+func (w *workshop) startNodes(t *testing.T) {
+	t.Helper()
+	client, err := nodeproto.NewClient([]string{w.address}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var amounts resource.Amounts
+	amounts[resource.CPU], amounts[resource.Memory] = resource.FromFloat(resource.CPU, 16), 64<<30
+	amounts[resource.UserSlots], amounts[resource.Network] = 32, 100
+	const count = 2
+	nodes := fakenode.New(fakenode.Config{
+		Count: count, Resources: amounts, Tags: []string{"ssd"}, Script: playJob,
+		Caller: func(int) fakenode.Caller { return client },
+	})
+	t.Cleanup(nodes.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := nodes.Await(ctx, func(t fakenode.Totals) bool { return t.Registered == count }); err != nil {
+		t.Fatal("nodes do not register:", err)
+	}
+}
+
+// playJob plays the few commands that examples run.
+func playJob(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
+	command := start.Spec.GetCommand()
+	if text, echoes := strings.CutPrefix(command, "echo "); echoes {
+		b.Stderr = []byte(strings.Trim(text, "'") + "\n")
+	}
+	if command == "false" {
+		b.State, b.ExitCode = nodev1.JobState_JOB_STATE_FAILED, 1
+		b.Error = &nodev1.Error{Code: 1205, Message: "User job failed"}
+	}
+	if command == "sleep infinity" {
+		b.Duration = -1
+	}
+	return b
+}
+
+// refresh starts what examples may have ended.
+func (w *workshop) refresh(t *testing.T) {
+	t.Helper()
+	w.prepare(t)
+	const spec = `{"alias": "*%s", "title": "%s", "pool": "research", "tasks": {"work": {"job_count": 2, "command": "%s"}}}`
+	if out, _ := w.run(t, "weir op get '*nightly' --attribute state"); !strings.Contains(out, "running") {
+		w.must(t, "echo '"+fmt.Sprintf(spec, "nightly", "nightly report", "sleep infinity")+"' | weir op start -")
+	}
+	if _, exit := w.run(t, "weir op get '*quick' --attribute state"); exit != 0 {
+		w.must(t, "echo '"+fmt.Sprintf(spec, "quick", "quick check", "true")+"' | weir op start - --wait")
+	}
+}
+
+// must runs a command line that has to succeed.
+func (w *workshop) must(t *testing.T, line string) {
+	t.Helper()
+	if out, exit := w.run(t, line); exit != 0 {
+		t.Fatalf("%s\nexit code %d; output:\n%s", line, exit, out)
+	}
+}

@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/nodeproto/fakenode"
+)
+
+func TestRunEndsAsItsJobsDo(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		out  string
+		errs []string
+	}{
+		{"a command", []string{"--", "echo", "hello"}, ExitOK, "hello\n", []string{"started", "completed: 1 of 1 completed, 0 running, 0 waiting"}},
+		{"a command that is quiet", []string{"-q", "-p", "research", "--", "echo hello"}, ExitOK, "hello\n", nil},
+		{"words are quoted", []string{"-q", "--", "echo", "it is; here"}, ExitOK, "it is\n", nil},
+		{"nothing is written", []string{"-q", "--cpu", "0.5", "--memory", "100MiB", "--", "true"}, ExitOK, "", nil},
+		{"a failure", []string{"--", "echo no; exit 3"}, 3, "no\n", []string{"failed: Failed jobs limit exceeded", "(code 215)\n  User job failed (code 1205)\n    Process exited with code 3 (code 10000)"}},
+		{"a failure that may be repeated", []string{"-q", "--retries", "2", "--", "exit 7"}, 7, "", []string{"3 failed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, out, errs := b.call(append([]string{"run"}, test.args...)...)
+			if code != test.code || out != test.out {
+				t.Errorf("exit code %d, stdout %q; want %d, %q; stderr %q", code, out, test.code, test.out, errs)
+			}
+			for _, want := range test.errs {
+				if !strings.Contains(errs, want) {
+					t.Errorf("stderr lacks %q:\n%s", want, errs)
+				}
+			}
+			if test.errs == nil && errs != "" {
+				t.Errorf("a quiet run said %q", errs)
+			}
+		})
+	}
+}
+
+func TestRunOfSeveralJobsMarksTheirLines(t *testing.T) {
+	b := newTestbed(t, 2)
+	lines := strings.Split(strings.TrimSpace(b.ok("run", "-n", "12", "--", "echo here")), "\n")
+	slices.Sort(lines)
+	var want []string
+	for i := range 12 {
+		want = append(want, fmt.Sprintf("[%d] here", i))
+	}
+	slices.Sort(want)
+	if !slices.Equal(lines, want) {
+		t.Errorf("printed %q, want in some order %q", lines, want)
+	}
+}
+
+func TestInterruptedRunAbortsItsOperation(t *testing.T) {
+	b := newTestbed(t, 1)
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		if err := b.nodes.Await(ctx, func(t fakenode.Totals) bool { return t.Running == 1 }); err == nil {
+			interrupt()
+		}
+	}()
+	code, out, errs := callRoot(ctx, newRootCommand(), "run", "--", "sleep 1000")
+	if code != ExitInterrupted || out != "" || !strings.Contains(errs, "was aborted\nweir: interrupted\n") {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", code, out, errs)
+	}
+	list := b.ok("op", "list")
+	if !strings.Contains(list, "aborted") {
+		t.Errorf("the operation goes on:\n%s", list)
+	}
+	if details := b.ok("op", "get", strings.Fields(list)[8]); !strings.Contains(details, "eir run was interrupted") {
+		t.Errorf("the reason is not kept:\n%s", details)
+	}
+}
+
+func TestQuotedWordsAreReadBackByAShell(t *testing.T) {
+	words := []string{"a b", "", "it's", `"x"`, "$HOME", "a=b", "*", "\\", "line\nbreak", "ünï", "--flag=1", "`id`"}
+	if got := typed(t, "weir "+quoteAll(words)); !slices.Equal(got, words) {
+		t.Errorf("a shell reads %q, want %q", got, words)
+	}
+}

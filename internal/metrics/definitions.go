@@ -1,0 +1,177 @@
+package metrics
+
+import (
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// Definition is a metric: what it is called and what it means.
+type Definition struct {
+	Name string
+	// Help ends without a full stop, as is the custom.
+	Help string
+	// Type is "gauge", "counter" or "histogram".
+	Type   string
+	Labels []string
+}
+
+// Unit is the last word of the name, which says in what the value is. See the table
+// of units in docs/metrics.md.
+func (d *Definition) Unit() string {
+	return d.Name[strings.LastIndexByte(d.Name, '_')+1:]
+}
+
+// metric numbers the definitions.
+type metric int
+
+const (
+	buildInfo metric = iota
+	leadingStatus
+	leaderKnownStatus
+	leaderEpoch
+	revivingStatus
+	updatedTimestamp
+	waitingRequests
+	alertStatus
+
+	treeResources
+	treeUsage
+	treeDemand
+	treeGuaranteed
+	treePools
+	treeStarvingPools
+	treeRunningJobs
+	treePendingJobs
+
+	poolInfo
+	poolFairShare
+	poolUsage
+	poolDemand
+	poolStrong
+	poolEffectiveStrong
+	poolBurst
+	poolFlow
+	poolLimit
+	poolVolume
+	poolVolumeCapacity
+	poolStarvation
+	poolOperations
+	poolRunningOperations
+	poolRunningJobs
+	poolPendingJobs
+	poolSuffered
+	poolCaused
+
+	nodesByState
+
+	operationsByState
+	operationsStarted
+	operationsEnded
+	jobsStarted
+	jobsEnded
+	jobsAborted
+	jobsAdopted
+	jobStartLatency
+	preemptions
+
+	heartbeatLatency
+	heartbeatProcessing
+	heartbeatsSkipped
+	updateDuration
+	updateStages
+
+	storeInfo
+	storeSize
+	storeCommits
+	storeRows
+	storeCommitLatency
+	storeCommitRetries
+
+	apiRequests
+	apiDuration
+	apiInFlight
+
+	metricCount
+)
+
+// Definitions are all metrics of this program, by metric. Those of the Go runtime and
+// of the process (go_…, process_…) come beside them.
+var Definitions = [metricCount]Definition{
+	buildInfo:         {"weir_build_info", "What the program was built from; always 1", "gauge", []string{"version", "revision", "go_version"}},
+	leadingStatus:     {"weir_leading_status", "Whether this scheduler leads (1) or stands by (0)", "gauge", nil},
+	leaderKnownStatus: {"weir_leader_known_status", "Whether this scheduler knows of a leader, itself included (1), or of none (0)", "gauge", nil},
+	leaderEpoch:       {"weir_leader_epoch", "Number of the leader's term, as far as this scheduler knows; it grows whenever the lead changes", "gauge", nil},
+	revivingStatus:    {"weir_reviving_status", "Whether the leader waits for the nodes of its predecessor and starts no jobs (1) or not (0)", "gauge", nil},
+	updatedTimestamp:  {"weir_last_update_timestamp_seconds", "When fair shares were last computed here, in seconds since 1970; not there before the first time", "gauge", nil},
+	waitingRequests:   {"weir_waiting_requests", "Requests that wait for the scheduler's loop", "gauge", nil},
+	alertStatus:       {"weir_alert_status", "Whether an alert of the scheduler is up (1) or not (0), as in //sys/scheduler/@alerts", "gauge", []string{"alert"}},
+
+	treeResources:     {"weir_tree_resources_amount", "What all nodes of the tree have together", "gauge", []string{"tree", "resource"}},
+	treeUsage:         {"weir_tree_usage_amount", "What jobs of the tree hold", "gauge", []string{"tree", "resource"}},
+	treeDemand:        {"weir_tree_demand_amount", "What all operations of the tree could use now, what they hold included", "gauge", []string{"tree", "resource"}},
+	treeGuaranteed:    {"weir_tree_strong_guarantee_amount", "Effective strong guarantees of the pools directly below the root, together", "gauge", []string{"tree", "resource"}},
+	treePools:         {"weir_tree_pools", "Pools of the tree, ephemeral ones included, the root not", "gauge", []string{"tree"}},
+	treeStarvingPools: {"weir_tree_starving_pools", "Pools of the tree that starve, by how much", "gauge", []string{"tree", "starvation"}},
+	treeRunningJobs:   {"weir_tree_running_jobs", "Running jobs of the tree", "gauge", []string{"tree"}},
+	treePendingJobs:   {"weir_tree_pending_jobs", "Jobs that wait for resources of the tree", "gauge", []string{"tree"}},
+
+	poolInfo:              {"weir_pool_info", "What a pool is; always 1", "gauge", []string{"tree", "pool", "parent", "mode", "integral"}},
+	poolFairShare:         {"weir_pool_fair_share_ratio", "Fair share as a part of the tree's total, by cause; total is the sum of the others", "gauge", []string{"tree", "pool", "resource", "cause"}},
+	poolUsage:             {"weir_pool_usage_amount", "What jobs of the pool hold", "gauge", []string{"tree", "pool", "resource"}},
+	poolDemand:            {"weir_pool_demand_amount", "What operations of the pool could use now, what they hold included", "gauge", []string{"tree", "pool", "resource"}},
+	poolStrong:            {"weir_pool_strong_guarantee_amount", "Strong guarantee as configured, for the resources that it names", "gauge", []string{"tree", "pool", "resource"}},
+	poolEffectiveStrong:   {"weir_pool_effective_strong_guarantee_amount", "Strong guarantee in force: resources that are not named follow the main one, and what the cluster lacks is missing", "gauge", []string{"tree", "pool", "resource"}},
+	poolBurst:             {"weir_pool_burst_guarantee_amount", "Burst guarantee as configured", "gauge", []string{"tree", "pool", "resource"}},
+	poolFlow:              {"weir_pool_resource_flow_amount", "Resource flow as configured", "gauge", []string{"tree", "pool", "resource"}},
+	poolLimit:             {"weir_pool_limit_amount", "Resource limits as configured, for the resources that they name", "gauge", []string{"tree", "pool", "resource"}},
+	poolVolume:            {"weir_pool_volume_seconds", "What a pool with an integral guarantee has saved, in seconds of the whole tree", "gauge", []string{"tree", "pool"}},
+	poolVolumeCapacity:    {"weir_pool_volume_capacity_seconds", "The most that it can save", "gauge", []string{"tree", "pool"}},
+	poolStarvation:        {"weir_pool_starvation_status", "0: does not starve, 1: starving, 2: aggressively starving", "gauge", []string{"tree", "pool"}},
+	poolOperations:        {"weir_pool_operations", "Operations of the pool and of pools below it, waiting ones included", "gauge", []string{"tree", "pool"}},
+	poolRunningOperations: {"weir_pool_running_operations", "Running operations of the pool and of pools below it", "gauge", []string{"tree", "pool"}},
+	poolRunningJobs:       {"weir_pool_running_jobs", "Running jobs of the pool and of pools below it", "gauge", []string{"tree", "pool"}},
+	poolPendingJobs:       {"weir_pool_pending_jobs", "Jobs of the pool and of pools below it that wait for resources", "gauge", []string{"tree", "pool"}},
+	poolSuffered:          {"weir_pool_preemptions_suffered_total", "Jobs of the pool's own operations that were preempted", "counter", []string{"tree", "pool"}},
+	poolCaused:            {"weir_pool_preemptions_caused_total", "Jobs of others that were preempted for the pool's own operations", "counter", []string{"tree", "pool"}},
+
+	nodesByState: {"weir_nodes", "Nodes by the first of these states that holds: refused, offline, banned, draining, jobs_disabled, online; tree is empty for those in none", "gauge", []string{"tree", "state"}},
+
+	operationsByState: {"weir_operations", "Operations that have not ended", "gauge", []string{"state"}},
+	operationsStarted: {"weir_operations_started_total", "Operations that were accepted", "counter", nil},
+	operationsEnded:   {"weir_operations_ended_total", "Operations that ended", "counter", []string{"state"}},
+	jobsStarted:       {"weir_jobs_started_total", "Jobs given to nodes, by the stage of the heartbeat that started them", "counter", []string{"stage"}},
+	jobsEnded:         {"weir_jobs_ended_total", "Jobs that ended, by how", "counter", []string{"state"}},
+	jobsAborted:       {"weir_jobs_aborted_total", "Jobs that were aborted, by reason", "counter", []string{"reason"}},
+	jobsAdopted:       {"weir_jobs_adopted_total", "Running jobs that this scheduler took over from an earlier leader", "counter", nil},
+	jobStartLatency:   {"weir_job_start_latency_seconds", "From the decision to start a job to the start of its process, by the clock of its node", "histogram", nil},
+	preemptions:       {"weir_preemptions_total", "Jobs that were preempted, by what made it necessary", "counter", []string{"reason"}},
+
+	heartbeatLatency:    {"weir_heartbeat_latency_seconds", "From the report of a node to the answer, commits included", "histogram", nil},
+	heartbeatProcessing: {"weir_heartbeat_processing_seconds", "What the scheduler's loop spent on a heartbeat, all stages of scheduling together", "histogram", nil},
+	heartbeatsSkipped:   {"weir_heartbeats_skipped_total", "Heartbeats that were taken in without giving the node work, by reason", "counter", []string{"reason"}},
+	updateDuration:      {"weir_update_duration_seconds", "How long updates of fair shares took, everything that comes with them included", "histogram", nil},
+	updateStages:        {"weir_update_stage_seconds_total", "Time spent in updates, by stage", "counter", []string{"stage"}},
+
+	storeInfo:          {"weir_store_info", "What the state is kept in; always 1", "gauge", []string{"engine"}},
+	storeSize:          {"weir_store_size_bytes", "What the database occupies; not there while the store does not answer", "gauge", nil},
+	storeCommits:       {"weir_store_commits_total", "Commits", "counter", nil},
+	storeRows:          {"weir_store_rows_total", "Rows written or deleted by commits", "counter", nil},
+	storeCommitLatency: {"weir_store_commit_latency_seconds", "How long commits took, repetitions included", "histogram", nil},
+	storeCommitRetries: {"weir_store_commit_retries_total", "Commits that the store did not take and that were tried again", "counter", nil},
+
+	apiRequests: {"weir_api_requests_total", "Requests to the API, by command and class of status (2xx, 3xx, 4xx, 5xx); commands that do not exist are other", "counter", []string{"command", "code"}},
+	apiDuration: {"weir_api_request_duration_seconds", "How long requests to the API took", "histogram", []string{"command"}},
+	apiInFlight: {"weir_api_in_flight_requests", "Requests to the API that are being served", "gauge", nil},
+}
+
+// family returns an empty family of a metric, for those that are not collected by a
+// registry.
+func (m metric) family() *dto.MetricFamily {
+	d := &Definitions[m]
+	kind := dto.MetricType_GAUGE
+	if d.Type == "counter" {
+		kind = dto.MetricType_COUNTER
+	}
+	return &dto.MetricFamily{Name: &d.Name, Help: &d.Help, Type: &kind}
+}

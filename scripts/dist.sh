@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds what is given to machines: a static binary and an archive with the units for each
+# architecture, and checksums.
+#
+#   dist.sh DIRECTORY [ARCHITECTURE]...    amd64 and arm64 unless some are named
+#
+# Archives are named by git describe. The binaries themselves know their version from the
+# toolchain, which takes it from the same place; two builds of one commit are identical.
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+out=${1:?directory}
+shift
+architectures=("$@")
+[ $# -gt 0 ] || architectures=(amd64 arm64)
+
+version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
+moment=$(git log -1 --format=%ct 2>/dev/null || echo 0)
+
+mkdir -p "$out"
+echo '*' >"$out/.gitignore"
+rm -f "$out"/weir-* "$out/SHA256SUMS"
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+
+for architecture in "${architectures[@]}"; do
+    binary=$out/weir-linux-$architecture
+    CGO_ENABLED=0 GOOS=linux GOARCH=$architecture go build -trimpath -ldflags '-s -w' -o "$binary" ./cmd/weir
+    name=weir-$version-linux-$architecture
+    mkdir -p "$stage/$name"
+    install -m 755 "$binary" "$stage/$name/weir"
+    install -m 644 LICENSE packaging/*.service packaging/*.conf packaging/weir.yaml docs/installation.md "$stage/$name"
+    tar --sort=name --mtime="@$moment" --owner=0 --group=0 --numeric-owner -C "$stage" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
+done
+(cd "$out" && sha256sum weir-* >SHA256SUMS)
+(cd "$out" && ls -l weir-* SHA256SUMS | awk '{print "dist:", $NF, $5}')

@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/agent"
+	"github.com/weirhq/weir/internal/app"
+	"github.com/weirhq/weir/internal/cgroup"
+	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/guid"
+	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/server"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// cluster is a scheduler inside the test, and nodes outside.
+type cluster struct {
+	t         testing.TB
+	directory string
+	group     string
+	settings  config.Scheduler
+	scheduler *app.Scheduler
+	stop      func()
+	nodes     []*node
+	log       *logFile
+}
+
+// newCluster starts a scheduler with pools a and b.
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	needMachine(t)
+	c := &cluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}}
+	defaults := config.Default()
+	c.settings = defaults.Scheduler
+	s := &c.settings
+	s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
+	s.Periods.FairShareUpdate, s.Periods.OperationsUpdate = document.Some(20*time.Millisecond), document.Some(20*time.Millisecond)
+	s.Nodes.HeartbeatPeriod = document.Some(50 * time.Millisecond)
+	s.Nodes.JobConfirmationTimeout = document.Some(10 * time.Second)
+	s.Leader.LeaseTTL, s.Leader.StandbyPollPeriod = document.Some(2*time.Second), document.Some(50*time.Millisecond)
+	s.Nodes.MinSpare = document.Some(resource.PartialOf(resource.Amounts{resource.UserSlots: 1}))
+	showLog(t, "scheduler", c.log)
+	t.Cleanup(c.close)
+	c.startScheduler()
+	c.pools("{pools: {a: {}, b: {}}}")
+	return c
+}
+
+// startScheduler starts the scheduler, for the first time or again on the same data and the same address.
+func (c *cluster) startScheduler() {
+	c.t.Helper()
+	log := slog.New(slog.NewTextHandler(c.log, nil))
+	scheduler, err := app.NewScheduler(context.Background(), &c.settings, "test", log)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.scheduler = scheduler
+	c.settings.Listen = document.Some(scheduler.Address)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- scheduler.Run(ctx) }()
+	c.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.t.Error(err)
+		}
+		c.stop = func() {}
+	}
+	select {
+	case <-scheduler.Server.Led():
+	case <-time.After(patience):
+		c.t.Fatal("the scheduler does not lead")
+	}
+}
+
+// node adds a node.
+func (c *cluster) node(resources string, more ...string) *node {
+	c.t.Helper()
+	return c.nodeWith(nodeOptions{name: fmt.Sprintf("node-%d", len(c.nodes)+1), resources: resources, more: strings.Join(more, "\n")})
+}
+
+func (c *cluster) nodeWith(o nodeOptions) *node {
+	c.t.Helper()
+	n := startNode(c.t, c.scheduler.Address, c.directory, c.group, o)
+	c.nodes = append(c.nodes, n)
+	await(c.t, o.name+" registers", func() bool {
+		record, there := c.scheduler.Server.Node(o.name)
+		return there && record.Online && record.Tree != ""
+	})
+	return n
+}
+
+// close ends operations, nodes and scheduler, and looks for what they left.
+func (c *cluster) close() {
+	for _, op := range c.scheduler.Server.Operations() {
+		ctx, cancel := background()
+		_ = c.scheduler.Server.AbortOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: op.ID}, "the test ends") // it may have ended
+		cancel()
+	}
+	for _, n := range c.nodes {
+		select {
+		case <-n.ended:
+			c.t.Errorf("%s is not there any more", n.options.name)
+			n.start()
+		default:
+		}
+		n.checkJobsLeftNothing(c.group)
+		n.signal(syscall.SIGCONT) // a test may have failed while it was stopped
+		n.stop()
+	}
+	c.stop()
+	if c.t.Failed() {
+		c.clearUp()
+	}
+	checkNothingIsLeft(c.t, c.directory, c.group)
+}
+
+// clearUp leaves the machine as it was after a test that has failed.
+func (c *cluster) clearUp() {
+	ctx, cancel := background()
+	defer cancel()
+	for _, n := range c.nodes {
+		for _, path := range groupsUnder(c.t, c.group) {
+			if parent := filepath.Dir(path); filepath.Base(filepath.Dir(parent)) != c.group {
+				continue
+			}
+			if driver, err := cgroup.Use(filepath.Join(c.group, filepath.Base(filepath.Dir(path)))); err == nil {
+				_ = agent.EndAll(ctx, n.jobs(), driver) // it has been complained about before
+				_ = driver.Close()
+			}
+		}
+	}
+}
+
+// of returns the cluster for a part of the test.
+func (c *cluster) of(t testing.TB) *cluster {
+	part := *c
+	part.t = t
+	return &part
+}
+
+// pools sets the pools of the default tree.
+func (c *cluster) pools(text string) {
+	c.t.Helper()
+	tree, _, err := pooltree.Parse("pools", []byte(text), pooltree.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := background()
+	defer cancel()
+	err = c.scheduler.Server.EditTrees(ctx, server.Caller{User: "root"}, func(trees *server.Trees) (*server.Trees, error) {
+		next := trees.Put("default", tree)
+		next.Default = "default"
+		return next, nil
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// start starts an operation.
+func (c *cluster) start(spec string) guid.ID {
+	c.t.Helper()
+	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := background()
+	defer cancel()
+	id, err := c.scheduler.Server.StartOperation(ctx, server.Caller{User: "anna"}, server.Start{Type: "vanilla", User: "anna", Spec: read})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return id
+}
+
+// task is the specification of an operation with one task of one job, unless more says otherwise.
+func task(pool, command string, more ...string) string {
+	options := append([]string{"job_count: 1", "cpu_limit: 0.5", "memory_limit: 256MiB"}, more...)
+	var list []string
+	seen := map[string]bool{}
+	for _, option := range slices.Backward(options) { // the last word counts
+		if name, _, _ := strings.Cut(option, ":"); !seen[name] {
+			seen[name] = true
+			list = append(list, option)
+		}
+	}
+	return fmt.Sprintf("{pool: %s, tasks: {t: {command: %q, %s}}}", pool, command, strings.Join(list, ", "))
+}
+
+// live returns the jobs of an operation that have not ended, oldest first.
+func (c *cluster) live(id guid.ID) []*server.Job {
+	op, there := c.scheduler.Server.Operation(server.OperationKey{ID: id})
+	if !there {
+		return nil
+	}
+	jobs := c.scheduler.Server.Jobs(op.Number)
+	slices.SortFunc(jobs, func(a, b *server.Job) int { return int(int64(a.Number) - int64(b.Number)) })
+	return jobs
+}
+
+// running returns the jobs of an operation whose processes run.
+func (c *cluster) running(id guid.ID) []*server.Job {
+	return slices.DeleteFunc(c.live(id), func(j *server.Job) bool { return j.State != "running" || j.ExecStart.IsZero() })
+}
+
+// awaitRunning waits until so many jobs of an operation run.
+func (c *cluster) awaitRunning(id guid.ID, count int) []*server.Job {
+	c.t.Helper()
+	var jobs []*server.Job
+	await(c.t, fmt.Sprintf("%d jobs run", count), func() bool {
+		jobs = c.running(id)
+		return len(jobs) == count
+	})
+	return jobs
+}
+
+// ended waits until an operation is in the archive, and returns its jobs in the order they ended.
+func (c *cluster) ended(id guid.ID) (store.Operation, []store.Job) {
+	c.t.Helper()
+	var row store.Operation
+	await(c.t, "operation "+id.String()+" ends", func() bool {
+		var err error
+		row, err = c.scheduler.Server.Store().OperationByID(context.Background(), id.String())
+		return err == nil && !row.FinishTime.IsZero()
+	})
+	return row, c.archived(row.Number)
+}
+
+// archived returns the jobs of an operation that have ended, in that order.
+func (c *cluster) archived(number int32) []store.Job {
+	c.t.Helper()
+	jobs, err := c.scheduler.Server.Store().Jobs(context.Background(), store.JobFilter{Operation: number})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.SortFunc(jobs.Jobs, func(a, b store.Job) int { return int(a.Sequence - b.Sequence) })
+	return jobs.Jobs
+}
+
+// completed waits until an operation has ended well.
+func (c *cluster) completed(id guid.ID) (store.Operation, []store.Job) {
+	c.t.Helper()
+	row, jobs := c.ended(id)
+	if row.State != "completed" {
+		c.t.Fatalf("the operation has %s: %s\n%s", row.State, row.Result, describe(jobs))
+	}
+	return row, jobs
+}
+
+func describe(jobs []store.Job) string {
+	var text strings.Builder
+	for _, j := range jobs {
+		fmt.Fprintf(&text, "%s cookie %d on %s: %s %s %s\n", guid.OfJob(j.Number), j.Cookie, j.Node, j.State, j.AbortReason, j.Error)
+	}
+	return text.String()
+}
+
+// statistic is the sum of a path in the statistics of an archived job.
+func statistic(t testing.TB, job store.Job, path string) int64 {
+	t.Helper()
+	value, there := findStatistic(job.Statistics, path)
+	if !there {
+		t.Errorf("job %s has no statistic %s: %s", guid.OfJob(job.Number), path, job.Statistics)
+	}
+	return value
+}
+
+func findStatistic(document []byte, path string) (int64, bool) {
+	var tree any
+	if json.Unmarshal(document, &tree) != nil {
+		return 0, false
+	}
+	for part := range strings.SplitSeq(path, "/") {
+		inner, ok := tree.(map[string]any)
+		if !ok {
+			return 0, false
+		}
+		tree = inner[part]
+	}
+	summary, ok := tree.(map[string]any)
+	if !ok {
+		return 0, false
+	}
+	sum, ok := summary["sum"].(float64)
+	return int64(sum), ok
+}
+
+// usage is what a pool holds as of the last update.
+func (c *cluster) usage(pool string) resource.Amounts {
+	view := c.scheduler.Server.View()
+	if view == nil {
+		return resource.Amounts{}
+	}
+	tree, there := view.Tree("default")
+	if !there {
+		return resource.Amounts{}
+	}
+	p, there := tree.Pool(pool)
+	if !there {
+		return resource.Amounts{}
+	}
+	return p.Usage
+}
+
+// stderr is what a job wrote.
+func (c *cluster) stderr(job store.Job) string {
+	c.t.Helper()
+	out, err := c.scheduler.Server.Store().JobOutput(context.Background(), job.Number, "stderr")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(out.Data)
+}
+
+// gate is a file that jobs wait for.
+func (c *cluster) gate(name string) (path, waits string, open func()) {
+	path = filepath.Join(c.directory, name)
+	return path, "while [ ! -e " + path + " ]; do sleep 0.02; done", func() {
+		c.t.Helper()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/store"
+)
+
+// jobError is an error as it is stored.
+type jobError struct {
+	Code       int            `json:"code"`
+	Message    string         `json:"message"`
+	Attributes map[string]any `json:"attributes"`
+	Inner      []jobError     `json:"inner_errors"`
+}
+
+func readError(t *testing.T, job store.Job) jobError {
+	t.Helper()
+	var e jobError
+	if err := json.Unmarshal(job.Error, &e); err != nil {
+		t.Fatalf("error of a job: %v: %s", err, job.Error)
+	}
+	return e
+}
+
+func TestAJobThatFailsSaysWhy(t *testing.T) {
+	c := newCluster(t)
+	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
+	cases := []struct {
+		name, command, more string
+		code                int
+		says                string
+	}{
+		{"an exit code", "echo no >&2; exit 3", "", 10000, "Process exited with code 3"},
+		{"a signal", "kill -SEGV $$", "", 10001, "Process terminated by signal 11 (SIGSEGV)"},
+		{"a time limit", "sleep 100", "job_time_limit: 1s", 1202, "Job time limit exceeded"},
+		{"a missing command", "/does/not/exist", "", 10000, "Process exited with code 127"},
+		{"memory", reference("alloc=300000000", "sleep=100s"), "memory_limit: 200MiB", 1200, "Memory limit exceeded"},
+	}
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			c := c.of(t)
+			spec := task("a", k.command)
+			if k.more != "" {
+				spec = task("a", k.command, k.more)
+			}
+			row, jobs := c.ended(c.start(strings.Replace(spec, "{pool", "{max_failed_job_count: 1, pool", 1)))
+			if row.State != "failed" || len(jobs) != 1 || jobs[0].State != "failed" {
+				t.Fatalf("%s: %s\n%s", row.State, row.Result, describe(jobs))
+			}
+			e := readError(t, jobs[0])
+			for len(e.Inner) > 0 && e.Code == 1205 {
+				e = e.Inner[0]
+			}
+			if e.Code != k.code || e.Message != k.says {
+				t.Errorf("%d %q, want %d %q", e.Code, e.Message, k.code, k.says)
+			}
+			if !strings.Contains(string(row.Result), k.says) {
+				t.Errorf("the error of the operation does not say %q: %s", k.says, row.Result)
+			}
+			if k.name == "an exit code" && c.stderr(jobs[0]) != "no\n" {
+				t.Errorf("stderr %q", c.stderr(jobs[0]))
+			}
+		})
+	}
+}
+
+func TestAJobOverItsMemoryLimitFailsWithTheProcessesThatUsedIt(t *testing.T) {
+	c := newCluster(t)
+	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
+	row, jobs := c.ended(c.start("{max_failed_job_count: 1, " + task("a", reference("alloc=20000000", "sleep=100s")+" & "+reference("alloc=250000000", "sleep=100s"), "memory_limit: 200MiB")[1:]))
+	if row.State != "failed" || len(jobs) != 1 {
+		t.Fatalf("%s: %s\n%s", row.State, row.Result, describe(jobs))
+	}
+	e := readError(t, jobs[0])
+	if e.Code != 1200 || e.Message != "Memory limit exceeded" {
+		t.Errorf("error %d %q", e.Code, e.Message)
+	}
+	processes, _ := e.Attributes["processes"].(string)
+	if processes == "" {
+		text, _ := json.Marshal(e.Attributes["processes"])
+		processes = string(text)
+	}
+	large, small := strings.Index(processes, "alloc=250000000"), strings.Index(processes, "alloc=20000000")
+	if large < 0 || small < large {
+		t.Errorf("the largest process is not first: %s", processes)
+	}
+}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a daemon of the program under test.
+type process struct {
+	t     testing.TB
+	name  string
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   *logFile
+}
+
+// logFile keeps what a daemon says.
+type logFile struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logFile) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// run starts the program. Whoever calls sees to its end.
+func run(t testing.TB, name string, log *logFile, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: exec.Command(programs.weir, args...), ended: make(chan struct{}), log: log}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Env = environment()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = time.Second // jobs do not hold the output, but a bug may
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+		close(p.ended)
+	}()
+	return p
+}
+
+// environment is that of the test without what would configure the program.
+func environment() (kept []string) {
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "WEIR_") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}
+
+func (p *process) signal(s syscall.Signal) {
+	select {
+	case <-p.ended:
+	default:
+		_ = p.cmd.Process.Signal(s) // it may just have ended
+	}
+}
+
+// stop asks the process to end, and waits.
+func (p *process) stop() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	p.await()
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 && code != 130 {
+		p.t.Errorf("%s ended with %v\n%s", p.name, p.cmd.ProcessState, tail(p.log.String(), 4000))
+	}
+}
+
+// await waits until the process has ended.
+func (p *process) await() {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatalf("%s does not end\n%s", p.name, tail(p.log.String(), 4000))
+	}
+}
+
+// kill ends the process at once, and waits.
+func (p *process) kill() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	p.await()
+}
+
+func tail(text string, most int) string {
+	if len(text) > most {
+		return "…" + text[len(text)-most:]
+	}
+	return text
+}
+
+// showLog prints what a daemon said, if somebody wants to know.
+func showLog(t testing.TB, name string, log *logFile) {
+	t.Cleanup(func() {
+		if t.Failed() || os.Getenv("WEIR_LOGS") != "" {
+			t.Logf("%s said:\n%s", name, tail(log.String(), 30_000))
+		}
+	})
+}
+
+// writeFile writes a file into a directory of a test and returns its name.
+func writeFile(t testing.TB, directory, name, text string) string {
+	t.Helper()
+	path := filepath.Join(directory, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
