@@ -104,9 +104,9 @@ restored into PostgreSQL and the other way round.`,
 			err = errors.Join(db.Import(cmd.Context(), input), db.Close())
 			switch {
 			case errors.Is(err, store.ErrNotEmpty):
-				return fmt.Errorf("%w\n  A backup is restored only into a store that was never used: name another.", err)
+				return fmt.Errorf("%w\n  A backup is restored only into a store that was never used: name another", err)
 			case errors.Is(err, store.ErrHeld):
-				return fmt.Errorf("%w\n  A scheduler runs on it: stop it first.", err)
+				return fmt.Errorf("%w\n  A scheduler runs on it: stop it first", err)
 			}
 			return err
 		},

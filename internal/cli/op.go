@@ -308,8 +308,8 @@ func (r *remote) opCommand(cmd *cobra.Command, each func(s *session, name string
 func newOpAbortCommand(r *remote) *cobra.Command {
 	var message string
 	cmd := r.opCommand(&cobra.Command{
-		Use:   "abort OPERATION...",
-		Short: "End operations without a result; their jobs are aborted",
+		Use:     "abort OPERATION...",
+		Short:   "End operations without a result; their jobs are aborted",
 		Example: `  weir op abort '*nightly' --message 'wrong input'`,
 	}, func(s *session, name string) error {
 		_, err := s.change("abort_operation", operationKey(name), textIf("abort_message", message))

@@ -72,12 +72,15 @@ func TestEditorsOfPoolsDoNotQueueBehindAStalledStore(t *testing.T) {
 	release := stall(t, directory)
 	first := make(chan error, 1)
 	go func() { first <- setPools(t.Context(), s.Server, "{pools: {p: {}, q: {}}}") }()
-	s.eventually("the store is stalled", func() bool {
-		return errors.Is(setPools(t.Context(), s.Server, "{pools: {p: {weight: 3}}}"), ErrOverloaded)
+	s.eventually("a change is refused, or given up in time", func() bool {
+		patient, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		return errors.Is(setPools(patient, s.Server, "{pools: {p: {weight: 3}}}"), ErrOverloaded)
 	})
-	// Waiting for the one who changes pools ends with the context, too.
-	s.editing <- struct{}{}
-	<-s.editing
+	s.eventually("the store is stalled", func() bool { return s.term.Load().stalled() })
+	if err := setPools(t.Context(), s.Server, "{pools: {p: {weight: 3}}}"); !errors.Is(err, ErrOverloaded) {
+		t.Errorf("a change is answered with %v", err)
+	}
 	release()
 	if err := <-first; err != nil && !errors.Is(err, ErrOverloaded) {
 		t.Error(err)
@@ -232,11 +235,16 @@ func TestOverloadShedsSchedulingAndNotResults(t *testing.T) {
 	s.Configure(settings)
 	skipped, completed := s.Counters().SchedulingSkipped, s.Counters().JobsCompleted
 	// The loop is kept busy until all nodes wait with a result each.
-	hold, held := make(chan struct{}), make(chan error, 1)
+	hold, held, busy := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := ask(context.Background(), s.Server, func(*term) (struct{}, error) { <-hold; return struct{}{}, nil })
+		_, err := ask(context.Background(), s.Server, func(*term) (struct{}, error) {
+			close(busy)
+			<-hold
+			return struct{}{}, nil
+		})
 		held <- err
 	}()
+	<-busy
 	reported := make(chan struct{}, len(machines))
 	for _, m := range machines {
 		m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")

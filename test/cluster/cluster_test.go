@@ -336,3 +336,13 @@ func (c *cluster) gate(name string) (path, waits string, open func()) {
 		}
 	}
 }
+
+// progress is the stored progress of an operation.
+func (c *cluster) progress(number int32) []byte {
+	c.t.Helper()
+	row, err := c.scheduler.Server.Store().OperationProgress(context.Background(), number)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return row.Progress
+}

@@ -81,16 +81,16 @@ func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
 func TestAJobThatDoesNotListenIsAbortedWhenItsTimeIsOver(t *testing.T) {
 	c := newCluster(t)
 	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 1s, fair", 1))
-	c.node("{cpu: 1, memory: 8GiB, user_slots: 1}")
+	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
 	_, waits, open := c.gate("gate")
-	deaf := c.start(strings.Replace(task("a", "trap '' INT TERM HUP; "+waits, "cpu_limit: 1", "interruption_signal: SIGINT"), "{pool", "{weight: 0.01, pool", 1))
-	victim := c.awaitRunning(deaf, 1)[0]
+	deaf := c.start(task("a", "trap '' INT TERM HUP; "+waits, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT"))
+	victim := c.awaitRunning(deaf, 2)[1]
 	late := c.start(task("b", waits, "cpu_limit: 1"))
 	c.awaitRunning(late, 1)
 	open()
 	c.completed(late)
 	_, ended := c.completed(deaf)
-	if len(ended) < 2 || guid.OfJob(ended[0].Number) != victim.ID || ended[0].State != "aborted" {
+	if len(ended) != 3 || guid.OfJob(ended[0].Number) != victim.ID || ended[0].State != "aborted" {
 		t.Fatal(describe(ended))
 	}
 	if ran := ended[0].FinishTime.Sub(ended[0].StartTime).Seconds(); ran < 1 {

@@ -1,0 +1,271 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/guid"
+	"github.com/weirhq/weir/internal/jobproxy"
+	"github.com/weirhq/weir/internal/store"
+)
+
+// realCluster is a scheduler and nodes that are processes, spoken to by the command line as users do. Jobs write their
+// ids into a file, so that it is known what really ran.
+type realCluster struct {
+	t         testing.TB
+	directory string
+	group     string
+	address   string
+	config    string
+	ran       string // the file that jobs append to
+	log       *logFile
+	scheduler *process
+	nodes     []*node
+	started   []string
+}
+
+// newRealCluster starts a scheduler and as many nodes.
+func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
+	t.Helper()
+	needMachine(t)
+	c := &realCluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}}
+	c.ran = filepath.Join(c.directory, "ran")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.address = listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.config = writeFile(t, c.directory, "scheduler.yaml", fmt.Sprintf(`scheduler:
+  listen: %q
+  data_dir: %q
+  fair_share_update_period: 50ms
+  operations_update_period: 100ms
+  node_heartbeat_period: 100ms
+  node_heartbeat_timeout: 1s
+  max_node_unseen_period_to_abort_allocations: 1s
+  job_confirmation_timeout: 10s
+  min_spare_allocation_resources_on_node: {user_slots: 1}
+  leader: {lease_ttl: 1s, renew_period: 300ms, standby_poll_period: 100ms}
+`, c.address, filepath.Join(c.directory, "scheduler")))
+	showLog(t, "scheduler", c.log)
+	t.Cleanup(c.close)
+	c.startScheduler()
+	for i := range nodes {
+		o := o
+		o.name = fmt.Sprintf("node-%d", i+1)
+		c.nodes = append(c.nodes, startNode(t, c.address, c.directory, c.group, o))
+	}
+	c.weir("create", "pool_tree", "--attr", "name=default", "--ignore-existing")
+	return c
+}
+
+func (c *realCluster) startScheduler() {
+	c.t.Helper()
+	c.scheduler = run(c.t, "scheduler", c.log, "scheduler", "--config", c.config)
+	c.awaitLeader()
+}
+
+func (c *realCluster) awaitLeader() {
+	c.t.Helper()
+	await(c.t, "the scheduler leads", func() bool {
+		response, err := http.Get("http://" + c.address + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// weir runs the command line. Calls that meet no leader are repeated by the client.
+func (c *realCluster) weir(args ...string) string {
+	c.t.Helper()
+	ctx, cancel := background()
+	defer cancel()
+	command := exec.CommandContext(ctx, programs.weir, args...)
+	command.Env = append(environment(), "WEIR_ADDR="+c.address)
+	output, err := command.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// start starts an operation of so many jobs, which say that they run, then do something.
+func (c *realCluster) start(jobs int, command string, more ...string) string {
+	c.t.Helper()
+	command = "echo $YT_OPERATION_ID $YT_JOB_ID $YT_JOB_COOKIE >> " + c.ran + "; " + command
+	options := append([]string{fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 64MiB"}, more...)
+	spec := writeFile(c.t, c.directory, fmt.Sprintf("spec-%d.yaml", len(c.started)), task("root", command, options...))
+	id := c.weir("op", "start", "vanilla", spec)
+	c.started = append(c.started, id)
+	return id
+}
+
+// await waits until all operations have ended.
+func (c *realCluster) await() {
+	c.t.Helper()
+	for _, id := range c.started {
+		c.weir("op", "wait", id)
+	}
+}
+
+// check is what must hold after all faults: each piece of work was done once and is known to be, and nothing ran twice
+// under one id.
+func (c *realCluster) check() {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		n.checkJobsLeftNothing(c.group)
+	}
+	c.scheduler.stop()
+	ctx, cancel := background()
+	defer cancel()
+	db, err := store.Open(ctx, "sqlite:"+filepath.Join(c.directory, "scheduler", "weir.db"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer db.Close()
+	ran := map[string]int{}
+	for _, line := range readLines(c.t, c.ran) {
+		fields := strings.Fields(line)
+		if ran[fields[1]]++; len(fields) != 3 || ran[fields[1]] > 1 {
+			c.t.Errorf("job %s ran twice", line)
+		}
+	}
+	for _, id := range c.started {
+		row, err := db.OperationByID(ctx, id)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		jobs, err := db.Jobs(ctx, store.JobFilter{Operation: row.Number, Limit: 100_000})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.checkOperation(row, jobs.Jobs, ran)
+	}
+}
+
+func (c *realCluster) checkOperation(row store.Operation, jobs []store.Job, ran map[string]int) {
+	c.t.Helper()
+	if row.State != "completed" {
+		c.t.Errorf("operation %s has %s: %s", row.ID, row.State, row.Result)
+	}
+	done := map[int32]int{}
+	aborts := map[string]int{}
+	for _, j := range jobs {
+		id := guid.OfJob(j.Number).String()
+		switch j.State {
+		case "completed":
+			if done[j.Cookie]++; ran[id] != 1 {
+				c.t.Errorf("job %s has completed but did not run", id)
+			}
+		case "aborted":
+			aborts[j.AbortReason]++
+		default:
+			c.t.Errorf("job %s has %s: %s", id, j.State, j.Error)
+		}
+	}
+	for cookie, times := range done {
+		if times != 1 {
+			c.t.Errorf("cookie %d was done %d times", cookie, times)
+		}
+	}
+	c.t.Logf("operation %s: %d jobs completed, aborted %v", row.ID, len(done), aborts)
+}
+
+// close stops what runs and looks for what is left.
+func (c *realCluster) close() {
+	for _, n := range c.nodes {
+		n.signal(syscall.SIGCONT)
+		n.stop()
+	}
+	c.scheduler.signal(syscall.SIGTERM)
+	c.scheduler.await()
+	if c.t.Failed() {
+		part := cluster{t: c.t, directory: c.directory, group: c.group, nodes: c.nodes}
+		part.clearUp()
+	}
+	checkNothingIsLeft(c.t, c.directory, c.group)
+}
+
+// begun is how many jobs have begun.
+func (c *realCluster) begun() int { return len(readLines(c.t, c.ran)) }
+
+// load is the work during which things go wrong: short jobs of many lengths.
+func (c *realCluster) load(jobs int) {
+	c.start(jobs, "sleep 0.$((RANDOM % 4))", "max_failed_job_count: 1")
+	await(c.t, "the load has begun", func() bool { return c.begun() > 0 })
+}
+
+// awaitProxies waits until jobs run somewhere, and returns the node and the ids of their proxies.
+func (c *realCluster) awaitProxies() (pids []int) {
+	c.t.Helper()
+	await(c.t, "jobs run", func() bool {
+		pids = nil
+		for _, n := range c.nodes {
+			pids = append(pids, n.proxies()...)
+		}
+		return len(pids) > 0
+	})
+	return pids
+}
+
+// inJobs says whether a process is the proxy of a job of this cluster: ids are used again.
+func (c *realCluster) isProxy(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	return err == nil && strings.Contains(string(text), c.directory) && strings.Contains(string(text), "job-proxy")
+}
+
+// fill writes into a directory until the disk is full, and returns how to make room again.
+func fill(t testing.TB, directory string) (free func()) {
+	t.Helper()
+	name := filepath.Join(directory, "filler")
+	file, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := make([]byte, 64<<10)
+	for _, size := range []int{len(block), 4096, 1} {
+		for err = nil; err == nil; {
+			_, err = file.Write(block[:size])
+		}
+	}
+	_ = file.Close() // it is full
+	return func() {
+		if err := os.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// mountTmpfs makes a small disk.
+func mountTmpfs(t testing.TB, directory string, size int64) {
+	t.Helper()
+	if err := os.MkdirAll(directory, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("weir-test", directory, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Skipf("NO DISK OF ITS OWN: a full disk is not tested: %v", err)
+	}
+}
+
+var (
+	_ = slices.Sort[[]int]
+	_ = jobproxy.Scan
+	_ = context.Background
+	_ = time.Second
+)

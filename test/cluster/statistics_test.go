@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/store"
+)
+
+// documented are the statistics that the documents name.
+var documented = []string{
+	"user_job/memory_reserve", "job_proxy/memory_reserve", "user_job/max_memory", "job_proxy/max_memory", "job_proxy/estimated_memory",
+	"user_job/memory_limit", "user_job/cumulative_memory_reserve", "job_proxy/cumulative_memory_reserve", "user_job/cumulative_max_memory",
+	"job_proxy/cumulative_max_memory", "job_proxy/cumulative_estimated_memory",
+}
+
+func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 8GiB, user_slots: 8}")
+	const memory, jobs = 200_000_000, 2
+	id := c.start(task("a", "exec "+reference("alloc=200000000", "burn=600ms", "sleep=400ms"), "job_count: 2", "memory_limit: 400MiB", "cpu_limit: 1"))
+	row, list := c.completed(id)
+	for _, j := range list {
+		for _, path := range documented {
+			statistic(t, j, path)
+		}
+		if got := statistic(t, j, "user_job/max_memory"); !near(got, memory, 0.05) {
+			t.Errorf("max_memory %d, the program used %d", got, memory)
+		}
+		cpu := statistic(t, j, "user_job/cpu/user") + statistic(t, j, "user_job/cpu/system")
+		// The program takes some milliseconds to start and to touch its memory.
+		if got := cpu; got < 600 || got > 600+60+150 {
+			t.Errorf("cpu %d ms, the program used 600 ms and what it takes to touch 200 MB", got)
+		}
+		seconds := float64(statistic(t, j, "time/total")) / 1000
+		if statistic(t, j, "time/exec") < 1000 {
+			t.Errorf("%s", j.Statistics)
+		}
+		for cumulative, of := range map[string]string{
+			"user_job/cumulative_max_memory": "user_job/max_memory", "user_job/cumulative_memory_reserve": "user_job/memory_reserve",
+			"job_proxy/cumulative_max_memory": "job_proxy/max_memory", "job_proxy/cumulative_estimated_memory": "job_proxy/estimated_memory",
+			"job_proxy/cumulative_memory_reserve": "job_proxy/memory_reserve",
+		} {
+			if got, want := statistic(t, j, cumulative), int64(float64(statistic(t, j, of))*seconds); !near(got, want, 0.05) {
+				t.Errorf("%s is %d, want %d", cumulative, got, want)
+			}
+		}
+		// It held its memory while it burnt and slept, which is a second at least.
+		mbSeconds := float64(statistic(t, j, "user_job/cumulative_memory_mb_sec"))
+		if least, most := 0.95*memory/float64(mib), 1.05*memory/float64(mib)*seconds; mbSeconds < least || mbSeconds > most {
+			t.Errorf("cumulative_memory_mb_sec is %v, want between %v and %v", mbSeconds, least, most)
+		}
+		if proxy := statistic(t, j, "job_proxy/max_memory"); proxy <= 0 || proxy > 20*mib {
+			t.Errorf("the proxy used %d", proxy)
+		}
+	}
+	checkOperationStatistics(t, c, row, list)
+}
+
+// summary is one statistic of an operation, for one end of its jobs.
+type summary struct{ Count, Sum, Min, Max int64 }
+
+// operationStatistic reads a statistic of the jobs of an operation that completed.
+func operationStatistic(t testing.TB, progress []byte, path string) summary {
+	t.Helper()
+	var tree struct {
+		Statistics any `json:"job_statistics"`
+	}
+	if err := json.Unmarshal(progress, &tree); err != nil {
+		t.Fatalf("progress: %v: %s", err, progress)
+	}
+	at := tree.Statistics
+	for part := range strings.SplitSeq(path+"/$/completed/vanilla", "/") {
+		inner, _ := at.(map[string]any)
+		at = inner[part]
+	}
+	text, err := json.Marshal(at)
+	var s summary
+	if err == nil {
+		err = json.Unmarshal(text, &s)
+	}
+	if err != nil || at == nil {
+		t.Errorf("the operation has no %s", path)
+	}
+	return s
+}
+
+// checkOperationStatistics holds the statistics of an operation against those of its jobs.
+func checkOperationStatistics(t *testing.T, c *cluster, row store.Operation, jobs []store.Job) {
+	progress := c.progress(row.Number)
+	for _, path := range append([]string{"user_job/cpu/user", "user_job/cumulative_memory_mb_sec", "time/exec"}, documented...) {
+		s := operationStatistic(t, progress, path)
+		var sum, most int64
+		least := int64(1) << 62
+		for _, j := range jobs {
+			v := statistic(t, j, path)
+			sum, most, least = sum+v, max(most, v), min(least, v)
+		}
+		exact := !strings.Contains(path, "cumulative") // the controller reckons with its own clock
+		if s.Count != int64(len(jobs)) || exact && (s.Sum != sum || s.Min != least || s.Max != most) || !exact && !near(s.Sum, sum, 0.25) {
+			t.Errorf("%s: %+v, jobs have %d, %d … %d", path, s, sum, least, most)
+		}
+	}
+}
