@@ -84,7 +84,7 @@ type Rules struct {
 	AbortOnOverdraft bool
 	// IgnoreLimit lets jobs use more than the memory limit of their specifications.
 	IgnoreLimit bool
-	// ProcessLimit bounds the processes of a job, threads included.
+	// ProcessLimit bounds the processes of a job, threads included, for each core that it has ordered or begun to.
 	ProcessLimit int64
 	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
 	KernelLimit int64
@@ -94,7 +94,7 @@ type Rules struct {
 func DefaultRules() Rules {
 	return Rules{
 		Ahead: 100 << 20, WatchdogPeriod: time.Second, AdjustmentPeriod: 5 * time.Second,
-		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 10_000, KernelLimit: 256 << 20,
+		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 4096, KernelLimit: 256 << 20,
 	}
 }
 

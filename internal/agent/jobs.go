@@ -216,7 +216,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		SetContainerCPULimit: spec.GetSetContainerCpuLimit(), TimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetJobTimeLimitUs())),
 		PrepareTimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetPrepareTimeLimitUs())),
 		Interruption:     jobproxy.Interruption{Signal: spec.GetInterruption().GetSignal(), RootProcessOnly: spec.GetInterruption().GetRootProcessOnly()},
-		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.ProcessLimit},
+		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.ProcessLimit * max(1, (spec.GetCpuLimit()+99)/100)},
 		Memory:           a.memoryOf(identity, spec),
 	}
 	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {

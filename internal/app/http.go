@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhq/weir/internal/api"
 	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/metrics"
 	"github.com/weirhq/weir/internal/nodeproto"
 )
 
@@ -23,7 +24,9 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
 		scheme = "https"
 	}
-	mux.Handle("/", api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)}))
+	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
+	mux.Handle("GET /metrics", measured.Handler())
+	mux.Handle("/", measured.Instrument(api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)})))
 	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{s.Server.Registry()}})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

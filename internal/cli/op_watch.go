@@ -37,9 +37,16 @@ func (w *opWatch) look() (bool, error) {
 	if suspended, _ := field(o, "suspended").Boolean(); suspended {
 		text += ", suspended"
 	}
-	w.bar.showAs(part, text+": "+w.counts.String())
+	text += ": " + w.counts.String()
+	if width := widthOf(w.s.errs); width > 0 { // a line that breaks cannot be drawn over
+		text = cutTo(text, max(0, width-barColumns))
+	}
+	w.bar.showAs(part, text)
 	return hasEnded(w.state), nil
 }
+
+// barColumns is what a bar takes before its text.
+const barColumns = 52
 
 // Pauses between looks grow with the time that has passed: what is short is seen
 // at once, what is long does not burden the server.

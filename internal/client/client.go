@@ -51,10 +51,11 @@ type Client struct {
 
 // New returns a client. It does not connect yet.
 func New(o Options) (*Client, error) {
-	base := strings.TrimRight(o.Address, "/")
+	base := o.Address
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
+	base = strings.TrimRight(base, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // a scheduler is reached directly
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext

@@ -1,22 +1,18 @@
 package cluster
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/jobproxy"
 	"github.com/weirhq/weir/internal/store"
 )
 
@@ -69,7 +65,8 @@ func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 		o.name = fmt.Sprintf("node-%d", i+1)
 		c.nodes = append(c.nodes, startNode(t, c.address, c.directory, c.group, o))
 	}
-	c.weir("create", "pool_tree", "--attr", "name=default", "--ignore-existing")
+	c.weir("create", "scheduler_pool_tree", "--attributes", "{name=default}", "--ignore-existing")
+	c.weir("set", "//sys/pool_trees/@default_tree", "default")
 	return c
 }
 
@@ -111,7 +108,7 @@ func (c *realCluster) start(jobs int, command string, more ...string) string {
 	command = "echo $YT_OPERATION_ID $YT_JOB_ID $YT_JOB_COOKIE >> " + c.ran + "; " + command
 	options := append([]string{fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 64MiB"}, more...)
 	spec := writeFile(c.t, c.directory, fmt.Sprintf("spec-%d.yaml", len(c.started)), task("root", command, options...))
-	id := c.weir("op", "start", "vanilla", spec)
+	id := c.weir("op", "start", spec)
 	c.started = append(c.started, id)
 	return id
 }
@@ -207,7 +204,7 @@ func (c *realCluster) begun() int { return len(readLines(c.t, c.ran)) }
 
 // load is the work during which things go wrong: short jobs of many lengths.
 func (c *realCluster) load(jobs int) {
-	c.start(jobs, "sleep 0.$((RANDOM % 4))", "max_failed_job_count: 1")
+	c.start(jobs, "sleep 0.$((RANDOM % 4))")
 	await(c.t, "the load has begun", func() bool { return c.begun() > 0 })
 }
 
@@ -224,7 +221,7 @@ func (c *realCluster) awaitProxies() (pids []int) {
 	return pids
 }
 
-// inJobs says whether a process is the proxy of a job of this cluster: ids are used again.
+// isProxy says whether a process is the proxy of a job of this cluster: ids are used again.
 func (c *realCluster) isProxy(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && strings.Contains(string(text), c.directory) && strings.Contains(string(text), "job-proxy")
@@ -262,10 +259,3 @@ func mountTmpfs(t testing.TB, directory string, size int64) {
 		t.Skipf("NO DISK OF ITS OWN: a full disk is not tested: %v", err)
 	}
 }
-
-var (
-	_ = slices.Sort[[]int]
-	_ = jobproxy.Scan
-	_ = context.Background
-	_ = time.Second
-)

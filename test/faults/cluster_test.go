@@ -47,7 +47,9 @@ func onPostgres(t *testing.T, nodes int) *cluster {
 
 // inConfiguration spells the URL of a server behind a socket so that it has the user
 // and the host that configurations ask for; the socket wins over the host.
-func inConfiguration(url string) string { return strings.Replace(url, "postgres:///", "postgres://weir@socket/", 1) }
+func inConfiguration(url string) string {
+	return strings.Replace(url, "postgres:///", "postgres://weir@socket/", 1)
+}
 
 // coresPerNode and flow say what nodes have, and how much a pool saves every
 // second, in cores.

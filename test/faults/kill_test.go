@@ -70,6 +70,9 @@ func (c *cluster) killAgainAndAgain(limit time.Duration) (worst time.Duration) {
 		if t.Failed() {
 			t.Fatalf("after %d kills", len(takeovers))
 		}
+		if len(takeovers)%20 == 0 {
+			t.Logf("%d kills; this takeover took %v", len(takeovers), takeovers[len(takeovers)-1])
+		}
 	}
 	c.finish(l, stored, lesson, residents)
 	slices.Sort(takeovers)

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -57,6 +58,7 @@ func newNetwork(t *testing.T, count int) *network {
 			t.Skipf("SKIPPED: %s is not installed (iproute2, util-linux)", tool)
 		}
 	}
+	sweep()
 	prefix := "weir" + strconv.Itoa(os.Getpid())
 	n := &network{t: t, directory: t.TempDir()}
 	hub := prefix + "hub"
@@ -86,6 +88,30 @@ func newNetwork(t *testing.T, count int) *network {
 	n.program = filepath.Join(n.directory, "weir")
 	n.must("go", "build", "-o", n.program, "github.com/weirhq/weir/cmd/weir")
 	return n
+}
+
+var namespaceName = regexp.MustCompile(`^weir(\d+)(hub|m\d+)$`)
+
+// sweep removes what a test left that was killed before it could clear up.
+func sweep() {
+	entries, _ := os.ReadDir("/run/netns")
+	for _, entry := range entries {
+		found := namespaceName.FindStringSubmatch(entry.Name())
+		if found == nil {
+			continue
+		}
+		owner, err := strconv.Atoi(found[1])
+		if err != nil || syscall.Kill(owner, 0) == nil {
+			continue // it lives
+		}
+		inside, _ := exec.Command("ip", "netns", "pids", entry.Name()).Output()
+		for _, text := range strings.Fields(string(inside)) {
+			if process, err := strconv.Atoi(text); err == nil && process > 1 {
+				_ = syscall.Kill(process, syscall.SIGKILL)
+			}
+		}
+		_ = exec.Command("ip", "netns", "del", entry.Name()).Run()
+	}
 }
 
 // must runs a command of the machine that tests.

@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"context"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// small is a node with room for eight jobs.
+var small = nodeOptions{resources: "{cpu: 8, memory: 4GiB, user_slots: 8}"}
+
+// harm does something bad a number of times, at random moments while jobs run, and then expects that every piece of
+// work was done once.
+func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluster, random *rand.Rand)) {
+	c := newRealCluster(t, nodes, small)
+	random, count := newRandom(t), faultCount(t)
+	c.load(20 + 20*count)
+	for range count {
+		c.awaitProxies()
+		pass(time.Duration(random.Int64N(int64(pause))))
+		fault(c, random)
+		if c.isIdle() {
+			c.load(20) // there was too little to do
+		}
+	}
+	c.await()
+	c.check()
+}
+
+// isIdle says whether no operation lives.
+func (c *realCluster) isIdle() bool { return !strings.Contains(c.weir("op", "list"), "running") }
+
+func TestAJobProxyMayBeKilledAtAnyMoment(t *testing.T) {
+	harm(t, 1, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		pids := c.awaitProxies()
+		if pid := pids[random.IntN(len(pids))]; c.isProxy(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+		}
+	})
+}
+
+func TestAnAgentMayBeKilledAtAnyMoment(t *testing.T) {
+	harm(t, 2, 300*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		n := c.nodes[random.IntN(len(c.nodes))]
+		n.kill()
+		pass(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+		n.start()
+	})
+}
+
+func TestTheSchedulerMayBeKilledAtAnyMoment(t *testing.T) {
+	harm(t, 2, 500*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		c.scheduler.kill()
+		pass(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+		c.startScheduler()
+	})
+}
+
+func TestAnAgentMayBeStoppedForLongerThanTheSchedulerWaits(t *testing.T) {
+	harm(t, 2, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		n := c.nodes[random.IntN(len(c.nodes))]
+		n.signal(syscall.SIGSTOP)
+		pass(1200*time.Millisecond + time.Duration(random.Int64N(int64(500*time.Millisecond))))
+		n.signal(syscall.SIGCONT)
+	})
+}
+
+func TestEverythingMayBeKilledAtOnce(t *testing.T) {
+	harm(t, 2, 300*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		pids := c.awaitProxies()
+		c.scheduler.kill()
+		for _, n := range c.nodes {
+			n.kill()
+		}
+		for _, pid := range pids {
+			if c.isProxy(pid) && random.IntN(2) == 0 {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+			}
+		}
+		for _, n := range c.nodes {
+			n.start()
+		}
+		c.startScheduler()
+	})
+}
+
+func TestAFullDiskOfANodeIsOutlived(t *testing.T) {
+	needMachine(t)
+	disk := filepath.Join(t.TempDir(), "disk")
+	mountTmpfs(t, disk, 8*mib)
+	t.Cleanup(func() { // after the cluster is gone
+		if err := syscall.Unmount(disk, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	o := small
+	o.directory = filepath.Join(disk, "node")
+	c := newRealCluster(t, 1, o)
+	random, count := newRandom(t), faultCount(t)
+	c.load(20 + 10*count)
+	for range count {
+		pass(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+		free := fill(t, disk)
+		pass(500*time.Millisecond + time.Duration(random.Int64N(int64(500*time.Millisecond))))
+		free()
+	}
+	c.await()
+	c.check()
+}
+
+// bad are jobs that nobody wants on a node, and the word that they end with.
+var bad = []struct{ name, command, says string }{
+	{"a fork bomb", "bomb() { bomb | bomb & }; bomb; sleep 100", "Memory limit exceeded"},
+	{"a memory bomb", "REFERENCE alloc=4000000000 sleep=100s", "Memory limit exceeded"},
+	{"a job that ignores SIGTERM and hides", "trap '' TERM INT HUP; (setsid sh -c 'trap \"\" TERM; sleep 1000' &); sleep 1000", ""},
+}
+
+func TestBadJobsHarmNobodyElse(t *testing.T) {
+	c := newRealCluster(t, 1, small)
+	for range faultCount(t) {
+		c.load(10)
+		for _, b := range bad {
+			command := strings.ReplaceAll(b.command, "REFERENCE", programs.reference)
+			spec := writeFile(t, c.directory, "bad.yaml", "{max_failed_job_count: 1, "+task("root", command, "memory_limit: 100MiB", "cpu_limit: 0.1")[1:])
+			id := c.weir("op", "start", spec)
+			if b.says == "" {
+				await(t, b.name+" runs", func() bool { return strings.Contains(c.weir("op", "jobs", id), "running") })
+				c.weir("op", "abort", id)
+				continue
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			wait := exec.CommandContext(ctx, programs.weir, "op", "wait", id)
+			wait.Env = append(environment(), "WEIR_ADDR="+c.address)
+			output, err := wait.CombinedOutput()
+			cancel()
+			if err == nil || !strings.Contains(string(output), b.says) {
+				t.Errorf("%s: %v: %s", b.name, err, output)
+			}
+		}
+	}
+	c.await()
+	c.check()
+}
+
