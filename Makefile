@@ -30,6 +30,7 @@ TESTFLAGS ?= -count=1 -timeout 40m
 # Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws
 # anew each time, which is how to look for what one seed does not find.
 SEED ?= 1
+PACKAGES = $(shell go list ./... | grep -v '/test/')
 PROPERTY_PACKAGES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 .PHONY: help
@@ -37,7 +38,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
+run: ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
+	@scripts/web.sh || echo "the page is not built; everything else is" >&2
+	@$(MAKE) --no-print-directory build
 	@$(BIN) up --demo $(RUNFLAGS)
 
 .PHONY: demo
@@ -46,8 +49,12 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 
 .PHONY: test
 test: setup lint build ## everything CI does: format, vet, lint, build, all tests with the race detector
-	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(filter-out $(PROPERTY_PACKAGES),$(shell go list ./...))
+	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(filter-out $(PROPERTY_PACKAGES),$(PACKAGES))
 	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(PROPERTY_PACKAGES) -rapid.seed=$(SEED)
+
+.PHONY: e2e
+e2e: setup ## the long end-to-end tests: faults, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)
+	go test -p 1 $(TESTFLAGS) ./test/...
 
 .PHONY: bench
 bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
@@ -69,6 +76,14 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 .PHONY: build
 build: ## build bin/weir
 	go build -trimpath -o $(BIN) ./cmd/weir
+
+.PHONY: web
+web: ## build the web page into internal/web/dist, if npm is here
+	@scripts/web.sh
+
+.PHONY: screenshots
+screenshots: web ## make the pictures of docs/screenshots anew, in a real browser
+	WEIR_SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -timeout 20m -run '^TestPictures$$' -v ./test/web
 
 .PHONY: dist
 dist: ## static binaries and archives for linux amd64 and arm64 with checksums, into dist/

@@ -94,7 +94,7 @@ type Rules struct {
 func DefaultRules() Rules {
 	return Rules{
 		Ahead: 100 << 20, WatchdogPeriod: time.Second, AdjustmentPeriod: 5 * time.Second,
-		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 4096, KernelLimit: 256 << 20,
+		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 1000, KernelLimit: 256 << 20,
 	}
 }
 

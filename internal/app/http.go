@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/metrics"
 	"github.com/weirhq/weir/internal/nodeproto"
+	"github.com/weirhq/weir/internal/web"
 )
 
 // handler is everything that the scheduler serves.
@@ -26,7 +27,11 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	}
 	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
 	mux.Handle("GET /metrics", measured.Handler())
-	mux.Handle("/", measured.Instrument(api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)})))
+	dialect := measured.Instrument(api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)}))
+	for _, prefix := range []string{"/api", "/api/", "/hosts", "/auth/", "/ping", "/version", "/service"} {
+		mux.Handle(prefix, dialect)
+	}
+	mux.Handle("/", web.Handler(s.version))
 	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{s.Server.Registry()}})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

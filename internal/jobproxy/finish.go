@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirhq/weir/internal/cgroup"
 )
 
 // finish ends what is left of the job, writes the result down and clears up. Told, then, is who listens.
@@ -41,10 +43,22 @@ func (p *proxy) finish(tell func()) error {
 	return err
 }
 
+// crowd is how many processes are many, crowdGuarantee how many cores they are guaranteed to end in.
+const (
+	crowd          = 100
+	crowdGuarantee = 16
+)
+
 // killAll returns when nobody is left in the container. There is no end of the job before that.
 func (p *proxy) killAll() {
 	if p.container == nil {
 		return
+	}
+	if pids, err := p.container.Processes(); err == nil && len(pids) > crowd {
+		// The dying need CPU to die. Of a small guarantee many would take long.
+		if err := p.container.SetCPU(cgroup.CPU{Guarantee: crowdGuarantee}); err != nil {
+			p.log.Print(err)
+		}
 	}
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), killPatience)

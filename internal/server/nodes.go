@@ -438,11 +438,12 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 		t.server.counters.skipped.Add(1)
 		count(t.server.counters.skippedFor[:], int(skip))
 	}
-	answer := nodeproto.Answer{Skipped: skip}
 	if skip == nodev1.SkipReason_SKIP_REASON_REVIVING {
-		answer.Next = time.Second
+		// That is soon over, and nobody's fault: the node comes again in a moment and
+		// does not keep away for longer each time, as it does when it is not wanted.
+		return nodeproto.Answer{Next: min(time.Second, t.server.settings().HeartbeatPeriod)}
 	}
-	return answer
+	return nodeproto.Answer{Skipped: skip}
 }
 
 // overload says whether so many requests wait that nodes must do without work for

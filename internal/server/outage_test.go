@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/store"
@@ -278,4 +279,64 @@ func TestOverloadShedsSchedulingAndNotResults(t *testing.T) {
 		return busy == 8 && len(s.Alerts()) == 0
 	})
 	s.stop()
+}
+
+func TestAStandbyReadsASpecificationOnce(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	id := s.start("{pool: p, tasks: {t: {job_count: 6, command: 'true'}}}")
+	standby := New(Options{Store: s.Store(), Name: "standby", Settings: quickSettings()})
+	for range 2 {
+		if err := standby.follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, there := standby.Operation(OperationKey{ID: id})
+	if err := standby.follow(t.Context()); err != nil || !there {
+		t.Fatal(there, err)
+	}
+	if second, _ := standby.Operation(OperationKey{ID: id}); second == first || second.Spec != first.Spec {
+		t.Error("the specification is read again although it has not changed")
+	}
+	priority, err := operation.Parse([]byte("{pool: p, title: another, tasks: {t: {job_count: 6, command: 'true'}}}"), operation.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := specRow(&Operation{Number: first.Number, Spec: priority.Spec, Provided: priority.Provided, Unrecognized: priority.Unrecognized})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read, err := standby.readSpec(&row); err != nil || read.spec.Title.Value() != "another" {
+		t.Errorf("%+v, %v", read, err)
+	}
+	s.stop()
+}
+
+func TestNodesAskAgainSoonWhileOthersAreAwaited(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	machines := []*machine{newMachine(t, "node-1", 2), newMachine(t, "node-2", 2)}
+	for _, m := range machines {
+		m.beat(s)
+	}
+	s.start("{pool: p, tasks: {t: {job_count: 100, command: 'true'}}}")
+	s.stop()
+	next := lead(t, directory)
+	machines[0].beat(next) // it learns that it has to register
+	machines[0].beat(next)
+	request, err := machines[0].session.Heartbeat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := next.NodeService().Heartbeat(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pause := time.Duration(response.GetNextHeartbeatUs()) * time.Microsecond
+	if response.GetSchedulingSkipped() != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED || pause <= 0 || pause > time.Second || len(machines[0].jobs) > 0 {
+		t.Errorf("%v", response)
+	}
+	next.stop()
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,6 +57,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	t.reviving = len(t.awaited) > 0
 	t.showRevived()
+	clear(s.specs) // records have them now
 	return t, nil
 }
 
@@ -201,7 +203,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	if specs == nil || snapshot == nil {
 		return fmt.Errorf("its specification or its controller is not stored")
 	}
-	record, err := recordOf(row, specs)
+	record, err := t.server.recordOf(row, specs)
 	if err != nil {
 		return err
 	}
@@ -240,8 +242,42 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	return nil
 }
 
+// readSpec is a specification with the row that it was read from.
+type readSpec struct {
+	row                    *store.OperationSpec
+	spec                   *operation.Spec
+	provided, unrecognized document.Value
+}
+
+// readSpec reads the specification of an operation, unless this server has read the
+// same before: one that stands by looks often, and must be quick when it takes over.
+func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
+	if known := s.specs[row.Operation]; known != nil && bytes.Equal(known.row.Resulting, row.Resulting) &&
+		bytes.Equal(known.row.Provided, row.Provided) && bytes.Equal(known.row.Unrecognized, row.Unrecognized) {
+		return known, nil
+	}
+	read := &readSpec{row: row}
+	resulting, err := document.ParseJSON("", row.Resulting)
+	if err != nil {
+		return nil, fmt.Errorf("specification: %w", err)
+	}
+	specification, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true})
+	if err != nil {
+		return nil, fmt.Errorf("specification: %w", err)
+	}
+	read.spec = specification.Spec
+	if read.provided, err = document.ParseJSON("", row.Provided); err != nil {
+		return nil, fmt.Errorf("provided specification: %w", err)
+	}
+	if read.unrecognized, err = document.ParseJSON("", row.Unrecognized); err != nil {
+		return nil, fmt.Errorf("unrecognised specification: %w", err)
+	}
+	s.specs[row.Operation] = read
+	return read, nil
+}
+
 // recordOf reads the record of an operation from its rows.
-func recordOf(row *store.Operation, specs *store.OperationSpec) (*Operation, error) {
+func (s *Server) recordOf(row *store.Operation, specs *store.OperationSpec) (*Operation, error) {
 	id, err := guid.Parse(row.ID)
 	if err != nil {
 		return nil, err
@@ -249,17 +285,11 @@ func recordOf(row *store.Operation, specs *store.OperationSpec) (*Operation, err
 	record := &Operation{
 		Number: core.OperationID(row.Number), ID: id, Type: row.Type, User: row.User, Start: row.StartTime, Finish: row.FinishTime,
 	}
-	spec, err := operation.Parse(specs.Resulting, operation.ReadOptions{CommandOptional: true})
+	read, err := s.readSpec(specs)
 	if err != nil {
-		return nil, fmt.Errorf("specification: %w", err)
+		return nil, err
 	}
-	record.Spec = spec.Spec
-	if record.Provided, err = document.ParseJSON("", specs.Provided); err != nil {
-		return nil, fmt.Errorf("provided specification: %w", err)
-	}
-	if record.Unrecognized, err = document.ParseJSON("", specs.Unrecognized); err != nil {
-		return nil, fmt.Errorf("unrecognised specification: %w", err)
-	}
+	record.Spec, record.Provided, record.Unrecognized = read.spec, read.provided, read.unrecognized
 	for _, p := range row.Pools {
 		record.Places = append(record.Places, core.Place{Tree: p.Tree, Pool: p.Pool})
 	}
@@ -350,7 +380,7 @@ func (s *Server) follow(ctx context.Context) error {
 		if specs[row.Number] == nil {
 			continue
 		}
-		record, err := recordOf(row, specs[row.Number])
+		record, err := s.recordOf(row, specs[row.Number])
 		if err != nil {
 			continue
 		}
@@ -362,6 +392,11 @@ func (s *Server) follow(ctx context.Context) error {
 	for _, o := range s.operations.all() {
 		if !present[o.ID] {
 			s.hideOperation(o)
+		}
+	}
+	for number := range s.specs {
+		if specs[number] == nil {
+			delete(s.specs, number)
 		}
 	}
 	s.view.Store(&View{At: time.Now(), Revision: state.Revision})

@@ -49,7 +49,8 @@ type Server struct {
 	led           chan struct{} // closed when this server leads for the first time
 	ledOnce       sync.Once
 
-	editing       chan struct{} // full while somebody changes the configuration of pools
+	editing       chan struct{}       // full while somebody changes the configuration of pools
+	specs         map[int32]*readSpec // that Run has read while it stood by; its own
 	trees         atomic.Pointer[Trees]
 	view          atomic.Pointer[View]
 	operations    *directory[guid.ID, *Operation]
@@ -68,7 +69,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
-		began: time.Now(), editing: make(chan struct{}, 1),
+		began: time.Now(), editing: make(chan struct{}, 1), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,9 +141,12 @@ func TestAJobThatWakesUpGetsItsCPUBack(t *testing.T) {
 	c := newCluster(t)
 	c.node("{cpu: 4, memory: 8GiB, user_slots: 8}")
 	c.favour()
-	_, waits, open := c.gate("wake")
-	const monitor = "job_cpu_monitor: {enable_cpu_reclaim: true, check_period: 20ms, min_cpu_limit: 0.05, decrease_coefficient: 0.7, smoothing_factor: 0.3}"
-	id := c.start("{" + monitor + ", " + task("a", waits+"; "+reference("burn=60s")+" & exec "+reference("burn=60s"), "cpu_limit: 0.5")[1:])
+	wake := filepath.Join(c.directory, "wake") // to wait for it takes no CPU
+	if err := syscall.Mkfifo(wake, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const monitor = "job_cpu_monitor: {enable_cpu_reclaim: true, check_period: 50ms, min_cpu_limit: 0.1, decrease_coefficient: 0.7, smoothing_factor: 0.3}"
+	id := c.start("{" + monitor + ", " + task("a", "read line < "+wake+"; "+reference("burn=60s")+" & exec "+reference("burn=60s"), "cpu_limit: 0.5")[1:])
 	job := c.awaitRunning(id, 1)[0]
 	usage := func() int64 {
 		record, there := c.scheduler.Server.Job(job.ID)
@@ -151,8 +155,10 @@ func TestAJobThatWakesUpGetsItsCPUBack(t *testing.T) {
 		}
 		return record.Usage[resource.CPU]
 	}
-	await(t, "the job is down at the floor", func() bool { return usage() == 5 && c.usage("a")[resource.CPU] == 5 })
-	open()
+	await(t, "the job is down at the floor", func() bool { return usage() == 10 && c.usage("a")[resource.CPU] == 10 })
+	if err := os.WriteFile(wake, []byte("now\n"), 0); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "the job has its CPU back", func() bool { return usage() == 50 && c.usage("a")[resource.CPU] == 50 })
 	if got := c.shares(job.ID.String()); math.Abs(got-0.5) > 0.03 {
 		t.Errorf("its container is guaranteed %v", got)

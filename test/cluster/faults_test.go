@@ -146,4 +146,3 @@ func TestBadJobsHarmNobodyElse(t *testing.T) {
 	c.await()
 	c.check()
 }
-

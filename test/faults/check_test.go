@@ -173,7 +173,7 @@ func (c *cluster) checkOperations(l *load, into archive) (left int) {
 			for _, job := range jobs.Jobs {
 				into[job.Number] = job
 			}
-			if problem := wrongWith(o, row.State, jobs.Jobs); problem != "" {
+			if problem := c.wrongWith(o, row.State, jobs.Jobs); problem != "" {
 				c.t.Errorf("operation %s is %s: %s", o.id, row.State, problem)
 			}
 		}
@@ -183,7 +183,7 @@ func (c *cluster) checkOperations(l *load, into archive) (left int) {
 }
 
 // wrongWith says what is wrong with an operation that is over.
-func wrongWith(o *started, state string, jobs []store.Job) string {
+func (c *cluster) wrongWith(o *started, state string, jobs []store.Job) string {
 	completed := map[int32]uint64{}
 	for _, job := range jobs {
 		switch {
@@ -192,7 +192,7 @@ func wrongWith(o *started, state string, jobs []store.Job) string {
 				return fmt.Sprintf("jobs %d and %d have both completed for cookie %d", other, job.Number, job.Cookie)
 			}
 			completed[job.Cookie] = job.Number
-		case job.State == "aborted" && !o.aborted && job.AbortReason != "preemption":
+		case job.State == "aborted" && !o.aborted && !slices.Contains(c.tolerated, job.AbortReason):
 			return fmt.Sprintf("job %d was aborted: %s", job.Number, job.AbortReason)
 		}
 	}
@@ -259,7 +259,7 @@ func (c *cluster) checkLedger(l *load, stored archive) {
 		}[e.State]
 		switch {
 		case aborted[of]: // a job may end by itself when it is to be stopped
-		case e.State == nodev1.JobState_JOB_STATE_ABORTED && e.Reason != "preemption":
+		case e.State == nodev1.JobState_JOB_STATE_ABORTED && !slices.Contains(c.tolerated, e.Reason):
 			c.t.Errorf("job %d of operation %s was aborted on %s: %s", e.Job, of, e.Node, e.Reason)
 		case !e.AcknowledgedAt.IsZero() && (!there || row.State != want):
 			c.t.Errorf("the result of job %d of operation %s was acknowledged as %s, and is stored as %q", e.Job, of, want, row.State)

@@ -29,6 +29,7 @@ type cluster struct {
 	gateway    *gateway
 	nodes      *fakenode.Cluster
 	caller     *nodeproto.Client
+	tolerated  []string // reasons for which jobs may be aborted
 }
 
 // onSQLite starts one scheduler with a store of its own.
@@ -60,7 +61,7 @@ const (
 
 func newCluster(t *testing.T, s settings, schedulers, nodes int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, directory: t.TempDir(), settings: s, url: s.store}
+	c := &cluster{t: t, directory: t.TempDir(), settings: s, url: s.store, tolerated: []string{"preemption"}}
 	var addresses []string
 	for i := range schedulers {
 		directory := filepath.Join(c.directory, fmt.Sprintf("scheduler-%d", i))
@@ -181,6 +182,7 @@ func (c *cluster) makePools() {
 		c.must(createPool(loadPool(i), "", attributes...))
 	}
 	c.must(createPool("savings", "", integral("relaxed")))
+	c.must(createPool("lessons", "", yson.Pair("resource_limits", cores(5))))
 	for i := range teams {
 		c.must(createPool(team(i), ""))
 	}

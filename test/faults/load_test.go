@@ -20,6 +20,7 @@ type load struct {
 	gateway *gateway
 	cancel  context.CancelFunc
 	users   sync.WaitGroup
+	begun   int // how often
 
 	mutex   sync.Mutex
 	started []*started
@@ -44,16 +45,23 @@ const (
 
 // underLoad lets users begin.
 func (c *cluster) underLoad() *load {
-	ctx, cancel := context.WithCancel(c.t.Context())
-	l := &load{t: c.t, gateway: c.gateway, cancel: cancel, pools: map[string]float64{}}
+	l := &load{t: c.t, gateway: c.gateway, pools: map[string]float64{}}
+	l.begin()
+	c.t.Cleanup(l.stop)
+	return l
+}
+
+// begin lets users begin, for the first time or again.
+func (l *load) begin() {
+	ctx, cancel := context.WithCancel(l.t.Context())
+	l.cancel = cancel
+	l.begun++
 	for i := range starters {
 		l.users.Go(func() { l.startOperations(ctx, i) })
 	}
 	for i := range teams {
 		l.users.Go(func() { l.changePools(ctx, i) })
 	}
-	c.t.Cleanup(l.stop)
-	return l
 }
 
 // stop ends the users; what they have begun they bring to an end.
@@ -143,7 +151,7 @@ func (l *load) changePools(ctx context.Context, number int) {
 	var names []string
 	for i := 0; pause(ctx, 100*time.Millisecond); i++ {
 		asking, cancel := l.patient()
-		err := l.changeOne(asking, team(number), fmt.Sprintf("%s-%d", team(number), i), &names)
+		err := l.changeOne(asking, team(number), fmt.Sprintf("%s-%d-%d", team(number), l.begun, i), &names)
 		cancel()
 		if err != nil {
 			l.t.Error(err)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the web page into internal/web/dist, where Go embeds it.
+#
+#	scripts/web.sh          build the page, if npm is here
+#	scripts/web.sh test     also check types and run the tests of its parts
+#
+# Without npm it says so and succeeds: Go then embeds a page that says the same.
+set -euo pipefail
+cd "$(dirname "$0")/../web"
+
+if ! command -v npm >/dev/null; then
+	echo "web: npm is not here; weir is built without its page" >&2
+	exit 0
+fi
+if [ ! -d node_modules ] || [ package-lock.json -nt node_modules ]; then
+	# Not npm ci: it refuses a lock file that has the native parts of one platform only.
+	npm install --no-save --no-audit --no-fund
+	touch node_modules
+fi
+if [ "${1:-}" = test ]; then
+	npm test --silent
+fi
+dist=../internal/web/dist
+find "$dist" -mindepth 1 ! -name .keep -delete
+npm run build --silent

@@ -1,0 +1,183 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// up is a whole cluster by one command.
+type up struct {
+	*process
+	t         testing.TB
+	directory string
+	group     string
+	address   string
+	log       *logFile
+}
+
+// startUp runs weir up in a directory of its own; whatever it makes for a while is in that directory too.
+func startUp(t testing.TB, directory, group string, args ...string) *up {
+	t.Helper()
+	needMachine(t)
+	u := &up{t: t, directory: directory, group: group, log: &logFile{}}
+	temporary := filepath.Join(directory, "tmp")
+	if err := os.MkdirAll(temporary, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := writeFile(t, directory, "up.yaml", "node: {cgroup: {parent: "+group+"}, memory_watchdog_period: 50ms}\n")
+	portFile := filepath.Join(directory, "port")
+	if err := os.RemoveAll(portFile); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temporary)
+	u.process = run(t, "weir up", u.log, append([]string{"up", "--config", config, "--port", "0", "--port-file", portFile}, args...)...)
+	t.Cleanup(func() {
+		u.signal(syscall.SIGKILL)
+		<-u.ended
+		if t.Failed() {
+			t.Logf("weir up said:\n%s", u.log)
+		}
+	})
+	await(t, "weir up writes its address", func() bool {
+		text, err := os.ReadFile(portFile)
+		u.address = strings.TrimSpace(string(text))
+		return err == nil
+	})
+	return u
+}
+
+// weir runs a command against the cluster.
+func (u *up) weir(args ...string) (output string, err error) {
+	ctx, cancel := background()
+	defer cancel()
+	command := exec.CommandContext(ctx, programs.weir, args...)
+	command.Env = append(environment(), "WEIR_ADDR="+u.address)
+	text, err := command.CombinedOutput()
+	return string(text), err
+}
+
+func (u *up) mustWeir(args ...string) string {
+	u.t.Helper()
+	output, err := u.weir(args...)
+	if err != nil {
+		u.t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+	return output
+}
+
+// interrupt is Ctrl-C.
+func (u *up) interrupt() {
+	u.t.Helper()
+	u.signal(syscall.SIGINT)
+	u.await()
+	if code := u.cmd.ProcessState.ExitCode(); code != 0 && code != 130 {
+		u.t.Errorf("weir up ended with %v", u.cmd.ProcessState)
+	}
+}
+
+func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
+	directory, group := t.TempDir(), newGroup()
+	began := time.Now()
+	u := startUp(t, directory, group)
+	t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
+	await(t, "it greets", func() bool { return strings.Contains(u.log.String(), "Ctrl-C stops it.") })
+	for _, line := range []string{"A cluster of 1 node is up at http://" + u.address, "weir run -- ", "weir pools", "weir set "} {
+		if !strings.Contains(u.log.String(), line) {
+			t.Errorf("the greeting lacks %q", line)
+		}
+	}
+	if output := u.mustWeir("run", "--", "echo hello from $YT_JOB_ID; df -T . >&2"); !strings.Contains(output, "hello from ") {
+		t.Errorf("a job wrote %q", output)
+	}
+	if output, err := u.weir("run", "--", "exit 7"); err == nil || err.(*exec.ExitError).ExitCode() != 7 {
+		t.Errorf("%v: %s", err, output)
+	}
+	// Some jobs still run, with a disk in memory each.
+	spec := writeFile(t, directory, "spec.yaml", task("adhoc", "sleep 1000", "job_count: 3", "cpu_limit: 0.1", "tmpfs_path: t", "tmpfs_size: 10MiB"))
+	id := strings.TrimSpace(u.mustWeir("op", "start", spec))
+	await(t, "jobs run", func() bool { return strings.Count(u.mustWeir("op", "jobs", id), "running") == 3 })
+	u.interrupt()
+	checkNothingIsLeft(t, directory, group)
+	left, err := os.ReadDir(filepath.Join(directory, "tmp"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("directories left behind: %v %v", left, err)
+	}
+}
+
+func TestUpWithADataDirectoryGoesOn(t *testing.T) {
+	directory, group := t.TempDir(), newGroup()
+	data, gate := filepath.Join(directory, "data"), filepath.Join(directory, "gate")
+	u := startUp(t, directory, group, "--data-dir", data)
+	u.mustWeir("set", "//sys/pools/research/@weight", "7")
+	ran := filepath.Join(directory, "ran")
+	spec := writeFile(t, directory, "spec.yaml", task("research", fmt.Sprintf("echo $YT_JOB_ID >> %s; while [ ! -e %s ]; do sleep 0.05; done", ran, gate), "job_count: 2", "cpu_limit: 0.1"))
+	id := strings.TrimSpace(u.mustWeir("op", "start", spec))
+	await(t, "jobs run", func() bool { return len(readLines(t, ran)) == 2 })
+	u.interrupt()
+	checkNothingIsLeft(t, directory+"/data/node-1/jobs", group)
+
+	u = startUp(t, directory, group, "--data-dir", data)
+	if weight := strings.TrimSpace(u.mustWeir("get", "//sys/pools/research/@weight")); !strings.HasPrefix(weight, "7") {
+		t.Errorf("the weight is %s", weight)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u.mustWeir("op", "wait", id)
+	seen := map[string]bool{}
+	for _, line := range readLines(t, ran) {
+		if seen[line] {
+			t.Errorf("job %s ran twice", line)
+		}
+		seen[line] = true
+	}
+	u.interrupt()
+	checkNothingIsLeft(t, directory, group)
+}
+
+func TestUpStartsFiveNodesWithDeclaredResources(t *testing.T) {
+	directory, group := t.TempDir(), newGroup()
+	u := startUp(t, directory, group, "--nodes", "5", "--resources", "cpu=8,memory=16GiB,user_slots=8")
+	var total string
+	await(t, "all nodes are there", func() bool {
+		total = u.mustWeir("get", "//sys/scheduler/orchid/scheduler/cluster/resource_limits", "-o", "json")
+		return strings.Contains(total, `"user_slots": 40`) || strings.Contains(total, `"user_slots":40`)
+	})
+	if !strings.Contains(strings.ReplaceAll(total, " ", ""), `"cpu":40`) {
+		t.Errorf("the cluster has %s", total)
+	}
+	if nodes := u.mustWeir("nodes"); strings.Count(nodes, "node-") < 5 {
+		t.Errorf("weir nodes:\n%s", nodes)
+	}
+	// More than one node has room for.
+	output := u.mustWeir("run", "--jobs", "12", "--cpu", "2", "--memory", "64MiB", "-q", "--", "echo $YT_JOB_COOKIE; sleep 0.3")
+	if lines := strings.Count(output, "\n"); lines < 12 {
+		t.Errorf("%d lines:\n%s", lines, output)
+	}
+	u.interrupt()
+	checkNothingIsLeft(t, directory, group)
+}
+
+func TestTwoClustersOnOneMachineLeaveEachOtherAlone(t *testing.T) {
+	group := newGroup()
+	first, second := t.TempDir(), t.TempDir()
+	a := startUp(t, first, group)
+	ran := filepath.Join(first, "ran")
+	spec := writeFile(t, first, "spec.yaml", task("adhoc", "echo $YT_JOB_ID >> "+ran+"; sleep 1000", "cpu_limit: 0.1"))
+	id := strings.TrimSpace(a.mustWeir("op", "start", spec))
+	await(t, "the job runs", func() bool { return len(readLines(t, ran)) == 1 })
+	b := startUp(t, second, group)
+	b.mustWeir("run", "--", "true")
+	b.interrupt()
+	if jobs := a.mustWeir("op", "jobs", id); strings.Count(jobs, "running") != 1 || len(readLines(t, ran)) != 1 {
+		t.Errorf("the job of the other cluster is gone:\n%s", jobs)
+	}
+	a.interrupt()
+	checkNothingIsLeft(t, first, group)
+}

@@ -1,0 +1,255 @@
+// Package web_test opens the page in a real browser, before a real cluster with the
+// demonstration workload. The steps in the browser are in web/browser; this package
+// builds and starts what they need, and says loudly what is missing.
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/cgroup"
+	"github.com/weirhq/weir/internal/web"
+)
+
+// patience is how long a cluster may take to start or to stop. The machine may be
+// busy.
+const patience = 90 * time.Second
+
+// sources is where the page and its browser tests are.
+const sources = "../../web"
+
+// tools are the programs that the tests run.
+type tools struct{ weir, node, chromium string }
+
+// needTools skips a test that this machine cannot run, and builds weir.
+func needTools(t *testing.T) tools {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("BROWSER TESTS SKIPPED: -short")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("BROWSER TESTS SKIPPED: not root, so there are no real jobs to look at")
+	}
+	driver, err := cgroup.Detect(fmt.Sprintf("weir-web-probe-%d", os.Getpid()))
+	if err != nil {
+		t.Skipf("BROWSER TESTS SKIPPED: no control groups here: %v", err)
+	}
+	if err := driver.Close(); err != nil {
+		t.Error(err)
+	}
+	if !web.IsBuilt() {
+		t.Skip("BROWSER TESTS SKIPPED: the page is not built; make web builds it where npm is")
+	}
+	var found tools
+	if found.node, err = exec.LookPath("node"); err != nil {
+		t.Skip("BROWSER TESTS SKIPPED: there is no node")
+	}
+	if _, err := os.Stat(filepath.Join(sources, "node_modules", "playwright-core")); err != nil {
+		t.Skip("BROWSER TESTS SKIPPED: web/node_modules is not there; make web installs it")
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found.chromium, err = exec.LookPath(name); err == nil {
+			break
+		}
+	}
+	if found.chromium == "" {
+		t.Skip("BROWSER TESTS SKIPPED: there is no chromium; apt-get install chromium")
+	}
+	if found.weir, err = buildWeir(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// program is weir, built once for all tests, or the one that WEIR_BINARY names.
+var program struct {
+	once            sync.Once
+	directory, path string
+	err             error
+}
+
+func buildWeir() (string, error) {
+	program.once.Do(func() {
+		if given := os.Getenv("WEIR_BINARY"); given != "" {
+			program.path, program.err = filepath.Abs(given)
+			return
+		}
+		if program.directory, program.err = os.MkdirTemp("", "weir-web-"); program.err != nil {
+			return
+		}
+		program.path = filepath.Join(program.directory, "weir")
+		out, err := exec.Command("go", "build", "-o", program.path, "../../cmd/weir").CombinedOutput()
+		if err != nil {
+			program.err = fmt.Errorf("building weir: %w: %s", err, out)
+		}
+	})
+	return program.path, program.err
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if program.directory != "" {
+		_ = os.RemoveAll(program.directory)
+	}
+	os.Exit(code)
+}
+
+// startCluster runs weir up with the demonstration workload until the test ends,
+// and returns its address.
+func startCluster(t *testing.T, with tools) string {
+	t.Helper()
+	command := exec.Command(with.weir, "up", "--demo", "--port", "0", "--nodes", "3", "--resources", "{cpu: 8, memory: 8GiB, user_slots: 12}")
+	command.Dir = t.TempDir()
+	out, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	command.Stderr = &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			_ = command.Process.Kill()
+			t.Error("weir up did not stop")
+		}
+		if t.Failed() {
+			t.Logf("weir up wrote:\n%s", log.String())
+		}
+	})
+	address := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if _, after, found := strings.Cut(lines.Text(), " is up at http://"); found {
+				host, _, _ := strings.Cut(after, " ")
+				address <- host
+			}
+		}
+		ended <- command.Wait()
+	}()
+	select {
+	case host := <-address:
+		return host
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("weir up ended: %v\n%s", err, log.String())
+	case <-time.After(patience):
+		t.Fatalf("weir up does not come up\n%s", log.String())
+	}
+	return ""
+}
+
+// pageOf is the address of the page of a cluster: the cluster's own, or, while the
+// scheduler does not serve the page itself, one in front of it that does.
+func pageOf(t *testing.T, host string) string {
+	t.Helper()
+	own := "http://" + host
+	if answer, err := http.Get(own + "/"); err == nil {
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if answer.StatusCode == http.StatusOK && bytes.Contains(text, []byte(`id="root"`)) {
+			return own
+		}
+	}
+	t.Log("this weir does not serve the page; a server of the test does")
+	target, err := url.Parse(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/api/", httputil.NewSingleHostReverseProxy(target))
+	mux.Handle("/", web.Handler("test"))
+	front := httptest.NewServer(mux)
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// browse runs a file of web/browser and tells what failed in it.
+func browse(t *testing.T, with tools, page, file string, more ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	arguments := []string{"--test", "browser/" + file}
+	if !strings.HasSuffix(file, ".test.mjs") {
+		arguments = append([]string{"browser/" + file}, more...)
+		more = nil
+	}
+	command := exec.CommandContext(ctx, with.node, arguments...)
+	command.Dir = sources
+	command.Env = append(os.Environ(), append(more, "WEIR_URL="+page, "WEIR_CHROMIUM="+with.chromium)...)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", file, err, out)
+		return
+	}
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ok ") {
+			t.Log(line)
+		}
+	}
+}
+
+func TestEachPageShowsWhatTheAPISays(t *testing.T) {
+	with := needTools(t)
+	page := pageOf(t, startCluster(t, with))
+	for _, file := range []string{"pages.test.mjs", "actions.test.mjs"} {
+		t.Run(file, func(t *testing.T) { browse(t, with, page, file) })
+	}
+}
+
+func TestAxeFindsNothingSerious(t *testing.T) {
+	with := needTools(t)
+	browse(t, with, pageOf(t, startCluster(t, with)), "axe.test.mjs")
+}
+
+func TestAClusterWithTokensAsksForOne(t *testing.T) {
+	with := needTools(t)
+	host := startCluster(t, with)
+	token, err := exec.Command(with.weir, "token", "create", "root", "--addr", host).Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		t.Fatalf("weir token create: %v: %s", err, exit.Stderr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	browse(t, with, pageOf(t, host), "access.test.mjs", "WEIR_TOKEN="+strings.TrimSpace(string(token)))
+}
+
+// TestPictures makes the pictures of docs/screenshots when it is asked to.
+func TestPictures(t *testing.T) {
+	directory := os.Getenv("WEIR_SCREENSHOTS")
+	if directory == "" {
+		t.Skip("WEIR_SCREENSHOTS does not name a directory; make screenshots does")
+	}
+	with := needTools(t)
+	directory, err := filepath.Abs(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browse(t, with, pageOf(t, startCluster(t, with)), "screenshots.mjs", directory)
+	pictures, err := filepath.Glob(filepath.Join(directory, "*.png"))
+	if err != nil || len(pictures) < 20 {
+		t.Errorf("%d pictures in %s, %v", len(pictures), directory, err)
+	}
+}

@@ -1,0 +1,135 @@
+// Each action works, and each refusal shows the reason of the server.
+import assert from 'node:assert/strict';
+import {after, before, test} from 'node:test';
+
+import {call, close, get, newPage, open, shows, sleeper, startOperation, until} from './harness.mjs';
+
+before(open);
+after(close);
+
+const weightOf = (pool) => get(`//sys/pool_trees/default/${pool}/@weight`);
+
+test('the weight of a pool is changed, and the change is in its history', async () => {
+  const page = await newPage('/scheduling/default/research?tab=attributes');
+  await page.getByLabel('Weight').fill('3.5');
+  await shows(page, 'pool research: weight');
+  await shows(page, 'All promises can be kept');
+  await shows(page, 'weir set //sys/pool_trees/default/research/@weight 3.5 --format json');
+  await page.getByRole('button', {name: 'Save'}).click();
+  await until(async () => assert.equal(await weightOf('research'), 3.5), 'the weight is set');
+  await page.getByRole('tab', {name: 'Changes'}).click();
+  await shows(page, '→ 3.5');
+  page.mistakes();
+});
+
+test('a pool edited into an invalid state is refused in words', async () => {
+  const page = await newPage('/scheduling/default/research?tab=attributes');
+  const before = await weightOf('research').catch(() => undefined);
+  await page.getByLabel('Weight').fill('-4');
+  await shows(page, 'This would be refused');
+  await shows(page, 'must be a number from 0');
+  await page.getByRole('button', {name: 'Save'}).click();
+  await shows(page, 'The server refused');
+  assert.equal(await weightOf('research').catch(() => undefined), before);
+});
+
+test('promises that do not fit the cluster are told before saving', async () => {
+  const page = await newPage('/scheduling/default/research?tab=attributes');
+  await page.locator('section', {hasText: 'Strong guarantee'}).getByLabel('cpu').first().fill('100000');
+  await shows(page, 'Not all promises can be kept');
+  await shows(page, 'the cluster has');
+});
+
+test('a pool is created, moved and deleted; a bad name is refused', async () => {
+  const page = await newPage('/scheduling');
+  await page.getByRole('button', {name: 'Create a pool'}).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Name').fill('no such/name');
+  await dialog.getByRole('button', {name: 'Create', exact: true}).click();
+  await shows(page, 'must match regular expression');
+  await dialog.getByLabel('Name').fill('fresh');
+  await shows(page, 'weir create scheduler_pool');
+  await dialog.getByRole('button', {name: 'Create', exact: true}).click();
+  await until(async () => assert.equal((await call('exists', {path: '//sys/pool_trees/default/fresh'})).value, true), 'the pool is there');
+
+  await page.goto(new URL('/scheduling/default/fresh', page.url()).href);
+  await page.getByRole('button', {name: 'Move', exact: true}).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('older');
+  await page.getByRole('dialog').getByRole('button', {name: 'Move', exact: true}).click();
+  await until(async () => assert.equal((await call('exists', {path: '//sys/pool_trees/default/older'})).value, true), 'the pool has its new name');
+
+  await page.goto(new URL('/scheduling/default/older', page.url()).href);
+  await page.getByRole('button', {name: 'Delete', exact: true}).click();
+  await page.getByRole('dialog').getByRole('button', {name: 'Delete', exact: true}).click();
+  await until(async () => assert.equal((await call('exists', {path: '//sys/pool_trees/default/older'})).value, false), 'the pool is gone');
+  page.mistakes();
+});
+
+test('an operation is suspended, resumed, reweighted and aborted', async () => {
+  const id = await startOperation(sleeper({title: 'to be aborted'}));
+  const page = await newPage(`/operations/${id}`);
+  const confirm = async (button, action = button) => {
+    await page.locator('#content').getByRole('button', {name: button, exact: true}).click();
+    await page.getByRole('dialog').getByRole('button', {name: action, exact: true}).click();
+  };
+  const isSuspended = async (wanted) =>
+    until(async () => assert.equal((await call('get_operation', {operation_id: id})).suspended, wanted), `suspended: ${wanted}`);
+  await confirm('Suspend');
+  await isSuspended(true);
+  await confirm('Resume');
+  await isSuspended(false);
+  await page.locator('#content').getByRole('button', {name: 'Pool and weight'}).click();
+  await page.getByRole('dialog').getByLabel('Weight').fill('7');
+  await page.getByRole('dialog').getByRole('button', {name: 'Save'}).click();
+  await until(async () => {
+    const operation = await call('get_operation', {operation_id: id});
+    assert.equal(operation.runtime_parameters.scheduling_options_per_pool_tree.default.weight, 7);
+  }, 'the weight is set');
+  await confirm('Abort');
+  await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'aborted'), 'it is aborted');
+  await until(async () => assert.equal(await page.getByRole('button', {name: 'Abort', exact: true}).count(), 0), 'it cannot be aborted again');
+  page.mistakes();
+});
+
+test('a move to a pool that cannot be is refused with the reason', async () => {
+  const id = await startOperation(sleeper({title: 'stays'}));
+  const page = await newPage(`/operations/${id}`);
+  await page.locator('#content').getByRole('button', {name: 'Pool and weight'}).click();
+  await page.getByRole('dialog').getByLabel('Weight').fill('-1');
+  await page.getByRole('dialog').getByRole('button', {name: 'Save'}).click();
+  await shows(page, 'The server refused');
+  await shows(page, 'weight');
+});
+
+test('texts of users are texts', async () => {
+  const markup = '<img src=x onerror="document.title=\'owned\'"><b>bold</b>';
+  const id = await startOperation({
+    title: markup, pool: 'adhoc', annotations: {note: markup}, max_failed_job_count: 1,
+    tasks: {t: {job_count: 1, command: `echo '<script>document.title="owned"</script>' >&2; exit 1`, cpu_limit: 0.1, memory_limit: 67108864}},
+  });
+  const page = await newPage(`/operations/${id}`);
+  await shows(page, markup);
+  await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'failed'), 'it failed');
+  await page.getByRole('tab', {name: 'Jobs'}).click();
+  await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: /^\d+-/}).first().click();
+  await page.getByRole('tab', {name: 'Error output'}).click();
+  await shows(page, '<script>document.title="owned"</script>');
+  const list = await newPage(`/operations?text=onerror`);
+  await shows(list, markup);
+  for (const each of [page, list]) {
+    assert.equal(await each.locator('#root img').count(), 0);
+    assert.equal(await each.locator('#root b').count(), 0);
+    assert.notEqual(await each.title(), 'owned');
+    each.mistakes();
+  }
+});
+
+test('a server that does not answer leaves what was there, and says so', async () => {
+  const page = await newPage('/');
+  await page.getByRole('heading', {name: 'Tree default'}).waitFor();
+  await page.route('**/api/**', (route) => route.abort());
+  await shows(page, 'The scheduler does not answer');
+  await page.getByRole('heading', {name: 'Tree default'}).waitFor();
+  await page.unroute('**/api/**');
+  await until(async () => assert.equal(await page.getByText('The scheduler does not answer').count(), 0), 'the banner goes');
+});

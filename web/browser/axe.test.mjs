@@ -1,0 +1,41 @@
+// axe finds nothing serious, in light and dark, on a desk and on a phone.
+import assert from 'node:assert/strict';
+import {after, before, test} from 'node:test';
+
+import {axeSource, call, close, newPage, open} from './harness.mjs';
+import {places} from './places.mjs';
+
+before(open);
+after(close);
+
+async function findings(page) {
+  await page.addScriptTag({path: axeSource}).catch(() => undefined);
+  const result = await page.evaluate(async () => {
+    const found = await globalThis.axe.run(document, {resultTypes: ['violations']});
+    return found.violations.map((v) => ({
+      id: v.id, impact: v.impact, nodes: v.nodes.slice(0, 5).map((n) => `${n.target.join(' ')}: ${n.any.concat(n.all, n.none).map((c) => c.message).join('; ')}`),
+    }));
+  });
+  return result.filter((v) => v.impact === 'serious' || v.impact === 'critical');
+}
+
+const describe = (list) => list.map((v) => `${v.id} (${v.impact})\n  ${v.nodes.join('\n  ')}`).join('\n');
+
+for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 390]]) {
+  test(`${colorScheme} at ${width} pixels`, async (t) => {
+    const {operations} = await call('list_operations', {limit: 1});
+    const {nodes} = await call('list_nodes', {limit: 1});
+    for (const place of places(operations[0].id, nodes[0].address)) {
+      await t.test(place.name, async () => {
+        const page = await newPage(place.path, {colorScheme, viewport: {width, height: 800}, bypassCSP: true});
+        await page.locator(place.ready).first().waitFor();
+        assert.equal(describe(await findings(page)), '');
+        if (width < 500) {
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
+          assert.equal(wide, false, 'the page is wider than the phone');
+        }
+        await page.context().close();
+      });
+    }
+  });
+}

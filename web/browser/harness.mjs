@@ -1,0 +1,94 @@
+// What the browser tests share: one browser, pages that watch for mistakes, and the API as the
+// other witness of what is on screen.
+import assert from 'node:assert/strict';
+import {createRequire} from 'node:module';
+
+import {chromium} from 'playwright-core';
+
+export const base = process.env.WEIR_URL;
+const patience = 60_000;
+
+let browser;
+
+export async function open() {
+  browser = await chromium.launch({
+    executablePath: process.env.WEIR_CHROMIUM,
+    args: [
+      '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update',
+      '--disable-sync', '--disable-dev-shm-usage',
+    ],
+  });
+}
+
+export async function close() {
+  await browser?.close();
+}
+
+/** newPage opens a place. Mistakes of scripts and breaches of the policy fail the test that calls
+ * page.mistakes(). Nothing may be asked of another host. */
+export async function newPage(path, options = {}) {
+  const context = await browser.newContext({viewport: {width: 1280, height: 800}, locale: 'en-US', timezoneId: 'UTC', ...options});
+  const page = await context.newPage();
+  page.setDefaultTimeout(patience);
+  const mistakes = [];
+  page.on('pageerror', (error) => mistakes.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    if (/Content Security Policy|Refused to/.test(message.text())) mistakes.push(message.text());
+  });
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (/^https?:$/.test(url.protocol) && url.origin !== new URL(base).origin) mistakes.push(`asked another host: ${request.url()}`);
+  });
+  page.mistakes = () => assert.deepEqual(mistakes, []);
+  await page.goto(base + path);
+  return page;
+}
+
+export async function call(command, parameters = {}, token = process.env.WEIR_TOKEN) {
+  const format = '<encode_utf8=%false>json';
+  const response = await fetch(`${base}/api/v4/${command}`, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json', 'X-YT-Input-Format': format, 'X-YT-Output-Format': format,
+      ...(token ? {Authorization: `OAuth ${token}`} : {}),
+    },
+    body: JSON.stringify(parameters),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(JSON.stringify(answer));
+  return answer;
+}
+
+export const get = (path, more = {}) => call('get', {path, return_only_value: true, ...more});
+
+/** until asks again and again until an assertion holds. */
+export async function until(check, what) {
+  const deadline = Date.now() + patience;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (Date.now() > deadline) throw new Error(`it never happened: ${what}: ${error.message}`);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+}
+
+/** textOf is all text of a page. */
+export const textOf = (page) => page.locator('#content').innerText();
+
+/** shows waits until the page has a text. */
+export async function shows(page, text) {
+  await until(async () => assert.ok((await page.locator('body').innerText()).includes(text)), `the page shows ${JSON.stringify(text)}`);
+}
+
+export async function startOperation(spec) {
+  const {operation_id: id} = await call('start_operation', {operation_type: 'vanilla', spec});
+  return id;
+}
+
+export const sleeper = (more = {}) => ({
+  title: 'sleeper', pool: 'research', tasks: {t: {job_count: 1, command: 'sleep 600', cpu_limit: 0.1, memory_limit: 67108864}}, ...more,
+});
+
+export const axeSource = createRequire(import.meta.url).resolve('axe-core/axe.min.js');

@@ -1,0 +1,143 @@
+// The page knows the scheduler only through its public API: POST /api/v4/<command> with the
+// parameters as JSON, an answer or an error as JSON.
+
+export interface ErrorDocument {
+  code: number;
+  message: string;
+  attributes?: Record<string, unknown>;
+  inner_errors?: ErrorDocument[];
+}
+
+/** ApiError is a refusal of the server, with its reasons. */
+export class ApiError extends Error {
+  readonly document: ErrorDocument;
+  constructor(document: ErrorDocument) {
+    super(document.message);
+    this.document = document;
+  }
+}
+
+/** ConnectionError says that no answer of the API came. */
+export class ConnectionError extends Error {}
+
+const tokenKey = 'weir.token';
+
+export const token = {
+  get: () => sessionStorage.getItem(tokenKey) ?? '',
+  set: (value: string) => (value ? sessionStorage.setItem(tokenKey, value) : sessionStorage.removeItem(tokenKey)),
+};
+
+/** A Signal is a value outside of React that components can watch. */
+export class Signal<T> {
+  private listeners = new Set<() => void>();
+  constructor(private value: T) {}
+  get = () => this.value;
+  set = (next: T) => {
+    if (Object.is(next, this.value)) return;
+    this.value = next;
+    this.listeners.forEach((listener) => listener());
+  };
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+}
+
+/** signedOut is true once the server asked for a token. */
+export const signedOut = new Signal(false);
+/** lostSince is when the server stopped answering, 0 while it answers. */
+export const lostSince = new Signal(0);
+
+// Strings of YSON are bytes; the page wants them as ordinary UTF-8.
+const json = '<encode_utf8=%false>json';
+const codeAuthentication = 900;
+
+function headers(): Record<string, string> {
+  const given: Record<string, string> = {
+    'Content-Type': 'application/json',
+    'X-YT-Input-Format': json,
+    'X-YT-Output-Format': json,
+  };
+  const secret = token.get();
+  if (secret) given['Authorization'] = `OAuth ${secret}`;
+  return given;
+}
+
+async function send(path: string, init: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, {...init, headers: headers(), credentials: 'omit', cache: 'no-store'});
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === 'AbortError') throw cause;
+    if (lostSince.get() === 0) lostSince.set(Date.now());
+    throw new ConnectionError('the scheduler does not answer', {cause});
+  }
+  if (response.ok) {
+    lostSince.set(0);
+    return response;
+  }
+  throw await refusal(response);
+}
+
+async function refusal(response: Response): Promise<Error> {
+  const text = await response.text();
+  let document: ErrorDocument | undefined;
+  try {
+    document = JSON.parse(text) as ErrorDocument;
+  } catch {
+    // Not an answer of the API: something between us and it spoke.
+  }
+  if (typeof document?.message !== 'string') {
+    if (response.status >= 500 && lostSince.get() === 0) lostSince.set(Date.now());
+    return new ConnectionError(`${response.status} ${response.statusText}`);
+  }
+  // Without a leader the server answers, but not with the present.
+  if (response.status === 503) {
+    if (lostSince.get() === 0) lostSince.set(Date.now());
+  } else {
+    lostSince.set(0);
+  }
+  if (response.status === 401 || document.code === codeAuthentication) signedOut.set(true);
+  return new ApiError(document);
+}
+
+export type Parameters = Record<string, unknown>;
+
+/** call runs a command of the API and returns its answer. */
+export async function call<T>(command: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  const response = await send(`/api/v4/${command}`, {method: 'POST', body: JSON.stringify(parameters), signal});
+  return (await response.json()) as T;
+}
+
+/** callWithInput runs a command that takes a value, such as set. */
+export async function callWithInput(command: string, path: string, value: unknown): Promise<void> {
+  await send(`/api/v4/${command}?path=${encodeURIComponent(path)}`, {method: 'PUT', body: JSON.stringify(value)});
+}
+
+/** get reads what is at a path of the tree. */
+export async function get<T>(path: string, more: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  return call<T>('get', {path, return_only_value: true, ...more}, signal);
+}
+
+/** readText runs a command whose answer is bytes, such as get_job_stderr. */
+export async function readText(command: string, parameters: Parameters, signal?: AbortSignal): Promise<string> {
+  const response = await send(`/api/v4/${command}`, {method: 'POST', body: JSON.stringify(parameters), signal});
+  return response.text();
+}
+
+/** escapeKey makes a name a literal of a path. */
+export function escapeKey(name: string): string {
+  return name.replace(/[\\/@&*[{]/g, (c) => `\\${c}`);
+}
+
+/** reasons are the messages of an error, the deepest last, without repetitions. */
+export function reasons(error: unknown): string[] {
+  if (!(error instanceof ApiError)) return [error instanceof Error ? error.message : String(error)];
+  const list: string[] = [];
+  const walk = (e: ErrorDocument) => {
+    if (e.message && !list.includes(e.message)) list.push(e.message);
+    e.inner_errors?.forEach(walk);
+  };
+  walk(error.document);
+  return list;
+}

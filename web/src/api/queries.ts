@@ -1,0 +1,71 @@
+import {keepPreviousData, QueryClient, useQuery} from '@tanstack/react-query';
+import {useSyncExternalStore} from 'react';
+
+import {ApiError, call, get, type Parameters, signedOut, type Signal} from './client';
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      retry: false,
+      refetchOnWindowFocus: true,
+      refetchIntervalInBackground: false,
+      gcTime: 60_000,
+      placeholderData: keepPreviousData,
+    },
+  },
+});
+
+export function useSignal<T>(signal: Signal<T>): T {
+  return useSyncExternalStore(signal.subscribe, signal.get);
+}
+
+export interface Watch {
+  /** every is how often to ask again, in milliseconds; 0 is once. */
+  every?: number;
+  enabled?: boolean;
+  /** large answers are not compared with those before them. */
+  large?: boolean;
+}
+
+// An answer that takes long is asked for more rarely, so that a big cluster is not busy with
+// the page.
+const durations = new Map<string, number>();
+
+function useWatched<T>(key: unknown[], load: (signal: AbortSignal) => Promise<T>, watch: Watch) {
+  const name = JSON.stringify(key);
+  return useQuery<T>({
+    queryKey: key,
+    queryFn: async ({signal}) => {
+      const start = performance.now();
+      const answer = await load(signal);
+      durations.set(name, performance.now() - start);
+      return answer;
+    },
+    enabled: watch.enabled ?? true,
+    structuralSharing: !watch.large,
+    refetchInterval: (query) => {
+      if (!watch.every || signedOut.get()) return false;
+      // What was refused stays refused for a while.
+      if (query.state.error instanceof ApiError) return Math.max(watch.every, 5000);
+      return Math.max(watch.every, 5 * (durations.get(name) ?? 0));
+    },
+  });
+}
+
+/** useCommand watches the answer of a command. */
+export function useCommand<T>(command: string, parameters: Parameters = {}, watch: Watch = {}) {
+  return useWatched<T>([command, parameters], (signal) => call<T>(command, parameters, signal), watch);
+}
+
+/** useGet watches what is at a path. */
+export function useGet<T>(path: string, more: Parameters = {}, watch: Watch = {}) {
+  return useWatched<T>(['get', path, more], (signal) => get<T>(path, more, signal), watch);
+}
+
+/** refresh asks for everything again: something was changed. */
+export function refresh() {
+  return queryClient.invalidateQueries();
+}
+
+export const live = 2000;
+export const orchid = '//sys/scheduler/orchid/scheduler';

@@ -1,0 +1,338 @@
+import type {ErrorDocument} from './client';
+
+export const resources = ['cpu', 'memory', 'user_slots', 'gpu', 'network'] as const;
+export type Resource = (typeof resources)[number];
+export type Amounts = Partial<Record<Resource, number>>;
+
+export interface Split<T> {
+  strong_guarantee: T;
+  integral_guarantee: T;
+  weight_proportional: T;
+  total: T;
+}
+
+export interface TreeSummary {
+  capacity: Amounts;
+  used: Amounts;
+  free: Amounts;
+  demanded: Amounts;
+  guaranteed: Amounts;
+  resource_flow: Amounts;
+  burst_guarantee: Amounts;
+  usage_ratio: number;
+  node_count: number;
+  pool_count: number;
+  operation_count: number;
+  running_operation_count: number;
+  running_job_count: number;
+  update_time: string;
+  alerts: string[];
+}
+
+export interface Cluster {
+  time: string;
+  leader: string;
+  epoch: number;
+  reviving: boolean;
+  node_count: number;
+  online_node_count: number;
+  operation_count: number;
+  running_job_count: number;
+  pending_job_count: number;
+  update_duration: number;
+  default_pool_tree: string | null;
+  pool_trees: Record<string, TreeSummary>;
+  alerts: ErrorDocument[];
+}
+
+/** Element is what pools and operations have in common in the scheduler's view. */
+export interface Element {
+  weight: number;
+  dominant_resource: Resource;
+  scheduling_status: string;
+  starvation_status: string;
+  usage_ratio: number;
+  demand_ratio: number;
+  fair_share_ratio: number;
+  min_share_ratio: number;
+  satisfaction_ratio: number;
+  resource_usage: Amounts;
+  resource_demand: Amounts;
+  resource_limits: Amounts;
+  specified_resource_limits: Amounts;
+  strong_guarantee_resources: Amounts;
+  effective_strong_guarantee_resources: Amounts;
+  estimated_guarantee_resources: Amounts;
+  fair_resources: Amounts;
+  usage_share: Amounts;
+  demand_share: Amounts;
+  fair_share: Amounts;
+  limits_share: Amounts;
+  strong_guarantee_share: Amounts;
+  estimated_guarantee_share: Amounts;
+  detailed_fair_share: Split<Amounts>;
+  detailed_dominant_fair_share: Split<number>;
+  running_job_count: number;
+  pending_job_count: number;
+}
+
+export interface Pool extends Element {
+  parent?: string;
+  full_path: string;
+  mode: string;
+  is_ephemeral: boolean;
+  user?: string;
+  running_operation_count: number;
+  operation_count: number;
+  waiting_operation_count: number;
+  max_running_operation_count: number;
+  max_operation_count: number;
+  child_pool_count: number;
+  integral_guarantee_type: string;
+  total_resource_flow_ratio: number;
+  total_burst_ratio: number;
+  integral_pool_capacity?: Amounts;
+  integral_pool_capacity_ratio?: number;
+  specified_burst_ratio?: number;
+  specified_resource_flow_ratio?: number;
+  specified_burst_guarantee_resources?: Amounts;
+  specified_resource_flow?: Amounts;
+  accumulated_resource_ratio_volume?: number;
+  accumulated_resource_volume?: Amounts;
+  estimated_burst_usage_duration_seconds?: number;
+}
+
+export interface LiveOperation extends Element {
+  pool: string;
+  title: string;
+  user: string;
+  type: string;
+  state: string;
+  start_time: string;
+  fifo_index?: number;
+  waiting_for_pool: string | null;
+  suspended: boolean;
+}
+
+export interface Counter {
+  total: number;
+  pending: number;
+  running: number;
+  completed: {total: number};
+  failed: number;
+  aborted: {total: number};
+  lost: number;
+}
+
+export interface TreeOptions {
+  pool: string;
+  weight: number | null;
+  resource_limits?: Amounts;
+}
+
+export interface OperationRow {
+  id: string;
+  state: string;
+  type: string;
+  authenticated_user: string;
+  start_time: string;
+  finish_time?: string;
+  suspended: boolean;
+  brief_spec: {title?: string; pool?: string; alias?: string};
+  brief_progress?: {jobs?: Counter};
+  runtime_parameters?: {scheduling_options_per_pool_tree?: Record<string, TreeOptions>; annotations?: Record<string, unknown>};
+  has_failed_jobs?: boolean;
+}
+
+export interface OperationList {
+  operations: OperationRow[];
+  incomplete: boolean;
+  state_counts?: Record<string, number>;
+  user_counts?: Record<string, number>;
+  pool_counts?: Record<string, number>;
+  pool_tree_counts?: Record<string, number>;
+  failed_jobs_count?: number;
+}
+
+export interface MemoryReserve {
+  user_job: number;
+  job_proxy: number;
+  footprint: number;
+  job_proxy_estimate: number;
+  user_job_factor: number;
+  job_proxy_factor: number;
+}
+
+export interface OperationDetails extends OperationRow {
+  progress?: {
+    jobs?: Counter;
+    tasks?: {task_name: string; job_counter: Counter}[];
+    job_statistics_v2?: Record<string, unknown>;
+    job_statistics?: Record<string, unknown>;
+    memory_reserves?: Record<string, MemoryReserve>;
+    scheduling_info_per_pool_tree?: Record<string, LiveOperation>;
+  };
+  provided_spec?: Record<string, unknown>;
+  spec?: Record<string, unknown>;
+  full_spec?: Record<string, unknown>;
+  unrecognized_spec?: Record<string, unknown>;
+  events?: {time: string; state: string}[];
+  alerts?: Record<string, ErrorDocument>;
+  result?: {error?: ErrorDocument};
+  waiting_for_pools?: unknown[];
+}
+
+export interface Job {
+  id: string;
+  state: string;
+  address: string | null;
+  start_time: string;
+  finish_time?: string;
+  task_name: string;
+  stderr_size?: number;
+  progress?: number;
+  error?: ErrorDocument;
+  statistics?: Record<string, unknown>;
+  pool?: string;
+  abort_reason?: string;
+}
+
+export interface JobList {
+  jobs: Job[];
+  state_counts?: Record<string, number>;
+  scheduler_job_count: number;
+  archive_job_count: number;
+  continuation_token: string | null;
+}
+
+export interface Node {
+  address: string;
+  state: string;
+  pool_tree: string | null;
+  tags: string[];
+  resource_limits: Amounts;
+  resource_usage: Amounts;
+  running_job_count: number;
+  jobs_disabled: boolean;
+  draining: boolean;
+  version: string;
+  registered_time: string;
+  last_seen_time: string;
+  alerts: string[];
+}
+
+export interface NodeJobs {
+  non_preemptible_job_count: number;
+  non_preemptible_resource_usage: Amounts;
+  aggressively_preemptible_job_count: number;
+  aggressively_preemptible_resource_usage: Amounts;
+  preemptible_job_count: number;
+  preemptible_resource_usage: Amounts;
+  preempted_job_count: number;
+}
+
+export interface Event {
+  id: number;
+  timestamp: string;
+  event_type: string;
+  operation_id?: string | null;
+  job_id?: string;
+  pool_tree?: string;
+  pool?: string;
+  node?: string;
+  [detail: string]: unknown;
+}
+
+export interface AuditRecord {
+  id: number;
+  timestamp: string;
+  user: string;
+  command: string;
+  object: string;
+  before: unknown;
+  after: unknown;
+}
+
+export interface History {
+  step: number;
+  from_time: string;
+  to_time: string;
+  series: {name: string; resource: Resource | null; points: [string, number, number][]}[];
+}
+
+export interface Obstacle {
+  reason: string;
+  pool: string | null;
+  resource?: Resource;
+  needed?: number;
+  available?: number;
+  node_count?: number;
+  too_small_node_count?: number;
+}
+
+export interface ShareLink {
+  pool: string | null;
+  fair_share: Amounts;
+  guarantee: Amounts;
+  demand: Amounts;
+  limits: Amounts;
+  weight: number;
+  suggestion: number;
+  fifo_index: number | null;
+}
+
+export interface TreeExplanation {
+  pool_tree: string;
+  pool: string;
+  running_job_count: number;
+  waiting_job_count: number;
+  node_count: number;
+  fitting_node_count: number;
+  waits_for: {pool: string; running: number; max_running_operation_count: number; ahead: number} | null;
+  obstacles: Obstacle[];
+  tasks: {
+    task_name: string;
+    job_resources: Amounts;
+    waiting_job_count: number;
+    fitting_node_count: number;
+    obstacles: Obstacle[];
+  }[];
+  starvation: {
+    scheduling_status: string;
+    starvation_status: string;
+    below_fair_share_since: string | null;
+    starving_since: string | null;
+    timeout: number;
+    aggressive_timeout: number | null;
+    tolerance: number;
+  };
+  preemption: {
+    priority: string;
+    because_of: string | null;
+    fitting_node_count: number;
+    fitting_node_count_aggressively: number;
+  };
+  fair_share: {
+    detailed_dominant_fair_share: Split<number>;
+    bound: string;
+    bound_by_pool: string | null;
+    scarce_resource: Resource | null;
+    chain: ShareLink[];
+  } | null;
+}
+
+export interface Explanation {
+  state: string;
+  suspended: boolean;
+  blocked_by: string | null;
+  age: number;
+  pool_trees: TreeExplanation[];
+}
+
+export interface Plan {
+  changes: string[];
+  warnings: string[];
+  is_empty: boolean;
+  is_feasible: boolean | null;
+  feasibility: {findings?: {severity?: string; [key: string]: unknown}[]} | null;
+}

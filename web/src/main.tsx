@@ -1,0 +1,20 @@
+import '@gravity-ui/uikit/styles/styles.css';
+import 'uplot/dist/uPlot.min.css';
+import './style/app.css';
+import './style/table.css';
+import './style/pages.css';
+
+import {QueryClientProvider} from '@tanstack/react-query';
+import {StrictMode} from 'react';
+import {createRoot} from 'react-dom/client';
+
+import {queryClient} from './api/queries';
+import {App} from './shell/app';
+
+createRoot(document.getElementById('root')!).render(
+  <StrictMode>
+    <QueryClientProvider client={queryClient}>
+      <App />
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,71 @@
+// The options of a pool as the editor knows them: a document, changed key by key. Nothing is
+// validated here; the server does that and says what is wrong.
+
+export type Document = Record<string, unknown>;
+
+/** at reads what is under a path of keys. */
+export function at(document: Document | undefined, path: string[]): unknown {
+  return path.reduce<unknown>((value, key) => (isDocument(value) ? value[key] : undefined), document);
+}
+
+export function isDocument(value: unknown): value is Document {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** withValue is the document with a value under a path; undefined takes it away, and maps that it
+ * leaves empty with it. */
+export function withValue(document: Document, path: string[], value: unknown): Document {
+  const [key, ...rest] = path;
+  if (key === undefined) return document;
+  const next = {...document};
+  const inner = rest.length === 0 ? value : withValue(isDocument(next[key]) ? next[key] : {}, rest, value);
+  if (inner === undefined || (rest.length > 0 && isDocument(inner) && Object.keys(inner).length === 0)) delete next[key];
+  else next[key] = inner;
+  return next;
+}
+
+/** readValue makes of what was typed a number where it is one; an empty text is no value. */
+export function readValue(text: string): string | number | undefined {
+  const trimmed = text.trim();
+  if (trimmed === '') return undefined;
+  const number = Number(trimmed.replace(/^(-?\d+),(\d+)$/, '$1.$2'));
+  return Number.isFinite(number) ? number : trimmed;
+}
+
+export interface Difference {
+  set: Document;
+  removed: string[];
+}
+
+/** difference is what to set and what to remove to make one document the other. */
+export function difference(before: Document, after: Document): Difference {
+  const set: Document = {};
+  const removed: string[] = [];
+  for (const key of Object.keys(before).sort()) if (!(key in after)) removed.push(key);
+  for (const key of Object.keys(after).sort()) {
+    if (JSON.stringify(before[key]) !== JSON.stringify(after[key])) set[key] = after[key];
+  }
+  return {set, removed};
+}
+
+/** poolIn finds the document of a pool in that of a tree; way are the pools down to it. */
+export function poolIn(tree: Document, way: string[]): Document {
+  let place: unknown = tree;
+  for (const name of way) place = at(place as Document, ['pools', name]);
+  return isDocument(place) ? place : {};
+}
+
+/** optionsOf are the options of a pool without the pools inside of it. */
+export function optionsOf(pool: Document): Document {
+  const {pools: _, ...own} = pool;
+  return own;
+}
+
+/** withPool is the document of a tree with other options of one pool. */
+export function withPool(tree: Document, way: string[], options: Document): Document {
+  const [name, ...rest] = way;
+  if (name === undefined) return tree.pools === undefined ? options : {...options, pools: tree.pools};
+  const pools = isDocument(tree.pools) ? tree.pools : {};
+  const inner = isDocument(pools[name]) ? pools[name] : {};
+  return {...tree, pools: {...pools, [name]: withPool(inner, rest, options)}};
+}

@@ -1,0 +1,73 @@
+// Statistics of jobs are a tree whose leaves are summaries. Those of an operation have them apart
+// by state and type of job, under the key "$", which JSON writes as "$$"; those of a job have one.
+
+export interface Summary {
+  count: number;
+  sum: number;
+  min: number;
+  max: number;
+}
+
+export interface Statistic {
+  path: string;
+  /** state of the jobs that were summed up; empty for a single job. */
+  state: string;
+  summary: Summary;
+}
+
+function isSummary(value: unknown): value is Summary {
+  return typeof value === 'object' && value !== null && 'count' in value && 'sum' in value;
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function add(into: Summary | undefined, more: Summary): Summary {
+  if (!into) return more;
+  return {
+    count: into.count + more.count, sum: into.sum + more.sum, min: Math.min(into.min, more.min), max: Math.max(into.max, more.max),
+  };
+}
+
+/** statisticsOf lists the leaves by path and state; types of jobs are summed up. */
+export function statisticsOf(tree: unknown): Statistic[] {
+  const list: Statistic[] = [];
+  const walk = (value: unknown, path: string[]) => {
+    if (!isMap(value)) return;
+    if (isSummary(value)) {
+      list.push({path: path.join('/'), state: '', summary: value});
+      return;
+    }
+    for (const [key, inner] of Object.entries(value)) {
+      if (key !== '$' && key !== '$$') {
+        walk(inner, [...path, key]);
+        continue;
+      }
+      for (const [state, types] of Object.entries(isMap(inner) ? inner : {})) {
+        let sum: Summary | undefined;
+        for (const one of Object.values(isMap(types) ? types : {})) if (isSummary(one)) sum = add(sum, one);
+        if (sum) list.push({path: path.join('/'), state, summary: sum});
+      }
+    }
+  };
+  walk(tree, []);
+  return list.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : a.state < b.state ? -1 : 1));
+}
+
+/** wholeOf sums a statistic up over all states of jobs. */
+export function wholeOf(list: Statistic[], path: string): Summary | undefined {
+  let sum: Summary | undefined;
+  for (const one of list) if (one.path === path) sum = add(sum, one.summary);
+  return sum;
+}
+
+export type Unit = 'bytes' | 'milliseconds' | 'hundredths' | 'number';
+
+/** unitOf says what a statistic counts, by its name. */
+export function unitOf(path: string): Unit {
+  if (/_x100$/.test(path)) return 'hundredths';
+  if (/(^|\/)time\/|cpu\/(user|system|wait)$/.test(path)) return 'milliseconds';
+  if (/memory(_limit|_reserve)?$|max_memory$/.test(path) && !/cumulative/.test(path)) return 'bytes';
+  return 'number';
+}

@@ -1,0 +1,95 @@
+import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
+
+import {live, useCommand} from '../api/queries';
+import type {OperationDetails} from '../api/types';
+import {moment} from '../model/format';
+import {Anchor} from '../parts/anchor';
+import {Age, Copyable, Facts, State} from '../parts/small';
+import {Loaded, Problem} from '../parts/states';
+import {ApiError} from '../api/client';
+import {to, useQueryValue} from '../shell/routing';
+import {useTexts} from '../text/i18n';
+import {OperationActions} from './operation_actions';
+import {DetailsTab} from './operation_details';
+import {EventsTab, TimelineTab} from './operation_events';
+import {JobsTab} from './operation_jobs';
+import {SpecificationTab} from './operation_spec';
+import {StatisticsTab} from './operation_statistics';
+import {WhyTab} from './operation_why';
+import {JobsBar, placesOf} from './operations_table';
+
+const final = new Set(['completed', 'failed', 'aborted']);
+
+export function hasEnded(state: string): boolean {
+  return final.has(state);
+}
+
+export function OperationPage({id}: {id: string}) {
+  const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live});
+  return (
+    <div className="page">
+      <Loaded of={operation}>{(data) => <Whole operation={data} />}</Loaded>
+    </div>
+  );
+}
+
+function Whole({operation}: {operation: OperationDetails}) {
+  const {t, locale} = useTexts();
+  const [tab, setTab] = useQueryValue('tab', 'details');
+  const id = operation.id;
+  const tabs: [string, string, () => React.ReactNode][] = [
+    ['details', t('Details'), () => <DetailsTab operation={operation} />],
+    ['spec', t('Specification'), () => <SpecificationTab operation={operation} />],
+    ['jobs', t('Jobs'), () => <JobsTab id={id} counts={operation.progress?.jobs} />],
+    ['statistics', t('Statistics'), () => <StatisticsTab operation={operation} />],
+    ['why', t('Why'), () => <WhyTab id={id} ended={hasEnded(operation.state)} />],
+    ['timeline', t('Timeline'), () => <TimelineTab id={id} />],
+    ['events', t('Events'), () => <EventsTab id={id} states={operation.events ?? []} />],
+  ];
+  return (
+    <>
+      <div className="page__head">
+        <h1 className="page__title">{operation.brief_spec.title ?? id}</h1>
+        <State name={operation.state} />
+        {operation.suspended && <State name="suspended" />}
+        <OperationActions operation={operation} ended={hasEnded(operation.state)} />
+      </div>
+      <Facts
+        items={[
+          [t('Id'), <Copyable key="id" text={id} />],
+          [t('User'), operation.authenticated_user],
+          [
+            t('Pool'),
+            placesOf(operation).map(([tree, pool]) => (
+              <Anchor key={tree} href={to.pool(tree, pool)}>
+                {pool} [{tree}]
+              </Anchor>
+            )),
+          ],
+          [t('Started'), moment(operation.start_time, locale)],
+          [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
+          [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
+        ]}
+      />
+      {operation.result?.error && operation.result.error.code !== 0 && (
+        <Problem title={t('Why it ended')} error={new ApiError(operation.result.error)} />
+      )}
+      <TabProvider value={tab} onUpdate={setTab}>
+        <TabList>
+          {tabs.map(([value, title]) => (
+            <Tab key={value} value={value}>
+              {title}
+            </Tab>
+          ))}
+        </TabList>
+        <div className="tabbody">
+          {tabs.map(([value, , body]) => (
+            <TabPanel key={value} value={value}>
+              {value === tab && body()}
+            </TabPanel>
+          ))}
+        </div>
+      </TabProvider>
+    </>
+  );
+}

@@ -1,0 +1,207 @@
+import {Button, Dialog, Select, Tab, TabList, TabPanel, TabProvider, TextInput} from '@gravity-ui/uikit';
+import {useQuery} from '@tanstack/react-query';
+import {useMemo, useState} from 'react';
+
+import {ApiError, call, readText} from '../api/client';
+import {live, useCommand} from '../api/queries';
+import type {Counter, Job, JobList} from '../api/types';
+import {bytes, decimal, moment} from '../model/format';
+import {statisticsOf, wholeOf} from '../model/statistics';
+import {Anchor} from '../parts/anchor';
+import {Export} from '../parts/export';
+import {type Column, Grid, useSorted} from '../parts/grid';
+import {Age, Confirm, Facts, State} from '../parts/small';
+import {Empty, Loaded, Problem} from '../parts/states';
+import {to, useQueryValue} from '../shell/routing';
+import {type Texts, useTexts} from '../text/i18n';
+import {StatisticsTree} from './operation_statistics';
+
+export function JobsTab({id, counts}: {id: string; counts: Counter | undefined}) {
+  const texts = useTexts();
+  const {t, word} = texts;
+  const [state, setState] = useQueryValue('state');
+  const [address, setAddress] = useQueryValue('node');
+  const [stderr, setStderr] = useQueryValue('stderr');
+  const [limit, setLimit] = useState(200);
+  const [shown, setShown] = useState<Job>();
+  const list = useCommand<JobList>(
+    'list_jobs',
+    {
+      operation_id: id, limit, sort_field: 'start_time', sort_order: 'descending', job_state: state || undefined, address: address || undefined,
+      with_stderr: stderr ? stderr === 'yes' : undefined,
+    },
+    {every: live},
+  );
+  const columns = useMemo(() => columnsOf(texts, setShown), [texts]);
+  const rows = useSorted(list.data?.jobs ?? [], columns, 'sort');
+  const states = list.data?.state_counts ?? {};
+  return (
+    <>
+      <div className="toolbar">
+        <Select
+          label={t('State')} title={t('State')} value={state ? [state] : []} placeholder={t('any')} hasClear
+          options={Object.keys(states).map((key) => ({
+            value: key, content: <span className="option">{word(key)} <span className="muted">{states[key]}</span></span>,
+          }))}
+          renderSelectedOption={(option) => <span>{word(option.value)}</span>}
+          onUpdate={([value]) => setState(value ?? '')}
+        />
+        <Select
+          label={t('Error output')} title={t('Error output')} value={stderr ? [stderr] : []} placeholder={t('any')} hasClear
+          options={[{value: 'yes', content: t('there is some')}, {value: 'no', content: t('there is none')}]}
+          onUpdate={([value]) => setStderr(value ?? '')}
+        />
+        <TextInput
+          className="toolbar__filter" value={address} onUpdate={setAddress} hasClear placeholder={t('Node')} controlProps={{'aria-label': t('Node')}}
+        />
+        <Export name={`jobs-${id}`} columns={columns} rows={rows} />
+        {counts && <span className="muted toolbar__count">{t('{n} pending', {n: counts.pending})}</span>}
+      </div>
+      <Loaded of={list}>
+        {(data) => (
+          <>
+            <Grid label={t('Jobs')} columns={columns} rows={rows} rowKey={(job) => job.id} sort="sort" empty={t('No jobs here')} />
+            {data.continuation_token && (
+              <Button view="outlined" onClick={() => setLimit(limit + 200)}>
+                {t('Show more')}
+              </Button>
+            )}
+          </>
+        )}
+      </Loaded>
+      {shown && <JobDialog operation={id} job={shown} onClose={() => setShown(undefined)} />}
+    </>
+  );
+}
+
+function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] {
+  const statistic = (job: Job, path: string) => wholeOf(statisticsOf(job.statistics), path)?.max;
+  return [
+    {
+      key: 'id', title: t('Job'), width: 196, grow: true, value: (job) => job.id,
+      render: (job) => (
+        <button type="button" className="link mono" onClick={() => open(job)}>
+          {job.id}
+        </button>
+      ),
+    },
+    {key: 'state', title: t('State'), width: 104, value: (job) => job.state, render: (job) => <State name={job.state} />},
+    {key: 'task', title: t('Task'), width: 120, value: (job) => job.task_name, render: (job) => job.task_name},
+    {
+      key: 'node', title: t('Node'), width: 130, value: (job) => job.address,
+      render: (job) => (job.address ? <Anchor href={to.node(job.address)}>{job.address}</Anchor> : '–'),
+    },
+    {key: 'start', title: t('Started'), width: 120, value: (job) => job.start_time, render: (job) => moment(job.start_time, locale)},
+    {
+      key: 'duration', title: t('Duration'), width: 100, numeric: true,
+      value: (job) => (job.finish_time ? new Date(job.finish_time).getTime() : Date.now()) - new Date(job.start_time).getTime(),
+      render: (job) => <Age since={job.start_time} until={job.finish_time} />,
+    },
+    {
+      key: 'memory', title: t('Memory'), width: 110, numeric: true, hint: t('the most that the job used'),
+      value: (job) => statistic(job, 'user_job/max_memory'),
+      render: (job) => {
+        const most = statistic(job, 'user_job/max_memory');
+        return most === undefined ? '–' : bytes(most, locale);
+      },
+    },
+    {
+      key: 'cpu', title: 'CPU', width: 70, numeric: true, hint: t('smoothed use, cores'),
+      value: (job) => statistic(job, 'job_proxy/smoothed_cpu_usage_x100'),
+      render: (job) => {
+        const use = statistic(job, 'job_proxy/smoothed_cpu_usage_x100');
+        return use === undefined ? '–' : decimal(use / 100, locale, 2);
+      },
+    },
+    {
+      key: 'stderr', title: t('Error output'), width: 116, numeric: true, value: (job) => job.stderr_size,
+      render: (job) =>
+        job.stderr_size ? (
+          <button type="button" className="link" onClick={() => open(job)}>
+            {bytes(job.stderr_size, locale)}
+          </button>
+        ) : (
+          <span className="muted">–</span>
+        ),
+    },
+  ];
+}
+
+/** JobDialog is one job: what it wrote, what it used, how it ended. */
+function JobDialog({operation, job, onClose}: {operation: string; job: Job; onClose: () => void}) {
+  const {t, locale} = useTexts();
+  const [tab, setTab] = useState(job.stderr_size ? 'stderr' : 'details');
+  const [aborting, setAborting] = useState(false);
+  const current = useCommand<Job>('get_job', {operation_id: operation, job_id: job.id}, {every: job.finish_time ? 0 : live});
+  const data = current.data ?? job;
+  return (
+    <Dialog open onClose={onClose} maxWidth="l" fullWidth aria-label={t('Job {id}', {id: job.id})} disableTransition>
+      <Dialog.Header caption={t('Job {id}', {id: job.id})} />
+      <Dialog.Body>
+        <TabProvider value={tab} onUpdate={setTab}>
+          <TabList>
+            <Tab value="details">{t('Details')}</Tab>
+            <Tab value="stderr">{t('Error output')}</Tab>
+            <Tab value="statistics">{t('Statistics')}</Tab>
+          </TabList>
+          <div className="tabbody dialog__body">
+            <TabPanel value="details">
+              <Facts
+                items={[
+                  [t('State'), <State key="state" name={data.state} />],
+                  [t('Task'), data.task_name],
+                  [t('Node'), data.address ?? '–'],
+                  [t('Started'), moment(data.start_time, locale)],
+                  [t('Duration'), <Age key="age" since={data.start_time} until={data.finish_time} />],
+                ]}
+              />
+              {data.error && <Problem title={t('Why it ended')} error={new ApiError(data.error)} />}
+              {!data.finish_time && data.state === 'running' && (
+                <Button view="outlined-danger" onClick={() => setAborting(true)}>
+                  {t('Abort the job')}
+                </Button>
+              )}
+            </TabPanel>
+            <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>
+            <TabPanel value="statistics">{tab === 'statistics' && <StatisticsTree tree={data.statistics} />}</TabPanel>
+          </div>
+        </TabProvider>
+      </Dialog.Body>
+      {aborting && (
+        <Confirm
+          title={t('Abort the job')}
+          action={t('Abort')}
+          danger
+          command={`weir job abort ${job.id}`}
+          run={() => call('abort_job', {job_id: job.id})}
+          done={t('The job was aborted')}
+          onClose={() => setAborting(false)}
+        >
+          <p>{t('The operation starts it again, perhaps elsewhere.')}</p>
+        </Confirm>
+      )}
+    </Dialog>
+  );
+}
+
+function Stderr({operation, job}: {operation: string; job: Job}) {
+  const {t} = useTexts();
+  const text = useQuery({
+    queryKey: ['stderr', operation, job.id],
+    queryFn: ({signal}) => readText('get_job_stderr', {operation_id: operation, job_id: job.id}, signal),
+    refetchInterval: job.finish_time ? false : live,
+  });
+  return (
+    <Loaded of={text}>
+      {(data) =>
+        data === '' ? (
+          <Empty>{t('The job wrote nothing')}</Empty>
+        ) : (
+          <pre className="code" tabIndex={0} aria-label={t('Error output')}>
+            {data}
+          </pre>
+        )
+      }
+    </Loaded>
+  );
+}

@@ -1,0 +1,215 @@
+import {Alert, Button, Select, TextArea, TextInput, useToaster} from '@gravity-ui/uikit';
+import {useEffect, useMemo, useState} from 'react';
+
+import {call, callWithInput} from '../api/client';
+import {refresh, useCommand} from '../api/queries';
+import type {Plan} from '../api/types';
+import {shellQuote} from '../model/format';
+import {at, difference, type Document, optionsOf, poolIn, readValue, withPool, withValue} from '../model/options';
+import {Command, Section} from '../parts/small';
+import {Loaded, Problem} from '../parts/states';
+import {type Key, useTexts} from '../text/i18n';
+
+interface EditorProps {
+  tree: string;
+  path: string;
+  way: string[];
+}
+
+export function PoolEditor({tree, path, way}: EditorProps) {
+  const exported = useCommand<{document: Document}>('export_pools', {pool_tree: tree}, {every: 10_000});
+  return <Loaded of={exported}>{(data) => <Form tree={tree} path={path} way={way} document={data.document} />}</Loaded>;
+}
+
+const vectors: {key: string; title: Key; hint: Key}[] = [
+  {key: 'min_share_resources', title: 'Strong guarantee', hint: 'always there when the pool wants it'},
+  {key: 'resource_limits', title: 'Limit', hint: 'never more than this'},
+];
+const vectorResources = ['cpu', 'memory', 'user_slots', 'gpu'];
+
+function Form({tree, path, way, document}: EditorProps & {document: Document}) {
+  const {t, word} = useTexts();
+  const toaster = useToaster();
+  const before = useMemo(() => optionsOf(poolIn(document, way)), [document, way]);
+  const [draft, setDraft] = useState<Document>();
+  const [error, setError] = useState<unknown>();
+  const [busy, setBusy] = useState(false);
+  const options = draft ?? before;
+  const change = difference(before, options);
+  const changed = Object.keys(change.set).length > 0 || change.removed.length > 0;
+  const put = (keys: string[], value: unknown) => {
+    setError(undefined);
+    setDraft(withValue(options, keys, value));
+  };
+  const field = (keys: string[], title: string) => (
+    <OptionField key={keys.join('/')} title={title} value={at(options, keys)} onChange={(value) => put(keys, value)} />
+  );
+  const save = async () => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      if (Object.keys(change.set).length > 0) await callWithInput('multiset_attributes', `${path}/@`, change.set);
+      for (const key of change.removed) await call('remove', {path: `${path}/@${key}`});
+      toaster.add({name: `saved-${Date.now()}`, title: t('The pool was changed'), theme: 'success', autoHiding: 4000});
+      await refresh();
+      setDraft(undefined);
+    } catch (refused) {
+      setError(refused);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <div className="editor">
+      <div className="editor__fields">
+        <Section title={t('General')}>
+          <div className="fields">
+            {field(['weight'], t('Weight'))}
+            <Select
+              label={t('Mode')} title={t('Mode')} width="max" value={[String(at(options, ['mode']) ?? 'fair_share')]}
+              options={['fair_share', 'fifo'].map((value) => ({value, content: word(value)}))}
+              onUpdate={([value]) => put(['mode'], value === 'fair_share' && !('mode' in before) ? undefined : value)}
+            />
+            {field(['max_running_operation_count'], t('Max. running'))}
+            {field(['max_operation_count'], t('Max. all'))}
+          </div>
+        </Section>
+        {vectors.map((vector) => (
+          <Section key={vector.key} title={t(vector.title)} actions={<span className="muted">{t(vector.hint)}</span>}>
+            <div className="fields">{vectorResources.map((r) => field([vector.key, r], word(r)))}</div>
+          </Section>
+        ))}
+        <Section title={t('Integral guarantee')} actions={<span className="muted">{t('what is not used now is saved for later')}</span>}>
+          <div className="fields">
+            <Select
+              label={t('Type')} title={t('Type')} width="max" value={[String(at(options, ['integral_guarantees', 'guarantee_type']) ?? 'none')]}
+              options={['none', 'burst', 'relaxed'].map((value) => ({value, content: word(value)}))}
+              onUpdate={([value]) => put(['integral_guarantees', 'guarantee_type'], value === 'none' ? undefined : value)}
+            />
+            {field(['integral_guarantees', 'resource_flow', 'cpu'], t('Flow, CPU'))}
+            {field(['integral_guarantees', 'burst_guarantee_resources', 'cpu'], t('Burst, CPU'))}
+          </div>
+        </Section>
+        <RawOptions options={options} onChange={(next) => setDraft(next)} />
+      </div>
+      <div className="editor__verdict">
+        <Section title={t('What would change')}>
+          {changed ? <Verdict tree={tree} document={withPool(document, way, options)} /> : <p className="muted">{t('Nothing yet')}</p>}
+          {changed && (
+            <>
+              <p className="muted">{t('The same on the command line')}</p>
+              {Object.entries(change.set).map(([key, value]) => (
+                <Command key={key} text={`weir set ${shellQuote(`${path}/@${key}`)} ${shellQuote(JSON.stringify(value))} --format json`} />
+              ))}
+              {change.removed.map((key) => (
+                <Command key={key} text={`weir remove ${shellQuote(`${path}/@${key}`)}`} />
+              ))}
+            </>
+          )}
+          {error !== undefined && <Problem error={error} />}
+          <div className="editor__buttons">
+            <Button view="action" size="l" disabled={!changed} loading={busy} onClick={() => void save()}>
+              {t('Save')}
+            </Button>
+            <Button size="l" disabled={draft === undefined} onClick={() => setDraft(undefined)}>
+              {t('Undo')}
+            </Button>
+          </div>
+        </Section>
+      </div>
+    </div>
+  );
+}
+
+/** OptionField is an option that is a number or an amount; empty is not set. */
+function OptionField({title, value, onChange}: {title: string; value: unknown; onChange: (value: unknown) => void}) {
+  const {t} = useTexts();
+  const shown = value === undefined || value === null ? '' : String(value);
+  const [text, setText] = useState(shown);
+  // What is typed stays as typed; a value that changed elsewhere replaces it.
+  useEffect(() => {
+    if (String(readValue(text) ?? '') !== shown) setText(shown);
+  }, [shown]);
+  return (
+    <TextInput
+      label={title}
+      value={text}
+      placeholder={t('not set')}
+      onUpdate={(next) => {
+        setText(next);
+        onChange(readValue(next));
+      }}
+      controlProps={{'aria-label': title}}
+    />
+  );
+}
+
+/** RawOptions is all options as one document, for those that have no field. */
+function RawOptions({options, onChange}: {options: Document; onChange: (next: Document) => void}) {
+  const {t} = useTexts();
+  const written = JSON.stringify(options, null, 2);
+  const [text, setText] = useState<string>();
+  const [problem, setProblem] = useState('');
+  return (
+    <Section title={t('All options')}>
+      <TextArea
+        value={text ?? written}
+        minRows={6}
+        maxRows={20}
+        className="raw"
+        controlProps={{'aria-label': t('All options as JSON'), spellCheck: false}}
+        onFocus={() => setText(written)}
+        onBlur={() => problem === '' && setText(undefined)}
+        onUpdate={(next) => {
+          setText(next);
+          try {
+            const value: unknown = JSON.parse(next);
+            if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(t('it must be a map'));
+            setProblem('');
+            onChange(value as Document);
+          } catch (cause) {
+            setProblem(cause instanceof Error ? cause.message : String(cause));
+          }
+        }}
+        validationState={problem ? 'invalid' : undefined}
+        errorMessage={problem}
+      />
+    </Section>
+  );
+}
+
+/** Verdict asks the server what a tree would become and whether its promises fit, before anything is saved. */
+function Verdict({tree, document}: {tree: string; document: Document}) {
+  const {t} = useTexts();
+  const [asked, setAsked] = useState(document);
+  const written = JSON.stringify(document);
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(document), 300);
+    return () => clearTimeout(timer);
+  }, [written]);
+  const plan = useCommand<Plan>('plan_pools', {pool_tree: tree, document: asked});
+  if (plan.error) return <Problem title={t('This would be refused')} error={plan.error} />;
+  if (!plan.data || plan.isPlaceholderData) return <p className="muted">{t('Asking…')}</p>;
+  return (
+    <div className="stack">
+      <pre className="diff">{plan.data.changes.join('\n') || t('Nothing yet')}</pre>
+      {plan.data.warnings.length > 0 && <Alert theme="warning" message={plan.data.warnings.join('; ')} />}
+      <Feasibility plan={plan.data} />
+    </div>
+  );
+}
+
+function Feasibility({plan}: {plan: Plan}) {
+  const {t} = useTexts();
+  if (plan.is_feasible === null) return <Alert theme="normal" message={t('The tree has no nodes now: nobody can say whether the promises fit')} />;
+  const findings = (plan.feasibility?.findings ?? []).map((f) => String(f['message'] ?? '')).filter(Boolean);
+  const list = (
+    <ul className="reasons">
+      {findings.map((text) => (
+        <li key={text}>{text}</li>
+      ))}
+    </ul>
+  );
+  if (plan.is_feasible) return <Alert theme="success" title={t('All promises can be kept')} message={findings.length > 0 && list} />;
+  return <Alert theme="danger" title={t('Not all promises can be kept')} message={list} />;
+}

@@ -1,0 +1,142 @@
+import {TextInput} from '@gravity-ui/uikit';
+import {useMemo} from 'react';
+
+import {live, useCommand} from '../api/queries';
+import type {Amounts, Event} from '../api/types';
+import {decimal, duration, moment, shortId} from '../model/format';
+import {Anchor} from '../parts/anchor';
+import {Export} from '../parts/export';
+import {type Column, Grid} from '../parts/grid';
+import {Section} from '../parts/small';
+import {Empty, Loaded} from '../parts/states';
+import {to, useQueryValue} from '../shell/routing';
+import {useTexts} from '../text/i18n';
+import {resourcesText} from './events_table';
+
+export function usePreemptions(limit: number, pool?: string) {
+  return useCommand<{events: Event[]; incomplete: boolean}>('list_events', {types: ['job_preempted'], limit, pool}, {every: live});
+}
+
+export function PreemptionsPage() {
+  const {t} = useTexts();
+  const [pool, setPool] = useQueryValue('pool');
+  const events = usePreemptions(1000, pool || undefined);
+  return (
+    <div className="page page_full">
+      <h1 className="page__title">{t('Preemptions')}</h1>
+      <div className="toolbar">
+        <TextInput
+          className="toolbar__filter" value={pool} onUpdate={setPool} hasClear placeholder={t('Pool that lost')}
+          controlProps={{'aria-label': t('Pool that lost')}}
+        />
+      </div>
+      <Loaded of={events}>
+        {(data) =>
+          data.events.length === 0 ? (
+            <Empty>{t('Nobody was preempted')}</Empty>
+          ) : (
+            <>
+              <Losses events={data.events} />
+              <PreemptionsTable events={data.events} tall />
+            </>
+          )
+        }
+      </Loaded>
+    </div>
+  );
+}
+
+/** lostCoreSeconds is the work that went with a job. */
+function lostCoreSeconds(event: Event): number {
+  return (((event['resources'] as Amounts | undefined)?.cpu ?? 0) * ((event['ran_ms'] as number | undefined) ?? 0)) / 1000;
+}
+
+/** Losses sums up by pool who lost to whom. */
+function Losses({events}: {events: Event[]}) {
+  const {t, locale} = useTexts();
+  const rows = useMemo(() => {
+    const sums = new Map<string, {from: string; to: string; tree: string; jobs: number; lost: number}>();
+    for (const event of events) {
+      const winner = String(event['preempted_for_pool'] ?? event['limiter'] ?? '–');
+      const key = `${event.pool}\n${winner}`;
+      const sum = sums.get(key) ?? {from: event.pool ?? '–', to: winner, tree: event.pool_tree ?? '', jobs: 0, lost: 0};
+      sum.jobs++;
+      sum.lost += lostCoreSeconds(event);
+      sums.set(key, sum);
+    }
+    return [...sums.values()].sort((a, b) => b.lost - a.lost || (a.from < b.from ? -1 : 1));
+  }, [events]);
+  return (
+    <Section title={t('Who lost to whom')}>
+      <table className="plain plain_narrow">
+        <thead>
+          <tr>
+            <th>{t('Lost')}</th>
+            <th>{t('Won')}</th>
+            <th className="numeric">{t('Jobs')}</th>
+            <th className="numeric">{t('Core-seconds lost')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={`${row.from} ${row.to}`}>
+              <td>
+                <Anchor href={to.pool(row.tree, row.from)}>{row.from}</Anchor>
+              </td>
+              <td>{row.to}</td>
+              <td className="numeric">{row.jobs}</td>
+              <td className="numeric">{decimal(row.lost, locale, 1)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  );
+}
+
+export function PreemptionsTable({events, tall}: {events: Event[]; tall?: boolean}) {
+  const texts = useTexts();
+  const {t, word, locale} = texts;
+  const columns = useMemo<Column<Event>[]>(
+    () => [
+      {key: 'time', title: t('Time'), width: 130, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
+      {
+        key: 'lost', title: t('Lost'), width: 150, value: (e) => e.pool,
+        render: (e) => e.pool && <Anchor href={to.pool(e.pool_tree ?? '', e.pool)}>{e.pool}</Anchor>,
+      },
+      {
+        key: 'operation', title: t('Operation'), width: 160, value: (e) => e.operation_id,
+        render: (e) => e.operation_id && <Anchor href={to.operation(e.operation_id)}>{shortId(e.operation_id)}</Anchor>,
+      },
+      {key: 'what', title: t('What'), width: 210, grow: true, value: (e) => resourcesText(e['resources'] as Amounts, texts), render: (e) => resourcesText(e['resources'] as Amounts, texts)},
+      {
+        key: 'won', title: t('Won'), width: 140, value: (e) => String(e['preempted_for_pool'] ?? ''),
+        render: (e) => (e['preempted_for_pool'] ? <Anchor href={to.pool(e.pool_tree ?? '', String(e['preempted_for_pool']))}>{String(e['preempted_for_pool'])}</Anchor> : '–'),
+      },
+      {
+        key: 'for', title: t('For operation'), width: 160, value: (e) => String(e['preempted_for'] ?? ''),
+        render: (e) => (e['preempted_for'] ? <Anchor href={to.operation(String(e['preempted_for']))}>{shortId(String(e['preempted_for']))}</Anchor> : '–'),
+      },
+      {
+        key: 'why', title: t('Why'), width: 180, value: (e) => String(e['reason'] ?? ''),
+        render: (e) => <span title={String(e['class'] ?? '')}>{word(String(e['reason'] ?? ''))}</span>,
+      },
+      {
+        key: 'ran', title: t('Had run'), width: 100, numeric: true, value: (e) => e['ran_ms'] as number,
+        render: (e) => duration(e['ran_ms'] as number | undefined, locale),
+      },
+      {
+        key: 'node', title: t('Node'), width: 110, value: (e) => e.node, render: (e) => e.node && <Anchor href={to.node(e.node)}>{e.node}</Anchor>,
+      },
+    ],
+    [texts, t, word, locale],
+  );
+  return (
+    <>
+      <div className="grid__tools">
+        <Export name="preemptions" columns={columns} rows={events} />
+      </div>
+      <Grid label={t('Preemptions')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('Nobody was preempted')} />
+    </>
+  );
+}

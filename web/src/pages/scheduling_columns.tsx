@@ -1,0 +1,313 @@
+import {Label} from '@gravity-ui/uikit';
+
+import type {Amounts, Element, Resource} from '../api/types';
+import {amount, decimal, duration, share, shortId, volume} from '../model/format';
+import {charge, type Row} from '../model/tree';
+import {Anchor} from '../parts/anchor';
+import {Meter, ShareBar} from '../parts/bars';
+import type {Column} from '../parts/grid';
+import {State} from '../parts/small';
+import {to} from '../shell/routing';
+import type {Key, Texts} from '../text/i18n';
+
+export const modes = [
+  {key: 'summary', title: 'Summary'},
+  {key: 'cpu', title: 'CPU'},
+  {key: 'memory', title: 'Memory'},
+  {key: 'gpu', title: 'GPU'},
+  {key: 'user_slots', title: 'User slots'},
+  {key: 'operations', title: 'Operation counts'},
+  {key: 'integral', title: 'Integral guarantees'},
+] as const satisfies {key: string; title: Key}[];
+
+export type Mode = (typeof modes)[number]['key'];
+
+interface Choice {
+  mode: Mode;
+  absolute: boolean;
+  texts: Texts;
+  tree: string;
+  toggle: (name: string, open: boolean) => void;
+}
+
+const always = [
+  'parent', 'is_ephemeral', 'integral_guarantee_type', 'starvation_status', 'accumulated_resource_ratio_volume', 'integral_pool_capacity_ratio',
+];
+const ofOperations = ['pool', 'title', 'user', 'fifo_index', 'state', 'suspended', 'waiting_for_pool', 'starvation_status'];
+
+/** fieldsOf are the fields of pools and operations that the columns of a mode show, and no others:
+ * a tree may have ten thousand pools. */
+export function fieldsOf(mode: Mode, absolute: boolean): {pools: string[]; operations: string[]} {
+  let own: string[];
+  let pool: string[] = [];
+  if (mode === 'summary') {
+    own = ['weight', 'dominant_resource', 'usage_ratio', 'demand_ratio', 'fair_share_ratio', 'min_share_ratio', 'running_job_count'];
+    if (absolute) own.push('resource_usage', 'resource_demand', 'fair_resources', 'effective_strong_guarantee_resources');
+    pool = ['mode', 'running_operation_count', 'operation_count'];
+  } else if (mode === 'operations') {
+    own = ['running_job_count', 'pending_job_count'];
+    pool = [
+      'running_operation_count', 'max_running_operation_count', 'operation_count', 'max_operation_count', 'waiting_operation_count',
+    ];
+  } else if (mode === 'integral') {
+    own = ['usage_ratio'];
+    pool = [
+      'specified_burst_ratio', 'specified_resource_flow_ratio', 'total_burst_ratio', 'total_resource_flow_ratio',
+      'accumulated_resource_volume', 'integral_pool_capacity', 'estimated_burst_usage_duration_seconds',
+    ];
+    if (absolute) pool.push('specified_burst_guarantee_resources', 'specified_resource_flow');
+  } else {
+    own = ['weight', 'usage_share', 'fair_share'];
+    own.push(
+      ...(absolute
+        ? ['resource_usage', 'resource_demand', 'fair_resources', 'strong_guarantee_resources', 'effective_strong_guarantee_resources',
+          'estimated_guarantee_resources', 'resource_limits']
+        : ['demand_share', 'strong_guarantee_share', 'estimated_guarantee_share', 'limits_share']),
+    );
+  }
+  return {pools: [...always, ...own, ...pool], operations: [...ofOperations, ...own]};
+}
+
+const elementOf = (row: Row): Element => (row.kind === 'pool' ? row.pool : row.operation);
+
+/** numberColumn shows a number of a row; undefined is a dash. */
+function numberColumn(
+  key: string, title: string, width: number, value: (row: Row) => number | null | undefined,
+  print: (value: number) => string, hint?: string,
+): Column<Row> {
+  return {
+    key, title, width, hint, numeric: true, value,
+    render: (row) => {
+      const number = value(row);
+      return number === null || number === undefined ? <span className="muted">–</span> : print(number);
+    },
+  };
+}
+
+export function columnsOf(choice: Choice): Column<Row>[] {
+  const name = nameColumn(choice);
+  switch (choice.mode) {
+    case 'summary':
+      return [name, ...summaryColumns(choice)];
+    case 'operations':
+      return [name, ...countColumns(choice)];
+    case 'integral':
+      return [name, ...integralColumns(choice)];
+    default:
+      return [name, ...resourceColumns(choice, choice.mode)];
+  }
+}
+
+function nameColumn({texts, tree, toggle}: Choice): Column<Row> {
+  const {t} = texts;
+  return {
+    key: 'name', title: t('Name'), width: 230, grow: true,
+    value: (row) => row.name,
+    render: (row) => (
+      <span className="name" style={{paddingInlineStart: row.depth * 18}}>
+        {row.hasChildren ? (
+          <button
+            type="button" className="name__fold" tabIndex={-1}
+            aria-label={row.open ? t('Fold {name}', {name: row.name}) : t('Unfold {name}', {name: row.name})}
+            onClick={() => toggle(row.name, !row.open)}
+          >
+            {row.open ? '▾' : '▸'}
+          </button>
+        ) : (
+          <span className="name__fold" />
+        )}
+        {row.kind === 'pool' ? <PoolName row={row} tree={tree} texts={texts} /> : <OperationName row={row} texts={texts} />}
+      </span>
+    ),
+  };
+}
+
+function PoolName({row, tree, texts}: {row: Extract<Row, {kind: 'pool'}>; tree: string; texts: Texts}) {
+  const {t, word, locale} = texts;
+  const full = charge(row.pool);
+  return (
+    <>
+      <Anchor href={to.pool(tree, row.name)} className="link name__text" title={row.name}>
+        {row.name}
+      </Anchor>
+      {row.pool.is_ephemeral && <span className="muted" title={t('made for an operation, goes with the last one')}>{t('ephemeral')}</span>}
+      {full !== undefined && (
+        <Label
+          size="xs" theme={row.pool.integral_guarantee_type === 'burst' ? 'utility' : 'info'}
+          title={t('{type} guarantee, bucket charged to {charge}', {type: word(row.pool.integral_guarantee_type), charge: share(full, locale)})}
+        >
+          {word(row.pool.integral_guarantee_type)} {share(full, locale)}
+        </Label>
+      )}
+      <Starvation name={row.pool.starvation_status} />
+    </>
+  );
+}
+
+function OperationName({row, texts}: {row: Extract<Row, {kind: 'operation'}>; texts: Texts}) {
+  const {t} = texts;
+  const {operation} = row;
+  return (
+    <>
+      {operation.fifo_index !== undefined && operation.fifo_index !== null && (
+        <span className="muted" title={t('place in the FIFO order')}>#{operation.fifo_index}</span>
+      )}
+      <Anchor href={to.operation(row.name)} className="link name__text name__operation" title={`${operation.title} ${row.name}`}>
+        {operation.title || shortId(row.name)}
+      </Anchor>
+      <span className="muted">{operation.user}</span>
+      {operation.waiting_for_pool && (
+        <Label size="xs" theme="unknown" title={t('waits for a place in {pool}', {pool: operation.waiting_for_pool})}>{t('waits')}</Label>
+      )}
+      {operation.suspended && <State name="suspended" />}
+      <Starvation name={operation.starvation_status} />
+    </>
+  );
+}
+
+function Starvation({name}: {name: string}) {
+  return name && name !== 'non_starving' ? <State name={name} /> : null;
+}
+
+function summaryColumns({absolute, texts}: Choice): Column<Row>[] {
+  const {t, word, locale} = texts;
+  const number = (
+    key: string, title: string, ratioOf: (e: Element) => number, amounts: (e: Element) => Amounts | undefined,
+    width = 88,
+  ): Column<Row> =>
+    absolute
+      ? {
+        key, title, width: Math.max(width, 96), numeric: true, value: (row) => amounts(elementOf(row))?.[elementOf(row).dominant_resource],
+        render: (row) => {
+          const e = elementOf(row);
+          return amount(e.dominant_resource, amounts(e)?.[e.dominant_resource], locale);
+        },
+      }
+      : numberColumn(key, title, width, (row) => ratioOf(elementOf(row)), (value) => share(value, locale));
+  return [
+    numberColumn('weight', t('Weight'), 70, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
+    {
+      key: 'mode', title: t('Mode'), width: 88, value: (row) => (row.kind === 'pool' ? row.pool.mode : undefined),
+      render: (row) => (row.kind === 'pool' ? word(row.pool.mode) : <span className="muted">{word(row.operation.state)}</span>),
+    },
+    {
+      key: 'dominant', title: t('Dominant'), hint: t('the resource that is used most, as a share of the cluster'), width: 94,
+      value: (row) => elementOf(row).dominant_resource, render: (row) => word(elementOf(row).dominant_resource),
+    },
+    {
+      key: 'satisfaction', title: t('Usage / fair share'), width: 146,
+      value: (row) => {
+        const {usage_ratio: usage, fair_share_ratio: fair} = elementOf(row);
+        return fair > 0 ? usage / fair : usage > 0 ? 1e9 : 0;
+      },
+      render: (row) => <ShareBar usage={elementOf(row).usage_ratio} fair={elementOf(row).fair_share_ratio} />,
+    },
+    number('fair_share', t('Fair share'), (e) => e.fair_share_ratio, (e) => e.fair_resources),
+    number('usage', t('Usage'), (e) => e.usage_ratio, (e) => e.resource_usage),
+    number('demand', t('Demand'), (e) => e.demand_ratio, (e) => e.resource_demand),
+    number('guarantee', t('Guarantee'), (e) => e.min_share_ratio, (e) => e.effective_strong_guarantee_resources),
+    numberColumn('jobs', t('Jobs'), 60, (row) => elementOf(row).running_job_count, String),
+    {
+      key: 'operations', title: t('Operations'), width: 98, numeric: true, hint: t('running / all'),
+      value: (row) => (row.kind === 'pool' ? row.pool.operation_count : undefined),
+      render: (row) => (row.kind === 'pool' ? `${row.pool.running_operation_count} / ${row.pool.operation_count}` : ''),
+    },
+  ];
+}
+
+function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<Row>[] {
+  const {t, locale} = texts;
+  const column = (key: string, title: string, shares: (e: Element) => Amounts | undefined, amounts: (e: Element) => Amounts | undefined, hint?: string) =>
+    absolute
+      ? numberColumn(key, title, 116, (row) => amounts(elementOf(row))?.[resource], (value) => amount(resource, value, locale), hint)
+      : numberColumn(key, title, 116, (row) => shares(elementOf(row))?.[resource], (value) => share(value, locale), hint);
+  return [
+    numberColumn('weight', t('Weight'), 70, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
+    {
+      key: 'satisfaction', title: t('Usage / fair share'), width: 146,
+      value: (row) => {
+        const usage = elementOf(row).usage_share?.[resource] ?? 0;
+        const fair = elementOf(row).fair_share?.[resource] ?? 0;
+        return fair > 0 ? usage / fair : usage > 0 ? 1e9 : 0;
+      },
+      render: (row) => <ShareBar usage={elementOf(row).usage_share?.[resource] ?? 0} fair={elementOf(row).fair_share?.[resource] ?? 0} />,
+    },
+    column('usage', t('Usage'), (e) => e.usage_share, (e) => e.resource_usage),
+    column('demand', t('Demand'), (e) => e.demand_share, (e) => e.resource_demand),
+    column('fair_share', t('Fair share'), (e) => e.fair_share, (e) => e.fair_resources),
+    column('guarantee', t('Guarantee'), (e) => e.strong_guarantee_share, (e) => e.strong_guarantee_resources, t('as configured')),
+    ...(absolute
+      ? [column('effective', t('Effective'), (e) => e.strong_guarantee_share, (e) => e.effective_strong_guarantee_resources,
+        t('the guarantee after completion over resources and scaling to the cluster'))]
+      : []),
+    column('estimated', t('Estimated'), (e) => e.estimated_guarantee_share, (e) => e.estimated_guarantee_resources,
+      t('what the pool would get if everybody wanted everything')),
+    column('limit', t('Limit'), (e) => e.limits_share, (e) => e.resource_limits),
+  ];
+}
+
+function countColumns({texts}: Choice): Column<Row>[] {
+  const {t} = texts;
+  const pool = (key: string, title: string, value: (row: Extract<Row, {kind: 'pool'}>['pool']) => number) =>
+    numberColumn(key, title, 110, (row) => (row.kind === 'pool' ? value(row.pool) : undefined), String);
+  const bar = (key: string, title: string, count: (p: Extract<Row, {kind: 'pool'}>['pool']) => [number, number]): Column<Row> => ({
+    key, title, width: 130,
+    value: (row) => (row.kind === 'pool' ? count(row.pool)[0] / Math.max(1, count(row.pool)[1]) : undefined),
+    render: (row) => {
+      if (row.kind !== 'pool') return null;
+      const [now, most] = count(row.pool);
+      return <Meter value={now} of={most} label={t('{n} of {m}', {n: now, m: most})} kind={now >= most ? 'full' : 'usage'} />;
+    },
+  });
+  return [
+    pool('running', t('Running'), (p) => p.running_operation_count),
+    pool('max_running', t('Max. running'), (p) => p.max_running_operation_count),
+    bar('running_bar', t('Running of max.'), (p) => [p.running_operation_count, p.max_running_operation_count]),
+    pool('waiting', t('Waiting'), (p) => p.waiting_operation_count),
+    pool('count', t('All'), (p) => p.operation_count),
+    pool('max', t('Max. all'), (p) => p.max_operation_count),
+    bar('bar', t('All of max.'), (p) => [p.operation_count, p.max_operation_count]),
+    numberColumn('jobs', t('Jobs'), 90, (row) => elementOf(row).running_job_count, String),
+    numberColumn('pending', t('Pending jobs'), 110, (row) => elementOf(row).pending_job_count, String),
+  ];
+}
+
+function integralColumns({absolute, texts}: Choice): Column<Row>[] {
+  const {t, word, locale} = texts;
+  type P = Extract<Row, {kind: 'pool'}>['pool'];
+  const ofPool = (key: string, title: string, width: number, value: (p: P) => number | undefined, print: (v: number) => string, hint?: string) =>
+    numberColumn(key, title, width, (row) => (row.kind === 'pool' ? value(row.pool) : undefined), print, hint);
+  const percent = (value: number) => share(value, locale);
+  return [
+    {
+      key: 'type', title: t('Type'), width: 96,
+      value: (row) => (row.kind === 'pool' ? row.pool.integral_guarantee_type : undefined),
+      render: (row) => row.kind === 'pool' && (row.pool.integral_guarantee_type === 'none' ? <span className="muted">–</span> : word(row.pool.integral_guarantee_type)),
+    },
+    absolute
+      ? ofPool('burst', t('Burst'), 100, (p) => p.specified_burst_guarantee_resources?.cpu, (v) => amount('cpu', v, locale), t('CPU that the pool may have at once'))
+      : ofPool('burst', t('Burst'), 100, (p) => p.specified_burst_ratio, percent, t('share of the cluster that the pool may have at once')),
+    ofPool('child_burst', t('With children'), 110, (p) => p.total_burst_ratio, percent, t('burst of the pool and all below it')),
+    absolute
+      ? ofPool('flow', t('Flow'), 100, (p) => p.specified_resource_flow?.cpu, (v) => amount('cpu', v, locale), t('CPU that flows into the bucket'))
+      : ofPool('flow', t('Flow'), 100, (p) => p.specified_resource_flow_ratio, percent, t('share of the cluster that flows into the bucket')),
+    ofPool('child_flow', t('With children'), 110, (p) => p.total_resource_flow_ratio, percent, t('flow of the pool and all below it')),
+    {
+      key: 'charge', title: t('Charge'), width: 170, value: (row) => (row.kind === 'pool' ? charge(row.pool) : undefined),
+      render: (row) => {
+        const full = row.kind === 'pool' ? charge(row.pool) : undefined;
+        if (full === undefined) return null;
+        return (
+          <span className="sharebar">
+            <Meter value={full} of={1} label={t('bucket charged to {charge}', {charge: share(full, locale)})} kind="bucket" />
+            <span className="sharebar__number">{share(full, locale)}</span>
+          </span>
+        );
+      },
+    },
+    ofPool('volume', t('Accumulated'), 126, (p) => p.accumulated_resource_volume?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
+    ofPool('capacity', t('Capacity'), 126, (p) => p.integral_pool_capacity?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
+    ofPool('lasts', t('Burst lasts'), 116, (p) => p.estimated_burst_usage_duration_seconds, (v) => duration(v * 1000, locale),
+      t('how long the pool could have its whole burst from now on')),
+  ];
+}

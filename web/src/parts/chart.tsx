@@ -1,0 +1,118 @@
+import {useThemeType} from '@gravity-ui/uikit';
+import {useEffect, useRef} from 'react';
+import uPlot from 'uplot';
+
+import {useTexts} from '../text/i18n';
+
+export interface Line {
+  label: string;
+  color: string;
+  values: (number | null)[];
+  /** stacked lines lie on top of one another, filled. */
+  stacked?: boolean;
+  dashed?: boolean;
+}
+
+interface ChartProps {
+  label: string;
+  times: number[];
+  lines: Line[];
+  print: (value: number) => string;
+  height?: number;
+}
+
+/** colors of what charts show; each is legible on light and dark. */
+export const colors = {
+  usage: '#2f7de1',
+  demand: '#e08a1e',
+  strong: '#2f9e6e',
+  integral: '#8e6bd8',
+  weight: '#8b96a5',
+  guarantee: '#1f8a5b',
+  limit: '#d6455d',
+  burst: '#b84fb4',
+  flow: '#3aa6b9',
+  volume: '#8e6bd8',
+};
+
+// uPlot draws what it is given: the sums of stacked lines are made here, the hovered value is the
+// line's own.
+function stacked(lines: Line[]): (number | null)[][] {
+  let below: (number | null)[] | undefined;
+  return lines.map((line) => {
+    if (!line.stacked) return line.values;
+    const under: (number | null)[] | undefined = below;
+    const sum = line.values.map((value, i) => (value === null ? null : value + (under?.[i] ?? 0)));
+    below = sum;
+    return sum;
+  });
+}
+
+/** Chart draws lines over time, with their values under the pointer. */
+export function Chart({label, times, lines, print, height = 220}: ChartProps) {
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const dark = useThemeType() === 'dark';
+  const {locale} = useTexts();
+  const current = useRef({lines, print});
+  current.current = {lines, print};
+  const shape = lines.map((line) => `${line.label}${line.color}`).join('|');
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    const ink = dark ? 'rgba(255,255,255,0.7)' : 'rgba(0,0,0,0.6)';
+    const rule = dark ? 'rgba(255,255,255,0.1)' : 'rgba(0,0,0,0.08)';
+    const made = new uPlot(
+      {
+        width: element.clientWidth || 600,
+        height,
+        legend: {live: true},
+        cursor: {points: {size: 6}, y: false, sync: {key: 'weir'}},
+        scales: {y: {range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1]}},
+        fmtDate: () => (date) => date.toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB'),
+        axes: [
+          {
+            stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, space: 80,
+            values: (_, ticks) =>
+              ticks.map((at) => new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB', {hour: '2-digit', minute: '2-digit', second: '2-digit'})),
+          },
+          {stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, size: 76, values: (_, ticks) => ticks.map((v) => current.current.print(v))},
+        ],
+        series: [
+          {value: (_, at) => (at === null ? '–' : new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB'))},
+          ...lines.map((line, n) => ({
+            label: line.label,
+            stroke: line.color,
+            width: line.stacked ? 1 : 2,
+            fill: line.stacked ? `${line.color}${dark ? '80' : '66'}` : undefined,
+            dash: line.dashed ? [6, 4] : undefined,
+            points: {show: false},
+            value: (_: uPlot, __: number | null, ___: number, at: number | null) => {
+              const own = at === null ? undefined : current.current.lines[n]?.values[at];
+              return own === null || own === undefined ? '–' : current.current.print(own);
+            },
+          })),
+        ],
+        bands: lines.flatMap((line, n) => {
+          if (!line.stacked) return [];
+          const under = lines.findLastIndex((other, m) => m < n && other.stacked);
+          return under < 0 ? [] : [{series: [n + 1, under + 1] as [number, number]}];
+        }),
+      },
+      [times, ...stacked(lines)] as uPlot.AlignedData,
+      element,
+    );
+    plot.current = made;
+    const observer = new ResizeObserver(() => made.setSize({width: element.clientWidth, height}));
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [shape, dark, locale, height]);
+  useEffect(() => {
+    plot.current?.setData([times, ...stacked(lines)] as uPlot.AlignedData);
+  }, [times, lines]);
+  return <div className="chart" ref={host} role="img" aria-label={label} />;
+}

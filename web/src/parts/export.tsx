@@ -1,0 +1,38 @@
+import {Button, DropdownMenu, Icon} from '@gravity-ui/uikit';
+import {ArrowDownToLine} from '@gravity-ui/icons';
+
+import {csv} from '../model/format';
+import {useTexts} from '../text/i18n';
+import type {Column} from './grid';
+
+function save(name: string, media: string, text: string) {
+  const url = URL.createObjectURL(new Blob([text], {type: media}));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/** Export saves the rows of a table as CSV, or what they were made of as JSON. */
+export function Export<Row>({name, columns, rows}: {name: string; columns: Column<Row>[]; rows: Row[]}) {
+  const {t} = useTexts();
+  const written = columns.filter((c) => c.value);
+  return (
+    <DropdownMenu
+      renderSwitcher={(props) => (
+        <Button {...props} view="outlined" aria-label={t('Export')}>
+          <Icon data={ArrowDownToLine} size={16} />
+        </Button>
+      )}
+      items={[
+        {
+          text: 'CSV',
+          action: () =>
+            save(`${name}.csv`, 'text/csv', csv(written.map((c) => c.key), rows.map((row) => written.map((c) => c.value!(row))))),
+        },
+        {text: 'JSON', action: () => save(`${name}.json`, 'application/json', JSON.stringify(rows, null, 2))},
+      ]}
+    />
+  );
+}

@@ -1,0 +1,55 @@
+import {Alert, Skeleton} from '@gravity-ui/uikit';
+import type {ReactNode} from 'react';
+
+import {ConnectionError, reasons} from '../api/client';
+import {useTexts} from '../text/i18n';
+
+/** Problem shows why something is not there or was refused, in the server's words. */
+export function Problem({title, error}: {title?: string; error?: unknown}) {
+  const {t} = useTexts();
+  const list = error === undefined ? [] : reasons(error);
+  const head = title ?? (error instanceof ConnectionError ? t('The scheduler does not answer') : t('The server refused'));
+  return (
+    <Alert
+      className="problem"
+      theme="danger"
+      title={head}
+      message={
+        list.length > 0 && (
+          <ul className="reasons">
+            {list.map((text) => (
+              <li key={text}>{text}</li>
+            ))}
+          </ul>
+        )
+      }
+    />
+  );
+}
+
+export function Empty({children}: {children: ReactNode}) {
+  return <div className="empty">{children}</div>;
+}
+
+export function Waiting({lines = 5}: {lines?: number}) {
+  const {t} = useTexts();
+  return (
+    <div className="waiting" role="status" aria-label={t('Loading')}>
+      {Array.from({length: lines}, (_, i) => (
+        <Skeleton key={i} className="waiting__line" />
+      ))}
+    </div>
+  );
+}
+
+interface Answer<T> {
+  data: T | undefined;
+  error: Error | null;
+}
+
+/** Loaded shows an answer, or that it is awaited, or why there is none. What was answered once stays. */
+export function Loaded<T>({of, children, lines}: {of: Answer<T>; children: (data: T) => ReactNode; lines?: number}) {
+  if (of.data !== undefined) return <>{children(of.data)}</>;
+  if (of.error) return <Problem error={of.error} />;
+  return <Waiting lines={lines} />;
+}

@@ -1,0 +1,15 @@
+import {Component, type ReactNode} from 'react';
+
+import {Problem} from '../parts/states';
+
+/** ErrorBoundary keeps a mistake on one page from taking the rest away. */
+export class ErrorBoundary extends Component<{children: ReactNode}, {error?: Error}> {
+  override state: {error?: Error} = {};
+  static getDerivedStateFromError(error: Error) {
+    return {error};
+  }
+  override render() {
+    if (this.state.error) return <Problem title="The page has a mistake" error={this.state.error} />;
+    return this.props.children;
+  }
+}

@@ -1,0 +1,104 @@
+import {Modal, TextInput} from '@gravity-ui/uikit';
+import {useEffect, useMemo, useState} from 'react';
+
+import {useCommand, useGet, orchid} from '../api/queries';
+import {escapeKey} from '../api/client';
+import type {Node, OperationList, Pool} from '../api/types';
+import {rootName} from '../model/tree';
+import {useTexts} from '../text/i18n';
+import {useCluster} from './frame';
+import {navigate, to} from './routing';
+
+interface Hit {
+  key: string;
+  kind: string;
+  text: string;
+  note: string;
+  href: string;
+}
+
+const most = 8;
+
+/** SearchDialog finds pools, operations and nodes by name; arrows choose, Enter goes there. */
+export function SearchDialog({onClose}: {onClose: () => void}) {
+  const {t} = useTexts();
+  const [text, setText] = useState('');
+  const [asked, setAsked] = useState('');
+  const [chosen, setChosen] = useState(0);
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(text.trim()), 200);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const hits = useHits(text.trim(), asked);
+  const go = (hit: Hit | undefined) => {
+    if (!hit) return;
+    navigate(hit.href);
+    onClose();
+  };
+  return (
+    <Modal open onOpenChange={(open) => !open && onClose()} aria-label={t('Search')} disableTransition>
+      <div className="search">
+        <TextInput
+          autoFocus
+          size="xl"
+          value={text}
+          placeholder={t('Pool, operation, node')}
+          onUpdate={(next) => {
+            setText(next);
+            setChosen(0);
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'ArrowDown') setChosen(Math.min(hits.length - 1, chosen + 1));
+            else if (event.key === 'ArrowUp') setChosen(Math.max(0, chosen - 1));
+            else if (event.key === 'Enter') go(hits[chosen]);
+            else return;
+            event.preventDefault();
+          }}
+          controlProps={{
+            'aria-label': t('Search'), role: 'combobox', 'aria-expanded': true, 'aria-controls': 'search-hits',
+            'aria-activedescendant': hits[chosen] ? `hit-${chosen}` : undefined,
+          }}
+        />
+        <ul className="search__hits" id="search-hits" role="listbox" aria-label={t('Found')}>
+          {hits.map((hit, i) => (
+            <li
+              key={hit.key} id={`hit-${i}`} role="option" aria-selected={i === chosen}
+              className={`search__hit${i === chosen ? ' search__hit_chosen' : ''}`} onClick={() => go(hit)} onMouseEnter={() => setChosen(i)}
+            >
+              <span className="muted search__kind">{hit.kind}</span>
+              <span className="search__text">{hit.text}</span>
+              <span className="muted">{hit.note}</span>
+            </li>
+          ))}
+        </ul>
+        {text.trim() !== '' && hits.length === 0 && <p className="muted search__none">{t('Nothing found')}</p>}
+      </div>
+    </Modal>
+  );
+}
+
+function useHits(text: string, asked: string): Hit[] {
+  const {t} = useTexts();
+  const tree = useCluster().data?.default_pool_tree ?? '';
+  const pools = useGet<Record<string, Pool>>(`${orchid}/pool_trees/${escapeKey(tree)}/pools`, {fields: ['parent']}, {enabled: tree !== '', large: true});
+  const operations = useCommand<OperationList>('list_operations', {filter: asked, limit: most, include_counters: false}, {enabled: asked !== ''});
+  const nodes = useCommand<{nodes: Node[]}>('list_nodes', {filter: asked, limit: most}, {enabled: asked !== ''});
+  return useMemo(() => {
+    if (text === '') return [];
+    const small = text.toLowerCase();
+    const hits: Hit[] = [];
+    for (const name of Object.keys(pools.data ?? {})) {
+      if (hits.length >= most) break;
+      if (name === rootName || !name.toLowerCase().includes(small)) continue;
+      hits.push({key: `p${name}`, kind: t('Pool'), text: name, note: tree, href: to.pool(tree, name)});
+    }
+    for (const row of operations.data?.operations ?? []) {
+      hits.push({key: row.id, kind: t('Operation'), text: row.brief_spec.title ?? row.id, note: row.id, href: to.operation(row.id)});
+    }
+    for (const node of nodes.data?.nodes ?? []) {
+      if (!node.address.toLowerCase().includes(small)) continue;
+      hits.push({key: `n${node.address}`, kind: t('Node'), text: node.address, note: node.state, href: to.node(node.address)});
+    }
+    return hits;
+  }, [text, pools.data, operations.data, nodes.data, tree, t]);
+}

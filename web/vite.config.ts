@@ -1,0 +1,22 @@
+import react from '@vitejs/plugin-react';
+import {defineConfig} from 'vitest/config';
+
+// The page is built into the Go package that embeds it. WEIR_ADDR is the scheduler that the
+// development server passes requests of the API on to.
+export default defineConfig({
+  plugins: [react()],
+  build: {
+    outDir: '../internal/web/dist',
+    emptyOutDir: false,
+    assetsInlineLimit: 0,
+    modulePreload: {polyfill: false},
+    chunkSizeWarningLimit: 900,
+  },
+  server: {
+    proxy: {
+      '/api': `http://${process.env['WEIR_ADDR'] ?? '127.0.0.1:7070'}`,
+      '/auth': `http://${process.env['WEIR_ADDR'] ?? '127.0.0.1:7070'}`,
+    },
+  },
+  test: {include: ['src/**/*.test.ts']},
+});
