@@ -24,6 +24,10 @@ type Up struct {
 	Nodes     []*Node
 	// Directory holds all state; it is removed in the end if it is temporary.
 	Directory string
+	// Ready, if set, is called when there are pools and nodes, so that operations can be started. An error ends the
+	// cluster.
+	Ready     func() error
+	begun     chan error
 	temporary bool
 	demo      bool
 	log       *slog.Logger
@@ -31,7 +35,7 @@ type Up struct {
 
 // NewUp opens everything. Run starts it.
 func NewUp(ctx context.Context, c *config.Config, version string, log *slog.Logger) (*Up, error) {
-	u := &Up{Directory: c.Up.DataDir.Value(), demo: c.Up.Demo.Value(), log: log}
+	u := &Up{Directory: c.Up.DataDir.Value(), demo: c.Up.Demo.Value(), log: log, begun: make(chan error, 1)}
 	if u.Directory == "" {
 		directory, err := os.MkdirTemp("", "weir-up-")
 		if err != nil {
@@ -82,12 +86,15 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		u.Nodes = append(u.Nodes, n)
 		total = total.Add(own.Resources.Value().OrZero())
 	}
-	u.Scheduler.onLead(func() error { return u.beginPools(ctx, c.Up.Pools.Value(), total) })
+	u.Scheduler.onLead(func() error {
+		u.begun <- u.beginPools(ctx, c.Up.Pools.Value(), total)
+		return nil
+	})
 	return nil
 }
 
 // localHeartbeat is how often nodes of the same machine report: nobody minds.
-const localHeartbeat = 500 * time.Millisecond
+const localHeartbeat = 200 * time.Millisecond
 
 // nodeOf is what one of the nodes is like.
 func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent {
@@ -172,7 +179,7 @@ func (u *Up) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var workers sync.WaitGroup
-	problems := make(chan error, len(u.Nodes)+2)
+	problems := make(chan error, len(u.Nodes)+3)
 	start := func(run func(context.Context) error) {
 		workers.Go(func() {
 			if err := run(ctx); err != nil {
@@ -191,6 +198,7 @@ func (u *Up) Run(ctx context.Context) error {
 			}
 		})
 	}
+	start(u.tellReady)
 	if u.demo {
 		start(func(ctx context.Context) error { return demonstrate(ctx, u.Scheduler.Server, u.log) })
 	}
@@ -205,6 +213,37 @@ func (u *Up) Run(ctx context.Context) error {
 		all = append(all, n.End(ctx))
 	}
 	return errors.Join(append(all, u.clear())...)
+}
+
+// tellReady waits until operations can be started, and says so.
+func (u *Up) tellReady(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-u.begun:
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("pools: %w", err)
+		}
+	}
+	for _, n := range u.Nodes {
+		for !u.isRegistered(n) {
+			if !rest(ctx, readyPoll) {
+				return nil
+			}
+		}
+	}
+	if u.Ready == nil {
+		return nil
+	}
+	return u.Ready()
+}
+
+// readyPoll is how often it is looked whether a node has registered.
+const readyPoll = 10 * time.Millisecond
+
+func (u *Up) isRegistered(n *Node) bool {
+	record, there := u.Scheduler.Server.Node(n.Name)
+	return there && record.Online
 }
 
 func (u *Up) clear() error {

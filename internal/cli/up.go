@@ -45,10 +45,10 @@ node hold too.`,
 		if err != nil {
 			return err
 		}
-		if err := writePortFile(c.Up.PortFile.Value(), up.Scheduler.Address); err != nil {
-			return err
+		up.Ready = func() error {
+			greet(cmd.OutOrStdout(), up)
+			return writePortFile(c.Up.PortFile.Value(), up.Scheduler.Address)
 		}
-		greet(cmd.OutOrStdout(), up)
 		return up.Run(cmd.Context())
 	}
 	return cmd

@@ -327,8 +327,12 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 	}
 	for _, out := range []struct {
 		kind   string
+		stream nodev1.Stream
 		output *nodev1.Output
-	}{{"stderr", result.GetStderr()}, {"stdout", result.GetStdout()}} {
+	}{{"stderr", nodev1.Stream_STREAM_STDERR, result.GetStderr()}, {"stdout", nodev1.Stream_STREAM_STDOUT, result.GetStdout()}} {
+		if out.output.GetUploaded() {
+			t.storeUpload(uploadKey{row.Number, out.stream}, core.OperationID(row.Operation))
+		}
 		text := outputText(out.output)
 		if out.output.GetUploaded() || len(text) == 0 {
 			continue
@@ -403,5 +407,7 @@ func (t *term) putJob(job *Job) {
 
 func (t *term) removeJob(id core.JobID) {
 	delete(t.jobs, id)
+	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDERR})
+	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDOUT})
 	t.server.jobs.remove(id)
 }

@@ -35,5 +35,7 @@
 //
 // Every commit carries the epoch of the lease. A leader that was paused and
 // replaced is refused by the store, drops its core and stands by; none of its
-// answers left, because they waited for the commit.
+// answers left, because they waited for the commit. Nor does it speak as the leader
+// before the store has confirmed that it still is one: [Server.Leading] ends with
+// the lease, by this process's own clock.
 package server

@@ -483,19 +483,33 @@ func (t *term) upload(request *nodev1.UploadRequest) (*nodev1.UploadResponse, er
 	}
 	text = append(text, request.GetData()...)
 	t.uploads[key] = text
-	job := t.jobs[core.JobID(request.GetJob())]
 	if int64(len(text)) < request.GetTotal() {
 		return &nodev1.UploadResponse{NextOffset: int64(len(text))}, nil
 	}
-	delete(t.uploads, key)
-	if job != nil {
-		kind := "stderr"
-		if key.stream == nodev1.Stream_STREAM_STDOUT {
-			kind = "stdout"
-		}
-		t.open.rows.Put.JobOutputs = append(t.open.rows.Put.JobOutputs, store.JobOutput{
-			Job: request.GetJob(), Kind: kind, Operation: int32(job.Operation), Written: t.now, Data: text,
-		})
+	switch job := t.jobs[core.JobID(request.GetJob())]; {
+	case job != nil:
+		t.storeUpload(key, job.Operation)
+	case t.reviving: // the job is adopted soon; then the text is stored as that of its operation
+		t.storeUpload(key, 0)
+		t.uploads[key] = text
+	default:
+		delete(t.uploads, key)
 	}
 	return &nodev1.UploadResponse{NextOffset: request.GetTotal()}, nil
+}
+
+// storeUpload stores a text that has come in pieces, if there is one.
+func (t *term) storeUpload(key uploadKey, of core.OperationID) {
+	text, there := t.uploads[key]
+	if !there {
+		return
+	}
+	delete(t.uploads, key)
+	kind := "stderr"
+	if key.stream == nodev1.Stream_STREAM_STDOUT {
+		kind = "stdout"
+	}
+	t.open.rows.Put.JobOutputs = append(t.open.rows.Put.JobOutputs, store.JobOutput{
+		Job: key.job, Kind: kind, Operation: int32(of), Written: t.now, Data: text,
+	})
 }

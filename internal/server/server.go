@@ -157,7 +157,11 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 		err = cause
 	}
 	if err != nil {
-		s.log.Error("a term cannot begin", "epoch", lease.Epoch, "error", err)
+		level := slog.LevelError
+		if isTemporary(err) || errors.Is(err, store.ErrFenced) || ctx.Err() != nil {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "a term cannot begin", "epoch", lease.Epoch, "error", err)
 		s.alerts.raise(AlertRevival, err.Error())
 	} else {
 		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(t.awaited), "took", time.Since(began))

@@ -102,7 +102,7 @@ func BenchmarkIdle(b *testing.B) {
 	const jobs = 100
 	c := newCluster(b)
 	c.heartbeats(5 * time.Second)
-	n := c.node(fmt.Sprintf("{cpu: 100, memory: 64GiB, user_slots: %d}", jobs))
+	n := c.nodeWith(nodeOptions{name: "node-1", watchdog: "1s", resources: fmt.Sprintf("{cpu: 100, memory: 64GiB, user_slots: %d}", jobs)})
 	id := c.start(task("a", "exec sleep 1000", fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 32MiB"))
 	c.awaitRunning(id, jobs)
 	pass(2 * time.Second) // proxies have shrunk

@@ -105,11 +105,7 @@ func (c *cluster) nodeWith(o nodeOptions) *node {
 
 // close ends operations, nodes and scheduler, and looks for what they left.
 func (c *cluster) close() {
-	for _, op := range c.scheduler.Server.Operations() {
-		ctx, cancel := background()
-		_ = c.scheduler.Server.AbortOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: op.ID}, "the test ends") // it may have ended
-		cancel()
-	}
+	awaitNothing(c.t, "operations", c.abortAll)
 	for _, n := range c.nodes {
 		select {
 		case <-n.ended:
@@ -126,6 +122,17 @@ func (c *cluster) close() {
 		c.clearUp()
 	}
 	checkNothingIsLeft(c.t, c.directory, c.group)
+}
+
+// abortAll ends operations, and says which still live. It is repeated: on a slow disk requests may be refused.
+func (c *cluster) abortAll() (live []string) {
+	ctx, cancel := background()
+	defer cancel()
+	for _, op := range c.scheduler.Server.Operations() {
+		err := c.scheduler.Server.AbortOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: op.ID}, "the test ends")
+		live = append(live, fmt.Sprint(op.ID, " ", err))
+	}
+	return live
 }
 
 // clearUp leaves the machine as it was after a test that has failed.

@@ -26,6 +26,7 @@ func readError(t *testing.T, job store.Job) jobError {
 }
 
 func TestAJobThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	cases := []struct {
@@ -68,6 +69,7 @@ func TestAJobThatFailsSaysWhy(t *testing.T) {
 }
 
 func TestAJobOverItsMemoryLimitFailsWithTheProcessesThatUsedIt(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	row, jobs := c.ended(c.start("{max_failed_job_count: 1, " + task("a", reference("alloc=20000000", "sleep=100s")+" & "+reference("alloc=250000000", "sleep=100s"), "memory_limit: 200MiB")[1:]))

@@ -36,6 +36,7 @@ func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluste
 func (c *realCluster) isIdle() bool { return !strings.Contains(c.weir("op", "list"), "running") }
 
 func TestAJobProxyMayBeKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	harm(t, 1, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		pids := c.awaitProxies()
 		if pid := pids[random.IntN(len(pids))]; c.isProxy(pid) {
@@ -45,6 +46,7 @@ func TestAJobProxyMayBeKilledAtAnyMoment(t *testing.T) {
 }
 
 func TestAnAgentMayBeKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	harm(t, 2, 300*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		n := c.nodes[random.IntN(len(c.nodes))]
 		n.kill()
@@ -54,6 +56,7 @@ func TestAnAgentMayBeKilledAtAnyMoment(t *testing.T) {
 }
 
 func TestTheSchedulerMayBeKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	harm(t, 2, 500*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		c.scheduler.kill()
 		pass(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
@@ -62,6 +65,7 @@ func TestTheSchedulerMayBeKilledAtAnyMoment(t *testing.T) {
 }
 
 func TestAnAgentMayBeStoppedForLongerThanTheSchedulerWaits(t *testing.T) {
+	t.Parallel()
 	harm(t, 2, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		n := c.nodes[random.IntN(len(c.nodes))]
 		n.signal(syscall.SIGSTOP)
@@ -71,6 +75,7 @@ func TestAnAgentMayBeStoppedForLongerThanTheSchedulerWaits(t *testing.T) {
 }
 
 func TestEverythingMayBeKilledAtOnce(t *testing.T) {
+	t.Parallel()
 	harm(t, 2, 300*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		pids := c.awaitProxies()
 		c.scheduler.kill()
@@ -90,6 +95,7 @@ func TestEverythingMayBeKilledAtOnce(t *testing.T) {
 }
 
 func TestAFullDiskOfANodeIsOutlived(t *testing.T) {
+	t.Parallel()
 	needMachine(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	mountTmpfs(t, disk, 8*mib)

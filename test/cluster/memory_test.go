@@ -31,6 +31,7 @@ func near(got, want int64, part float64) bool {
 func reserve(t testing.TB, job store.Job) int64 { return statistic(t, job, "user_job/memory_reserve") }
 
 func TestTheReserveOfTheFirstJobsIsHalfOfTheLimit(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	_, gateWaits, open := c.gate("gate")
@@ -54,6 +55,7 @@ func TestTheReserveOfTheFirstJobsIsHalfOfTheLimit(t *testing.T) {
 }
 
 func TestTheReserveOfTheTwentyFirstJobFollowsTheFirstTwenty(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 20}")
 	for _, k := range []struct {
@@ -101,6 +103,7 @@ func TestTheReserveOfTheTwentyFirstJobFollowsTheFirstTwenty(t *testing.T) {
 }
 
 func TestTheReserveDoesNotFallBelowItsLowerBound(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	for _, k := range []struct {
@@ -131,6 +134,7 @@ func TestTheReserveDoesNotFallBelowItsLowerBound(t *testing.T) {
 }
 
 func TestTmpfsIsReallyMountedAndCounted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	command := "df -T t | tail -1 >&2; head -c 50000000 /dev/zero > t/file; " + reference("alloc=30000000", "sleep=300ms")
@@ -157,6 +161,7 @@ func TestTmpfsIsReallyMountedAndCounted(t *testing.T) {
 }
 
 func TestWithFreeMemoryAJobAboveItsReserveJustCompletes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 2GiB, user_slots: 8}")
 	id := c.start(task("a", reference("alloc=350000000", "sleep=500ms"), "memory_limit: 400MiB"))
@@ -172,6 +177,7 @@ func TestWithFreeMemoryAJobAboveItsReserveJustCompletes(t *testing.T) {
 }
 
 func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	// Three jobs are given 200 + 148 MiB each, and 1150 MiB is all there is. What a job asks for ahead of its use counts.
 	c.node("{cpu: 8, memory: 1150MiB, user_slots: 8}")
@@ -219,6 +225,7 @@ func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T)
 }
 
 func TestNothingIsStartedIntoMemoryThatAnotherJobHasGrownInto(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 760MiB, user_slots: 8}")
 	_, waits, open := c.gate("gate")
@@ -242,6 +249,7 @@ func TestNothingIsStartedIntoMemoryThatAnotherJobHasGrownInto(t *testing.T) {
 }
 
 func TestDigestsSurviveARestartOfTheScheduler(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	_, waits, open := c.gate("gate")

@@ -17,6 +17,7 @@ type nodeOptions struct {
 	resources string // as in a configuration
 	tags      string
 	directory string // of its data; unset: one of the test
+	watchdog  string // how often memory is looked at; unset: every 50 ms
 	more      string // further lines of its section
 }
 
@@ -40,6 +41,9 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 	if n.directory == "" {
 		n.directory = filepath.Join(directory, o.name)
 	}
+	if o.watchdog == "" {
+		o.watchdog = "50ms"
+	}
 	if o.tags == "" {
 		o.tags = "[]"
 	}
@@ -50,9 +54,9 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
   resources: %s
   data_dir: %q
   cgroup: {mode: auto, parent: %s}
-  memory_watchdog_period: 50ms
+  memory_watchdog_period: %s
   heartbeat: {min_backoff: 50ms, max_backoff: 200ms, timeout: 5s}
-%s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.more))
+%s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.watchdog, o.more))
 	showLog(t, o.name, n.log)
 	n.start()
 	return n

@@ -26,6 +26,7 @@ func abortedJobs(jobs []store.Job, reason string) (list []store.Job) {
 }
 
 func TestAStarvingOperationGetsItsShareByAbortingTheNewestJobsOfAnother(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.pools(starving)
 	c.node("{cpu: 4, memory: 8GiB, user_slots: 4}")
@@ -56,6 +57,7 @@ func TestAStarvingOperationGetsItsShareByAbortingTheNewestJobsOfAnother(t *testi
 }
 
 func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 10s, fair", 1))
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
@@ -79,6 +81,7 @@ func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
 }
 
 func TestAJobThatDoesNotListenIsAbortedWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 1s, fair", 1))
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")

@@ -172,6 +172,12 @@ func (c *cluster) checkOperations(l *load, into archive) (left int) {
 			}
 			for _, job := range jobs.Jobs {
 				into[job.Number] = job
+				if job.StderrSize < longStory {
+					continue
+				}
+				if output, err := db.JobOutput(ctx, job.Number, "stderr"); err != nil || len(output.Data) != longStory {
+					c.t.Errorf("job %d wrote %d bytes, stored are %d: %v", job.Number, job.StderrSize, len(output.Data), err)
+				}
 			}
 			if problem := c.wrongWith(o, row.State, jobs.Jobs); problem != "" {
 				c.t.Errorf("operation %s is %s: %s", o.id, row.State, problem)

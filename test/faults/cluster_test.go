@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -229,6 +230,9 @@ const (
 	defaultFactor = 0.5
 )
 
+// longStory is the length of an output that does not fit into a result.
+const longStory = 70 << 10
+
 // script is what jobs do, by their number, so that a job is the same in every run.
 func script(_ string, start nodeproto.Start) fakenode.Behaviour {
 	id := start.Identity
@@ -247,6 +251,9 @@ func script(_ string, start nodeproto.Start) fakenode.Behaviour {
 	case "lesson":
 		b.Duration /= 3
 	default:
+		if draw%31 == 0 {
+			b.Stderr = bytes.Repeat([]byte("x"), longStory)
+		}
 		if draw%11 == 0 {
 			b.State, b.ExitCode = nodev1.JobState_JOB_STATE_FAILED, 1
 			b.Error = &nodev1.Error{Code: 1205, Message: "the script says so"}

@@ -2,10 +2,22 @@
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 
-import {axeSource, call, close, newPage, open} from './harness.mjs';
+import {axeSource, call, close, newPage, open, startOperation, until} from './harness.mjs';
 import {places} from './places.mjs';
 
-before(open);
+let operation;
+
+before(async () => {
+  await open();
+  operation = await startOperation({
+    title: 'runs and waits', pool: 'research',
+    tasks: {t: {job_count: 200, command: 'echo done >&2; sleep $((RANDOM % 20))', cpu_limit: 0.5, memory_limit: 134217728}},
+  });
+  await until(async () => {
+    const {brief_progress: progress} = await call('get_operation', {operation_id: operation});
+    assert.ok(progress.jobs.completed.total > 0);
+  }, 'a job has ended');
+});
 after(close);
 
 async function findings(page) {
@@ -23,9 +35,8 @@ const describe = (list) => list.map((v) => `${v.id} (${v.impact})\n  ${v.nodes.j
 
 for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 390]]) {
   test(`${colorScheme} at ${width} pixels`, async (t) => {
-    const {operations} = await call('list_operations', {limit: 1});
     const {nodes} = await call('list_nodes', {limit: 1});
-    for (const place of places(operations[0].id, nodes[0].address)) {
+    for (const place of places(operation, nodes[0].address)) {
       await t.test(place.name, async () => {
         const page = await newPage(place.path, {colorScheme, viewport: {width, height: 800}, bypassCSP: true});
         await page.locator(place.ready).first().waitFor();

@@ -154,7 +154,7 @@ test('search finds a pool and goes there', async () => {
 test('the page speaks Russian', async () => {
   const page = await newPage('/scheduling', {locale: 'ru-RU'});
   await shows(page, 'Планирование');
-  await shows(page, 'Использование');
+  await shows(page, 'Занято / доля');
   assert.equal(await page.locator('html').getAttribute('lang'), 'ru');
   page.mistakes();
 });

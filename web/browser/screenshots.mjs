@@ -1,19 +1,25 @@
 // Pictures of every page, light and dark, into the directory given.
 import {mkdirSync} from 'node:fs';
 
-import {call, close, newPage, open, until} from './harness.mjs';
+import {call, close, newPage, open, startOperation, until} from './harness.mjs';
 import {places} from './places.mjs';
 
 const directory = process.argv[2];
 mkdirSync(directory, {recursive: true});
 await open();
-// The most telling operation is one that runs and has done something.
-const operation = await until(async () => {
-  const {operations} = await call('list_operations', {state: 'running', limit: 50});
-  const best = operations.find((o) => o.brief_progress.jobs.completed.total > 0 && o.brief_progress.jobs.running > 0);
-  if (!best) throw new Error('no operation has done anything yet');
-  return best.id;
-}, 'an operation that has done something');
+// An operation that fills the cluster, runs, waits and loses jobs to others all the while.
+const operation = await startOperation({
+  title: 'training of the large model', pool: 'batch', annotations: {ticket: 'ML-17'},
+  tasks: {train: {job_count: 400, command: 'sleep $((RANDOM % 30 + 10))', cpu_limit: 0.5, memory_limit: 134217728}},
+});
+await until(async () => {
+  const {brief_progress: progress} = await call('get_operation', {operation_id: operation});
+  if (progress.jobs.completed.total < 8) throw new Error(`${progress.jobs.completed.total} jobs are done`);
+}, 'the operation has done something');
+await until(async () => {
+  const {events} = await call('list_events', {types: ['job_preempted'], limit: 3});
+  if (events.length < 3) throw new Error('not yet');
+}, 'somebody was preempted').catch(() => console.log('nobody was preempted in time'));
 const {nodes} = await call('list_nodes', {limit: 1});
 for (const colorScheme of ['light', 'dark']) {
   for (const place of places(operation, nodes[0].address)) {

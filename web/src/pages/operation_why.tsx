@@ -90,8 +90,12 @@ function Tree({tree}: {tree: TreeExplanation}) {
           })}
         />
       )}
-      <h3>{t('What stands in the way')}</h3>
-      <Obstacles list={tree.obstacles} tree={tree.pool_tree} />
+      {(tree.obstacles.length > 0 || tree.tasks.every((task) => task.obstacles.length === 0)) && (
+        <>
+          <h3>{t('What stands in the way')}</h3>
+          <Obstacles list={tree.obstacles} tree={tree.pool_tree} />
+        </>
+      )}
       <div className="scroll" tabIndex={0} role="region" aria-label={t('Tasks')}>
         <table className="plain">
           <thead>
@@ -140,7 +144,7 @@ function Tree({tree}: {tree: TreeExplanation}) {
 function Derivation({share: derived, tree}: {share: NonNullable<TreeExplanation['fair_share']>; tree: string}) {
   const {t, word, locale} = useTexts();
   const split = derived.detailed_dominant_fair_share;
-  const dominant = dominantOf(derived.chain[0]);
+  const dominant = derived.scarce_resource ?? dominantOf(derived.chain[0]);
   return (
     <>
       <h3>{t('Where the fair share comes from')}</h3>

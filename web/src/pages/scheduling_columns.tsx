@@ -101,7 +101,7 @@ export function columnsOf(choice: Choice): Column<Row>[] {
 function nameColumn({texts, tree, toggle}: Choice): Column<Row> {
   const {t} = texts;
   return {
-    key: 'name', title: t('Name'), width: 230, grow: true,
+    key: 'name', title: t('Name'), width: 204, grow: true,
     value: (row) => row.name,
     render: (row) => (
       <span className="name" style={{paddingInlineStart: row.depth * 18}}>
@@ -185,17 +185,17 @@ function summaryColumns({absolute, texts}: Choice): Column<Row>[] {
       }
       : numberColumn(key, title, width, (row) => ratioOf(elementOf(row)), (value) => share(value, locale));
   return [
-    numberColumn('weight', t('Weight'), 70, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
+    numberColumn('weight', t('Weight'), 66, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
     {
-      key: 'mode', title: t('Mode'), width: 88, value: (row) => (row.kind === 'pool' ? row.pool.mode : undefined),
+      key: 'mode', title: t('Mode'), width: 84, value: (row) => (row.kind === 'pool' ? row.pool.mode : undefined),
       render: (row) => (row.kind === 'pool' ? word(row.pool.mode) : <span className="muted">{word(row.operation.state)}</span>),
     },
     {
-      key: 'dominant', title: t('Dominant'), hint: t('the resource that is used most, as a share of the cluster'), width: 94,
+      key: 'dominant', title: t('Dominant'), hint: t('the resource that is used most, as a share of the cluster'), width: 90,
       value: (row) => elementOf(row).dominant_resource, render: (row) => word(elementOf(row).dominant_resource),
     },
     {
-      key: 'satisfaction', title: t('Usage / fair share'), width: 146,
+      key: 'satisfaction', title: t('Usage / fair share'), width: 142,
       value: (row) => {
         const {usage_ratio: usage, fair_share_ratio: fair} = elementOf(row);
         return fair > 0 ? usage / fair : usage > 0 ? 1e9 : 0;
@@ -203,12 +203,12 @@ function summaryColumns({absolute, texts}: Choice): Column<Row>[] {
       render: (row) => <ShareBar usage={elementOf(row).usage_ratio} fair={elementOf(row).fair_share_ratio} />,
     },
     number('fair_share', t('Fair share'), (e) => e.fair_share_ratio, (e) => e.fair_resources),
-    number('usage', t('Usage'), (e) => e.usage_ratio, (e) => e.resource_usage),
-    number('demand', t('Demand'), (e) => e.demand_ratio, (e) => e.resource_demand),
+    number('usage', t('Usage'), (e) => e.usage_ratio, (e) => e.resource_usage, 74),
+    number('demand', t('Demand'), (e) => e.demand_ratio, (e) => e.resource_demand, 78),
     number('guarantee', t('Guarantee'), (e) => e.min_share_ratio, (e) => e.effective_strong_guarantee_resources),
-    numberColumn('jobs', t('Jobs'), 60, (row) => elementOf(row).running_job_count, String),
+    numberColumn('jobs', t('Jobs'), 62, (row) => elementOf(row).running_job_count, String),
     {
-      key: 'operations', title: t('Operations'), width: 98, numeric: true, hint: t('running / all'),
+      key: 'operations', title: t('Operations'), width: 92, numeric: true, hint: t('running / all'),
       value: (row) => (row.kind === 'pool' ? row.pool.operation_count : undefined),
       render: (row) => (row.kind === 'pool' ? `${row.pool.running_operation_count} / ${row.pool.operation_count}` : ''),
     },
@@ -222,9 +222,9 @@ function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<
       ? numberColumn(key, title, 116, (row) => amounts(elementOf(row))?.[resource], (value) => amount(resource, value, locale), hint)
       : numberColumn(key, title, 116, (row) => shares(elementOf(row))?.[resource], (value) => share(value, locale), hint);
   return [
-    numberColumn('weight', t('Weight'), 70, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
+    numberColumn('weight', t('Weight'), 66, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
     {
-      key: 'satisfaction', title: t('Usage / fair share'), width: 146,
+      key: 'satisfaction', title: t('Usage / fair share'), width: 142,
       value: (row) => {
         const usage = elementOf(row).usage_share?.[resource] ?? 0;
         const fair = elementOf(row).fair_share?.[resource] ?? 0;
