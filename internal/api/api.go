@@ -143,7 +143,7 @@ func (a *API) serve(version int) http.HandlerFunc {
 			a.refuse(w, asError(err))
 			return
 		}
-		if a.forwards(c, r) {
+		if a.forwards(c) {
 			a.forward(w, r, m)
 			return
 		}

@@ -14,16 +14,17 @@ const forwardedHeader = "X-Weir-Forwarded-By"
 
 // forwards says whether a request is for the leader and not for this server.
 // Reads go to the leader too, so that everybody reads what they wrote, unless
-// they say that a copy will do.
-func (a *API) forwards(c *call, r *http.Request) bool {
+// they say that a copy will do, and there is one. While nobody leads, a read is refused
+// as a write is: the copy may lack what was acknowledged last.
+func (a *API) forwards(c *call) bool {
 	if a.server.Leading() || c.command.local {
 		return false
 	}
-	if c.command.volatile {
+	if c.command.volatile || !a.server.Loaded() {
 		return true
 	}
 	from, err := c.parameters.text("read_from", "")
-	return a.mayForward(r) && (err != nil || from != "cache" && from != "follower")
+	return err != nil || from != "cache" && from != "follower"
 }
 
 // mayForward says whether there is a leader to whom the request can go.

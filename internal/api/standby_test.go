@@ -3,10 +3,13 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirhq/weir/internal/server"
 )
 
 // follows waits until a standby has read what the leader has written.
@@ -55,8 +58,29 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 	if looped.status != http.StatusServiceUnavailable || looped.header.Get("X-YT-Response-Code") != "105" {
 		t.Errorf("%d %s", looped.status, looped.body)
 	}
+	// Nor is a copy passed off as the truth when the leader cannot be asked.
+	looped = standby.send(http.MethodGet, "/api/v4/get?path=//sys/pools/a", http.Header{forwardedHeader: {"x"}}, nil)
+	if looped.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", looped.status, looped.body)
+	}
 	if a := standby.do("get_version", "{}", ""); a.header.Get("X-YT-Proxy") != standby.Address() {
 		t.Error("a local command was forwarded")
+	}
+}
+
+func TestAServerThatHasReadNothingYetSaysSo(t *testing.T) {
+	s := server.New(server.Options{Name: "new", Address: "here"})
+	web := httptest.NewServer(New(s, Options{Log: quiet}))
+	defer web.Close()
+	for _, from := range []string{"leader", "cache", "follower"} {
+		response, err := http.Get(web.URL + "/api/v4/list?path=//sys/pool_trees&read_from=" + from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("read from %s: status %d", from, response.StatusCode)
+		}
 	}
 }
 

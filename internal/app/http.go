@@ -49,6 +49,8 @@ func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case s.Server.Leading():
 		fmt.Fprintln(w, "leading")
+	case leader.Address == s.Server.Address():
+		http.Error(w, "taking over", http.StatusServiceUnavailable)
 	case leader.Address != "":
 		fmt.Fprintln(w, "standing by; leader:", leader.Address)
 	default:

@@ -58,24 +58,33 @@ func (c timed) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) 
 
 // BenchmarkCluster is the daemon under load: fake nodes speak the protocol over
 // HTTP/2 on loopback, users start operations of 20 jobs each in 200 pools, and jobs
-// of two seconds finish, all in this process with an SQLite store on disk. The
-// figures are those of the whole run until the last job is acknowledged and the
+// of two seconds finish, all in this process with an SQLite store on disk. Users
+// start either as fast as they are answered, which shows what the daemon can do at
+// most, or a hundred operations (two thousand jobs) in a second, which shows how long
+// answers take when it is not driven to its limit. The figures are those of the whole run until the last job is acknowledged and the
 // last operation is archived: heartbeats per second, the 50th and 99th percentiles of
 // a heartbeat and of an acknowledged start, commits per second.
 func BenchmarkCluster(b *testing.B) {
 	for _, c := range []struct {
-		nodes, operations int
-		period            time.Duration
-	}{{2000, 5000, time.Second}, {10_000, 5000, 5 * time.Second}} {
-		b.Run(fmt.Sprintf("nodes=%d/operations=%d/period=%v", c.nodes, c.operations, c.period), func(b *testing.B) {
+		nodes, operations, rate int
+		period                  time.Duration
+	}{
+		{2000, 5000, 0, time.Second}, {2000, 5000, 100, time.Second},
+		{10_000, 5000, 0, 5 * time.Second}, {10_000, 5000, 100, 5 * time.Second},
+	} {
+		pace := "at-once"
+		if c.rate > 0 {
+			pace = fmt.Sprintf("%d-a-second", c.rate)
+		}
+		b.Run(fmt.Sprintf("nodes=%d/period=%v/operations=%d/%s", c.nodes, c.period, c.operations, pace), func(b *testing.B) {
 			for range b.N {
-				loadCluster(b, c.nodes, c.operations, c.period)
+				loadCluster(b, c.nodes, c.operations, c.rate, c.period)
 			}
 		})
 	}
 }
 
-func loadCluster(b *testing.B, nodes, operations int, period time.Duration) {
+func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration) {
 	b.StopTimer()
 	db, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"))
 	if err != nil {
@@ -118,7 +127,7 @@ func loadCluster(b *testing.B, nodes, operations int, period time.Duration) {
 	b.StartTimer()
 	began := time.Now()
 
-	starts := startMany(b, s, operations)
+	starts := startMany(b, s, operations, rate)
 	jobs := operations * jobsOfLoad
 	if err := cluster.Await(b.Context(), func(t fakenode.Totals) bool { return t.Acknowledged >= jobs }); err != nil {
 		b.Fatal(err)
@@ -168,15 +177,27 @@ func setLoadPools(b *testing.B, s *Server) {
 	}
 }
 
-// startMany starts operations as sixteen users do who wait for each answer.
-func startMany(b *testing.B, s *Server, count int) *latencies {
+// startMany starts operations as sixteen users do who wait for each answer, and if
+// there is a rate, for the next tick.
+func startMany(b *testing.B, s *Server, count, rate int) *latencies {
 	starts := &latencies{}
 	var users sync.WaitGroup
 	next := make(chan int, count)
-	for i := range count {
-		next <- i
-	}
-	close(next)
+	users.Go(func() {
+		defer close(next)
+		var ticks <-chan time.Time
+		if rate > 0 {
+			ticker := time.NewTicker(time.Second / time.Duration(rate))
+			defer ticker.Stop()
+			ticks = ticker.C
+		}
+		for i := range count {
+			if ticks != nil {
+				<-ticks
+			}
+			next <- i
+		}
+	})
 	for range 16 {
 		users.Go(func() {
 			for i := range next {

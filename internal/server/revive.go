@@ -58,6 +58,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.reviving = len(t.awaited) > 0
 	t.showRevived()
 	clear(s.specs) // records have them now
+	s.loaded.Store(true)
 	return t, nil
 }
 
@@ -400,5 +401,6 @@ func (s *Server) follow(ctx context.Context) error {
 		}
 	}
 	s.view.Store(&View{At: time.Now(), Revision: state.Revision})
+	s.loaded.Store(true)
 	return nil
 }

@@ -47,6 +47,7 @@ type Server struct {
 	began         time.Time
 	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time
+	loaded        atomic.Bool   // see Loaded
 	ledOnce       sync.Once
 
 	editing       chan struct{}       // full while somebody changes the configuration of pools
@@ -248,6 +249,10 @@ func (s *Server) Leader() store.Leader { return *s.leader.Load() }
 func (s *Server) Leading() bool {
 	return s.term.Load() != nil && time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
 }
+
+// Loaded says whether there is anything to read here: this server has led, or has
+// a copy as a standby.
+func (s *Server) Loaded() bool { return s.loaded.Load() }
 
 // Store returns the store, for queries of what has ended.
 func (s *Server) Store() *store.Store { return s.store }
