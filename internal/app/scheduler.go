@@ -6,8 +6,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -73,7 +71,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
 	s.Server = server.New(server.Options{
-		Store: db, Name: processName(), Address: advertised, Settings: settingsOf(c), Derive: derived(c, log), Log: log,
+		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: derived(c, log), Log: log,
 	})
 	s.http = &http.Server{
 		Handler: s.handler(c), Protocols: nodeproto.Protocols(), TLSConfig: certificates,
@@ -82,15 +80,16 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	return s, nil
 }
 
-// processName tells this process from all others that ever were.
-func processName() string {
+// holderName is who asks for the lease. It is the same after a restart, so that a
+// scheduler that was killed does not wait until its own lease has ended: whoever
+// listens at the address now is its only owner, and if that is wrong, as between
+// containers of one name, the epoch still fences all but the last.
+func holderName(listens, advertised string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), hex.EncodeToString(random[:]))
+	return strings.Join([]string{host, listens, advertised}, "/")
 }
 
 // storeURL is where the state is kept; without a word about it, in SQLite in the
