@@ -56,6 +56,14 @@ func TestExpectationsOfExamplesHoldWithInvariantsChecked(t *testing.T) {
 	}
 }
 
+// The figures of the integral-guarantees document: usage against demand of a burst
+// pool, and its volume, as its jobs really run.
+func TestABurstIsLivedThroughAsDrawn(t *testing.T) {
+	if s := simulate(t, "burst.yaml"); !strings.Contains(s.out, "13 of 13 expectations hold") {
+		t.Errorf("%s", s.out)
+	}
+}
+
 func TestAnExpectationThatDoesNotHoldIsExitCode1(t *testing.T) {
 	file := writeFile(t, "x.yaml", []byte(`
 name: x
