@@ -59,7 +59,14 @@ type Core struct {
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation
+	together  func(count int, do func(int))
 }
+
+// Together gives the core a way to do several things at the same time: run calls
+// do(0) … do(count-1), in any order or at once, and returns when all have returned. Pool trees
+// share nothing that an update changes, so what is decided does not depend on it. Without
+// it trees are updated one after the other.
+func (c *Core) Together(run func(count int, do func(int))) { c.together = run }
 
 // Settings concern the whole core.
 type Settings struct {

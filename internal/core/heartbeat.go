@@ -159,10 +159,7 @@ func (c *Core) Update(now time.Time, out *Decisions) {
 		c.begun = now
 	}
 	c.giveUpSilent(now, out)
-	for _, t := range c.trees {
-		t.followNodes()
-		t.state.Update(now)
-	}
+	c.updateTrees(now)
 	for i := 0; i < len(c.live); i++ {
 		op := c.operations[c.live[i]]
 		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {
@@ -174,4 +171,19 @@ func (c *Core) Update(now time.Time, out *Decisions) {
 	c.settleRevived(now, out)
 	c.checkHosts(now, out)
 	c.checkProgress(now, out)
+}
+
+// updateTrees computes the fair shares of each tree.
+func (c *Core) updateTrees(now time.Time) {
+	update := func(i int) {
+		c.trees[i].followNodes()
+		c.trees[i].state.Update(now)
+	}
+	if c.together != nil && len(c.trees) > 1 {
+		c.together(len(c.trees), update)
+		return
+	}
+	for i := range c.trees {
+		update(i)
+	}
 }

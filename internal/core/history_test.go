@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,8 +62,18 @@ func newWorld(tb reporter, pools string) *world {
 		Core: New(DefaultSettings()), tb: tb, now: midnight, nodes: map[NodeID]bool{}, jobs: map[JobID]Started{},
 		over: map[JobID]bool{}, reported: map[JobID]bool{}, ops: map[OperationID]operation.State{},
 	}
+	w.Together(atOnce) // and replays have it one after the other
 	w.setTrees(pools)
 	return w
+}
+
+// atOnce does everything at the same time, for the race detector.
+func atOnce(count int, do func(int)) {
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
 }
 
 func (w *world) setTrees(pools string) {

@@ -39,10 +39,12 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
 		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
 	}
+	t.core.Together(atOnce)
 	s.jobs.clear() // those of an earlier term of this server are adopted anew
 	if err := t.reviveTrees(&state.Rows); err != nil {
 		return nil, err
 	}
+	t.obeyDefaultPools(s.registry) // before operations go into their pools
 	t.core.SetNextJob(core.JobID(nodeproto.JobNumber(t.epoch, 1)))
 	clocks := t.reviveClocks(&state.Rows)
 	t.reviveOperations(&state.Rows, clocks)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirhq/weir/internal/core"
@@ -232,4 +233,13 @@ func (t *term) selfCheck() {
 	t.server.alerts.raise(AlertInvariants, err.Error())
 	t.server.log.Error("an invariant of the core is violated", "error", err)
 	t.event(store.Event{Type: "invariant_violated"}, fact{"error", err.Error()})
+}
+
+// atOnce updates pool trees at the same time; see [core.Core.Together].
+func atOnce(count int, do func(int)) {
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
 }
