@@ -44,8 +44,6 @@ var keptScheduler = slices.Concat(
 	keptBecause("jobs of a node that has nothing any more end after allowed_node_resources_overcommit_duration",
 		"enable_allocation_abort_on_zero_user_slots enable_job_abort_on_zero_user_slots"),
 	keptBecause("disks are not a resource here", "consider_disk_quota_in_preemptive_scheduling_discount"),
-	keptBecause("a pool that does not exist is always made; max_ephemeral_pool_per_user of a tree bounds how many",
-		"require_specified_operation_pools_existence"),
 	keptBecause("ephemeral pools are named by the rules for all pools", "ephemeral_pool_name_regex"),
 	keptBecause("longer specifications than the API takes are refused", "operation_spec_too_large_alert_threshold"),
 	keptBecause("jobs move to the archive as soon as they end", "finished_operation_allocation_storing_timeout"),

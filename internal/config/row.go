@@ -12,7 +12,6 @@ type opt[F any] = document.Optional[F]
 // marks say what a setting is beyond its value.
 type marks struct {
 	runtime bool // it may change while the process runs
-	restart bool // it may be changed while the process runs, and holds when it starts again or another one leads
 	secret  bool // it is never printed
 	common  bool // its flag is shown by --help
 	noFlag  bool // it has no flag
@@ -34,14 +33,6 @@ func fixed[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) 
 func live[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
 	r := fixed(name, doc, at, t)
 	r.marks.runtime = true
-	return r
-}
-
-// late is a setting that may be changed while the process runs, but holds only
-// when it starts again or another scheduler takes the lead.
-func late[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
-	r := fixed(name, doc, at, t)
-	r.marks.restart = true
 	return r
 }
 
@@ -149,17 +140,10 @@ func (s Setting) Section() string {
 // Runtime says whether the setting may change while its process runs.
 func (s Setting) Runtime() bool { return s.marks.runtime }
 
-// Late says whether the setting may be changed while its process runs, but holds
-// only when it starts again or another scheduler takes the lead.
-func (s Setting) Late() bool { return s.marks.restart }
-
 // Changes says when a change of the setting holds.
 func (s Setting) Changes() string {
-	switch {
-	case s.marks.runtime:
+	if s.marks.runtime {
 		return "at run time"
-	case s.marks.restart:
-		return "at restart"
 	}
 	return "at start"
 }

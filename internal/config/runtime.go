@@ -4,14 +4,9 @@ import (
 	"github.com/weirhq/weir/internal/document"
 )
 
-// Rules of changes while a process runs.
-const (
-	// RuleNotAtRuntime is broken by a change of a setting that is read only when
-	// its process starts.
-	RuleNotAtRuntime document.Rule = "not_at_runtime"
-	// RuleLater is a warning: the change holds after a restart.
-	RuleLater document.Rule = "later"
-)
+// RuleNotAtRuntime is broken by a change of a setting that is read only when its
+// process starts.
+const RuleNotAtRuntime document.Rule = "not_at_runtime"
 
 func notAtRuntime(s Setting) string {
 	return "cannot change while the " + process(s) + " runs; restart it"
@@ -27,9 +22,8 @@ func process(s Setting) string {
 
 // Patched returns the configuration with what was changed while the scheduler
 // runs, a map of settings without the name of the section. Only settings that
-// may change so are taken, others are refused; those that hold after a restart
-// bring a warning, as do unknown keys, which clients of YTsaurus may set. The
-// error is of type document.Problems.
+// may change so are taken, others are refused; unknown keys, which clients of
+// YTsaurus may set, bring a warning. The error is of type document.Problems.
 func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems, error) {
 	v := document.Map(document.Pair(SchedulerSection, patch))
 	r := document.NewReader("")
@@ -39,12 +33,7 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 	locate(v, sections.table.Options(), "", func(path string, at document.Position) {
 		loaded.origins[path] = Origin{From: FromPatch, At: at}
 		setting, _ := find(path)
-		switch {
-		case setting.Info.NotSupported != "" || setting.Runtime():
-		case setting.Late():
-			r.AddWarning(document.Problem{Position: at, Path: path, Rule: RuleLater,
-				Message: "holds when the scheduler starts again or another one takes the lead"})
-		default:
+		if setting.Info.NotSupported == "" && !setting.Runtime() {
 			r.Add(document.Problem{Position: at, Path: path, Rule: RuleNotAtRuntime, Message: notAtRuntime(setting)})
 		}
 	})
@@ -73,7 +62,7 @@ func Runtime(from, to *Config) ([]document.Change, error) {
 			continue // an unknown key of a patch, which has no effect
 		}
 		c.Old, c.New = redact(s, c.Old), redact(s, c.New)
-		if !s.Runtime() && !s.Late() && s.Info.NotSupported == "" {
+		if !s.Runtime() && s.Info.NotSupported == "" {
 			problems = append(problems, document.Problem{Path: s.Path, Rule: RuleNotAtRuntime,
 				Message: notAtRuntime(s) + " to change it (" + described(c.Old) + " → " + described(c.New) + ")",
 				Facts:   []document.Entry{document.Pair("old", c.Old), document.Pair("new", c.New)}})

@@ -18,6 +18,7 @@ type Scheduler struct {
 	TLS               ServerTLS
 	Log               Log
 	Pprof             opt[bool]
+	OpenMetrics       opt[bool]
 
 	Leader    Leader
 	Commit    Commit
@@ -170,7 +171,7 @@ var softHeartbeatRows = []row[Overload]{
 }
 
 var overload = newGroup([]row[Overload]{
-	late("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
+	live("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
 })
 
@@ -184,28 +185,28 @@ type MemoryDigest struct {
 }
 
 var memoryRows = []row[MemoryDigest]{
-	late("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
+	live("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserPrecision }, document.Between(document.Numbers, 0.0001, 0.5).Default(0.01)),
-	late("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
+	live("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserQuantile }, ratios.Default(0.95)),
-	late("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
+	live("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyQuantile }, ratios.Default(0.95)),
-	late("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
+	live("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
 		func(c *MemoryDigest) *opt[float64] { return &c.OverdraftFactor }, document.Between(document.Numbers, 1, 10).Default(1.1)).
 		alias("resource_overdraft_factor"),
-	late("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
+	live("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
 		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
-	late("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
+	live("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
 		alias("resource_overdraft_memory_reserve_multiplier"),
-	late("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
+	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyMultiplier }, document.Between(document.Numbers, 1, 10)),
-	late("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
+	live("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
 		func(c *MemoryDigest) *opt[bool] { return &c.MultiplierFromSpec }, document.Bools.Default(false)).
 		alias("use_resource_overdraft_memory_reserve_multiplier_from_spec"),
-	late("footprint_memory", "Memory of a job proxy before it does anything.",
+	live("footprint_memory", "Memory of a job proxy before it does anything.",
 		func(c *MemoryDigest) *opt[int64] { return &c.Footprint }, memory.Default(128<<20)),
-	late("exec_footprint_memory", "Memory that starting a user process takes in addition.",
+	live("exec_footprint_memory", "Memory that starting a user process takes in addition.",
 		func(c *MemoryDigest) *opt[int64] { return &c.ExecFootprint }, memory.Default(0)),
 }
 
@@ -225,6 +226,8 @@ var schedulerGroup = newGroup(
 		part("log", "What the scheduler says about itself.", func(c *Scheduler) *Log { return &c.Log }, logGroup),
 		fixed("pprof", "Serve profiles of the process under /debug/pprof: to everybody who reaches it.",
 			func(c *Scheduler) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)).common(),
+		fixed("open_metrics", "Serve /metrics to everybody who reaches it. Unset: to those who may read //sys, so with a token once there are tokens.",
+			func(c *Scheduler) *opt[bool] { return &c.OpenMetrics }, document.Bools.Default(false)),
 		part("leader", "Several schedulers on one store.", func(c *Scheduler) *Leader { return &c.Leader }, leader),
 		part("commit", "How requests share commits of the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
 		part("retention", "How long what has ended is kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),

@@ -3,7 +3,7 @@
 // reasons. It has no clock, goroutine, lock or log; the daemon and the simulator
 // drive it alike.
 //
-//	SetTrees, AddNode, RemoveNode, StartOperation, …   change what there is
+//	Configure, SetTrees, AddNode, StartOperation, …    change what there is
 //	Heartbeat                                          a node reports and is told
 //	Update                                             time passes
 //	Snapshot, ExplainOperation                         for readers, by value

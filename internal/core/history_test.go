@@ -258,7 +258,7 @@ func tagsOf(id NodeID) []string {
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
-	switch rapid.IntRange(0, 15).Draw(r, "step") {
+	switch rapid.IntRange(0, 16).Draw(r, "step") {
 	case 0, 1:
 		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, schedule_in_single_tree: %v, consider_guarantees_for_single_tree: %v, ban_nodes_with_failed_jobs: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
@@ -306,6 +306,22 @@ func (w *world) step(r *rapid.T) {
 		w.take()
 	case 15:
 		w.look(op)
+	case 16:
+		settings := DefaultSettings()
+		settings.MaxOperations = rapid.IntRange(1, 20).Draw(r, "most")
+		settings.NodeTimeout = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(r, "silence")
+		settings.OvercommitPatience = rapid.SampledFrom([]time.Duration{0, 15 * time.Second}).Draw(r, "overcommit")
+		settings.MinSpare[resource.CPU] = rapid.Int64Range(0, 400).Draw(r, "spare")
+		settings.StuckCheckPeriod = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(r, "check")
+		settings.Stuck.NoProgress, settings.Stuck.Attempts = time.Minute, 1
+		if rapid.Bool().Draw(r, "learns") {
+			memory := operation.DefaultMemoryConfig()
+			settings.Memory = &memory
+		}
+		if err := w.do(SettingsInput{settings}); err != nil {
+			w.tb.Fatal(err)
+		}
+		w.take()
 	}
 }
 

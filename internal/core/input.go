@@ -27,6 +27,8 @@ type (
 		Trees   []document.Named[*pooltree.Tree]
 		Default string
 	}
+	// SettingsInput is Configure.
+	SettingsInput struct{ Settings Settings }
 	// VolumeInput is SetVolume.
 	VolumeInput struct {
 		Tree    TreeID
@@ -82,6 +84,10 @@ type (
 
 func (i TreesInput) apply(c *Core, now time.Time, out *Decisions) error {
 	return c.SetTrees(now, i.Trees, i.Default, out)
+}
+
+func (i SettingsInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.Configure(i.Settings)
 }
 
 func (i VolumeInput) apply(c *Core, _ time.Time, _ *Decisions) error {

@@ -128,7 +128,9 @@ type JobInfo struct {
 // pools, operations, nodes and running jobs; jobs themselves are asked for by
 // JobsOf and JobsOn.
 func (c *Core) Snapshot(now time.Time) *Snapshot {
-	s := &Snapshot{Time: now, Default: c.defaultTree}
+	s := &Snapshot{
+		Time: now, Default: c.defaultTree, Nodes: make([]NodeInfo, 0, len(c.nodes)), Operations: make([]OperationInfo, 0, len(c.live)),
+	}
 	for _, t := range c.trees {
 		s.Trees = append(s.Trees, c.treeInfo(t))
 	}
@@ -155,6 +157,7 @@ func (c *Core) treeInfo(t *tree) TreeInfo {
 		}
 	}
 	at := make(map[*pool]int32, len(t.order))
+	info.Pools = make([]PoolInfo, 0, len(t.order))
 	for _, p := range t.parentsFirst() {
 		at[p] = int32(len(info.Pools))
 		info.Pools = append(info.Pools, t.poolInfo(p, at, info.Pools))

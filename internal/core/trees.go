@@ -117,11 +117,12 @@ func (c *Core) newTree(id TreeID, name string, config *pooltree.Tree) *tree {
 }
 
 func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
-	s := config.Settings()
+	s, explicit := config.Settings(), config.Config()
 	order, _ := s.FIFOOrder.Get()
 	return scheduling.Settings{
-		TreePreemption:     s.Preemption,
-		MinSpare:           s.MinSpareResources.Value().Or(t.core.settings.MinSpare),
+		TreePreemption: s.Preemption,
+		// The default of a tree is what the core has.
+		MinSpare:           explicit.MinSpareResources.Value().Or(t.core.settings.MinSpare),
 		FIFOBySatisfaction: order == pooltree.BySatisfaction,
 		GuaranteesFirst:    s.GuaranteePriorityScheduling.Value(),
 		OvercommitPatience: t.core.settings.OvercommitPatience,
@@ -278,12 +279,12 @@ func (t *tree) resolve(user string, wanted document.Optional[string]) (parent *p
 			effective = configured.Effective()
 		}
 		if (ok || p.parent == nil) && effective.ForbidImmediateOperations {
-			return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: "forbids operations of its own (forbid_immediate_operations)"}
+			return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: PoolForbidsOperations}
 		}
 		return p.parent, name, nil
 	}
 	if err := pooltree.CheckName(name, true); err != nil {
-		return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: err.Error()}
+		return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: PoolNameForbidden, Cause: err}
 	}
 	parent = t.defaultParent(user)
 	owned := 0
@@ -293,8 +294,7 @@ func (t *tree) resolve(user string, wanted document.Optional[string]) (parent *p
 		}
 	}
 	if most := t.config.Settings().MaxEphemeralPoolPerUser.Value(); owned >= most {
-		return nil, "", &PoolError{Tree: t.name, Pool: name,
-			Rule: fmt.Sprintf("does not exist, and user %s has made %d pools already (max_ephemeral_pool_per_user)", user, owned)}
+		return nil, "", &PoolError{Tree: t.name, Pool: name, Rule: PoolsPerUser, User: user, Limit: most}
 	}
 	return parent, name, nil
 }
@@ -304,15 +304,42 @@ func (t *tree) isFIFO(p *pool) bool {
 	return ok && configured.Effective().Mode == pooltree.FIFO
 }
 
+// PoolRule is why an operation cannot run in a pool.
+type PoolRule uint8
+
+const (
+	PoolMissing           PoolRule = iota // there is no such pool
+	PoolForbidsOperations                 // forbid_immediate_operations
+	PoolNameForbidden                     // it does not exist, and none may be called so
+	PoolsPerUser                          // it does not exist, and the user has made as many pools as one may
+)
+
 // PoolError says why an operation cannot run in a pool.
 type PoolError struct {
-	Tree, Pool, Rule string
+	Tree, Pool string
+	Rule       PoolRule
+	// User and Limit are of PoolsPerUser, Cause is of PoolNameForbidden.
+	User  string
+	Limit int
+	Cause error
 }
 
 // Error names the tree, the pool and the rule.
 func (e *PoolError) Error() string {
-	return fmt.Sprintf("pool %s of tree %s %s", e.Pool, e.Tree, e.Rule)
+	rule := "does not exist"
+	switch e.Rule {
+	case PoolForbidsOperations:
+		rule = "forbids operations of its own (forbid_immediate_operations)"
+	case PoolNameForbidden:
+		rule = e.Cause.Error()
+	case PoolsPerUser:
+		rule = fmt.Sprintf("does not exist, and user %s has made %d pools already (max_ephemeral_pool_per_user)", e.User, e.Limit)
+	}
+	return fmt.Sprintf("pool %s of tree %s %s", e.Pool, e.Tree, rule)
 }
+
+// Unwrap returns what is wrong with a name.
+func (e *PoolError) Unwrap() error { return e.Cause }
 
 // TwoTreesError says that a node belongs to more than one tree.
 type TwoTreesError struct {
@@ -330,7 +357,7 @@ func (c *Core) SetVolume(id TreeID, name string, seconds float64) error {
 	t := c.trees[id]
 	p := t.pools[name]
 	if p == nil {
-		return &PoolError{Tree: t.name, Pool: name, Rule: "does not exist"}
+		return &PoolError{Tree: t.name, Pool: name, Rule: PoolMissing}
 	}
 	t.state.SetState(p.slot, fairshare.State{Volume: resource.VolumeOf(t.state.Total(), seconds, 1)})
 	return nil

@@ -416,6 +416,15 @@ func (t *Table[T]) Write(from *T, style Style) Value {
 	return Map(entries...)
 }
 
+// WriteOption returns one option if it is set, by any of its names, or what was
+// kept under a name that no option has.
+func (t *Table[T]) WriteOption(from *T, name string, style Style) (Value, bool) {
+	if i, known := t.lookup(name); known {
+		return t.options[i].ops.write(from, style)
+	}
+	return t.unknownExtras(from).Get(name)
+}
+
 // unknownExtras returns what was kept under names that the table does not have.
 func (t *Table[T]) unknownExtras(from *T) (unknown Extras) {
 	if t.extras == nil {

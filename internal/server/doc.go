@@ -20,9 +20,12 @@
 //
 // # Readers
 //
-// Readers never wait for the loop. They have [Server.View], which is replaced as
+// Readers do not wait for the loop. They have [Server.View], which is replaced as
 // a whole by every fair-share update, and the directories of operations, jobs
-// and nodes, whose entries are immutable and replaced.
+// and nodes, whose entries are immutable and replaced. [Server.Snapshot] has
+// everything that the core knows; updates make it while somebody reads it, so that
+// only who comes after a pause waits for one. A standby reads what has changed in
+// the store since it looked last.
 //
 // # What is stored of an operation
 //

@@ -19,6 +19,10 @@ var (
 	ErrOverloaded = errors.New("the scheduler is overloaded")
 )
 
+// longestQueue is how many requests may wait at most, unless the setting said more
+// when the term began.
+const longestQueue = 1 << 16
+
 // request is a closure that the loop runs. It must leave everything as it was if
 // it returns an error.
 type request struct {
@@ -89,7 +93,7 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 
 // admits says whether one more request may wait.
 func (t *term) admits() error {
-	if len(t.requests) >= t.server.settings().HardQueue {
+	if n := len(t.requests); n >= t.server.settings().HardQueue || n == cap(t.requests) {
 		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
 	}
 	if since := t.stalledSince.Load(); since != 0 {
@@ -203,6 +207,7 @@ func (t *term) drain() {
 // serve runs a request on the core.
 func (t *term) serve(r *request) {
 	t.now = t.clock()
+	t.obeySettings()
 	t.answerNow = false
 	err := r.run(t)
 	t.take()

@@ -1,12 +1,9 @@
 package server
 
-import (
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/store"
-)
+import "github.com/weirhq/weir/internal/store"
 
 // auditTrees writes down what changed in the configuration of pools.
-func (t *term) auditTrees(before, after *Trees, who Caller) {
+func (t *term) auditTrees(before, after *Trees, differences treeDifferences, who Caller) {
 	for i := range after.List {
 		tree := &after.List[i]
 		old, there := before.Find(tree.Name)
@@ -14,7 +11,7 @@ func (t *term) auditTrees(before, after *Trees, who Caller) {
 		case !there:
 			t.audit(who, nil, mustJSON("+ tree "+tree.Name))
 		case old.Tree != tree.Tree:
-			t.audit(who, nil, mustJSON(pooltree.Diff(old.Tree, tree.Tree).String()))
+			t.audit(who, nil, mustJSON(differences[tree.Name].String()))
 		}
 		t.event(store.Event{Type: "pools_changed", Tree: tree.Name}, fact{"user", who.User})
 	}

@@ -196,6 +196,9 @@ func (s *Server) EditRegistry(ctx context.Context, who Caller, edit func(*Regist
 		}
 		t.registry.apply(rows)
 		t.open.rows.Append(rows)
+		if changesDefaultPools(rows) {
+			t.obeyDefaultPools(t.registry)
+		}
 		t.audit(who, nil, nil)
 		t.remember(who, nil)
 		t.open.published = append(t.open.published, func(store.Receipt) {

@@ -31,8 +31,8 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	settings := s.settings()
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
-		requests: make(chan *request, settings.HardQueue), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
-		now: time.Now().UTC(), core: core.New(settings.Core), open: &batch{},
+		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
+		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{},
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey][]byte{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
@@ -359,50 +359,4 @@ func (t *term) reviveNodes(rows *store.Rows) {
 func (t *term) reviveRegistry(rows *store.Rows) {
 	t.registry = newRegistry()
 	t.registry.reset(rows)
-}
-
-// follow reads for a standby what its readers see: pools and operations.
-func (s *Server) follow(ctx context.Context) error {
-	state, err := s.store.Load(ctx)
-	if err != nil {
-		return err
-	}
-	trees, err := treesOf(&state.Rows)
-	if err != nil {
-		return err
-	}
-	s.trees.Store(trees)
-	s.registry.reset(&state.Rows)
-	specs := map[int32]*store.OperationSpec{}
-	for i := range state.Rows.OperationSpecs {
-		specs[state.Rows.OperationSpecs[i].Operation] = &state.Rows.OperationSpecs[i]
-	}
-	present := map[guid.ID]bool{}
-	for i := range state.Rows.Operations {
-		row := &state.Rows.Operations[i]
-		if specs[row.Number] == nil {
-			continue
-		}
-		record, err := s.recordOf(row, specs[row.Number])
-		if err != nil {
-			continue
-		}
-		_ = record.State.UnmarshalText([]byte(row.State)) // it is one of ours
-		record.Suspended = row.Suspended
-		present[record.ID] = true
-		s.showOperation(record)
-	}
-	for _, o := range s.operations.all() {
-		if !present[o.ID] {
-			s.hideOperation(o)
-		}
-	}
-	for number := range s.specs {
-		if specs[number] == nil {
-			delete(s.specs, number)
-		}
-	}
-	s.view.Store(&View{At: time.Now(), Revision: state.Revision})
-	s.loaded.Store(true)
-	return nil
 }

@@ -52,8 +52,10 @@ type Server struct {
 
 	editing       chan struct{}       // full while somebody changes the configuration of pools
 	specs         map[int32]*readSpec // that Run has read while it stood by; its own
+	copied        *standbyCopy        // what Run knows while it stands by; its own, nil if nothing
 	trees         atomic.Pointer[Trees]
 	view          atomic.Pointer[View]
+	snapshotAsked atomic.Int64 // nanoseconds after began; zero: never
 	operations    *directory[guid.ID, *Operation]
 	numbers       *directory[core.OperationID, *Operation]
 	aliases       *directory[string, *Operation]
@@ -93,9 +95,21 @@ func (s *Server) settings() *Settings { return s.current.Load() }
 // Settings returns the settings in force.
 func (s *Server) Settings() Settings { return *s.settings() }
 
-// Configure changes the settings while the server runs. Those of the core are
-// for the next term.
+// Configure changes the settings while the server runs. What is served from then on
+// obeys them.
 func (s *Server) Configure(settings Settings) { s.current.Store(&settings) }
+
+// obeySettings gives the core its settings if they have changed.
+func (t *term) obeySettings() {
+	settings := t.server.settings()
+	if settings == t.obeyed {
+		return
+	}
+	t.obeyed = settings
+	if err := t.core.Configure(settings.Core); err != nil {
+		t.server.log.Error("the core refuses its settings and keeps those it had", "error", err)
+	}
+}
 
 // rederive puts into force what the registry says.
 func (s *Server) rederive() {
@@ -147,6 +161,7 @@ func (s *Server) pause(ctx context.Context) {
 // lead runs a term from its beginning to its end. The lease is renewed from the
 // first moment on: to read everything may take longer than it lasts.
 func (s *Server) lead(ctx context.Context, lease store.Lease) {
+	s.copied = nil
 	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
 	s.answerUntil(lease.Deadline)
 	reign, end := context.WithCancelCause(ctx)

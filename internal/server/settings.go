@@ -8,8 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/store"
 )
 
-// Settings are the numbers that govern a server. All but Core and HardQueue may
-// be changed while it leads; these hold from its next term on.
+// Settings are the numbers that govern a server. All may be changed while it leads.
 type Settings struct {
 	Core core.Settings
 	// UpdatePeriod is how often fair shares are computed.
@@ -62,6 +61,9 @@ type Settings struct {
 	StarvationEvents bool
 	// PoolChange says whether running operations may move to other pools.
 	PoolChange bool
+	// RequirePools says whether pools that operations name must be configured:
+	// none are made for them.
+	RequirePools bool
 }
 
 // DefaultSettings returns the defaults of the reference where it has them.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/core"
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/store"
@@ -141,7 +142,7 @@ func TestRequestsShareACommitWithinTheWindow(t *testing.T) {
 	s.start("{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}")
 }
 
-// What administrators store holds at once, and in the next term for the core.
+// What administrators store holds at once and in the next term, for the core too.
 func TestSettingsAreDerivedFromTheRegistry(t *testing.T) {
 	directory := t.TempDir()
 	derive := func(r *Registry) Settings {
@@ -167,21 +168,26 @@ func TestSettingsAreDerivedFromTheRegistry(t *testing.T) {
 		t.Errorf("%d holds", got)
 	}
 	put(`{}`)
+	s.pools("{pools: {a: {}}}")
+	spec := "{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}"
+	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooMany := func(s *scheduler) {
+		t.Helper()
+		if _, err := s.StartOperation(t.Context(), tester, Start{Type: "vanilla", User: "anna", Spec: read}); !errors.Is(err, core.ErrTooManyOperations) {
+			t.Errorf("the core does not obey what is stored: %v", err)
+		}
+	}
+	s.start(spec)
+	s.start(spec)
+	tooMany(s)
 	s.stop()
 	again := leadWith(t, directory, Options{Settings: quickSettings(), Derive: derive})
 	defer again.stop()
 	if got := again.Settings(); got.SoftQueue != 2 || got.Core.MaxOperations != 2 {
 		t.Errorf("after a restart %d and %d hold", got.SoftQueue, got.Core.MaxOperations)
 	}
-	again.pools("{pools: {a: {}}}")
-	spec := "{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}"
-	again.start(spec)
-	again.start(spec)
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := again.StartOperation(t.Context(), tester, Start{Type: "vanilla", User: "anna", Spec: read}); err == nil {
-		t.Error("the core does not obey what is stored")
-	}
+	tooMany(again)
 }

@@ -32,8 +32,10 @@ type term struct {
 
 	now  time.Time
 	core *core.Core
-	out  core.Decisions
-	open *batch
+	// obeyed are the settings that the core has.
+	obeyed *Settings
+	out    core.Decisions
+	open   *batch
 	// flight is the batch that is being committed, nil if none is.
 	flight *batch
 	// answerNow is set by a request whose answer rests on no commit.

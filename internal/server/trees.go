@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -92,59 +91,6 @@ func (t *Trees) Rename(tree, from, to string) *Trees {
 	return next
 }
 
-// storedPool are the attributes of a row; those of a tree are an Object.
-type storedPool struct {
-	Object
-	Config json.RawMessage `json:"config"`
-}
-
-// defaultTreeSetting is the row that names the default tree.
-const defaultTreeSetting = "default_tree"
-
-// treeRows writes a configuration as rows.
-func treeRows(t *Trees) (store.Rows, error) {
-	var rows store.Rows
-	for _, tree := range t.List {
-		config, err := tree.Tree.Document(document.ForPrograms).Without("pools").JSON("")
-		if err != nil {
-			return rows, err
-		}
-		attributes, err := json.Marshal(tree.Object)
-		if err != nil {
-			return rows, err
-		}
-		rows.Trees = append(rows.Trees, store.Tree{Name: tree.Name, Config: config, Attributes: attributes})
-		pools, _ := tree.Tree.Document(document.ForPrograms).Get("pools")
-		if rows.Pools, err = poolRows(rows.Pools, &tree, "", pools); err != nil {
-			return rows, err
-		}
-	}
-	if t.Default != "" {
-		rows.Settings = append(rows.Settings, store.Setting{Name: defaultTreeSetting, Document: []byte(t.Default)})
-	}
-	return rows, nil
-}
-
-func poolRows(rows []store.Pool, tree *TreeConfig, parent string, pools document.Value) ([]store.Pool, error) {
-	for _, e := range pools.Entries() {
-		config, err := e.Value.Without("pools").JSON("")
-		if err != nil {
-			return nil, err
-		}
-		attributes, err := json.Marshal(storedPool{tree.objects[e.Key], config})
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, store.Pool{Tree: tree.Name, Name: e.Key, Parent: parent, Attributes: attributes})
-		if below, has := e.Value.Get("pools"); has {
-			if rows, err = poolRows(rows, tree, e.Key, below); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return rows, nil
-}
-
 // treesOf reads a configuration from rows.
 func treesOf(rows *store.Rows) (*Trees, error) {
 	t := &Trees{}
@@ -216,102 +162,6 @@ func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
 	return err
 }
 
-// treeChanges are the rows that lead from one configuration to another.
-func treeChanges(from, to *Trees) (batch store.Batch, err error) {
-	before, err := treeRows(from)
-	if err != nil {
-		return batch, err
-	}
-	after, err := treeRows(to)
-	if err != nil {
-		return batch, err
-	}
-	type poolKey struct{ tree, name string }
-	pools := map[poolKey]store.Pool{}
-	for _, p := range before.Pools {
-		pools[poolKey{p.Tree, p.Name}] = p
-	}
-	for _, p := range after.Pools {
-		old, there := pools[poolKey{p.Tree, p.Name}]
-		delete(pools, poolKey{p.Tree, p.Name})
-		if !there || old.Parent != p.Parent || !bytes.Equal(old.Attributes, p.Attributes) {
-			batch.Put.Pools = append(batch.Put.Pools, p)
-		}
-	}
-	for _, p := range before.Pools {
-		if _, gone := pools[poolKey{p.Tree, p.Name}]; gone {
-			batch.Delete.Pools = append(batch.Delete.Pools, p)
-		}
-	}
-	for _, tree := range after.Trees {
-		i := slices.IndexFunc(before.Trees, func(old store.Tree) bool { return old.Name == tree.Name })
-		if i < 0 || !bytes.Equal(before.Trees[i].Config, tree.Config) || !bytes.Equal(before.Trees[i].Attributes, tree.Attributes) {
-			batch.Put.Trees = append(batch.Put.Trees, tree)
-		}
-	}
-	for _, tree := range before.Trees {
-		if _, kept := to.Find(tree.Name); !kept {
-			batch.Delete.Trees = append(batch.Delete.Trees, tree)
-		}
-	}
-	if from.Default != to.Default {
-		if to.Default == "" {
-			batch.Delete.Settings = append(batch.Delete.Settings, store.Setting{Name: defaultTreeSetting})
-		} else {
-			batch.Put.Settings = append(batch.Put.Settings, store.Setting{Name: defaultTreeSetting, Document: []byte(to.Default)})
-		}
-	}
-	return batch, nil
-}
-
-// identify gives trees and pools that are new their identity, and notes the time
-// of those that changed.
-func (s *Server) identify(from, to *Trees, now time.Time) {
-	for i := range to.List {
-		tree := &to.List[i]
-		old, there := from.Find(tree.Name)
-		if !there {
-			tree.Object = Object{ID: s.newID(guid.PoolTree), Created: now, Order: i}
-			if i > 0 {
-				tree.Object.Order = to.List[i-1].Object.Order + 1
-			}
-			old = &TreeConfig{}
-		}
-		if there && old.Tree == tree.Tree {
-			continue
-		}
-		tree.Object.Changed = now
-		tree.objects = maps.Clone(tree.objects)
-		if tree.objects == nil {
-			tree.objects = map[string]Object{}
-		}
-		changed := map[string]bool{}
-		if there {
-			for _, c := range pooltree.Diff(old.Tree, tree.Tree).Changed {
-				changed[c.Pool] = true
-			}
-		}
-		next := 0
-		for _, object := range tree.objects {
-			next = max(next, object.Order+1)
-		}
-		present := map[string]bool{}
-		for pool := range tree.Tree.Pools() {
-			present[pool.Name()] = true
-			object, known := tree.objects[pool.Name()]
-			if !known {
-				object = Object{ID: s.newID(guid.Pool), Created: now, Order: next}
-				next++
-			}
-			if changed[pool.Name()] {
-				object.Changed = now
-			}
-			tree.objects[pool.Name()] = object
-		}
-		maps.DeleteFunc(tree.objects, func(name string, _ Object) bool { return !present[name] })
-	}
-}
-
 // Caller is who asks for a change, for the audit.
 type Caller struct {
 	User    string
@@ -353,20 +203,22 @@ func (s *Server) EditTrees(ctx context.Context, who Caller, edit func(*Trees) (*
 	if _, there := after.Find(after.Default); after.Default != "" && !there {
 		return fmt.Errorf("default_tree: there is no pool tree %q", after.Default)
 	}
-	s.identify(before, after, time.Now().UTC())
-	rows, err := treeChanges(before, after)
+	differences := s.identify(before, after, time.Now().UTC())
+	rows, err := treeChanges(before, after, differences)
 	if err != nil {
 		return err
 	}
 	if rows.Empty() {
 		return t.stillLeading(ctx)
 	}
-	_, err = ask(ctx, s, func(t *term) (struct{}, error) { return struct{}{}, t.setTrees(before, after, &rows, who) })
+	_, err = ask(ctx, s, func(t *term) (struct{}, error) {
+		return struct{}{}, t.setTrees(before, after, differences, &rows, who)
+	})
 	return err
 }
 
 // setTrees puts a configuration into force.
-func (t *term) setTrees(before, after *Trees, rows *store.Batch, who Caller) error {
+func (t *term) setTrees(before, after *Trees, differences treeDifferences, rows *store.Batch, who Caller) error {
 	if t.trees != before {
 		return errors.New("the configuration of pools has changed in the meantime")
 	}
@@ -383,7 +235,7 @@ func (t *term) setTrees(before, after *Trees, rows *store.Batch, who Caller) err
 	t.slots.commit(named)
 	t.trees = after
 	t.open.rows.Append(rows)
-	t.auditTrees(before, after, who)
+	t.auditTrees(before, after, differences, who)
 	t.remember(who, nil)
 	t.open.published = append(t.open.published, func(store.Receipt) { t.server.trees.Store(after) })
 	return nil

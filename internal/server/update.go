@@ -17,6 +17,7 @@ import (
 // tick is what happens every update period.
 func (t *term) tick(now time.Time) {
 	t.now = t.clock()
+	t.obeySettings()
 	if t.reviving {
 		if len(t.awaited) > 0 && t.now.Before(t.deadline) {
 			t.show() // nothing is computed before nodes are back
@@ -58,6 +59,7 @@ func (t *term) storeClocks() {
 		return
 	}
 	t.states = t.core.PoolStates(t.states[:0])
+	saving := 0
 	clocks := map[string]*storedClocks{}
 	for _, name := range t.slots.names {
 		clocks[name] = &storedClocks{Pools: map[string]storedClock{}, Operations: map[core.OperationID]storedClock{}}
@@ -75,6 +77,10 @@ func (t *term) storeClocks() {
 			t.volumes[key] = data
 			t.open.rows.Put.Volumes = append(t.open.rows.Put.Volumes, store.Volume{Tree: s.Tree, Pool: s.Pool, Updated: t.now, Volume: data})
 		}
+		saving++
+	}
+	if saving < len(t.volumes) {
+		t.forgetVolumes()
 	}
 	for id := range t.operations {
 		for _, p := range t.core.PlacesOf(id) {
@@ -91,6 +97,22 @@ func (t *term) storeClocks() {
 		if running || !bytes.Equal(t.clocks[name], data) {
 			t.clocks[name] = data
 			t.open.rows.Put.Clocks = append(t.open.rows.Put.Clocks, store.Clock{Tree: name, Updated: t.now, Data: data})
+		}
+	}
+}
+
+// forgetVolumes drops what pools had saved that have nothing any more or are gone.
+func (t *term) forgetVolumes() {
+	there := make(map[volumeKey]bool, len(t.states))
+	for i := range t.states {
+		if s := &t.states[i]; s.State != (fairshare.State{}) {
+			there[volumeKey{s.Tree, s.Pool}] = true
+		}
+	}
+	for key := range t.volumes {
+		if !there[key] {
+			delete(t.volumes, key)
+			t.open.rows.Delete.Volumes = append(t.open.rows.Delete.Volumes, store.Volume{Tree: key.tree, Pool: key.pool})
 		}
 	}
 }
@@ -205,8 +227,15 @@ func (t *term) noticeStarvation() {
 		o := &t.views[i]
 		note(starvingKey{o.Tree, "", o.Operation}, o.Pool, &o.View)
 	}
+	view := t.server.View()
 	for key := range t.starvation {
-		if key.operation != core.NoOperation && t.operations[key.operation] == nil {
+		there := t.operations[key.operation] != nil
+		if key.operation == core.NoOperation {
+			if tree, known := view.Tree(t.slots.names[key.tree]); known {
+				_, there = tree.Pool(key.pool)
+			}
+		}
+		if !there {
 			delete(t.starvation, key)
 		}
 	}

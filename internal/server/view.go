@@ -17,6 +17,9 @@ type View struct {
 	// Reviving says that the leader waits for nodes of its predecessor.
 	Reviving bool
 	Trees    []TreeView
+	// snapshot is everything that the core knew then; nil if nobody had asked for it
+	// lately.
+	snapshot *core.Snapshot
 }
 
 // TreeView is a tree with its pools and operations as of an update.
@@ -67,9 +70,18 @@ func (t *term) show() {
 	t.pools = t.core.Pools(t.pools[:0])
 	t.views = t.core.Operations(t.views[:0])
 	v := &View{At: t.now, Epoch: t.epoch, Reviving: t.reviving, Trees: make([]TreeView, len(t.slots.names))}
+	pools, operations := make([]int, len(v.Trees)), make([]int, len(v.Trees))
+	for i := range t.pools {
+		pools[t.pools[i].Tree]++
+	}
+	for i := range t.views {
+		operations[t.views[i].Tree]++
+	}
 	for i, name := range t.slots.names {
 		v.Trees[i] = TreeView{
-			Name: name, Total: t.core.TreeTotal(core.TreeID(i)), pools: map[string]int{}, operations: map[core.OperationID]int{},
+			Name: name, Total: t.core.TreeTotal(core.TreeID(i)),
+			Pools: make([]core.PoolView, 0, pools[i]), pools: make(map[string]int, pools[i]),
+			Operations: make([]core.OperationView, 0, operations[i]), operations: make(map[core.OperationID]int, operations[i]),
 		}
 	}
 	for i := range t.pools {
@@ -91,5 +103,8 @@ func (t *term) show() {
 		_, there := t.trees.Find(tree.Name)
 		return !there
 	})
+	if t.server.snapshotWanted() {
+		v.snapshot = t.core.Snapshot(t.now)
+	}
 	t.server.view.Store(v)
 }

@@ -22,6 +22,7 @@ type State struct {
 // Changes is what happened between two revisions. Applying it to a copy means to delete
 // first and to put then. An operation that was deleted takes all that belongs to it along.
 // Operations and jobs that finish are changes; it is for the copy to drop what it does not need.
+// Rows that are put are in the order of their revisions, and by key within one.
 // Rows of finished operations that retention removes are not mentioned.
 type Changes struct {
 	Since    int64

@@ -55,6 +55,7 @@ func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time
 			return r.removed, fmt.Errorf("retain: %w", err)
 		}
 	}
+	s.groupings.forget() // what is removed has no revision
 	return r.removed, nil
 }
 

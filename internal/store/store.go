@@ -25,6 +25,7 @@ type Store struct {
 		// needs them; pgx keeps its own.
 		statements map[string]*sql.Stmt
 	}
+	groupings groupings
 }
 
 // engine is what differs between the databases.

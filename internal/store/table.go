@@ -397,8 +397,11 @@ func (t *table[R]) liveClause() string {
 	return "WHERE " + t.live + t.orderClause()
 }
 
+// changedClause orders by revision first: an order by key alone makes SQLite go
+// through the whole table by its key rather than use the index on revisions.
 func (t *table[R]) changedClause() string {
-	return "WHERE " + t.name + ".revision > $1" + t.orderClause()
+	revision := t.name + ".revision"
+	return "WHERE " + revision + " > $1" + strings.Replace(t.orderClause(), "ORDER BY ", "ORDER BY "+revision+", ", 1)
 }
 
 func (t *table[R]) read(ctx context.Context, q querier, into *Rows, clause string, args ...any) error {

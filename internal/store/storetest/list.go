@@ -102,6 +102,22 @@ var listChecks = []check{
 		f.same(counts.Total, int64(1))
 		f.same(len(counts.Pools), 0)
 	}},
+	{"counts have every commit", func(f *fixture) {
+		gallery(f)
+		for number := range int32(3) {
+			for _, filter := range []store.OperationFilter{{}, {Live: yes()}, {Text: "an"}} {
+				before, err := f.s.CountOperations(f.ctx, filter)
+				f.ok(err)
+				again, err := f.s.CountOperations(f.ctx, filter)
+				f.ok(err)
+				f.same(again, before)
+			}
+			f.put(store.Rows{Operations: []store.Operation{operation(10 + number)}})
+			after, err := f.s.CountOperations(f.ctx, store.OperationFilter{})
+			f.ok(err)
+			f.same(after.Total, int64(7+number))
+		}
+	}},
 }
 
 // jobGallery puts jobs of two operations that differ in everything that filters look at.
