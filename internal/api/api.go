@@ -48,10 +48,11 @@ type API struct {
 	people    people
 	leases    leases
 	proxy     *httputil.ReverseProxy
+	paths     *http.ServeMux
 }
 
 // New returns the handler of all paths that clients of YTsaurus know.
-func New(s *server.Server, options Options) http.Handler {
+func New(s *server.Server, options Options) *API {
 	if options.Log == nil {
 		options.Log = slog.Default()
 	}
@@ -75,7 +76,30 @@ func New(s *server.Server, options Options) http.Handler {
 	mux.HandleFunc("/service", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]string{"start_time": a.started.UTC().Format(timeLayout), "version": a.options.Version})
 	})
-	return mux
+	a.paths = mux
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.paths.ServeHTTP(w, r) }
+
+// ReadersOnly lets those through to another handler who may read //sys, by the same
+// rules as commands: whoever is on this machine as long as there is no token, and
+// then whoever shows one.
+func (a *API) ReadersOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, subjects, err := a.authenticate(r, time.Now().UTC())
+		if err != nil {
+			a.refuse(w, asError(err))
+			return
+		}
+		c := &call{ctx: r.Context(), api: a, server: a.server, who: who, subjects: subjects}
+		if err := c.mayReadAt("//sys"); err != nil {
+			a.refuse(w, c.refusal(err))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -149,7 +173,7 @@ func (a *API) serve(version int) http.HandlerFunc {
 		}
 		n, err := c.run()
 		if err != nil {
-			e := asError(err)
+			e := c.refusal(err)
 			if e.Status == http.StatusServiceUnavailable && !cmd.volatile && a.mayForward(r) {
 				a.forward(w, r, m)
 				return
@@ -175,6 +199,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 	c := &call{
 		ctx: r.Context(), api: a, server: a.server, command: cmd, version: version, who: who, subjects: subjects, now: now,
 		parameters: parameters{m.parameters}, data: m.input, dataAs: m.inputAs, request: id,
+		outputAs: &m.outputAs,
 	}
 	return c, m, c.readMutation()
 }
@@ -203,6 +228,10 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 		w.WriteHeader(http.StatusOK)
 		return
 	case structured:
+		if c.whole != nil {
+			a.replyWhole(w, c, m, n)
+			return
+		}
 		var err error
 		if body, err = m.outputAs.write(n); err != nil {
 			a.refuse(w, errorf(codeGeneric, "The answer cannot be written in this format").because(err))

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/auth"
 	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/yson"
@@ -215,11 +216,36 @@ func withPools(t *testing.T, paths ...string) *cluster {
 	return c
 }
 
+// The pools are fresh and the one above them has no flow: what the documents set
+// comes straight from the tree. Deeper, and once the pool above has a flow, the
+// rule holds; docs/adr/0004.
+func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
+	c := withPools(t, "team", "team/a", "team/a/deep", "team/b")
+	c.must("create", "{type=user;attributes={name=boss}}", "")
+	c.set("//sys/pools/team/@acl", "[{action=allow;subjects=[boss];permissions=[write;use]}]")
+	const flow = "{guarantee_type=relaxed;resource_flow={cpu=10}}"
+	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, codeGeneric, "Resource flow", "is not configured at parent \"a\"")
+
+	// Whoever owns the pool of the first level has not got the cluster to give away.
+	owner := c.actingAs("boss")
+	owner.refused("set", `{path="//sys/pools/team/a/@integral_guarantees"}`, flow, auth.CodeAuthorization, "pool tree \"default\"")
+	owner.refused("apply_pools", `{document={pools={team={pools={a={integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=10}};pools={deep={}}};b={}}}}}}`, "",
+		auth.CodeAuthorization, "pool tree \"default\"")
+	owner.refused("create", `{type=scheduler_pool;attributes={name=c;pool_tree=default;parent_name=team;integral_guarantees={resource_flow={cpu=1}}}}`, "",
+		auth.CodeAuthorization, "pool tree \"default\"")
+	c.set("//sys/pools/team/a/@integral_guarantees", flow)
+	// They may divide it anew, but not add to it.
+	owner.set("//sys/pools/team/a/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=5}}", auth.CodeAuthorization)
+	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", codeGeneric, "less than the sum of children guarantees")
+	c.set("//sys/pools/team/@integral_guarantees", "{resource_flow={cpu=10}}")
+	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=4}}")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=5}", codeGeneric, "less than the sum of children guarantees")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=4;gpu=1}", codeGeneric, "is not configured at parent")
+}
+
 func TestTheDocumentsCommandsAboutPools(t *testing.T) {
 	c := withPools(t, "root-pool", "root-pool/burst", "root-pool/relaxed")
-	// A guarantee must be covered by that of the parent.
-	c.set("//sys/pools/root-pool/@integral-guarantees", "{resource_flow={cpu=5000};burst_guarantee_resources={cpu=5000}}")
-
 	c.set("//sys/pools/root-pool/burst/@integral-guarantees/resource_flow", "{cpu=100}")
 	if got := c.get("//sys/pools/root-pool/burst/@integral_guarantees/resource_flow"); got != `{"cpu"=100;}` {
 		t.Error(got)

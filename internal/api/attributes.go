@@ -1,10 +1,12 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/internal/auth"
+	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/ypath"
 	"github.com/weirhq/weir/internal/yson"
 )
@@ -146,7 +148,7 @@ func (c *call) readAttribute(t *target) (yson.Node, error) {
 	case err != nil:
 		return n, err
 	case !there:
-		return n, resolveError(t.path, noAttribute(t.place, first.Name))
+		return n, resolveError(t.path, c.noAttribute(t.place, first.Name))
 	}
 	n, err = dig(n, rest, t.place.path()+"/@"+ypath.Escape(first.Name))
 	if err != nil {
@@ -155,11 +157,25 @@ func (c *call) readAttribute(t *target) (yson.Node, error) {
 	return n, nil
 }
 
-func noAttribute(at *place, name string) *Error {
+// noAttribute is the answer about an attribute that is not there: one that nobody
+// has set, or one that nobody knows.
+func (c *call) noAttribute(at *place, name string) *Error {
 	if known, ok := at.object.(interface{ knows(string) bool }); ok && known.knows(name) {
-		return errorf(codeResolve, "Builtin attribute %q is not found", name)
+		e := errorf(codeResolve, "Builtin attribute %q is not found", name)
+		if pool, ok := at.object.(*poolNode); ok {
+			e.Message += fmt.Sprintf(": it is not set; what holds for the pool is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
+				ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name()))
+		}
+		return e
 	}
-	return errorf(codeResolve, "Attribute %q is not found", name)
+	builtin, custom := at.object.attributeNames(c)
+	names := slices.Concat(builtin, custom)
+	if _, ok := at.object.(*poolNode); ok {
+		for _, option := range pooltree.PoolOptions.Options() {
+			names = append(names, option.Name)
+		}
+	}
+	return errorf(codeResolve, "Attribute %q is not found%s", name, didYouMean(name, names))
 }
 
 // attributeFilter says which attributes nodes are to be returned with.
@@ -203,16 +219,23 @@ func (f attributeFilter) isEmpty() bool { return len(f.keys) == 0 && len(f.paths
 // on returns those attributes of a node that the filter asks for and that are
 // there.
 func (f attributeFilter) on(c *call, at *place) ([]yson.Entry, error) {
-	all := yson.Map()
-	for _, name := range f.keys {
+	if f.isEmpty() {
+		return nil, nil
+	}
+	found := make([]yson.Entry, 0, len(f.keys))
+	for i, name := range f.keys {
+		if slices.Contains(f.keys[:i], name) {
+			continue
+		}
 		n, there, err := c.attributeAt(at, name)
 		if err != nil {
 			return nil, err
 		}
 		if there {
-			all = all.With(name, n)
+			found = append(found, yson.Pair(name, n))
 		}
 	}
+	all := yson.Map(found...)
 	for _, steps := range f.paths {
 		n, there, err := c.attributeAt(at, steps[0].Name)
 		if err != nil {

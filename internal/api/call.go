@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -42,7 +43,11 @@ type call struct {
 	resultKey string
 	answer    []byte // of commands with binary output
 	about     yson.Node
-	warnings  document.Problems
+	// outputAs is how the answer will be written, nil for a part of a batch. whole
+	// is an answer that was written without a value; see writeWhole.
+	outputAs *format
+	whole    [][]byte
+	warnings document.Problems
 }
 
 // input returns the structured data that came with the request: its body, or the
@@ -71,6 +76,19 @@ func (c *call) caller(object string) server.Caller {
 
 // require refuses what the user may not do.
 func (c *call) require(needs auth.Needs) error { return c.subjects.Decide(c.who.User, needs).Err() }
+
+// refusal is an error as the caller sees it. What the guest may not do others may
+// who show a token, so it is a matter of who one is: clients then ask for a token.
+func (c *call) refusal(err error) *Error {
+	e := asError(err)
+	if c.who.User == auth.Guest && c.who.Token == "" && e.hasCode(auth.CodeAuthorization) {
+		return &Error{
+			Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*Error{e},
+			Message: "Authentication failed: no token was sent, and without one this is not allowed",
+		}
+	}
+	return e
+}
 
 // live refuses to answer from a copy: what is asked for is known only to the
 // leader. The request is then forwarded.

@@ -43,6 +43,9 @@ type command struct {
 	// replay makes the answer to a repeated request of what the server remembered
 	// of the first one. Without it the answer is an empty map.
 	replay func(c *call, response []byte) (yson.Node, error)
+	// secret answers are told once and kept nowhere, in memory neither: a
+	// repetition gets what replay makes of what is remembered.
+	secret bool
 }
 
 // commands is the table, by name. Files add rows while the package is

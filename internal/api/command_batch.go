@@ -63,7 +63,7 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	switch {
 	case !known:
 		return nil, errorf(codeGeneric, "Command %q is not known", cutText(name, 100))
-	case cmd == c.command || cmd.output == rawBytes || cmd.output == tabular || cmd.input == rawBytes || cmd.input == tabular:
+	case cmd == c.command || cmd.secret || cmd.output == rawBytes || cmd.output == tabular || cmd.input == rawBytes || cmd.input == tabular:
 		return nil, errorf(codeGeneric, "Command %q cannot be part of a batch", name)
 	}
 	inner, err := p.mapping("parameters")

@@ -1,6 +1,11 @@
 package api
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/ypath"
 	"github.com/weirhq/weir/internal/yson"
@@ -43,7 +48,7 @@ func create(c *call) (yson.Node, error) {
 	if !c.parameters.has("path") {
 		make, known := makers[kind]
 		if !known {
-			return yson.Node{}, errorf(codeGeneric, "Objects of type %q cannot be created without a path", cutText(kind, 100))
+			return yson.Node{}, errorf(codeGeneric, "Objects of type %q cannot be created without a path%s", cutText(kind, 100), nearestType(kind))
 		}
 		c.resultKey = "object_id"
 		return idNode(make(c, attributes, f.ignoreExisting))
@@ -287,4 +292,15 @@ func link(c *call) (yson.Node, error) {
 		return c.createOver(&t, f, what)
 	}
 	return idNode(c.createAt(&t, what))
+}
+
+// nearestType guesses which type of objects that have names was meant.
+func nearestType(kind string) string {
+	names := slices.Sorted(maps.Keys(makers))
+	for _, name := range names {
+		if strings.TrimPrefix(name, "scheduler_") == kind {
+			return fmt.Sprintf("; did you mean %q?", name)
+		}
+	}
+	return didYouMean(kind, names)
 }

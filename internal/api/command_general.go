@@ -30,7 +30,7 @@ func getSupportedFeatures(*call) (yson.Node, error) {
 		yson.Pair("compression_codecs", texts([]string{"none"})),
 		yson.Pair("erasure_codecs", texts([]string{"none"})),
 		yson.Pair("require_password_in_authentication_commands", yson.Boolean(false)),
-		yson.Pair("user_tokens_metadata", yson.Boolean(false))), nil
+		yson.Pair("user_tokens_metadata", yson.Boolean(true))), nil
 }
 
 // generateTimestamp makes a number that grows with time, as YTsaurus does: seconds

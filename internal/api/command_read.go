@@ -54,6 +54,9 @@ func get(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	if len(t.inside) == 0 {
+		if done, err := c.writeWhole(t.place, reading.filter); done || err != nil {
+			return yson.Entity(), err
+		}
 		return reading.node(t.place, true)
 	}
 	n, err := t.value(c)

@@ -57,7 +57,7 @@ func set(c *call) (yson.Node, error) {
 	}
 	editor, ok := t.object.(valueEditor)
 	if !ok {
-		return nothing(errorf(codeGeneric, "Node %s of type %q cannot be set", t.place.path(), t.kind()))
+		return nothing(errorf(codeGeneric, "Node %s of type %q cannot be set; its attributes are below %[1]s/@", t.place.path(), t.kind()))
 	}
 	if t.shape() == mapShape && !f.force {
 		return nothing(errorf(codeGeneric, "Node %s is a map: set it with force, or set its children", t.place.path()))

@@ -106,6 +106,9 @@ func listNodes(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
+	if wanted != "" && !slices.Contains(nodeStates, wanted) {
+		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /state: it must be one of %s, not %q", strings.Join(nodeStates, ", "), cutText(wanted, 100))
+	}
 	limit, err := c.parameters.integer("limit", 10_000)
 	if err != nil {
 		return yson.Node{}, err
@@ -131,6 +134,8 @@ func listNodes(c *call) (yson.Node, error) {
 		yson.Pair("nodes", yson.List(items...)), yson.Pair("total", yson.Int64(int64(total))),
 		yson.Pair("incomplete", yson.Boolean(total > len(items)))), nil
 }
+
+var nodeStates = []string{"online", "offline", "banned", "refused"}
 
 func nodeState(n *server.Node) string {
 	switch {

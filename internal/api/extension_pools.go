@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -77,6 +78,9 @@ func (p *poolPlan) read(given parameters) error {
 	}
 	options := pooltree.Options{KeepUnknown: true}
 	if text, isText := n.Text(); isText {
+		if v, err := document.Parse(file, []byte(text)); err == nil && v.IsNull() {
+			return errorf(codeGeneric, "The document is empty, which would remove every pool; if that is meant, say so: {}")
+		}
 		p.after, p.warnings, err = pooltree.Parse(file, []byte(text), options)
 	} else {
 		var v document.Value
@@ -85,10 +89,29 @@ func (p *poolPlan) read(given parameters) error {
 		}
 		p.after, p.warnings, err = pooltree.FromValue(v, options)
 	}
-	if err != nil {
-		return errorf(codeGeneric, "The document is no correct pool tree").because(err)
+	// Everything that is wrong is told at once.
+	if err = errors.Join(err, p.refuseUnknown()); err != nil {
+		return errorf(codeGeneric, "The document is no correct pool tree").because(problemsIn(err)...)
 	}
-	return p.refuseUnknown()
+	return nil
+}
+
+// problemsIn are the single errors of several.
+func problemsIn(err error) (list []error) {
+	var problems document.Problems
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, part := range joined.Unwrap() {
+			list = append(list, problemsIn(part)...)
+		}
+		return list
+	}
+	if !errors.As(err, &problems) {
+		return []error{err}
+	}
+	for _, p := range problems {
+		list = append(list, document.Problems{p})
+	}
+	return list
 }
 
 // refuseUnknown refuses options that nobody knows, unless they are there already:
@@ -105,6 +128,7 @@ func (p *poolPlan) refuseUnknown() error {
 			}
 		}
 		if _, kept := extras.Get(key); !kept {
+			w.Message = strings.Replace(w.Message, "; it is kept but has no effect", "", 1)
 			refused = append(refused, w)
 		}
 	}
@@ -146,6 +170,11 @@ func applyPools(c *call) (yson.Node, error) {
 		}
 		if err := c.require(needs); err != nil {
 			return nil, err
+		}
+		if tree, there := trees.Find(p.tree); there {
+			if err := c.requireImplied(p.before, p.after, c.treeChain(tree)); err != nil {
+				return nil, err
+			}
 		}
 		if verdict, err = c.feasible(p); err != nil {
 			return nil, err

@@ -51,13 +51,13 @@ func (m *mutations) begin(name string, now time.Time) (entry *mutation, isNew bo
 	return entry, true
 }
 
-// end keeps the answer. Refusals are not kept: they changed nothing, so repeating
-// the request is safe.
-func (m *mutations) end(name string, entry *mutation, answer yson.Node, err error, until time.Time) {
+// end keeps the answer of a command that was carried out. Refusals are not kept:
+// they changed nothing, so repeating the request is safe.
+func (m *mutations) end(name string, entry *mutation, done bool, until time.Time) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	entry.answer, entry.err, entry.until = answer, err, until
-	if err != nil {
+	entry.until = until
+	if !done {
 		delete(m.table, name)
 	}
 	close(entry.done)
@@ -82,7 +82,11 @@ func (c *call) once() (yson.Node, error) {
 		}
 	}
 	answer, err := c.firstTime()
-	c.api.mutations.end(c.mutation, entry, answer, err, c.now.Add(c.server.Settings().MutationTTL))
+	entry.answer, entry.err = answer, err
+	if err == nil && c.command.secret {
+		entry.answer, entry.err = c.command.replay(c, []byte(c.remembered))
+	}
+	c.api.mutations.end(c.mutation, entry, err == nil, c.now.Add(c.server.Settings().MutationTTL))
 	return answer, err
 }
 

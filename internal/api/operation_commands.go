@@ -79,28 +79,39 @@ func (c *call) checkStart(spec *operation.Spec) error {
 		if !named {
 			name = c.who.User
 		}
-		chain, err := c.poolChain(tree, name)
+		chain, err := c.poolChain(tree, name, c.who.User)
 		if err != nil {
 			return err
 		}
 		if err := c.require(auth.UsePool(chain)); err != nil {
 			return err
 		}
-		if err := checkPool(spec, tree, name, named); err != nil {
+		if named {
+			if err := c.checkPoolExists(spec, tree, name); err != nil {
+				return err
+			}
+		}
+		if err := checkPool(spec, tree, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// checkPoolExists refuses a pool that an operation names and that is not
+// configured, if the operation or the scheduler wants such pools to be.
+func (c *call) checkPoolExists(spec *operation.Spec, tree *server.TreeConfig, name string) error {
+	if _, there := tree.Tree.Pool(name); there || !spec.RequirePoolsExist.Value() && !c.server.Settings().RequirePools {
+		return nil
+	}
+	return errorf(codeNoSuchPool, "Operation is launched in nonexistent pool: pool %q of tree %q does not exist", name, tree.Name).
+		with("pool", yson.String(name)).with("pool_tree", yson.String(tree.Name))
+}
+
 // checkPool refuses what the pool of an operation does not take, beyond what the
 // scheduler itself checks.
-func checkPool(spec *operation.Spec, tree *server.TreeConfig, name string, named bool) error {
+func checkPool(spec *operation.Spec, tree *server.TreeConfig, name string) error {
 	pool, there := tree.Tree.Pool(name)
-	if named && !there && spec.RequirePoolsExist.Value() {
-		return errorf(codeNoSuchPool, "Operation is launched in nonexistent pool: pool %q of tree %q does not exist", name, tree.Name).
-			with("pool", yson.String(name)).with("pool_tree", yson.String(tree.Name))
-	}
 	if there && spec.IsGang.Value() && !pool.Effective().AllowGangOperations {
 		return errorf(codeGangInFairSharePool, "Gang operations are allowed only in FIFO pools: pool %q of tree %q is none", name, tree.Name).
 			with("pool", yson.String(name)).with("pool_tree", yson.String(tree.Name))
@@ -291,7 +302,7 @@ func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Nee
 		if !there {
 			continue
 		}
-		here, err := c.poolChain(tree, p.Pool)
+		here, err := c.poolChain(tree, p.Pool, v.user)
 		if err != nil {
 			return nil, err
 		}
@@ -308,9 +319,14 @@ func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Nee
 			}
 		}
 		if name, moves := wanted.Get(); moves {
-			to, err := c.poolChain(tree, name)
+			to, err := c.poolChain(tree, name, v.user)
 			if err != nil {
 				return nil, fmt.Errorf("pool %s: %w", name, err)
+			}
+			if v.live != nil {
+				if err := c.checkPoolExists(v.live.Spec, tree, name); err != nil {
+					return nil, err
+				}
 			}
 			change.Pools = append(change.Pools, to)
 		}

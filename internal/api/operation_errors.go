@@ -79,17 +79,14 @@ func countError(e *scheduling.CountError) *Error {
 
 func poolError(e *core.PoolError) *Error {
 	code, message := codeGeneric, e.Error()
-	switch {
-	case strings.Contains(e.Rule, "forbid_immediate_operations"):
-		message = "Starting operations immediately in pool \"" + e.Pool + "\" of tree \"" + e.Tree + "\" is forbidden"
-	case strings.Contains(e.Rule, "max_ephemeral_pool_per_user"):
-		_, user, _ := strings.Cut(e.Rule, "and user ")
-		user, made, _ := strings.Cut(user, " has made ")
-		made, _, _ = strings.Cut(made, " ")
-		message = fmt.Sprintf("Cannot create new ephemeral pool %q as limit for number of ephemeral pools %s for user %q in tree %q has been reached",
-			e.Pool, made, user, e.Tree)
-	case e.Rule == "does not exist":
-		code, message = codeNoSuchPool, "Pool \""+e.Pool+"\" of tree \""+e.Tree+"\" does not exist"
+	switch e.Rule {
+	case core.PoolForbidsOperations:
+		message = fmt.Sprintf("Starting operations immediately in pool %q of tree %q is forbidden", e.Pool, e.Tree)
+	case core.PoolsPerUser:
+		message = fmt.Sprintf("Cannot create new ephemeral pool %q as limit for number of ephemeral pools %d for user %q in tree %q has been reached",
+			e.Pool, e.Limit, e.User, e.Tree)
+	case core.PoolMissing:
+		code, message = codeNoSuchPool, fmt.Sprintf("Pool %q of tree %q does not exist", e.Pool, e.Tree)
 	}
 	return errorf(code, "%s", message).with("pool", yson.String(e.Pool)).with("pool_tree", yson.String(e.Tree)).
 		because(errorf(code, "%s", e))

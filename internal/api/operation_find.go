@@ -8,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/pooltree"
 	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/yson"
@@ -52,7 +53,7 @@ func (c *call) operationKey() (server.OperationKey, error) {
 	}
 	key.ID, err = guid.Parse(id)
 	if err != nil {
-		return key, errorf(codeGeneric, "Error parsing parameter /operation_id").because(err)
+		return key, errorf(codeGeneric, "Error parsing parameter /operation_id: an operation is named by its id or by its alias, which begins with a star").because(err)
 	}
 	return key, nil
 }
@@ -230,20 +231,34 @@ func (v *operationView) mustLive() error {
 }
 
 // poolChain is a pool with what is above it, for questions about permissions. A
-// pool that does not exist would be made below the default one; then it is that.
-func (c *call) poolChain(tree *server.TreeConfig, pool string) (auth.Chain, error) {
+// pool that does not exist would be made for the user below another one; then it is
+// that.
+func (c *call) poolChain(tree *server.TreeConfig, pool, user string) (auth.Chain, error) {
 	found, there := tree.Tree.Pool(pool)
 	if !there {
-		found, there = tree.Tree.Pool(tree.Tree.Settings().DefaultParentPool.Value())
-	}
-	if !there {
-		found = tree.Tree.Root()
+		found = c.defaultParent(tree.Tree, user)
 	}
 	path := "//sys/pool_trees/" + escapedTree(tree.Name)
 	if !found.IsRoot() {
 		path += found.Path()
 	}
 	return c.chainAt(path)
+}
+
+// defaultParent is the pool below which the core makes pools of a user: that of the
+// map of users, that of the tree, or the root; FIFO pools are passed over.
+func (c *call) defaultParent(tree *pooltree.Tree, user string) *pooltree.Pool {
+	settings := tree.Settings()
+	names := []string{settings.DefaultParentPool.Value()}
+	if settings.UseUserDefaultParentPoolMap.Value() {
+		names = append([]string{c.server.Registry().DefaultPools()[user]}, names...)
+	}
+	for _, name := range names {
+		if pool, there := tree.Pool(name); there && pool.Effective().Mode != pooltree.FIFO {
+			return pool
+		}
+	}
+	return tree.Root()
 }
 
 // optionalMap is a document that may be unset.

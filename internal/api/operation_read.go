@@ -2,6 +2,7 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/yson"
 )
@@ -120,6 +121,11 @@ func (c *call) operationFilter() (f store.OperationFilter, err error) {
 	if err := p.textsInto(textInto{"filter", &f.Text}, textInto{"state", &f.State}, textInto{"type", &f.Type}, textInto{"user", &f.User},
 		textInto{"pool_tree", &f.Tree}, textInto{"pool", &f.Pool}); err != nil {
 		return f, err
+	}
+	if f.State != "" {
+		if err := new(operation.State).UnmarshalText([]byte(f.State)); err != nil {
+			return f, errorf(codeGeneric, "Error parsing parameter /state: %q is no state of an operation, such as pending, running, completed, failed or aborted", cutText(f.State, 100))
+		}
 	}
 	if p.has("with_failed_jobs") {
 		with, err := p.boolean("with_failed_jobs", false)

@@ -191,22 +191,29 @@ func newFields(list []field) fields {
 
 // all returns an element with all its fields, or with those of a filter.
 func (f *fields) all(v *vectors, e *element, filter []int) yson.Node {
+	size := len(filter)
 	if filter == nil {
-		entries := make([]yson.Entry, 0, len(f.list))
+		size = len(f.list)
+	}
+	return yson.Map(f.into(make([]yson.Entry, 0, size), v, e, filter)...)
+}
+
+// into adds the fields of an element to entries.
+func (f *fields) into(entries []yson.Entry, v *vectors, e *element, filter []int) []yson.Entry {
+	if filter == nil {
 		for i := range f.list {
 			if value, there := f.list[i].of(v, e); there {
 				entries = append(entries, yson.Entry{Key: f.list[i].name, Value: value})
 			}
 		}
-		return yson.Map(entries...)
+		return entries
 	}
-	entries := make([]yson.Entry, 0, len(filter))
 	for _, i := range filter {
 		if value, there := f.list[i].of(v, e); there {
 			entries = append(entries, yson.Entry{Key: f.list[i].name, Value: value})
 		}
 	}
-	return yson.Map(entries...)
+	return entries
 }
 
 // choose turns names into a filter, in the order of the table. Names that no field

@@ -65,6 +65,8 @@ type table struct {
 	whole func() (yson.Node, error)
 	list  func() ([]string, error)
 	get   func(key string) (object, error)
+	// text writes the whole with some fields; it may be nil.
+	text func(as format, fields []string) ([][]byte, error)
 	// parts says that somebody wants children and not the whole.
 	parts bool
 }
@@ -81,7 +83,24 @@ func (t table) shape() shape {
 func (t table) keys(*call) ([]string, error)              { return t.list() }
 func (t table) child(_ *call, key string) (object, error) { return t.get(key) }
 func (t table) value(*call) (yson.Node, error)            { return t.whole() }
-func (t table) as(c *call, key string) object             { t.parts = c.wantsParts(key); return t }
+
+// written writes the whole at once.
+func (t table) written(c *call, as format) ([][]byte, bool, error) {
+	if t.text == nil {
+		return nil, false, nil
+	}
+	fields, err := c.requestedFields()
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := t.text(as, fields)
+	if err != nil {
+		return nil, false, errorf(codeGeneric, "The answer cannot be written in this format").because(err)
+	}
+	return text, true, nil
+}
+
+func (t table) as(c *call, key string) object { t.parts = c.wantsParts(key); return t }
 
 // wantsParts says whether a request is about children of a directory with this
 // name rather than about the directory as a whole. A wrong answer costs time and

@@ -37,6 +37,8 @@ type orchidTree struct {
 
 	once     sync.Once
 	defaults pooltree.TreeConfig
+
+	texts writtenMaps
 }
 
 // placed is an operation in a tree.

@@ -141,6 +141,7 @@ func (t *orchidTree) poolsTable(c *call) object {
 			}
 			return t.allPools(poolFields.choose(names)), nil
 		},
+		text: t.writtenPools,
 		list: func() (keys []string, _ error) {
 			for at := range t.info.Pools {
 				keys = append(keys, t.info.Pools[at].Name)

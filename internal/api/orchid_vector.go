@@ -11,7 +11,7 @@ import (
 
 // vectors makes maps by resource. A view of ten thousand pools has hundreds of
 // thousands of them, so their entries are cut from blocks, and zeros are shared.
-type vectors struct{ block []yson.Entry }
+type vectors struct{ block, last []yson.Entry }
 
 // vectorBlock is how many entries a block has.
 const vectorBlock = 64 * int(resource.KindCount)
@@ -34,12 +34,17 @@ var (
 func (v *vectors) entries() []yson.Entry {
 	const size = int(resource.KindCount)
 	if len(v.block) < size {
-		v.block = make([]yson.Entry, vectorBlock)
+		v.last = make([]yson.Entry, vectorBlock)
+		v.block = v.last
 	}
 	cut := v.block[:size:size]
 	v.block = v.block[size:]
 	return cut
 }
+
+// reuse takes back the room of the last block: what was made of it is no longer
+// needed.
+func (v *vectors) reuse() { v.block = v.last }
 
 // shares writes fractions of a tree's resources.
 func (v *vectors) shares(s resource.Shares) yson.Node {

@@ -263,10 +263,8 @@ func (n *poolNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, e
 		parent, _ := n.pool.Parent()
 		return yson.String(parent.Name()), true, nil
 	}
-	if option, known := pooltree.PoolOptions.Resolve(name); known {
-		name = option
-	}
-	value, there := n.config().Get(name)
+	config := n.pool.Config()
+	value, there := pooltree.PoolOptions.WriteOption(&config, name, document.ForPrograms)
 	return fromDocument(value), there, nil
 }
 

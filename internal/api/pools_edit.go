@@ -30,6 +30,9 @@ func (c *call) editTree(object, name string, plan func(tree *server.TreeConfig) 
 		if err != nil {
 			return nil, err
 		}
+		if err := c.requireImplied(tree.Tree, next, c.treeChain(tree)); err != nil {
+			return nil, err
+		}
 		c.warn(warnings)
 		changed := trees.Put(name, next)
 		for _, edit := range edits {
@@ -261,7 +264,7 @@ func makePool(c *call, attributes yson.Node, ignoreExisting bool) (guid.ID, erro
 		return guid.ID{}, err
 	}
 	if sorted.name == nil {
-		return guid.ID{}, errorf(codeGeneric, "Attribute \"name\" is needed to create a pool")
+		return guid.ID{}, errorf(codeGeneric, "Attribute \"name\" is needed to create a pool, or a path such as //sys/pools/NAME")
 	}
 	parent := pooltree.RootName
 	if sorted.parent != nil {

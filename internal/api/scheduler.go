@@ -10,14 +10,13 @@ import (
 
 // Names of settings in the store.
 const (
-	configSetting       = "scheduler_config"
-	defaultPoolsSetting = "user_to_default_pool"
-	agentsSetting       = "controller_agents_config"
+	configSetting = "scheduler_config"
+	agentsSetting = "controller_agents_config"
 )
 
 var (
 	_ = mountAt("//sys/scheduler/config", func(*call) object { return settingNode{setting: configSetting, check: checkConfig, apply: applyConfig} })
-	_ = mountAt("//sys/scheduler/user_to_default_pool", func(*call) object { return settingNode{setting: defaultPoolsSetting, check: checkDefaultPools} })
+	_ = mountAt("//sys/scheduler/user_to_default_pool", func(*call) object { return settingNode{setting: server.DefaultPoolsSetting, check: checkDefaultPools} })
 	_ = mountAt("//sys/controller_agents/config", func(*call) object { return settingNode{setting: agentsSetting} })
 	_ = mountAt("//sys/scheduler/instances", func(c *call) object { return instancesNode(c, func() object { return hook(schedulerOrchid, c) }) })
 	_ = mountAt("//sys/controller_agents/instances", func(c *call) object { return instancesNode(c, func() object { return hook(agentOrchid, c) }) })

@@ -3,10 +3,12 @@ package api
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/weirhq/weir/internal/auth"
+	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/ypath"
 	"github.com/weirhq/weir/internal/yson"
@@ -299,7 +301,33 @@ func (t *target) mustExist(c *call) error {
 	if err := c.mayReadNode(t.place); err != nil {
 		return err
 	}
-	return resolveError(t.path, noChild(t.place.path(), t.missing[0].Name))
+	cause := noChild(t.place.path(), t.missing[0].Name)
+	cause.Message += c.nearestKey(t.place, t.missing[0].Name)
+	return resolveError(t.path, cause)
+}
+
+// mostCompared is how many names are compared with one that is not there: more are
+// too much work for a guess.
+const mostCompared = 1000
+
+// nearestKey guesses which child of a node was meant.
+func (c *call) nearestKey(at *place, key string) string {
+	if at.object.shape() != mapShape {
+		return ""
+	}
+	keys, err := at.object.keys(c)
+	if err != nil || len(keys) > mostCompared {
+		return ""
+	}
+	return didYouMean(key, keys)
+}
+
+// didYouMean guesses which name was meant; empty if none is near.
+func didYouMean(name string, names []string) string {
+	if near, found := document.Nearest(name, names); found {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
 }
 
 func noChild(path, key string) *Error {

@@ -55,7 +55,7 @@ func problemWords(p document.Problem) string {
 	case document.RuleUnknownValue, document.RuleBadFormat:
 		return fmt.Sprintf("Error parsing %s value", option)
 	case document.RuleOutOfRange:
-		return fmt.Sprintf("Validation failed at %s", p.Path)
+		return "Validation failed"
 	}
 	return ""
 }

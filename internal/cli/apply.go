@@ -19,8 +19,16 @@ type poolsFile struct {
 func (p *poolsFile) addTo(r *remote, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "the file with the tree, YAML or JSON; - is the standard input")
 	cmd.Flags().StringVar(&p.tree, "tree", "", "the pool tree; without it, the default one")
-	if err := cmd.MarkFlagRequired("file"); err != nil {
-		panic(err) // the flag was added two lines above
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0 && p.file == "":
+			return usageErrorf("give the file by -f: weir %s -f %s", cmd.Name(), args[0])
+		case len(args) > 0:
+			return usageErrorf("%s takes no arguments, got %q", cmd.Name(), args[0])
+		case p.file == "":
+			return usageErrorf("%s needs a file: -f pools.yaml, or -f - for the standard input", cmd.Name())
+		}
+		return nil
 	}
 	r.mustComplete(cmd, "file", completeTreeFiles)
 	r.mustComplete(cmd, "tree", r.completeTrees())
@@ -54,7 +62,6 @@ are there. weir diff prints the same and changes nothing; weir export writes suc
   weir diff -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
-		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.parameters(s.cmd)
 			if err != nil {
@@ -101,7 +108,6 @@ func newDiffCommand(opts *options) *cobra.Command {
 that are there. Nothing is changed. With --exit-code the exit code is 1 if there are differences.`,
 		Example: `  weir diff -f examples/cluster/pools.yaml
   weir export | weir diff -f - --exit-code && echo unchanged`,
-		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.parameters(s.cmd)
 			if err != nil {
@@ -183,18 +189,10 @@ func newExportCommand(opts *options) *cobra.Command {
 		Short: "Write a tree of pools as a file that weir apply takes",
 		Example: `  weir export
   weir export default -o json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageErrorf("export takes the name of one tree, got %d", len(args))
-			}
-			return nil
-		},
+		Args:              oneTree(&tree),
 		ValidArgsFunction: r.completeTrees(),
 		RunE: r.do(func(s *session, args []string) error {
-			if len(args) == 1 {
-				tree = args[0]
-			}
-			answer, err := s.ask("export_pools", textIf("pool_tree", tree))
+			answer, err := s.ask("export_pools", textIf("pool_tree", firstNonEmpty(append(args, tree)...)))
 			if err != nil {
 				return err
 			}
@@ -209,5 +207,22 @@ func newExportCommand(opts *options) *cobra.Command {
 			return s.print(field(answer, "document"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 		}),
 	}
+	addTree(r, cmd, &tree)
 	return r.addTo(cmd)
+}
+
+// oneTree is the rule of commands that take a pool tree, by its name or by --tree.
+func oneTree(flag *string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 || len(args) == 1 && *flag != "" {
+			return usageErrorf("%s takes the name of one tree, got several", cmd.Name())
+		}
+		return nil
+	}
+}
+
+// addTree gives the flag --tree to a command that takes a tree by its name too.
+func addTree(r *remote, cmd *cobra.Command, tree *string) {
+	cmd.Flags().StringVar(tree, "tree", "", "the pool tree, in place of TREE")
+	r.mustComplete(cmd, "tree", r.completeTrees())
 }

@@ -44,8 +44,8 @@ func TestExitCodes(t *testing.T) {
 		{"a wrong call points at the command's help", []string{"version", "-x"}, ExitWrongCall, "", `Run "weir version --help" for usage.`},
 		{"unknown output format", []string{"version", "-o", "xml"}, ExitWrongCall, "", "must be table, json, yaml or yson"},
 		{"argument of a command without any", []string{"version", "x"}, ExitWrongCall, "", `version takes no arguments, got "x"`},
-		{"missing argument", []string{"completion"}, ExitWrongCall, "", "accepts 1 arg(s), received 0"},
-		{"unknown shell", []string{"completion", "csh"}, ExitWrongCall, "", `invalid argument "csh"`},
+		{"missing argument", []string{"completion"}, ExitWrongCall, "", "completion takes one shell: bash, zsh, fish or powershell"},
+		{"unknown shell", []string{"completion", "csh"}, ExitWrongCall, "", "completion takes one shell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, out, errs := call(test.args...)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 )
 
@@ -22,7 +24,12 @@ Load it in the running shell or save it where the shell looks for completions.`,
   # PowerShell, this shell only
   weir completion powershell | Out-String | Invoke-Expression`,
 		ValidArgs: []cobra.Completion{"bash", "zsh", "fish", "powershell"},
-		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(cmd.ValidArgs, args[0]) {
+				return usageErrorf("completion takes one shell: bash, zsh, fish or powershell")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			root, out := cmd.Root(), cmd.OutOrStdout()
 			switch args[0] {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhq/weir/internal/client"
 	"github.com/weirhq/weir/internal/document"
 )
 
@@ -259,6 +260,9 @@ the context (--token-stdin). It cannot be an argument, because others can read t
 // whole names, since commands run anywhere.
 func (c *cluster) change(cmd *cobra.Command, address, tokenFile, authority string, tokenInput bool) (err error) {
 	if address != "" {
+		if _, err := client.New(client.Options{Address: address}); err != nil {
+			return usageErrorf("--addr: %v", err)
+		}
 		c.Address = address
 	}
 	if authority != "" {

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,17 +71,21 @@ func newCreateCommand(opts *options) *cobra.Command {
 	var recursive, force, ignoreExisting bool
 	var attributes string
 	cmd := &cobra.Command{
-		Use:   "create TYPE [PATH]",
+		Use:   "create TYPE [PATH|NAME]",
 		Short: "Make a pool, a pool tree, a user, a group, or a node of the tree of paths",
-		Long: `Make an object and print its id. Objects that have a name and no path are made from --attributes:
-scheduler_pool, scheduler_pool_tree, user, group. Nodes have a path: map_node, document, string_node,
+		Long: `Make an object and print its id. Some objects have a name and need no path: scheduler_pool,
+scheduler_pool_tree, user, group; the rest about them is said by --attributes. Nodes have a path: map_node, document, string_node,
 int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or JSON.`,
 		Example: `  weir create scheduler_pool --attributes '{name=adhoc; pool_tree=default; parent_name=research}'
   weir create user --attributes '{"name": "ann"}' --ignore-existing
+  weir create user ben -i
   weir create map_node //home/ann -r -i`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
 				return usageErrorf("create takes a type and perhaps a path, got %d arguments", len(args))
+			}
+			if len(args) == 2 && isNamed(args[0]) && !looksLikePath(args[1]) {
+				return nil
 			}
 			return paths(args[1:])
 		},
@@ -90,8 +96,11 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
 				return err
 			}
 			path := ""
-			if len(args) == 2 {
+			switch {
+			case len(args) == 2 && looksLikePath(args[1]):
 				path = args[1]
+			case len(args) == 2:
+				given = given.With("name", yson.String(args[1]))
 			}
 			answer, err := s.change("create", textIf("type", args[0]), textIf("path", path), yson.Pair("attributes", given),
 				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
@@ -107,6 +116,14 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is there")
 	return r.addTo(cmd)
 }
+
+// isNamed says whether objects of a type are found by a name.
+func isNamed(kind string) bool {
+	return slices.Contains([]string{"scheduler_pool", "scheduler_pool_tree", "user", "group"}, kind)
+}
+
+// looksLikePath tells a path from a name.
+func looksLikePath(text string) bool { return strings.ContainsAny(text, "/#") }
 
 func newRemoveCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)

@@ -2,14 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/internal/client"
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/yson"
 )
@@ -17,6 +20,7 @@ import (
 // poolsCall is one call of weir pools.
 type poolsCall struct {
 	resources  []string
+	tree       string
 	operations bool
 	watch      bool
 	interval   time.Duration
@@ -37,22 +41,14 @@ which the first has the bar.`,
 
   # Again every second, until Ctrl-C
   weir pools --watch --interval 1s &`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageErrorf("pools takes the name of one tree, got %d", len(args))
-			}
-			return nil
-		},
+		Args:              oneTree(&c.tree),
 		ValidArgsFunction: r.completeTrees(),
 		RunE: r.do(func(s *session, args []string) error {
 			kinds, err := c.kinds()
 			if err != nil {
 				return err
 			}
-			tree := ""
-			if len(args) == 1 {
-				tree = args[0]
-			}
+			tree := firstNonEmpty(append(args, c.tree)...)
 			if c.watch {
 				return c.repeat(s, tree, kinds)
 			}
@@ -63,6 +59,7 @@ which the first has the bar.`,
 	cmd.Flags().BoolVar(&c.operations, "operations", false, "also show operations in their pools")
 	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "show it again and again, until Ctrl-C")
 	cmd.Flags().DurationVar(&c.interval, "interval", 2*time.Second, "how often, with --watch")
+	addTree(r, cmd, &c.tree)
 	r.mustComplete(cmd, "resource", cobra.FixedCompletions([]cobra.Completion{"cpu", "memory", "user_slots", "gpu", "network"}, cobra.ShellCompDirectiveNoFileComp))
 	return r.addTo(cmd)
 }
@@ -156,7 +153,7 @@ func (c *poolsCall) show(s *session, w io.Writer, tree string, kinds []resource.
 	t := &poolTable{name: tree, kinds: kinds, style: barStyleOf(behindOf(w)), width: widthOf(behindOf(w))}
 	at := orchid + "/" + tree
 	if t.total, err = s.Get(s.ctx, at+"/resource_limits"); err != nil {
-		return err
+		return s.explainTree(err, tree)
 	}
 	pools, err := s.ask("get", textIf("path", at+"/pools"), flagIf("return_only_value", true), wordsIf("fields", poolFields))
 	if err != nil {
@@ -312,4 +309,25 @@ func (t *poolTable) amount(kind resource.Kind, value float64) string {
 		return "0"
 	}
 	return resource.FormatAmount(kind, resource.FromFloat(kind, value))
+}
+
+// explainTree says which pool trees there are when one was named that is not.
+func (s *session) explainTree(err error, tree string) error {
+	var refusal *client.Error
+	if !errors.As(err, &refusal) || !refusal.Has(client.CodeResolve) {
+		return err
+	}
+	trees, failed := s.List(s.ctx, "//sys/pool_trees")
+	if failed != nil || slices.ContainsFunc(trees, func(n yson.Node) bool { return cell(n) == tree }) {
+		return err
+	}
+	names := make([]string, len(trees))
+	for i, n := range trees {
+		names[i] = cell(n)
+	}
+	there := "there are none"
+	if len(names) > 0 {
+		there = "there are: " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("there is no pool tree %q; %s", tree, there)
 }

@@ -70,6 +70,7 @@ Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
 		newTokenCommand(opts),
 		newUpCommand(),
 		newVersionCommand(opts),
+		newWhoAmICommand(opts),
 	)
 	root.SetHelpCommand(newHelpCommand())
 	return root

@@ -150,7 +150,9 @@ func (c *runCall) spec(args []string) (yson.Node, error) {
 	for _, variable := range c.environment {
 		name, value, given := strings.Cut(variable, "=")
 		if !given {
-			value = os.Getenv(name)
+			if value, given = os.LookupEnv(name); !given {
+				return yson.Node{}, usageErrorf("--env: the variable %s is not set here: give %[1]s=VALUE", name)
+			}
 		}
 		variables = append(variables, yson.Pair(name, yson.String(value)))
 	}

@@ -45,8 +45,8 @@ administrators.`,
 			until := ""
 			if expires != "" {
 				lasts, err := document.ParseDuration(expires)
-				if err != nil {
-					return usageErrorf("--expires: %v", err)
+				if err != nil || lasts <= 0 {
+					return usageErrorf("--expires: %q is no length of time such as 90d or 12h", expires)
 				}
 				until = time.Now().Add(lasts).UTC().Format("2006-01-02T15:04:05.000000Z")
 			}
@@ -63,24 +63,34 @@ administrators.`,
 }
 
 func newTokenListCommand(r *remote) *cobra.Command {
-	return &cobra.Command{
+	var revoked bool
+	cmd := &cobra.Command{
 		Use:     "list [USER]",
 		Aliases: []string{"ls"},
 		Short:   "List tokens of a user, by default of everybody you may see, by their hashes",
 		Example: `  weir token list | head
-  weir token list root -o json > tokens.json`,
+  weir token list root -o json > tokens.json
+  weir token list --revoked`,
 		Args: atMostOneName("user"),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("list_user_tokens", textIf("user", firstNonEmpty(args...)), flagIf("with_metadata", true))
+			answer, err := s.tokens(firstNonEmpty(args...), revoked)
 			if err != nil {
 				return err
-			}
-			if tokens, wrapped := answer.Get("tokens"); wrapped {
-				answer = tokens
 			}
 			return s.print(answer, func(w io.Writer) error { return writeTokens(w, answer) })
 		}),
 	}
+	cmd.Flags().BoolVar(&revoked, "revoked", false, "also those that were revoked")
+	return cmd
+}
+
+// tokens asks for what is known about tokens, by their hashes.
+func (s *session) tokens(user string, revoked bool) (yson.Node, error) {
+	answer, err := s.ask("list_user_tokens", textIf("user", user), flagIf("with_metadata", true), flagIf("include_revoked", revoked))
+	if tokens, wrapped := answer.Get("tokens"); wrapped {
+		answer = tokens
+	}
+	return answer, err
 }
 
 // tokenID is how much of a hash people are shown.
@@ -129,12 +139,9 @@ func (s *session) tokenHash(id string) (string, error) {
 	if strings.HasPrefix(id, "weir_") {
 		return "", usageErrorf("that is a token itself, which others can read on the command line: revoke it by its id in weir token list")
 	}
-	answer, err := s.ask("list_user_tokens", flagIf("with_metadata", true))
+	answer, err := s.tokens("", true)
 	if err != nil {
 		return "", err
-	}
-	if tokens, wrapped := answer.Get("tokens"); wrapped {
-		answer = tokens
 	}
 	var found []string
 	for _, e := range answer.Entries() {
@@ -144,7 +151,7 @@ func (s *session) tokenHash(id string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no token with the id %s", id)
+		return "", fmt.Errorf("there is no token with the id %s: weir token list shows those that you may revoke", id)
 	case 1:
 		return found[0], nil
 	}

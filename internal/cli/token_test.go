@@ -1,45 +1,22 @@
 package cli
 
 import (
-	"encoding/json"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// knows says whether the scheduler has a command.
-func (b *testbed) knows(command string) bool {
-	b.t.Helper()
-	response, err := http.Get("http://" + b.scheduler.Address + "/api/v4")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var list []struct {
-		Name string `json:"name"`
-	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		b.t.Fatal(err)
-	}
-	for _, c := range list {
-		if c.Name == command {
-			return true
-		}
-	}
-	return false
-}
-
 func TestTokensFromFirstToLast(t *testing.T) {
 	b := newTestbed(t, 0)
-	if !b.knows("issue_token") {
-		t.Skip("this scheduler has no command that makes tokens")
+	if said := b.refused("token", "create", "nobody"); !strings.Contains(said, `No such user "nobody"`) {
+		t.Errorf("a token for nobody: %q", said)
+	}
+	if code, _, errs := b.call("token", "create", "--expires", "tomorrow"); code != ExitWrongCall || !strings.Contains(errs, "such as 90d") {
+		t.Errorf("a length of time that is none: exit code %d, %q", code, errs)
+	}
+	if said := b.ok("whoami"); said != "root\n" {
+		t.Errorf("before there is a token one is %q", said)
 	}
 	token := strings.TrimSpace(b.ok("token", "create", "root", "--description", "laptop", "--expires", "1d"))
 	if !strings.HasPrefix(token, "weir_") {
@@ -58,13 +35,24 @@ func TestTokensFromFirstToLast(t *testing.T) {
 	}
 	t.Setenv(tokenVariable, token)
 	b.ok("get", "//sys/@")
+	b.ok("create", "user", "--attributes", "{name=ann}")
+	if said := b.ok("whoami", "--as", "ann"); said != "ann\n" {
+		t.Errorf("as ann one is %q", said)
+	}
+	b.ok("token", "create", "ann")
+	if all, hers := b.ok("token", "list"), b.ok("token", "list", "ann"); strings.Count(all, "good") != 2 || strings.Count(hers, "good") != 1 {
+		t.Errorf("tokens:\n%s\nof ann:\n%s", all, hers)
+	}
 	if said := b.refused("token", "revoke", "ffffffffffff"); !strings.Contains(said, "there is no token with the id") {
 		t.Errorf("a token that is not there: %q", said)
 	}
 	if code, _, errs := b.call("token", "revoke", token); code != ExitWrongCall || strings.Contains(errs, token) {
 		t.Errorf("a token as an argument: exit code %d, %q", code, errs)
 	}
-	b.ok("token", "revoke", strings.Fields(list)[6])
+	id := strings.Fields(list)[6]
+	if code, _, errs := b.call("token", "revoke", id); code != ExitOK || !strings.Contains(errs, "no superuser has a token that is good") {
+		t.Errorf("the last token of a superuser: exit code %d, %q", code, errs)
+	}
 	if said := b.refused("get", "//sys/@"); !strings.Contains(said, "The token comes from "+tokenVariable) {
 		t.Errorf("with a revoked token: %q", said)
 	}
