@@ -37,6 +37,9 @@ type Options struct {
 	Proxy  []string
 	Driver cgroup.Driver
 	Rules  Rules
+	// Watermark is memory that the node has beside what its description offers: the scheduler does not give it out, but
+	// jobs may grow into it.
+	Watermark int64
 	// Pace changes how the scheduler wants the node to report; zero fields leave it its way.
 	Pace Pace
 	Log  *slog.Logger

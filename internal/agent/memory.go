@@ -32,6 +32,13 @@ func (a *Agent) held() (sum resource.Amounts) {
 	return sum
 }
 
+// room is what jobs may grow into: what is offered, and the memory that is hidden from the scheduler.
+func (a *Agent) room() resource.Amounts {
+	room := a.limits
+	room[resource.Memory] += a.Watermark
+	return room
+}
+
 // stays is what the jobs take that nobody is ending: what is being given back is as good as free.
 func (a *Agent) stays() (sum resource.Amounts) {
 	for _, j := range a.jobs {
@@ -62,7 +69,7 @@ func (a *Agent) byStart() []*job {
 // checkMemory ends a job when another one has grown and there is no room: the one that grew if it uses more than it
 // was given, else the first that does. A job within its reserve is never ended for memory.
 func (a *Agent) checkMemory(grown *job) {
-	over := a.stays()[resource.Memory] - a.limits[resource.Memory]
+	over := a.stays()[resource.Memory] - a.room()[resource.Memory]
 	if over <= 0 || grown.ending {
 		return
 	}
@@ -96,7 +103,7 @@ func (a *Agent) overdraw(victim, cause *job, message string) {
 // adjust ends the newest jobs when they have taken more than the node has for too long, those above their reserves
 // before others. What a growing job asks for ahead of its use does not count: nobody is ended for that.
 func (a *Agent) adjust(now time.Time) {
-	jobs := a.byStart()
+	jobs, room := a.byStart(), a.room()
 	var taken resource.Amounts
 	takes := func(j *job) resource.Amounts {
 		amounts := j.holds()
@@ -107,7 +114,7 @@ func (a *Agent) adjust(now time.Time) {
 		taken = taken.Add(takes(j))
 	}
 	tooLong := func(k resource.Kind, since *time.Time, patience time.Duration) bool {
-		if taken[k] <= a.limits[k] {
+		if taken[k] <= room[k] {
 			*since = time.Time{}
 			return false
 		}
@@ -132,7 +139,7 @@ func (a *Agent) adjust(now time.Time) {
 		return 1
 	})
 	for _, j := range jobs {
-		if !(memory && taken[resource.Memory] > a.limits[resource.Memory]) && !(cpu && taken[resource.CPU] > a.limits[resource.CPU]) {
+		if !(memory && taken[resource.Memory] > room[resource.Memory]) && !(cpu && taken[resource.CPU] > room[resource.CPU]) {
 			break
 		}
 		taken = taken.Sub(takes(j))

@@ -77,6 +77,20 @@ func TestWhoLeavesWhenAJobHasGrownAndThereIsNoRoom(t *testing.T) {
 	}
 }
 
+func TestJobsMayGrowIntoMemoryThatIsHiddenFromTheScheduler(t *testing.T) {
+	a := newNode(80)
+	a.Watermark = 20
+	a.add(30, 50, 100)
+	a.checkMemory(a.add(30, 50, 100))
+	if got := a.leaving(); len(got) != 0 {
+		t.Errorf("%v leave, but the watermark does not count", got)
+	}
+	a.checkMemory(a.add(0, 1, 100))
+	if got := a.leaving(); !slices.Equal(got, []uint64{3}) {
+		t.Errorf("%v leave, want the one that has outgrown the node", got)
+	}
+}
+
 func TestWhatIsBeingGivenBackIsAsGoodAsFree(t *testing.T) {
 	a := newNode(100)
 	a.add(30, 50, 100)

@@ -26,13 +26,18 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 		scheme = "https"
 	}
 	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
-	mux.Handle("GET /metrics", measured.Handler())
-	dialect := measured.Instrument(api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)}))
+	answers := api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)})
+	figures := measured.Handler()
+	if !c.OpenMetrics.Value() {
+		figures = answers.ReadersOnly(figures)
+	}
+	mux.Handle("GET /metrics", figures)
+	dialect := measured.Instrument(answers)
 	for _, prefix := range []string{"/api", "/api/", "/hosts", "/auth/", "/ping", "/version", "/service"} {
 		mux.Handle(prefix, dialect)
 	}
 	mux.Handle("/", web.Handler(s.version))
-	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{s.Server.Registry()}})
+	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{s.Server.Registry()}})
 	mux.Handle(path, nodes)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)

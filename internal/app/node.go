@@ -65,6 +65,8 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
+	offered := offeredOf(c, detected)
+	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
 	health, err := newHealth(c, log)
 	if err != nil {
 		client.Close()
@@ -72,9 +74,9 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(&c.Memory), Pace: paceOf(&c.Heartbeat),
-		Log: log.With("node", name), Alerts: alerts,
+		Watermark: hidden, Log: log.With("node", name), Alerts: alerts,
 		Description: &nodev1.NodeDescription{
-			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offeredOf(c, detected)), Tags: c.Tags.Value(),
+			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
 			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
 		},
 	})
@@ -169,7 +171,8 @@ func nodeClient(c *config.Node) (*nodeproto.Client, error) {
 	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
 }
 
-// offeredOf is what a node offers to jobs of what its machine has.
+// offeredOf is what a node offers to the scheduler of what its machine has. The rest of the memory is for jobs that
+// outgrow their reserves.
 func offeredOf(c *config.Node, detected resource.Amounts) resource.Amounts {
 	offered := c.Resources.Value().Or(detected)
 	memory := offered[resource.Memory]

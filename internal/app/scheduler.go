@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirhq/weir/internal/auth"
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/operation"
@@ -38,6 +39,8 @@ type Scheduler struct {
 	log      *slog.Logger
 	version  string
 	begin    func() error // what to do when it leads for the first time
+	// ownNodes is a token of this process that the nodes in it show.
+	ownNodes auth.Token
 }
 
 // shutdownPatience is how long requests may take to end when the process is
@@ -63,7 +66,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Scheduler{db: db, listener: listener, log: log, version: version, Address: listener.Addr().String()}
+	s := &Scheduler{db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), ownNodes: newToken()}
 	scheme := "http"
 	if certificates != nil {
 		scheme = "https"
@@ -192,6 +195,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.HeartbeatSplay = s.HeartbeatPeriod / 5
 	s.OfflineAfter = c.Nodes.HeartbeatTimeout.Or(s.OfflineAfter)
 	s.PoolChange = c.Operations.PoolChange.Or(s.PoolChange)
+	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
 	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)

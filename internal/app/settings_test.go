@@ -20,7 +20,7 @@ import (
 // cannot be compared; that they are read at all is checked in the source.
 var opened = map[string]bool{
 	"scheduler/listen": true, "scheduler/advertise": true, "scheduler/data_dir": true, "scheduler/store": true,
-	"scheduler/store_password_file": true, "scheduler/pprof": true,
+	"scheduler/store_password_file": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
 	"scheduler/tls/certificate": true, "scheduler/tls/key": true, "scheduler/tls/client_ca": true, "scheduler/tls/self_signed": true,
 	"scheduler/log/level": true, "scheduler/log/format": true,
 	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/token": true, "node/token_file": true,
@@ -125,37 +125,30 @@ func exists(path string) bool {
 	return false
 }
 
-// What is said to change at run time is what a server takes while it leads, and
-// what is said to change at a restart is what it takes when a term begins.
+// What is said to change at run time is what a server takes while it leads.
 func TestSettingsChangeWhenTheySay(t *testing.T) {
-	// split parts settings into those of a running server and those of a term.
-	split := func(c *config.Config) (running, term server.Settings) {
-		running, term = settingsOf(&c.Scheduler), settingsOf(&c.Scheduler)
-		running.Core, running.HardQueue = server.Settings{}.Core, 0
-		running.LeaseTTL, running.RenewPeriod, running.StandbyPoll = 0, 0, 0
-		return running, term
+	taken := func(c *config.Config) server.Settings {
+		s := settingsOf(&c.Scheduler)
+		s.LeaseTTL, s.RenewPeriod, s.StandbyPoll = 0, 0, 0
+		return s
 	}
 	base := config.Default()
-	running, term := split(&base)
+	running := taken(&base)
 	for _, s := range config.Settings() {
 		if s.Info.NotSupported != "" || opened[s.Path] || s.Section() != config.SchedulerSection {
-			if s.Runtime() || s.Late() {
+			if s.Runtime() {
 				t.Errorf("%s does not change %s", s.Path, s.Changes())
 			}
 			continue
 		}
-		atRuntime, atRestart := false, false
+		atRuntime := false
 		for _, c := range withOther(s) {
-			r, w := split(c)
-			atRuntime, atRestart = atRuntime || !reflect.DeepEqual(r, running), atRestart || !reflect.DeepEqual(w, term)
+			atRuntime = atRuntime || !reflect.DeepEqual(taken(c), running)
 		}
 		if s.Runtime() != atRuntime {
 			t.Errorf("%s is said to change %s", s.Path, s.Changes())
 		}
-		if s.Late() && (atRuntime || !atRestart) {
-			t.Errorf("%s is said to change %s", s.Path, s.Changes())
-		}
-		if !s.Runtime() && !s.Late() && !strings.HasPrefix(s.Path, "scheduler/leader/") {
+		if !s.Runtime() && !strings.HasPrefix(s.Path, "scheduler/leader/") {
 			t.Errorf("%s could change without a restart", s.Path)
 		}
 	}

@@ -76,6 +76,9 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		node := c.Node
 		own := nodeOf(&c.Up, i, count, detected)
 		node.Schedulers = document.Some([]string{s.Address})
+		if !node.Token.IsSet() && !node.TokenFile.IsSet() {
+			node.Token = document.Some(s.ownNodes.Reveal()) // so that the first token of a person does not shut it out
+		}
 		node.Name, node.Tags, node.Listen = own.Name, own.Tags, own.Address
 		node.Resources = document.Some(resource.PartialOf(own.Resources.Value().OrZero()))
 		node.DataDir = document.Some(filepath.Join(u.Directory, own.Name.Value()))

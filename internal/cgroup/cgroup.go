@@ -89,8 +89,12 @@ type Container interface {
 	SetCPU(CPU) error
 	// SetMemoryLimit changes the limit; zero lifts it. A limit below the current use may be refused.
 	SetMemoryLimit(bytes int64) error
-	// Usage reads the counters. It is cheap enough to be called every second, and valid until Remove.
+	// Usage reads the counters, until Remove.
 	Usage() (Usage, error)
+	// Glance is Usage for every second of many jobs. It returns the last usage itself if no process has run since: then
+	// memory has not grown either. Otherwise Current and Peak may be left out, and the division of the CPU time into
+	// UserTime and SystemTime may be that of the last Usage.
+	Glance(last Usage) (Usage, error)
 	// Processes returns the ids of the processes inside, ascending.
 	Processes() ([]int, error)
 	// Signal sends a signal to each process inside.

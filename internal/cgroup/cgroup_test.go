@@ -214,6 +214,44 @@ func TestUsageIsWhatTheReferenceProgramUsed(t *testing.T) {
 	})
 }
 
+func TestAGlanceReadsNothingOfAJobThatDoesNotRun(t *testing.T) {
+	d := kernel(t)
+	c := create(t, d, "glance", Limits{})
+	r := startCommand(t, d, c, "/bin/cat")
+	stir := func() {
+		t.Helper()
+		if _, err := r.stdin.WriteString("here\n"); err != nil {
+			t.Fatal(err)
+		}
+		r.expect(t, "here")
+	}
+	glance := func(last Usage) Usage {
+		t.Helper()
+		u, err := c.Glance(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	stir()
+	u := glance(Usage{})
+	if u.Anonymous <= 0 || u.CPUTime <= 0 || u.UserTime+u.SystemTime != u.CPUTime {
+		t.Errorf("%+v", u)
+	}
+	for next := glance(u); next != u; next = glance(u) { // until it waits for its input again
+		u = next
+	}
+	u.Anonymous = 1 // which the kernel would never say
+	if got := glance(u); got != u {
+		t.Errorf("nothing has run since %+v, but now it is %+v", u, got)
+	}
+	stir()
+	if got := glance(u); got.CPUTime <= u.CPUTime || got.Anonymous <= 1 {
+		t.Errorf("a process has run since %+v, but now it is %+v", u, got)
+	}
+	r.end(t)
+}
+
 func TestAProcessIsInsideBeforeItsProgramBegins(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		c := create(t, d, "inside", Limits{})

@@ -2,50 +2,76 @@ package cgroup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/opencontainers/cgroups"
+	"golang.org/x/sys/unix"
 )
 
 // counters keeps the files of a group's counters open: reading them again costs one system call each, which matters
 // with many jobs on a node.
 type counters struct {
 	mu     sync.Mutex
-	files  map[string]*os.File
+	files  map[string]counter
 	buffer []byte
+
+	userTicks, systemTicks int64 // as of the last Usage: good for the proportion only
 
 	limitEvents atomic.Int64 // of version 1, counted by the watch of OOM
 	drain       atomic.Pointer[func()]
 }
 
+// counter is an open file and its descriptor.
+type counter struct {
+	file       *os.File
+	descriptor uintptr
+}
+
 // read returns the text of a counter, valid until the next call. The caller holds mu.
 func (c *counters) read(dir, name string) ([]byte, error) {
-	file := c.files[name]
-	if file == nil {
-		var err error
-		if file, err = cgroups.OpenFile(dir, name, os.O_RDONLY); err != nil {
-			return nil, err
-		}
-		if c.files == nil {
-			c.files, c.buffer = map[string]*os.File{}, make([]byte, 8<<10)
-		}
-		c.files[name] = file
-	}
-	for {
-		n, err := file.ReadAt(c.buffer, 0)
-		if err == io.EOF {
-			return c.buffer[:n], nil
-		}
+	opened := c.files[name]
+	if opened.file == nil {
+		file, err := cgroups.OpenFile(dir, name, os.O_RDONLY)
 		if err != nil {
 			return nil, err
 		}
+		if c.files == nil {
+			c.files, c.buffer = map[string]counter{}, make([]byte, 8<<10)
+		}
+		opened = counter{file, file.Fd()}
+		c.files[name] = opened
+	}
+	for {
+		n, err := ReadCounter(opened.descriptor, c.buffer)
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: opened.file.Name(), Err: err}
+		}
+		if n < len(c.buffer) { // the kernel makes the text of a counter in one piece
+			return c.buffer[:n], nil
+		}
 		c.buffer = make([]byte, 2*len(c.buffer))
+	}
+}
+
+// ReadCounter reads a file of the kernel's from its beginning by one system call, as much of it as fits. The call is
+// raw: it does not block, and the runtime, which prepares for calls that do, would wake a thread for it.
+func ReadCounter(descriptor uintptr, buffer []byte) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, descriptor, uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), 0, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
 	}
 }
 
@@ -101,8 +127,8 @@ func parseCount(text []byte) (int64, error) {
 func (c *counters) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, file := range c.files {
-		file.Close()
+	for _, opened := range c.files {
+		opened.file.Close()
 	}
 	c.files = nil
 }
@@ -110,9 +136,9 @@ func (c *counters) close() {
 func (c *kernelContainer) Usage() (Usage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	usage, err := c.usageV1()
-	if c.mode == V2 {
-		usage, err = c.usageV2()
+	usage, err := c.cpuTime()
+	if err == nil {
+		err = errors.Join(c.addMemory(&usage), c.addDetails(&usage))
 	}
 	if err != nil {
 		return Usage{}, fmt.Errorf("container %s: usage: %w", c.name, err)
@@ -120,41 +146,86 @@ func (c *kernelContainer) Usage() (Usage, error) {
 	return usage, nil
 }
 
-func (c *kernelContainer) usageV1() (u Usage, err error) {
-	if c.mode == V2 {
-		return u, nil
+func (c *kernelContainer) Glance(last Usage) (Usage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	usage, err := c.cpuTime()
+	if err == nil && usage.CPUTime == last.CPUTime && last != (Usage{}) {
+		return last, nil
 	}
-	memory, account := c.paths["memory"], c.paths["cpuacct"]
-	err = c.table(memory, "memory.stat", map[string]*int64{
+	if err == nil {
+		err = c.addMemory(&usage)
+	}
+	if err != nil {
+		return Usage{}, fmt.Errorf("container %s: usage: %w", c.name, err)
+	}
+	return usage, nil
+}
+
+func (c *kernelContainer) cpuTime() (u Usage, err error) {
+	var total, user, system int64
+	if c.mode == V2 {
+		err = c.table(c.paths[""], "cpu.stat", map[string]*int64{"usage_usec": &total, "user_usec": &user, "system_usec": &system})
+		u.split(time.Duration(total)*time.Microsecond, user, system)
+		return u, err
+	}
+	total, err = c.number(c.paths["cpuacct"], "cpuacct.usage")
+	u.split(time.Duration(total), c.userTicks, c.systemTicks)
+	return u, err
+}
+
+func (c *kernelContainer) addMemory(u *Usage) error {
+	if c.mode == V2 {
+		group := c.paths[""]
+		err := c.table(group, "memory.stat", map[string]*int64{
+			"anon": &u.Anonymous, "file_mapped": &u.Mapped, "shmem": &u.Shared, "file": &u.Cache,
+		})
+		if err != nil {
+			return err
+		}
+		return c.table(group, "memory.events", map[string]*int64{"oom_kill": &u.OOMKills, "oom": &u.LimitEvents})
+	}
+	memory := c.paths["memory"]
+	err := c.table(memory, "memory.stat", map[string]*int64{
 		"total_rss": &u.Anonymous, "total_mapped_file": &u.Mapped, "total_shmem": &u.Shared, "total_cache": &u.Cache,
 	})
 	if err != nil {
-		return u, err
+		return err
 	}
-	if u.Current, err = c.number(memory, "memory.usage_in_bytes"); err != nil {
-		return u, err
+	if err := c.table(memory, "memory.oom_control", map[string]*int64{"oom_kill": &u.OOMKills}); err != nil {
+		return err
 	}
-	if u.Peak, err = c.number(memory, "memory.max_usage_in_bytes"); err != nil {
-		return u, err
-	}
-	if err = c.table(memory, "memory.oom_control", map[string]*int64{"oom_kill": &u.OOMKills}); err != nil {
-		return u, err
-	}
-	if drain := c.drain.Load(); drain != nil {
+	if drain := c.drain.Load(); drain != nil && u.OOMKills > 0 { // nobody asks for events without kills
 		(*drain)()
 	}
 	u.LimitEvents = c.limitEvents.Load()
+	return nil
+}
 
-	total, err := c.number(account, "cpuacct.usage")
-	if err != nil {
-		return u, err
+// addDetails reads what Glance leaves out.
+func (c *kernelContainer) addDetails(u *Usage) (err error) {
+	if c.mode == V2 {
+		group := c.paths[""]
+		if u.Current, err = c.number(group, "memory.current"); err != nil {
+			return err
+		}
+		if u.Peak, err = c.number(group, "memory.peak"); isGone(err) { // since Linux 5.19
+			err = nil
+		}
+		return err
 	}
-	var user, system int64 // ticks: good for the proportion only
-	if err = c.table(account, "cpuacct.stat", map[string]*int64{"user": &user, "system": &system}); err != nil {
-		return u, err
+	memory := c.paths["memory"]
+	if u.Current, err = c.number(memory, "memory.usage_in_bytes"); err != nil {
+		return err
 	}
-	u.split(time.Duration(total), user, system)
-	return u, nil
+	if u.Peak, err = c.number(memory, "memory.max_usage_in_bytes"); err != nil {
+		return err
+	}
+	if err = c.table(c.paths["cpuacct"], "cpuacct.stat", map[string]*int64{"user": &c.userTicks, "system": &c.systemTicks}); err != nil {
+		return err
+	}
+	u.split(u.CPUTime, c.userTicks, c.systemTicks)
+	return nil
 }
 
 // split divides CPU time by a proportion that was measured less exactly. Without one, all of it is the user's.
@@ -164,30 +235,4 @@ func (u *Usage) split(total time.Duration, user, system int64) {
 		u.UserTime = time.Duration(float64(total) * float64(user) / float64(ticks))
 	}
 	u.SystemTime = total - u.UserTime
-}
-
-func (c *kernelContainer) usageV2() (u Usage, err error) {
-	group := c.paths[""]
-	err = c.table(group, "memory.stat", map[string]*int64{
-		"anon": &u.Anonymous, "file_mapped": &u.Mapped, "shmem": &u.Shared, "file": &u.Cache,
-	})
-	if err != nil {
-		return u, err
-	}
-	if u.Current, err = c.number(group, "memory.current"); err != nil {
-		return u, err
-	}
-	if u.Peak, err = c.number(group, "memory.peak"); err != nil && !isGone(err) { // since Linux 5.19
-		return u, err
-	}
-	if err = c.table(group, "memory.events", map[string]*int64{"oom_kill": &u.OOMKills, "oom": &u.LimitEvents}); err != nil {
-		return u, err
-	}
-	var total, user, system int64
-	err = c.table(group, "cpu.stat", map[string]*int64{"usage_usec": &total, "user_usec": &user, "system_usec": &system})
-	if err != nil {
-		return u, err
-	}
-	u.split(time.Duration(total)*time.Microsecond, user, system)
-	return u, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 )
 
@@ -61,28 +60,33 @@ func (o *Order) check() error {
 type board struct {
 	mu      sync.Mutex
 	state   State
-	history []CPUCheck
-	changed chan struct{} // closed, and replaced, when something that matters changes
+	history func([]CPUCheck) []CPUCheck // nil without a monitor; whoever changes what it reads holds mu
+	changed chan struct{}               // closed, and replaced, when something that matters changes
 }
 
 func newBoard() *board { return &board{changed: make(chan struct{})} }
 
-// show replaces the state. Watchers are told only if it matters.
-func (b *board) show(state State, matters bool) {
+// show replaces the state, and watchers are told.
+func (b *board) show(state State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.state = state
-	if matters {
-		close(b.changed)
-		b.changed = make(chan struct{})
-	}
+	close(b.changed)
+	b.changed = make(chan struct{})
 }
 
-// keep replaces the history of the CPU monitor. It is filled in place: it is long, and nobody may ever ask for it.
-func (b *board) keep(fill func([]CPUCheck) []CPUCheck) {
+// keepHistory says where the history of the CPU monitor is read.
+func (b *board) keepHistory(history func([]CPUCheck) []CPUCheck) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.history = fill(b.history[:0])
+	b.history = history
+}
+
+// update changes the state in place; nobody is told.
+func (b *board) update(change func(*State)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change(&b.state)
 }
 
 // everything returns the state with its history.
@@ -90,7 +94,9 @@ func (b *board) everything() State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	state := b.state
-	state.CPUHistory = slices.Clone(b.history)
+	if b.history != nil {
+		state.CPUHistory = b.history(nil)
+	}
 	return state
 }
 

@@ -19,7 +19,7 @@ func (p *proxy) finish(tell func()) error {
 	p.awaitStreams()
 	now := time.Now()
 	if p.container != nil && p.root != 0 {
-		if _, ok := p.sample(now); !ok {
+		if _, ok := p.sample(now, true); !ok {
 			p.warn("the last figures of the job could not be read")
 		}
 		p.memory.ended(p.rusage.Maxrss<<10, p.used.Peak)

@@ -3,7 +3,6 @@ package jobproxy
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"time"
@@ -119,8 +118,8 @@ func openOwnMemory() (*ownMemory, error) {
 }
 
 func (o *ownMemory) read() (int64, error) {
-	n, err := o.file.ReadAt(o.buffer[:], 0)
-	if err != nil && err != io.EOF {
+	n, err := cgroup.ReadCounter(o.file.Fd(), o.buffer[:])
+	if err != nil {
 		return 0, fmt.Errorf("memory of the proxy: %w", err)
 	}
 	fields := bytes.Fields(o.buffer[:n]) // size resident shared ..., in pages

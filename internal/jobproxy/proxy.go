@@ -23,15 +23,20 @@ import (
 // Periods of a proxy.
 const (
 	defaultWatchdogPeriod = time.Second
-	firstLook             = 10 * time.Millisecond  // after the start; later looks are ever further apart, up to the period
-	statePeriod           = 10 * time.Second       // state.json is at most so old
-	shrinkDelay           = 300 * time.Millisecond // short jobs do without
-	killPatience          = 30 * time.Second       // after which it is said that processes do not go
-	streamPatience        = 5 * time.Second        // for streams that somebody outside the container holds open
+	firstLook             = 10 * time.Millisecond // after the start; later looks are ever further apart, up to the period
+	firstRecord           = time.Second           // after the start, it is told what the job uses
+	statePeriod           = 10 * time.Second      // and then again and again
+	idleStatePeriod       = time.Minute           // while nothing but time passes
+	killPatience          = 30 * time.Second      // after which it is said that processes do not go
+	streamPatience        = 5 * time.Second       // for streams that somebody outside the container holds open
 )
 
+// shrinkDelays are when, after the start, the proxy makes itself small: short jobs do without, and the first record of
+// what the job uses needs memory once more.
+var shrinkDelays = []time.Duration{300 * time.Millisecond, firstRecord + 300*time.Millisecond}
+
 // proxy runs one job. All fields belong to the goroutine of Main, which stays on one thread: mounts and the command's
-// tie to the proxy's life are of that thread.
+// tie to the proxy's life are of that thread. While the command runs it lends them to watch and only waits.
 type proxy struct {
 	dir string
 	job *Description
@@ -44,11 +49,14 @@ type proxy struct {
 	memory    *memoryWatch
 	monitor   *cpumonitor.Monitor // nil without
 	used      cgroup.Usage
+	glanced   cgroup.Usage // the last look, as it was
+	stirred   bool         // a process of the job has run since the last record
 
 	board   *board
 	orders  chan Order
 	signals chan os.Signal
 	oom     <-chan struct{}
+	alarm   *alarm
 
 	phase        Phase
 	timings      Timings
@@ -61,7 +69,7 @@ type proxy struct {
 	streams      []*keeper
 	drained      []<-chan struct{}
 
-	shrunk                          bool
+	shrinks                         int           // how often it has been done
 	look                            time.Duration // until the next look at memory
 	nextMemory, nextCPU, nextRecord time.Time
 }
@@ -171,7 +179,13 @@ func (p *proxy) run(listener net.Listener) error {
 		p.start()
 	}
 	if p.cause == nil {
-		p.watch()
+		// On another goroutine: one that is tied to its thread costs two switches of threads each time it wakes up.
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			p.watch()
+		}()
+		<-watched
 	}
 	return p.finish(func() { close(done); control.stop() })
 }
@@ -179,7 +193,10 @@ func (p *proxy) run(listener net.Listener) error {
 // prepare makes the container and the sandbox.
 func (p *proxy) prepare(ctx context.Context) {
 	var err error
-	if p.own, err = openOwnMemory(); err != nil {
+	if p.own, err = openOwnMemory(); err == nil {
+		p.alarm, err = newAlarm()
+	}
+	if err != nil {
 		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
 		return
 	}
@@ -204,6 +221,9 @@ func (p *proxy) prepare(ctx context.Context) {
 		if p.monitor, err = cpumonitor.New(*p.job.CPUMonitor, p.job.CPULimit); err != nil {
 			p.warn("%v", err)
 		}
+	}
+	if p.monitor != nil {
+		p.board.keepHistory(p.monitor.History)
 	}
 	var warnings []string
 	p.sandbox, warnings, err = prepare(ctx, p.dir, p.job)
@@ -326,31 +346,50 @@ func (p *proxy) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, text)
 }
 
-// publish writes the state down if it matters, and now and then, and shows it to those who ask.
+// recordDue says whether it is time to write the state down and tell it, though nothing in particular has happened.
+func (p *proxy) recordDue(now time.Time) bool {
+	return !now.Before(p.nextRecord) && (p.stirred || now.Sub(p.nextRecord) >= idleStatePeriod-statePeriod)
+}
+
+// publish shows the state to those who ask. If it matters it is written down, and those who watch are told; otherwise
+// statistics stay what they were.
 func (p *proxy) publish(matters bool) {
+	if !matters {
+		p.board.update(p.showUse)
+		return
+	}
 	now := time.Now()
+	p.stirred = false
 	state := State{
 		Version: DescriptionVersion, JobID: p.job.JobID, Phase: p.phase, ProxyPID: os.Getpid(), RootPID: p.root,
-		Mode: p.job.Container.Mode, Timings: p.timings, RequestedMemory: p.memory.requested,
-		CPULimit: hundredths(p.job.CPULimit), UserMemory: p.memory.now.user, TmpfsUsage: p.memory.now.tmpfs(), ProxyMemory: p.memory.now.proxy,
-		Statistics: p.statistics(now), Warnings: p.warnings,
+		Mode: p.job.Container.Mode, Timings: p.timings, Statistics: p.statistics(now), Warnings: p.warnings,
 	}
+	p.showUse(&state)
+	if i := p.interruption; i != nil {
+		state.InterruptionReason, state.InterruptionDeadline = i.reason, i.deadline
+	}
+	p.nextRecord = now.Add(statePeriod)
+	if p.phase == Running && now.Sub(p.timings.ExecStarted) < firstRecord {
+		p.nextRecord = p.timings.ExecStarted.Add(firstRecord)
+	}
+	if p.phase != Finished {
+		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
+			p.log.Printf("state: %v", err)
+		}
+	}
+	p.board.show(state)
+}
+
+// showUse fills in what the job has and uses.
+func (p *proxy) showUse(state *State) {
+	state.RequestedMemory, state.CPULimit = p.memory.requested, hundredths(p.job.CPULimit)
+	state.UserMemory, state.TmpfsUsage, state.ProxyMemory = p.memory.now.user, p.memory.now.tmpfs(), p.memory.now.proxy
 	if p.monitor != nil {
 		state.SmoothedCPU = p.monitor.Statistics().SmoothedUsageX100
 		if p.monitor.Options().EnableReclaim {
 			state.CPULimit = hundredths(p.monitor.Limit())
 		}
 	}
-	if i := p.interruption; i != nil {
-		state.InterruptionReason, state.InterruptionDeadline = i.reason, i.deadline
-	}
-	if p.phase != Finished && (matters || !now.Before(p.nextRecord)) {
-		p.nextRecord = now.Add(statePeriod)
-		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
-			p.log.Printf("state: %v", err)
-		}
-	}
-	p.board.show(state, matters)
 }
 
 // hundredths of a core, rounded once.

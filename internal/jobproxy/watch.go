@@ -20,10 +20,9 @@ type interruption struct {
 
 // watch is with the job until its command ends or there is a cause to end it.
 func (p *proxy) watch() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	defer p.alarm.close()
 	for p.status == nil && p.cause == nil {
-		timer.Reset(time.Until(p.nextDeadline()))
+		p.alarm.set(p.nextDeadline())
 		select {
 		case s := <-p.signals:
 			p.signalled(s)
@@ -31,7 +30,7 @@ func (p *proxy) watch() {
 			p.order(order)
 		case <-p.oom:
 			p.checkMemory(time.Now())
-		case <-timer.C:
+		case <-p.alarm.rings:
 			p.tick(time.Now())
 		}
 	}
@@ -83,8 +82,8 @@ func (p *proxy) tick(now time.Time) {
 	if checkCPU && p.cause == nil {
 		p.checkCPU(now)
 	}
-	if !p.shrunk && now.Sub(p.timings.ExecStarted) >= shrinkDelay {
-		p.shrunk = true
+	if p.shrinks < len(shrinkDelays) && now.Sub(p.timings.ExecStarted) >= shrinkDelays[p.shrinks] {
+		p.shrinks++
 		if err := shrink(); err != nil {
 			p.log.Print(err)
 		}
@@ -108,12 +107,13 @@ func (p *proxy) checkMemory(now time.Time) {
 	p.look = min(2*p.look, period)
 	p.nextMemory = now.Add(p.look)
 
-	verdict, ok := p.sample(now)
+	verdict, ok := p.sample(now, p.recordDue(now))
 	if !ok {
 		return
 	}
 	switch {
 	case p.used.OOMKills > 0:
+		p.sample(now, true) // who is to blame is in the details
 		p.killedByKernel()
 	case verdict.limitExceeded:
 		p.memoryLimitExceeded(p.memory.now.user+p.memory.now.tmpfs(), p.memory.now.tmpfs())
@@ -122,17 +122,26 @@ func (p *proxy) checkMemory(now time.Time) {
 			"usage", p.memory.now.user+p.memory.now.tmpfs(), "user_job_reserve", p.job.Memory.UserReserve,
 			"job_proxy_usage", p.memory.now.proxy, "job_proxy_reserve", p.job.Memory.ProxyReserve+p.job.Memory.Footprint))
 	}
-	p.publish(verdict.grown)
+	p.publish(verdict.grown || p.recordDue(now))
 }
 
-// sample measures the job.
-func (p *proxy) sample(now time.Time) (verdict memoryVerdict, ok bool) {
-	usage, err := p.container.Usage()
+// sample measures the job, if need be with everything that is known of it.
+func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok bool) {
+	var usage cgroup.Usage
+	var err error
+	if detailed {
+		usage, err = p.container.Usage()
+	} else {
+		usage, err = p.container.Glance(p.glanced)
+	}
 	if err != nil {
 		p.log.Print(err)
 		return verdict, false
 	}
-	p.used = newer(p.used, usage)
+	if !detailed && usage == p.glanced && !usage.Approximate { // nobody has run: nothing has changed
+		return p.memory.observe(now, p.memory.now), true
+	}
+	p.glanced, p.used, p.stirred = usage, newer(p.used, usage), true
 	s := memorySample{volumes: p.sandbox.usage()}
 	s.user = userMemory(usage, s.tmpfs(), p.job.Memory.ExcludeMapped)
 	if s.proxy, err = p.own.read(); err != nil {
@@ -169,22 +178,27 @@ func (p *proxy) checkCPU(now time.Time) {
 	if p.nextCPU = p.nextCPU.Add(period); !p.nextCPU.After(now) { // a check that was missed is not made up for
 		p.nextCPU = now.Add(period)
 	}
-	user, system := ownCPU()
-	advice := p.monitor.Observe(now, p.used.CPUTime+user+system)
-	changed := false
-	if advice.Apply {
-		if err := p.container.SetCPU(p.cpu(advice.Limit)); err != nil {
-			p.monitor.Refused()
-			p.log.Print(err)
-		} else {
-			p.monitor.Applied()
-			changed = true
-		}
-	}
-	p.board.keep(p.monitor.History)
-	if changed {
+	if p.observeCPU(now) {
 		p.publish(true)
 	}
+}
+
+// observeCPU says whether the limit is another one now. The board reads the monitor's history, so it is locked.
+func (p *proxy) observeCPU(now time.Time) (changed bool) {
+	p.board.mu.Lock()
+	defer p.board.mu.Unlock()
+	user, system := ownCPU()
+	advice := p.monitor.Observe(now, p.used.CPUTime+user+system)
+	if !advice.Apply {
+		return false
+	}
+	if err := p.container.SetCPU(p.cpu(advice.Limit)); err != nil {
+		p.monitor.Refused()
+		p.log.Print(err)
+		return false
+	}
+	p.monitor.Applied()
+	return true
 }
 
 // signalled takes in a signal to the proxy itself.

@@ -103,6 +103,7 @@ func TestAJobThatUsesLessCPUThanItOrderedShrinksAlongTheDocumentedCurve(t *testi
 	})
 	open()
 	c.completed(other)
+	c.completed(c.start(task("a", "true", "cpu_limit: 1"))) // another operation of the same pool fits too
 
 	var state *jobproxy.State
 	await(t, "the limit has fallen eight times", func() bool {

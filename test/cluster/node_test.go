@@ -17,6 +17,7 @@ type nodeOptions struct {
 	resources string // as in a configuration
 	tags      string
 	directory string // of its data; unset: one of the test
+	namespace string // of the network; unset: that of the machine
 	watchdog  string // how often memory is looked at; unset: every 50 ms
 	more      string // further lines of its section
 }
@@ -65,7 +66,7 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 // start starts the agent, for the first time or again.
 func (n *node) start() {
 	n.t.Helper()
-	n.process = run(n.t, n.options.name, n.log, "node", "--config", n.config)
+	n.process = runIn(n.t, n.options.namespace, n.options.name, n.log, "node", "--config", n.config)
 }
 
 // jobs is where the directories of jobs are.

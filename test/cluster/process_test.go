@@ -42,7 +42,23 @@ func (l *logFile) String() string {
 // run starts the program. Whoever calls sees to its end.
 func run(t testing.TB, name string, log *logFile, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, name: name, cmd: exec.Command(programs.weir, args...), ended: make(chan struct{}), log: log}
+	return runIn(t, "", name, log, args...)
+}
+
+// inNamespace is a command line that runs a program in a network namespace; an empty one is that of the machine. What it
+// runs has the id of the process that was started. Mounts are left alone, unlike by ip netns exec.
+func inNamespace(namespace, program string, args ...string) []string {
+	words := append([]string{program}, args...)
+	if namespace == "" {
+		return words
+	}
+	return append([]string{"nsenter", "--net=/run/netns/" + namespace, "--"}, words...)
+}
+
+func runIn(t testing.TB, namespace, name string, log *logFile, args ...string) *process {
+	t.Helper()
+	words := inNamespace(namespace, programs.weir, args...)
+	p := &process{t: t, name: name, cmd: exec.Command(words[0], words[1:]...), ended: make(chan struct{}), log: log}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = environment()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

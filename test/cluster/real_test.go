@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/store"
@@ -29,22 +31,37 @@ type realCluster struct {
 	scheduler *process
 	nodes     []*node
 	started   []string
+	network   *network // nil: that of the machine
+	token     string   // if one is needed
+	aborted   int      // how many jobs were, as check has found
 }
 
 // newRealCluster starts a scheduler and as many nodes.
 func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 	t.Helper()
 	needMachine(t)
-	c := &realCluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}}
-	c.ran = filepath.Join(c.directory, "ran")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.address = listener.Addr().String()
+	address := listener.Addr().String()
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
+	return newRealClusterOn(t, nil, address, time.Second, nodes, o)
+}
+
+// newRealClusterOn starts a cluster on a network, with the scheduler on its first machine. It gives up the jobs of a node
+// after a silence.
+func newRealClusterOn(t testing.TB, network *network, address string, silence time.Duration, nodes int, o nodeOptions) *realCluster {
+	t.Helper()
+	c := &realCluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}, address: address, network: network}
+	listen, fromNodes := address, address
+	if network != nil {
+		_, port, _ := strings.Cut(address, ":")
+		listen, fromNodes = "0.0.0.0:"+port, network.address(0)+":"+port
+	}
+	c.ran = filepath.Join(c.directory, "ran")
 	c.config = writeFile(t, c.directory, "scheduler.yaml", fmt.Sprintf(`scheduler:
   listen: %q
   data_dir: %q
@@ -52,18 +69,25 @@ func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
   operations_update_period: 100ms
   node_heartbeat_period: 100ms
   node_heartbeat_timeout: 1s
-  max_node_unseen_period_to_abort_allocations: 1s
+  max_node_unseen_period_to_abort_allocations: %s
   job_confirmation_timeout: 10s
   min_spare_allocation_resources_on_node: {user_slots: 1}
   leader: {lease_ttl: 1s, renew_period: 300ms, standby_poll_period: 100ms}
-`, c.address, filepath.Join(c.directory, "scheduler")))
+`, listen, filepath.Join(c.directory, "scheduler"), silence))
 	showLog(t, "scheduler", c.log)
 	t.Cleanup(c.close)
 	c.startScheduler()
+	if network != nil { // others than this machine are let in only by a token
+		c.token = c.makeToken()
+		o.more += fmt.Sprintf("  token: %q\n", c.token)
+	}
 	for i := range nodes {
 		o := o
 		o.name = fmt.Sprintf("node-%d", i+1)
-		c.nodes = append(c.nodes, startNode(t, c.address, c.directory, c.group, o))
+		if network != nil {
+			o.namespace = network.machine(i + 1)
+		}
+		c.nodes = append(c.nodes, startNode(t, fromNodes, c.directory, c.group, o))
 	}
 	c.weir("create", "scheduler_pool_tree", "--attributes", "{name=default}", "--ignore-existing")
 	c.weir("set", "//sys/pool_trees/@default_tree", "default")
@@ -72,12 +96,23 @@ func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 
 func (c *realCluster) startScheduler() {
 	c.t.Helper()
-	c.scheduler = run(c.t, "scheduler", c.log, "scheduler", "--config", c.config)
+	c.scheduler = runIn(c.t, c.home(), "scheduler", c.log, "scheduler", "--config", c.config)
 	c.awaitLeader()
+}
+
+// home is the namespace of the scheduler and of those who call it; empty is that of the machine.
+func (c *realCluster) home() string {
+	if c.network == nil {
+		return ""
+	}
+	return c.network.machine(0)
 }
 
 func (c *realCluster) awaitLeader() {
 	c.t.Helper()
+	if c.network != nil {
+		return // the command line waits for it
+	}
 	await(c.t, "the scheduler leads", func() bool {
 		response, err := http.Get("http://" + c.address + "/readyz")
 		if err != nil {
@@ -88,14 +123,37 @@ func (c *realCluster) awaitLeader() {
 	})
 }
 
+// makeToken makes a token for everything that is not on the scheduler's machine.
+func (c *realCluster) makeToken() string {
+	c.t.Helper()
+	var output []byte
+	await(c.t, "there is a token", func() (made bool) {
+		ctx, cancel := background()
+		defer cancel()
+		var err error
+		output, err = c.command(ctx, "token", "create", "root").Output()
+		return err == nil
+	})
+	return strings.TrimSpace(string(output))
+}
+
+// command is a call of the command line on the scheduler's machine.
+func (c *realCluster) command(ctx context.Context, args ...string) *exec.Cmd {
+	words := inNamespace(c.home(), programs.weir, args...)
+	command := exec.CommandContext(ctx, words[0], words[1:]...)
+	command.Env = append(environment(), "WEIR_ADDR="+c.address)
+	if c.token != "" {
+		command.Env = append(command.Env, "WEIR_TOKEN="+c.token)
+	}
+	return command
+}
+
 // weir runs the command line. Calls that meet no leader are repeated by the client.
 func (c *realCluster) weir(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := background()
 	defer cancel()
-	command := exec.CommandContext(ctx, programs.weir, args...)
-	command.Env = append(environment(), "WEIR_ADDR="+c.address)
-	output, err := command.CombinedOutput()
+	output, err := c.command(ctx, args...).CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
@@ -172,6 +230,7 @@ func (c *realCluster) checkOperation(row store.Operation, jobs []store.Job, ran 
 			}
 		case "aborted":
 			aborts[j.AbortReason]++
+			c.aborted++
 		default:
 			c.t.Errorf("job %s has %s: %s", id, j.State, j.Error)
 		}
@@ -208,13 +267,21 @@ func (c *realCluster) load(jobs int) {
 	await(c.t, "the load has begun", func() bool { return c.begun() > 0 })
 }
 
-// awaitProxies waits until jobs run somewhere, and returns the node and the ids of their proxies.
+// awaitProxies waits until jobs run somewhere, and returns the ids of their proxies. If there is nothing left to do, it
+// finds more.
 func (c *realCluster) awaitProxies() (pids []int) {
 	c.t.Helper()
+	looked := time.Now()
 	await(c.t, "jobs run", func() bool {
 		pids = nil
 		for _, n := range c.nodes {
 			pids = append(pids, n.proxies()...)
+		}
+		if len(pids) == 0 && time.Since(looked) > time.Second {
+			if c.isIdle() {
+				c.load(20)
+			}
+			looked = time.Now()
 		}
 		return len(pids) > 0
 	})
