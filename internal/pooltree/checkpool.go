@@ -289,6 +289,8 @@ func (c *checker) guaranteeRules(p *Pool, g guaranteeKind) {
 	own := g.of(p.config)
 	readable := c.readable(p, g.option)
 	allowed := p.config.AllowChildrenGuarantees.Or(true)
+	// Flow and burst of the second level may come straight from the tree.
+	covers := !(p.depth == 1 && g.option != strongOption && own.IsTrivial())
 	var sum resource.Amounts
 	for _, n := range p.children {
 		child := &c.tree.pools[n]
@@ -304,7 +306,7 @@ func (c *checker) guaranteeRules(p *Pool, g guaranteeKind) {
 			continue
 		}
 		for _, k := range resource.Kinds {
-			if v, ok := given.Get(k); ok && !own.Has(k) && readable {
+			if v, ok := given.Get(k); ok && !own.Has(k) && readable && covers {
 				c.refusePool(child, g.option, RuleChildWithoutParent,
 					fmt.Sprintf("has %v=%s, but the parent %q has no %v there; a guarantee must be covered by the parent's",
 						k, resource.FormatExact(k, v), p.name, k),

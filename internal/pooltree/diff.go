@@ -56,6 +56,9 @@ func Diff(from, to *Tree) Changes {
 		if a, b := old.parentName(), p.parentName(); a != b {
 			c.Moved = append(c.Moved, PoolMove{Pool: p.name, From: a, To: b})
 		}
+		if old.config == p.config {
+			continue // an edit of another pool
+		}
 		if options := PoolOptions.Diff(old.config, p.config); len(options) > 0 {
 			c.Changed = append(c.Changed, PoolChange{Pool: p.name, Options: options})
 		}

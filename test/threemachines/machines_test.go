@@ -45,6 +45,7 @@ type network struct {
 	program   string
 	authority *authority
 	machines  []*machine
+	token     string // the file with that of root, once there is one
 }
 
 // newNetwork makes machines m1, m2, …, or skips the test where that is not possible.
@@ -146,6 +147,9 @@ func (n *network) inside(ctx context.Context, m *machine, words ...string) *exec
 func (n *network) weir(m *machine, words ...string) (string, error) {
 	var problems bytes.Buffer
 	c := n.inside(n.t.Context(), m, append([]string{n.program}, words...)...)
+	if n.token != "" {
+		c.Env = append(c.Environ(), "WEIR_TOKEN_FILE="+n.token)
+	}
 	c.Stderr = &problems
 	out, err := c.Output()
 	if err != nil {

@@ -85,8 +85,13 @@ func TestThreeMachinesSurviveTheLossOfTheLeader(t *testing.T) {
 		return fmt.Sprint(out, err), strings.Count(out, `"pool_tree": "default"`) == 3
 	})
 	if out, err := n.weir(m3, "get", "//sys/pools", "--addr", "https://10.77.0.1:7070"); err == nil {
-		t.Errorf("another machine reads without a token: %s", out)
+		t.Errorf("another machine reads before there is a token: %s", out)
 	}
+	n.makeToken(m1)
+	n.await("another machine is root by the token, says the standby", func() (string, bool) {
+		out, err := n.weir(m3, "whoami", "--addr", "https://10.77.0.2:7070")
+		return fmt.Sprint(out, err), out == "root\n"
+	})
 
 	gate := filepath.Join(n.directory, "gate")
 	open := func() { _ = os.WriteFile(gate, nil, 0o600) }
@@ -142,4 +147,18 @@ func (n *network) makePools(m *machine) {
 		n.t.Fatal(err)
 	}
 	n.mustWeir(m, "apply", "-f", pools)
+}
+
+// makeToken makes the first token, which closes the cluster to whoever has none, and
+// shows it from then on. Nodes have certificates.
+func (n *network) makeToken(m *machine) {
+	n.t.Helper()
+	file := filepath.Join(n.directory, "root.token")
+	if err := os.WriteFile(file, []byte(n.mustWeir(m, "token", "create", "root", "--description", "the tests")), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
+	if out, err := n.weir(m, "get", "//sys/pools"); err == nil {
+		n.t.Errorf("the machine of the leader reads without a token: %s", out)
+	}
+	n.token = file
 }

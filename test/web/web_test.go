@@ -114,7 +114,13 @@ func TestMain(m *testing.M) {
 // and returns its address.
 func startCluster(t *testing.T, with tools) string {
 	t.Helper()
-	command := exec.Command(with.weir, "up", "--demo", "--port", "0", "--nodes", "3", "--resources", "{cpu: 8, memory: 8GiB, user_slots: 12}")
+	return startWeir(t, with, "up", "--demo", "--port", "0", "--nodes", "3", "--resources", "{cpu: 8, memory: 8GiB, user_slots: 12}")
+}
+
+// startWeir runs a cluster until the test ends, and returns its address.
+func startWeir(t *testing.T, with tools, arguments ...string) string {
+	t.Helper()
+	command := exec.Command(with.weir, arguments...)
 	command.Dir = t.TempDir()
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -204,7 +210,7 @@ func browse(t *testing.T, with tools, page, file string, more ...string) {
 		return
 	}
 	for line := range strings.Lines(string(out)) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ok ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ok ") || strings.HasPrefix(line, "{") {
 			t.Log(line)
 		}
 	}

@@ -48,9 +48,15 @@ test('a pool is created, moved and deleted; a bad name is refused', async () => 
   await dialog.getByRole('button', {name: 'Create', exact: true}).click();
   await shows(page, 'must match regular expression');
   await dialog.getByLabel('Name').fill('fresh');
+  await dialog.getByLabel('Strong guarantee, CPU').fill('100000');
+  await shows(page, 'Not all promises can be kept');
+  await dialog.getByLabel('Strong guarantee, CPU').fill('');
+  await dialog.getByLabel('Weight').fill('4');
+  await shows(page, 'All promises can be kept');
   await shows(page, 'weir create scheduler_pool');
   await dialog.getByRole('button', {name: 'Create', exact: true}).click();
   await until(async () => assert.equal((await call('exists', {path: '//sys/pool_trees/default/fresh'})).value, true), 'the pool is there');
+  assert.equal(await weightOf('fresh'), 4);
 
   await page.goto(new URL('/scheduling/default/fresh', page.url()).href);
   await page.getByRole('button', {name: 'Move', exact: true}).click();

@@ -40,6 +40,7 @@ for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 3
       await t.test(place.name, async () => {
         const page = await newPage(place.path, {colorScheme, viewport: {width, height: 800}, bypassCSP: true});
         await page.locator(place.ready).first().waitFor();
+        await place.prepare?.(page);
         assert.equal(describe(await findings(page)), '');
         if (width < 500) {
           const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);

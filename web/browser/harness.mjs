@@ -62,8 +62,8 @@ export async function call(command, parameters = {}, token = process.env.WEIR_TO
 export const get = (path, more = {}) => call('get', {path, return_only_value: true, ...more});
 
 /** until asks again and again until an assertion holds. */
-export async function until(check, what) {
-  const deadline = Date.now() + patience;
+export async function until(check, what, patient = patience) {
+  const deadline = Date.now() + patient;
   for (;;) {
     try {
       return await check();

@@ -120,6 +120,102 @@ test('jobs, statistics, why, timeline and events of an operation are there', asy
   page.mistakes();
 });
 
+test('memory: what is kept for jobs, and what those that completed used', async () => {
+  const id = await startOperation({
+    title: 'uses memory', pool: 'research',
+    tasks: {t: {job_count: 4, command: 'head -c 20M /dev/zero | tail -c 20M | sleep 2', cpu_limit: 0.1, memory_limit: 67108864}},
+  });
+  await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'completed'), 'it completes');
+  const {jobs} = await call('list_jobs', {operation_id: id, job_state: 'completed'});
+  const measured = jobs.filter((job) => job.statistics.user_job?.memory_limit).length;
+  const page = await newPage(`/operations/${id}?tab=memory`);
+  await shows(page, 'Completed jobs by the part of their limit that they used');
+  const counts = (await page.locator('.histogram__count').allInnerTexts()).map(Number);
+  assert.equal(counts.reduce((sum, n) => sum + n, 0), measured);
+  const fact = page.locator('.facts__item', {has: page.locator('dt', {hasText: /^Memory limit$/})});
+  assert.equal(await fact.locator('dd').innerText(), '64 MiB');
+  page.mistakes();
+});
+
+test('CPU: limit and usage of each job over time', async () => {
+  const page = await newPage(`/operations/${operation}?tab=cpu`);
+  const {jobs} = await call('list_jobs', {operation_id: operation, job_state: 'running'});
+  await shows(page, jobs[0].id);
+  await shows(page, `asked for ${jobs[0].resources.cpu}, limit ${jobs[0].resource_usage.cpu}`);
+  await until(async () => assert.ok((await page.locator('.chart canvas').count()) >= 2), 'a chart of all and one of the job');
+  page.mistakes();
+});
+
+test('statistics are a tree that folds by keyboard', async () => {
+  const page = await newPage(`/operations/${operation}?tab=jobs`);
+  await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: /^\d+-/}).first().click();
+  await page.getByRole('dialog').getByRole('tab', {name: 'Statistics'}).click();
+  const tree = page.getByRole('treegrid', {name: 'Statistics'});
+  await tree.getByText('job_proxy', {exact: true}).waitFor();
+  const rows = () => tree.getAttribute('aria-rowcount').then(Number);
+  const all = await rows();
+  await tree.focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowLeft');
+  await until(async () => assert.ok((await rows()) < all), 'the branch is folded');
+  await page.keyboard.press('ArrowRight');
+  await until(async () => assert.equal(await rows(), all), 'the branch is open again');
+  page.mistakes();
+});
+
+test('the share of a pool is derived on a click', async () => {
+  const page = await newPage('/scheduling/default/production');
+  await page.getByRole('button', {name: /strong \+/}).click();
+  const dialog = page.getByRole('dialog', {name: 'Where the fair share comes from'});
+  const pools = await get(`${orchid}/pool_trees/default/pools`, {fields: ['weight']});
+  for (const name of ['production', '<Root>']) {
+    const row = dialog.locator('tr', {has: page.getByRole('link', {name, exact: true})});
+    await row.waitFor();
+    assert.equal(await row.locator('td').last().innerText(), String(pools[name].weight), name);
+  }
+  await page.keyboard.press('Escape');
+  await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'Escape closes it');
+  page.mistakes();
+});
+
+test('an example is simulated, and the report has what the API says', async () => {
+  const page = await newPage('/simulator?example=starvation&seed=3');
+  await page.getByRole('button', {name: 'Run', exact: true}).click();
+  await shows(page, 'all hold');
+  const {report} = await call('simulate', {example: 'starvation', seed: 3});
+  const tile = (title) => page.locator('.tile', {hasText: title}).locator('.tile__value').innerText();
+  assert.equal(await tile('Jobs completed'), report.cluster.jobs.completed.toLocaleString('en-US'));
+  assert.equal(await tile('Preemptions'), report.cluster.jobs.preempted.toLocaleString('en-US'));
+  for (const pool of report.pools) await page.getByRole('rowheader', {name: pool.name, exact: true}).first().waitFor();
+  await shows(page, '--seed 3');
+  assert.ok((await page.locator('.chart canvas').count()) >= 4);
+  page.mistakes();
+});
+
+test('an uploaded scenario is run as a text; a wrong one is refused in words', async () => {
+  const page = await newPage('/simulator');
+  const upload = (text) =>
+    page.locator('input[type=file]').setInputFiles({name: 'own.yaml', mimeType: 'text/yaml', buffer: Buffer.from(text)});
+  const run = () => page.getByRole('button', {name: 'Run', exact: true}).click();
+  await page.getByRole('button', {name: 'Upload a scenario'}).waitFor();
+  await upload('nodes: [{name: n, resources: {cpu: 4}}]\npools: {p: {}}\ncolour: red\n');
+  await run();
+  await shows(page, 'The server refused');
+  await shows(page, 'unknown option');
+  const markup = '<img src=x onerror="document.title=1">';
+  await upload(`name: '${markup}'
+duration: 1h
+nodes: [{name: n, resources: {cpu: 4, memory: 16GiB}}]
+pools: {p: {}}
+operations: [{name: '<b>op</b>', pool: p, arrival: 0s, job_count: 9, duration: 1m}]
+`);
+  await run();
+  await page.getByRole('heading', {name: markup}).waitFor();
+  await shows(page, '<b>op</b>');
+  assert.equal(await page.locator('#root img, #root b').count(), 0);
+  page.mistakes();
+});
+
 test('nodes are listed, drawn and described', async () => {
   const page = await newPage('/nodes');
   const {nodes} = await call('list_nodes');
@@ -158,6 +254,47 @@ test('the page speaks Russian', async () => {
   assert.equal(await page.locator('html').getAttribute('lang'), 'ru');
   page.mistakes();
 });
+
+test('the page has a strict policy and no script of its own in its text', async () => {
+  const page = await newPage('/scheduling');
+  const response = await page.reload();
+  const policy = response.headers()['content-security-policy'];
+  assert.match(policy, /default-src 'none'/);
+  assert.doesNotMatch(policy, /unsafe|\*|https?:/);
+  const text = await response.text();
+  assert.doesNotMatch(text, /<script(?![^>]* src=)|<style|style=|\son\w+=/);
+  await page.getByRole('treegrid').waitFor();
+  page.mistakes();
+});
+
+for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attributes', '/operations', '/nodes?view=map', '/simulator']) {
+  test(`everything on ${path} is reached by keyboard`, async () => {
+    const page = await newPage(path);
+    await page.locator('#content h1').first().waitFor();
+    // What comes and goes with each refresh cannot be counted: the page stands still.
+    await page.waitForLoadState('networkidle').catch(() => undefined);
+    await page.route('**/api/**', () => undefined);
+    const wanted = await page.evaluate(() => {
+      const list = [...document.querySelectorAll('a[href], button, input, textarea, [tabindex="0"]')].filter((e) => {
+        const group = e.type === 'radio' && !e.checked; // arrows choose among them
+        return e.tabIndex >= 0 && !e.disabled && !group && e.checkVisibility({visibilityProperty: true, contentVisibilityAuto: true});
+      });
+      list.forEach((e, i) => (e.dataset.wanted = String(i)));
+      return list.length;
+    });
+    assert.ok(wanted > 10, `${wanted} things to reach`);
+    const reached = new Set();
+    for (let i = 0; i < wanted * 2 + 20 && reached.size < wanted; i++) {
+      await page.keyboard.press('Tab');
+      const at = await page.evaluate(() => document.activeElement?.dataset.wanted);
+      if (at !== undefined) reached.add(at);
+    }
+    const missed = await page.evaluate(
+      (have) => [...document.querySelectorAll('[data-wanted]')].filter((e) => !have.includes(e.dataset.wanted)).map((e) => e.outerHTML.slice(0, 160)), [...reached],
+    );
+    assert.deepEqual(missed, []);
+  });
+}
 
 test('an address without a page says so', async () => {
   const page = await newPage('/nowhere');

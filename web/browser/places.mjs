@@ -1,4 +1,9 @@
-// Every page, and what is there once it has loaded.
+// Every page, what is there once it has loaded, and what to do on it first.
+async function simulate(page) {
+  await page.getByRole('button', {name: 'Run', exact: true}).click();
+  await page.locator('.tiles').waitFor();
+}
+
 export const places = (operation, node) => [
   {name: 'cluster', path: '/', ready: 'table.plain'},
   {name: 'scheduling', path: '/scheduling', ready: '.grid__body .grid__row'},
@@ -14,6 +19,8 @@ export const places = (operation, node) => [
   {name: 'operation-specification', path: `/operations/${operation}?tab=spec`, ready: '.code'},
   {name: 'operation-jobs', path: `/operations/${operation}?tab=jobs`, ready: '.grid'},
   {name: 'operation-statistics', path: `/operations/${operation}?tab=statistics`, ready: '.tabbody .section'},
+  {name: 'operation-memory', path: `/operations/${operation}?tab=memory`, ready: '.histogram, .tabbody .empty'},
+  {name: 'operation-cpu', path: `/operations/${operation}?tab=cpu`, ready: '.chart canvas, .tabbody .empty'},
   {name: 'operation-why', path: `/operations/${operation}?tab=why`, ready: '.tabbody .section, .tabbody .empty'},
   {name: 'operation-timeline', path: `/operations/${operation}?tab=timeline`, ready: '.timeline, .empty'},
   {name: 'operation-events', path: `/operations/${operation}?tab=events`, ready: '.grid'},
@@ -21,5 +28,6 @@ export const places = (operation, node) => [
   {name: 'nodes-map', path: '/nodes?view=map', ready: '.packing__node'},
   {name: 'node', path: `/nodes/${node}`, ready: 'table.plain'},
   {name: 'preemptions', path: '/preemptions', ready: '.empty, .grid'},
+  {name: 'simulator', path: '/simulator?example=starvation', ready: '.scenario', prepare: simulate},
   {name: 'events', path: '/events', ready: '.grid__body .grid__row'},
 ];

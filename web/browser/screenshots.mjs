@@ -7,15 +7,19 @@ import {places} from './places.mjs';
 const directory = process.argv[2];
 mkdirSync(directory, {recursive: true});
 await open();
+// Jobs take some memory, each another amount, and a part of a core.
+const work = 'size=$((RANDOM % 40 + 20)); head -c ${size}M /dev/zero | tail -c ${size}M | sleep $((RANDOM % 20 + 8)) & ' +
+  'end=$(($(date +%s) + RANDOM % 20 + 10)); while [ $(date +%s) -lt $end ]; do timeout 0.2 sh -c "while :; do :; done"; sleep 0.8; done; true';
 // An operation that fills the cluster, runs, waits and loses jobs to others all the while.
 const operation = await startOperation({
   title: 'training of the large model', pool: 'batch', annotations: {ticket: 'ML-17'},
-  tasks: {train: {job_count: 400, command: 'sleep $((RANDOM % 30 + 10))', cpu_limit: 0.5, memory_limit: 134217728}},
+  tasks: {train: {job_count: 400, command: work, cpu_limit: 0.5, memory_limit: 134217728}},
+  job_cpu_monitor: {enable_cpu_reclaim: true, check_period: 500},
 });
 await until(async () => {
   const {brief_progress: progress} = await call('get_operation', {operation_id: operation});
   if (progress.jobs.completed.total < 8) throw new Error(`${progress.jobs.completed.total} jobs are done`);
-}, 'the operation has done something');
+}, 'the operation has done something', 300_000);
 await until(async () => {
   const {events} = await call('list_events', {types: ['job_preempted'], limit: 3});
   if (events.length < 3) throw new Error('not yet');
@@ -25,18 +29,22 @@ for (const colorScheme of ['light', 'dark']) {
   for (const place of places(operation, nodes[0].address)) {
     const page = await newPage(place.path, {colorScheme});
     await page.locator(place.ready).first().waitFor();
-    await page.waitForTimeout(1200);
+    await place.prepare?.(page);
+    await page.waitForTimeout(place.name === 'operation-cpu' ? 12_000 : 1200);
     await page.screenshot({path: `${directory}/${place.name}-${colorScheme}.png`});
     await page.context().close();
   }
 }
 for (const [name, path, options] of [
-  ['phone', '/scheduling', {viewport: {width: 390, height: 800}}],
-  ['russian', '/scheduling', {locale: 'ru-RU'}],
+  ['cluster-phone', '/', {viewport: {width: 390, height: 800}}],
+  ['scheduling-phone', '/scheduling', {viewport: {width: 390, height: 800}}],
+  ['operation-phone', `/operations/${operation}`, {viewport: {width: 390, height: 800}}],
+  ['scheduling-russian', '/scheduling', {locale: 'ru-RU'}],
 ]) {
   const page = await newPage(path, options);
-  await page.locator('.grid__body .grid__row').first().waitFor();
-  await page.screenshot({path: `${directory}/scheduling-${name}.png`});
+  await page.locator('.grid__body .grid__row, table.plain').first().waitFor();
+  await page.waitForTimeout(1200);
+  await page.screenshot({path: `${directory}/${name}.png`});
   await page.context().close();
 }
 await close();

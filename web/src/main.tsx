@@ -11,6 +11,9 @@ import {createRoot} from 'react-dom/client';
 import {queryClient} from './api/queries';
 import {App} from './shell/app';
 
+// After an upgrade of the server the parts of an older page are gone: the new page has its own.
+window.addEventListener('vite:preloadError', () => window.location.reload());
+
 createRoot(document.getElementById('root')!).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>

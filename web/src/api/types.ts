@@ -195,6 +195,9 @@ export interface Job {
   statistics?: Record<string, unknown>;
   pool?: string;
   abort_reason?: string;
+  resources?: Amounts;
+  resource_usage?: Amounts;
+  brief_statistics?: {user_job_memory?: number; smoothed_cpu?: number};
 }
 
 export interface JobList {
@@ -335,4 +338,108 @@ export interface Plan {
   is_empty: boolean;
   is_feasible: boolean | null;
   feasibility: {findings?: {severity?: string; [key: string]: unknown}[]} | null;
+}
+
+export interface ScenarioExample {
+  name: string;
+  title: string;
+  description: string;
+  text: string;
+}
+
+export interface SimulatedWaits {
+  count: number;
+  mean: number;
+  p50: number;
+  p90: number;
+  p99: number;
+  max: number;
+}
+
+export interface SimulatedJobs {
+  started: number;
+  completed: number;
+  preempted: number;
+  lost_with_nodes: number;
+}
+
+export type Curves = Partial<Record<Resource, number[]>>;
+
+export interface SimulatedPool {
+  tree: string;
+  name: string;
+  parent?: string;
+  depth: number;
+  entitled: Amounts;
+  asked: Amounts;
+  got: Amounts;
+  lost: Amounts;
+  jobs: SimulatedJobs;
+  preemptions_caused: number;
+  waits: SimulatedWaits;
+  guarantee: {demanding_seconds: number; below_seconds: number};
+  starving_seconds: number;
+  integral?: boolean;
+}
+
+export interface SimulatedOperation {
+  name: string;
+  pool: string;
+  state: string;
+  reason?: string;
+  arrived: number;
+  started: number;
+  finished: number;
+  job_count: number;
+  jobs: SimulatedJobs;
+  lost: Amounts;
+  mean_wait: number;
+}
+
+export interface SimulationReport {
+  scenario: string;
+  description?: string;
+  seed: number;
+  start: string;
+  dated?: boolean;
+  seconds: number;
+  stalled?: boolean;
+  cluster: {
+    nodes: number;
+    capacity: Amounts;
+    utilisation: Amounts;
+    used: Amounts;
+    lost: Amounts;
+    jobs: SimulatedJobs;
+    waits: SimulatedWaits;
+    operations: {arrived: number; completed: number; failed: number; aborted: number; rejected: number; unfinished: number};
+    starts_by_stage?: {name: string; count: number}[];
+    stops_by_reason?: {name: string; count: number}[];
+    work: {heartbeats: number; updates: number; decisions: number};
+    wait_histogram?: {up_to: number; count: number}[];
+  };
+  pools: SimulatedPool[];
+  operations: SimulatedOperation[];
+  operations_omitted?: number;
+  series: {
+    step: number;
+    cluster: {capacity: Curves; usage: Curves; running_jobs: number[]; pending_jobs: number[]; preemptions: number[]};
+    pools: {
+      tree: string;
+      name: string;
+      fair_share: Curves;
+      guaranteed: Curves;
+      usage: Curves;
+      demand: Curves;
+      volume?: number[];
+      preemptions: number[];
+    }[];
+  };
+  expectations?: {where: string; subject: string; figure: string; want: string; got: string; held: boolean}[];
+}
+
+export interface Simulation {
+  report: SimulationReport;
+  warnings: string[];
+  wall_time: number;
 }

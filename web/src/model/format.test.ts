@@ -23,7 +23,7 @@ describe('amounts', () => {
   });
   it('prints a dash for what is not there', () => expect(amount('gpu', undefined)).toBe('–'));
   it('prints volumes in units times hours', () => {
-    expect(volume('cpu', 7200)).toBe('2·h');
+    expect(volume('cpu', 7200)).toBe('2 CPU·h');
     expect(volume('memory', 3600 * 1024)).toBe('1 KiB·h');
   });
 });
@@ -41,7 +41,7 @@ describe('shares', () => {
 describe('durations', () => {
   it.each([
     [5, '5 ms'], [1500, '1.5 s'], [59_000, '59 s'], [60_000, '1 min'], [188_637, '3 min 9 s'], [3_600_000, '1 h'],
-    [3_660_000, '1 h 1 min'], [90_000_000, '1 d 1 h'], [86_405_000, '1 d'], [-5, '0 ms'], [null, '–'],
+    [3_660_000, '1 h 1 min'], [90_000_000, '1 d 1 h'], [86_405_000, '1 d'], [-5, '0 s'], [null, '–'],
   ])('%s ms are %s', (value, text) => expect(duration(value as number)).toBe(text));
 });
 

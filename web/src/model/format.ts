@@ -53,6 +53,7 @@ export function duration(milliseconds: number | null | undefined, locale: Locale
   if (milliseconds < 0) milliseconds = 0;
   const seconds = milliseconds / 1000;
   const units = spans[locale];
+  if (seconds === 0) return `0 ${units[3]![1]}`;
   if (seconds < 1) return `${Math.round(milliseconds)} ${locale === 'ru' ? 'мс' : 'ms'}`;
   if (seconds < 60) return `${decimal(seconds, locale, seconds < 10 ? 1 : 0)} ${units[3]![1]}`;
   let rest = Math.round(seconds);
@@ -80,11 +81,12 @@ export function moment(instant: string | null | undefined, locale: Locale = 'en'
   return `${at.toLocaleDateString(tag, {day: '2-digit', month: 'short', year: at.getFullYear() === now.getFullYear() ? undefined : 'numeric'})} ${time}`;
 }
 
-/** hours prints a volume of a resource: units times hours. */
+/** volume prints a volume of a resource: units times hours. */
 export function volume(resource: Resource, value: number | null | undefined, locale: Locale = 'en'): string {
   if (value === null || value === undefined) return dash;
   const perHour = value / 3600;
-  return `${amount(resource, perHour, locale)}·${locale === 'ru' ? 'ч' : 'h'}`;
+  const unit = resource === 'memory' ? '' : ` ${resource === 'cpu' || resource === 'gpu' ? resource.toUpperCase() : resource}`;
+  return `${amount(resource, perHour, locale)}${unit}·${locale === 'ru' ? 'ч' : 'h'}`;
 }
 
 /** ratio divides; of nothing it is 0 if there is nothing, and else unbounded. */

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 
-import {at, difference, optionsOf, poolIn, readValue, withPool, withValue} from './options';
+import {at, difference, optionsOf, poolIn, readValue, withNewPool, withoutPool, withPool, withValue} from './options';
 
 const tree = {default_parent_pool: 'adhoc', pools: {a: {weight: 2, pools: {b: {mode: 'fifo'}}}, adhoc: {}}};
 
@@ -20,4 +20,17 @@ describe('documents of pools', () => {
     expect(difference({a: 1, b: {c: 1}, d: 1}, {a: 1, b: {c: 2}, e: 3})).toEqual({set: {b: {c: 2}, e: 3}, removed: ['d']}));
   it.each([['', undefined], [' 3.5 ', 3.5], ['3,5', 3.5], ['10GiB', '10GiB'], ['-1', -1]])('reads %j as %j', (text, value) =>
     expect(readValue(text)).toBe(value));
+});
+
+describe('pools that come and go', () => {
+  const tree = {pools: {a: {weight: 1, pools: {b: {weight: 2}}}, c: {}}};
+  it('takes a pool away with all in it', () => {
+    expect(withoutPool(tree, ['a', 'b'])).toEqual({pools: {a: {weight: 1, pools: {}}, c: {}}});
+    expect(withoutPool(tree, ['a'])).toEqual({pools: {c: {}}});
+    expect(withoutPool(tree, ['x', 'y'])).toEqual(tree);
+  });
+  it('puts a pool into another', () => {
+    expect(withNewPool(tree, ['a', 'b'], 'd', {weight: 4})).toEqual({pools: {a: {weight: 1, pools: {b: {weight: 2, pools: {d: {weight: 4}}}}}, c: {}}});
+    expect(withNewPool({}, [], 'd', {})).toEqual({pools: {d: {}}});
+  });
 });

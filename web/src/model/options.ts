@@ -69,3 +69,24 @@ export function withPool(tree: Document, way: string[], options: Document): Docu
   const inner = isDocument(pools[name]) ? pools[name] : {};
   return {...tree, pools: {...pools, [name]: withPool(inner, rest, options)}};
 }
+
+/** withoutPool is the document of a tree without one pool and all in it. */
+export function withoutPool(tree: Document, way: string[]): Document {
+  const [name, ...rest] = way;
+  if (name === undefined || !isDocument(tree.pools)) return tree;
+  if (rest.length > 0) {
+    const inner = tree.pools[name];
+    return isDocument(inner) ? {...tree, pools: {...tree.pools, [name]: withoutPool(inner, rest)}} : tree;
+  }
+  const {[name]: _, ...others} = tree.pools;
+  return {...tree, pools: others};
+}
+
+/** withNewPool is the document of a tree with one pool more, whole. */
+export function withNewPool(tree: Document, above: string[], name: string, pool: Document): Document {
+  const [first, ...rest] = above;
+  const pools = isDocument(tree.pools) ? tree.pools : {};
+  if (first === undefined) return {...tree, pools: {...pools, [name]: pool}};
+  const inner = isDocument(pools[first]) ? pools[first] : {};
+  return {...tree, pools: {...pools, [first]: withNewPool(inner, rest, name, pool)}};
+}

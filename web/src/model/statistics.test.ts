@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 
-import {statisticsOf, unitOf, wholeOf} from './statistics';
+import {statisticRows, statisticsOf, unitOf, wholeOf} from './statistics';
 
 const leaf = (count: number, sum: number, min: number, max: number) => ({count, sum, min, max});
 
@@ -27,4 +27,13 @@ describe('units', () => {
     ['user_job/max_memory', 'bytes'], ['user_job/memory_reserve', 'bytes'], ['time/exec', 'milliseconds'], ['user_job/cpu/user', 'milliseconds'],
     ['job_proxy/smoothed_cpu_usage_x100', 'hundredths'], ['user_job/cumulative_memory_reserve', 'number'], ['x/memory_reserve_factor_x10000', 'number'],
   ])('%s is in %s', (path, unit) => expect(unitOf(path)).toBe(unit));
+});
+
+describe('the tree of statistics', () => {
+  const list = statisticsOf({user_job: {cpu: {user: leaf(1, 2, 2, 2), system: leaf(1, 3, 3, 3)}, max_memory: leaf(1, 5, 5, 5)}, time: {exec: leaf(1, 7, 7, 7)}});
+  const written = (folded: string[]) => statisticRows(list, (path) => folded.includes(path)).map((row) => `${'.'.repeat(row.depth)}${row.name}${row.open === false ? ' +' : ''}`);
+  it('has branches before their leaves', () =>
+    expect(written([])).toEqual(['time', '.exec', 'user_job', '.cpu', '..system', '..user', '.max_memory']));
+  it('hides what is in folded branches', () => expect(written(['user_job', 'time'])).toEqual(['time +', 'user_job +']));
+  it('hides branches of folded branches', () => expect(written(['user_job/cpu'])).toEqual(['time', '.exec', 'user_job', '.cpu +', '.max_memory']));
 });

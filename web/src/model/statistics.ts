@@ -71,3 +71,36 @@ export function unitOf(path: string): Unit {
   if (/memory(_limit|_reserve)?$|max_memory$/.test(path) && !/cumulative/.test(path)) return 'bytes';
   return 'number';
 }
+
+/** StatisticRow is a line of the tree: a branch, or a leaf with figures. */
+export interface StatisticRow {
+  key: string;
+  path: string;
+  name: string;
+  depth: number;
+  /** open is undefined for leaves. */
+  open: boolean | undefined;
+  leaf?: Statistic;
+}
+
+/** statisticRows lays leaves out as a tree, branches before what is in them; folded branches hide it. A name that is both stands twice. */
+export function statisticRows(list: Statistic[], isFolded: (path: string) => boolean): StatisticRow[] {
+  const rows: StatisticRow[] = [];
+  const made = new Set<string>();
+  for (const leaf of list) {
+    const parts = leaf.path.split('/');
+    let hidden = false;
+    for (let depth = 0; depth < parts.length - 1 && !hidden; depth++) {
+      const path = parts.slice(0, depth + 1).join('/');
+      const open = !isFolded(path);
+      if (!made.has(path)) {
+        made.add(path);
+        rows.push({key: `b:${path}`, path, name: parts[depth]!, depth, open});
+      }
+      hidden = !open;
+    }
+    if (hidden) continue;
+    rows.push({key: `l:${leaf.path} ${leaf.state}`, path: leaf.path, name: parts[parts.length - 1]!, depth: parts.length - 1, open: undefined, leaf});
+  }
+  return rows;
+}

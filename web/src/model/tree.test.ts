@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest';
 
 import type {LiveOperation, Pool} from '../api/types';
-import {charge, forestOf, pathTo, type Row, rowsOf} from './tree';
+import {boundOf, charge, forestOf, pathTo, type Row, rowsOf} from './tree';
 
 const pool = (parent: string, weight = 1) => ({parent, weight}) as Pool;
 const pools: Record<string, Pool> = {
@@ -53,4 +53,11 @@ describe('the charge of a bucket', () => {
   it('is a part of its capacity', () =>
     expect(charge({accumulated_resource_ratio_volume: 50, integral_pool_capacity_ratio: 200} as Pool)).toBe(0.25));
   it('is nothing without a bucket', () => expect(charge({} as Pool)).toBeUndefined());
+});
+
+describe('what bounds a share', () => {
+  const pool = (fair: number, demand: number, limit: number) =>
+    ({dominant_resource: 'cpu', fair_share: {cpu: fair}, demand_share: {cpu: demand}, limits_share: {cpu: limit}}) as unknown as Pool;
+  it.each([[0.3, 0.3, 1, 'demand'], [0.3, 0.9, 0.3, 'limit'], [0.3, 0.9, 1, 'parent'], [0, 0, 0, 'demand']])('%d of %d up to %d: %s', (fair, demand, limit, bound) =>
+    expect(boundOf(pool(fair, demand, limit))).toBe(bound));
 });

@@ -106,3 +106,15 @@ export function charge(pool: Pool): number | undefined {
   if (volume === undefined || !capacity) return undefined;
   return Math.min(1, volume / capacity);
 }
+
+export type Bound = 'demand' | 'limit' | 'parent';
+
+const nearly = 1e-6;
+
+/** boundOf says what keeps the fair share of a pool from growing: its demand, its limit, or what the pool above can give. */
+export function boundOf(pool: Pool): Bound {
+  const resource = pool.dominant_resource;
+  const fair = pool.fair_share[resource] ?? 0;
+  if (fair >= (pool.demand_share[resource] ?? 0) - nearly) return 'demand';
+  return fair >= (pool.limits_share[resource] ?? 1) - nearly ? 'limit' : 'parent';
+}

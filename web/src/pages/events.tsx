@@ -20,18 +20,21 @@ export function EventsPage() {
   const events = useCommand<{events: Event[]}>(
     'list_events', {limit: 500, types: type ? [type] : undefined, pool: pool || undefined, node: node || undefined}, {every: live},
   );
+  const tools = (
+    <>
+      <Select
+        label={t('Event')} title={t('Event')} value={type ? [type] : []} placeholder={t('any')} hasClear filterable
+        options={types.map((value) => ({value, content: word(value)}))} onUpdate={([value]) => setType(value ?? '')}
+      />
+      <TextInput className="toolbar__filter" value={pool} onUpdate={setPool} hasClear placeholder={t('Pool')} controlProps={{'aria-label': t('Pool')}} />
+      <TextInput className="toolbar__filter" value={node} onUpdate={setNode} hasClear placeholder={t('Node')} controlProps={{'aria-label': t('Node')}} />
+    </>
+  );
   return (
     <div className="page page_full">
       <h1 className="page__title">{t('Events')}</h1>
-      <div className="toolbar">
-        <Select
-          label={t('Event')} title={t('Event')} value={type ? [type] : []} placeholder={t('any')} hasClear filterable
-          options={types.map((value) => ({value, content: word(value)}))} onUpdate={([value]) => setType(value ?? '')}
-        />
-        <TextInput className="toolbar__filter" value={pool} onUpdate={setPool} hasClear placeholder={t('Pool')} controlProps={{'aria-label': t('Pool')}} />
-        <TextInput className="toolbar__filter" value={node} onUpdate={setNode} hasClear placeholder={t('Node')} controlProps={{'aria-label': t('Node')}} />
-      </div>
-      <Loaded of={events}>{(data) => <EventsTable events={data.events} name="events" tall />}</Loaded>
+      {!events.data && <div className="grid__tools">{tools}</div>}
+      <Loaded of={events}>{(data) => <EventsTable events={data.events} name="events" tall tools={tools} />}</Loaded>
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import {useMemo} from 'react';
+import {type ReactNode, useMemo} from 'react';
 
 import {type Amounts, type Event, resources} from '../api/types';
 import {amount, duration, moment, shortId} from '../model/format';
@@ -31,7 +31,7 @@ function detailsOf(event: Event, texts: Texts): string {
   return parts.filter(Boolean).join(' · ');
 }
 
-export function EventsTable({events, tall, name}: {events: Event[]; tall?: boolean; name: string}) {
+export function EventsTable({events, tall, name, tools}: {events: Event[]; tall?: boolean; name: string; tools?: ReactNode}) {
   const texts = useTexts();
   const {t, word, locale} = texts;
   const columns = useMemo<Column<Event>[]>(
@@ -59,6 +59,7 @@ export function EventsTable({events, tall, name}: {events: Event[]; tall?: boole
   return (
     <>
       <div className="grid__tools">
+        {tools}
         <Export name={name} columns={columns} rows={events} />
       </div>
       <Grid label={t('Events')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('Nothing has happened')} />

@@ -10,9 +10,11 @@ import {ApiError} from '../api/client';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {OperationActions} from './operation_actions';
+import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
 import {EventsTab, TimelineTab} from './operation_events';
 import {JobsTab} from './operation_jobs';
+import {MemoryTab} from './operation_memory';
 import {SpecificationTab} from './operation_spec';
 import {StatisticsTab} from './operation_statistics';
 import {WhyTab} from './operation_why';
@@ -37,14 +39,17 @@ function Whole({operation}: {operation: OperationDetails}) {
   const {t, locale} = useTexts();
   const [tab, setTab] = useQueryValue('tab', 'details');
   const id = operation.id;
+  const cpu = useCpuRecord(id, hasEnded(operation.state));
   const tabs: [string, string, () => React.ReactNode][] = [
     ['details', t('Details'), () => <DetailsTab operation={operation} />],
     ['spec', t('Specification'), () => <SpecificationTab operation={operation} />],
     ['jobs', t('Jobs'), () => <JobsTab id={id} counts={operation.progress?.jobs} />],
     ['statistics', t('Statistics'), () => <StatisticsTab operation={operation} />],
+    ['memory', t('Memory'), () => <MemoryTab operation={operation} />],
+    ['cpu', 'CPU', () => <CpuTab id={id} cpu={cpu} />],
     ['why', t('Why'), () => <WhyTab id={id} ended={hasEnded(operation.state)} />],
     ['timeline', t('Timeline'), () => <TimelineTab id={id} />],
-    ['events', t('Events'), () => <EventsTab id={id} states={operation.events ?? []} />],
+    ['events', t('Events'), () => <EventsTab id={id} />],
   ];
   return (
     <>

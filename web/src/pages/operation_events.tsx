@@ -3,23 +3,34 @@ import {useMemo} from 'react';
 import {live, useCommand} from '../api/queries';
 import type {Event, Job, JobList} from '../api/types';
 import {duration, moment} from '../model/format';
-import {Loaded, Empty} from '../parts/states';
+import {layOut} from '../model/timeline';
+import {Section} from '../parts/small';
+import {Empty, Loaded} from '../parts/states';
 import {useTexts} from '../text/i18n';
 import {EventsTable} from './events_table';
+import {PreemptionsTable} from './preemptions';
 
-export function EventsTab({id}: {id: string; states: {time: string; state: string}[]}) {
+export function EventsTab({id}: {id: string}) {
   const events = useCommand<{events: Event[]}>('list_events', {operation_id: id, limit: 1000}, {every: live});
   return <Loaded of={events}>{(data) => <EventsTable events={data.events} name={`events-${id}`} />}</Loaded>;
 }
 
 const shown = 500;
 
-/** TimelineTab is when each job ran, and how it ended: one line for each job. */
+/** TimelineTab is when each job ran and how it ended, what was lost to others, and what was taken from them. */
 export function TimelineTab({id}: {id: string}) {
   const {t} = useTexts();
   const jobs = useCommand<JobList>(
-    'list_jobs', {operation_id: id, limit: shown, sort_field: 'start_time', sort_order: 'ascending'}, {every: live},
+    'list_jobs',
+    {
+      operation_id: id, limit: shown, sort_field: 'start_time', sort_order: 'descending',
+      attributes: ['id', 'state', 'task_name', 'address', 'start_time', 'finish_time', 'abort_reason'],
+    },
+    {every: live},
   );
+  const events = useCommand<{events: Event[]}>('list_events', {types: ['job_preempted'], limit: 1000}, {every: live});
+  const lost = useMemo(() => (events.data?.events ?? []).filter((event) => event.operation_id === id), [events.data, id]);
+  const taken = useMemo(() => (events.data?.events ?? []).filter((event) => event['preempted_for'] === id), [events.data, id]);
   return (
     <Loaded of={jobs}>
       {(data) =>
@@ -27,8 +38,14 @@ export function TimelineTab({id}: {id: string}) {
           <Empty>{t('No job has started yet')}</Empty>
         ) : (
           <>
-            <Timeline jobs={data.jobs} />
-            {data.continuation_token && <p className="muted">{t('The first {n} jobs are shown', {n: shown})}</p>}
+            <Timeline jobs={data.jobs} taken={taken} />
+            {data.continuation_token && <p className="muted">{t('The last {n} jobs are shown', {n: shown})}</p>}
+            <Section title={t('Lost to others: {n}', {n: lost.length})}>
+              {lost.length > 0 ? <PreemptionsTable events={lost} /> : <p className="muted">{t('No job of this operation was preempted lately')}</p>}
+            </Section>
+            <Section title={t('Taken from others: {n}', {n: taken.length})}>
+              {taken.length > 0 ? <PreemptionsTable events={taken} /> : <p className="muted">{t('This operation has preempted nobody lately')}</p>}
+            </Section>
           </>
         )
       }
@@ -37,23 +54,32 @@ export function TimelineTab({id}: {id: string}) {
 }
 
 const line = 14;
+const kinds = ['completed', 'running', 'failed', 'aborted', 'preempted'];
 
-/** Timeline draws jobs as bars from start to end, coloured by state, one lane for each node's slot. */
-function Timeline({jobs}: {jobs: Job[]}) {
+/** kindOf is the colour of a job: its state, and preemption apart from other ends. */
+function kindOf(job: Job): string {
+  return job.abort_reason === 'preemption' ? 'preempted' : job.state;
+}
+
+/** Timeline draws jobs as bars from start to end, and as ticks above them when others were preempted for the operation. */
+function Timeline({jobs, taken}: {jobs: Job[]; taken: Event[]}) {
   const {t, word, locale} = useTexts();
-  const now = Date.now();
-  const {from, until, lanes} = useMemo(() => layOut(jobs, now), [jobs]);
+  const {from, until, lanes} = useMemo(() => layOut(jobs, Date.now()), [jobs]);
   const span = Math.max(1, until - from);
   const x = (time: number) => ((time - from) / span) * 1000;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => from + span * part);
+  const marks = taken.map((event) => ({event, at: new Date(event.timestamp).getTime()})).filter(({at}) => at >= from && at <= until);
+  const top = marks.length > 0 ? line : 0;
+  const height = lanes.length * line + 4 + top;
   return (
     <>
       <p className="legend">
-        {['completed', 'running', 'failed', 'aborted'].map((state) => (
-          <span key={state}>
-            <i className={`dot dot_${state}`} /> {word(state)}{' '}
+        {kinds.map((kind) => (
+          <span key={kind}>
+            <i className={`dot dot_${kind}`} /> {word(kind)}{' '}
           </span>
         ))}
+        <i className="dot dot_taken" /> {t('preempted others')}
       </p>
       <div className="timeline" tabIndex={0} role="region" aria-label={t('Timeline of jobs')}>
         <div className="timeline__axis" aria-hidden="true">
@@ -62,16 +88,21 @@ function Timeline({jobs}: {jobs: Job[]}) {
           ))}
         </div>
         <svg
-          viewBox={`0 0 1000 ${lanes.length * line + 4}`} preserveAspectRatio="none" width="100%" height={lanes.length * line + 4}
+          viewBox={`0 0 1000 ${height}`} preserveAspectRatio="none" width="100%" height={height}
           role="img" aria-label={t('{n} jobs over {time}', {n: jobs.length, time: duration(span, locale)})}
         >
+          {marks.map(({event, at}) => (
+            <rect key={event.id} className="timeline__mark" x={x(at) - 1} y={1} width={2} height={line - 4}>
+              <title>{`${t('took from {pool}', {pool: event.pool ?? ''})}, ${event.node ?? ''}\n${moment(event.timestamp, locale)}`}</title>
+            </rect>
+          ))}
           {lanes.map((lane, row) =>
             lane.map(({job, start, end}) => (
               <rect
-                key={job.id} className={`timeline__job timeline__job_${job.state}`} x={x(start)} y={row * line + 2}
+                key={job.id} className={`timeline__job timeline__job_${kindOf(job)}`} x={x(start)} y={row * line + 2 + top}
                 width={Math.max(1.5, x(end) - x(start))} height={line - 4}
               >
-                <title>{`${job.id}\n${job.task_name}, ${job.address ?? ''}\n${word(job.state)}, ${duration(end - start, locale)}`}</title>
+                <title>{`${job.id}\n${job.task_name}, ${job.address ?? ''}\n${word(kindOf(job))}, ${duration(end - start, locale)}`}</title>
               </rect>
             )),
           )}
@@ -79,30 +110,4 @@ function Timeline({jobs}: {jobs: Job[]}) {
       </div>
     </>
   );
-}
-
-interface Bar {
-  job: Job;
-  start: number;
-  end: number;
-}
-
-/** layOut puts jobs into as few lanes as they need. */
-function layOut(jobs: Job[], now: number): {from: number; until: number; lanes: Bar[][]} {
-  const lanes: Bar[][] = [];
-  let [from, until] = [Infinity, -Infinity];
-  const bars = jobs.map((job) => {
-    const start = new Date(job.start_time).getTime();
-    const end = Math.max(start, job.finish_time ? new Date(job.finish_time).getTime() : now);
-    return {job, start, end};
-  });
-  bars.sort((a, b) => a.start - b.start || (a.job.id < b.job.id ? -1 : 1));
-  for (const bar of bars) {
-    from = Math.min(from, bar.start);
-    until = Math.max(until, bar.end);
-    const free = lanes.find((lane) => lane[lane.length - 1]!.end <= bar.start);
-    if (free) free.push(bar);
-    else lanes.push([bar]);
-  }
-  return {from, until, lanes};
 }

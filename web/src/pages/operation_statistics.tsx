@@ -3,9 +3,9 @@ import {useMemo, useState} from 'react';
 
 import type {OperationDetails} from '../api/types';
 import {bytes, decimal, duration, type Locale, share} from '../model/format';
-import {type Statistic, statisticsOf, unitOf, wholeOf} from '../model/statistics';
+import {type StatisticRow, statisticRows, statisticsOf, type Summary, unitOf, wholeOf} from '../model/statistics';
 import {PartsBar} from '../parts/bars';
-import {type Column, Grid, useSorted} from '../parts/grid';
+import {type Column, Grid} from '../parts/grid';
 import {Section} from '../parts/small';
 import {Empty} from '../parts/states';
 import {Export} from '../parts/export';
@@ -80,7 +80,7 @@ function Reserves({operation}: {operation: OperationDetails}) {
 }
 
 /** limitsOf are the memory limits of the tasks of a specification. */
-function limitsOf(spec: Record<string, unknown> | undefined): Record<string, number> {
+export function limitsOf(spec: Record<string, unknown> | undefined): Record<string, number> {
   const limits: Record<string, number> = {};
   const tasks = spec?.['tasks'];
   if (typeof tasks !== 'object' || tasks === null) return limits;
@@ -103,26 +103,53 @@ function print(path: string, value: number, locale: Locale): string {
   return decimal(value, locale, 1);
 }
 
+/** StatisticsTree is statistics as a tree that can be folded. */
 export function StatisticsTree({tree}: {tree: unknown}) {
   const {t, word, locale} = useTexts();
   const [filter, setFilter] = useState('');
+  const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
   const list = useMemo(() => statisticsOf(tree), [tree]);
-  const columns = useMemo<Column<Statistic>[]>(
-    () => [
-      {key: 'path', title: t('Statistic'), width: 320, grow: true, value: (s) => s.path, render: (s) => <code title={s.path}>{s.path}</code>},
-      {key: 'state', title: t('Jobs that'), width: 110, value: (s) => s.state, render: (s) => (s.state ? word(s.state) : '')},
-      {key: 'count', title: t('Count'), width: 80, numeric: true, value: (s) => s.summary.count, render: (s) => s.summary.count},
-      {key: 'sum', title: t('Sum'), width: 130, numeric: true, value: (s) => s.summary.sum, render: (s) => print(s.path, s.summary.sum, locale)},
+  const toggle = (path: string, open: boolean) => {
+    const next = new Set(folded);
+    if (open) next.delete(path);
+    else next.add(path);
+    setFolded(next);
+  };
+  const columns = useMemo<Column<StatisticRow>[]>(() => {
+    const figure = (key: string, title: string, width: number, of: (s: Summary) => number): Column<StatisticRow> => ({
+      key, title, width, numeric: true, value: (row) => row.leaf && of(row.leaf.summary),
+      render: (row) => row.leaf && print(row.path, of(row.leaf.summary), locale),
+    });
+    return [
       {
-        key: 'mean', title: t('Mean'), width: 120, numeric: true, value: (s) => s.summary.sum / Math.max(1, s.summary.count),
-        render: (s) => print(s.path, s.summary.sum / Math.max(1, s.summary.count), locale),
+        key: 'path', title: t('Statistic'), width: 260, grow: true, value: (row) => row.path,
+        render: (row) => (
+          <span className="name" style={{paddingInlineStart: row.depth * 18}}>
+            {row.open === undefined ? (
+              <span className="name__fold" />
+            ) : (
+              <button
+                type="button" className="name__fold" tabIndex={-1} onClick={() => toggle(row.path, !row.open)}
+                aria-label={row.open ? t('Fold {name}', {name: row.name}) : t('Unfold {name}', {name: row.name})}
+              >
+                {row.open ? '▾' : '▸'}
+              </button>
+            )}
+            <code className="name__text" title={row.path}>{row.name}</code>
+          </span>
+        ),
       },
-      {key: 'min', title: t('Least'), width: 120, numeric: true, value: (s) => s.summary.min, render: (s) => print(s.path, s.summary.min, locale)},
-      {key: 'max', title: t('Most'), width: 120, numeric: true, value: (s) => s.summary.max, render: (s) => print(s.path, s.summary.max, locale)},
-    ],
-    [t, word, locale],
+      {key: 'state', title: t('Jobs that'), width: 110, value: (row) => row.leaf?.state, render: (row) => (row.leaf?.state ? word(row.leaf.state) : '')},
+      {key: 'count', title: t('Count'), width: 80, numeric: true, value: (row) => row.leaf?.summary.count, render: (row) => row.leaf?.summary.count},
+      figure('sum', t('Sum'), 130, (s) => s.sum),
+      figure('mean', t('Mean'), 120, (s) => s.sum / Math.max(1, s.count)),
+      figure('min', t('Least'), 120, (s) => s.min),
+      figure('max', t('Most'), 120, (s) => s.max),
+    ];
+  }, [t, word, locale, folded]);
+  const rows = useMemo(
+    () => statisticRows(list.filter((s) => s.path.includes(filter.trim())), (path) => folded.has(path)), [list, filter, folded],
   );
-  const rows = useSorted(list.filter((s) => s.path.includes(filter.trim())), columns, 'sort');
   if (list.length === 0) return <Empty>{t('No job has ended yet')}</Empty>;
   return (
     <>
@@ -131,9 +158,15 @@ export function StatisticsTree({tree}: {tree: unknown}) {
           className="toolbar__filter" value={filter} onUpdate={setFilter} hasClear placeholder={t('Filter by name')}
           controlProps={{'aria-label': t('Filter by name')}}
         />
-        <Export name="statistics" columns={columns} rows={rows} />
+        <Export name="statistics" columns={columns} rows={rows.filter((row) => row.leaf)} />
       </div>
-      <Grid label={t('Statistics')} columns={columns} rows={rows} rowKey={(s) => `${s.path} ${s.state}`} sort="sort" empty={t('Nothing has this in its name')} />
+      <Grid
+        label={t('Statistics')} columns={columns} rows={rows} rowKey={(row) => row.key} empty={t('Nothing has this in its name')}
+        tree={{
+          level: (row) => row.depth, expanded: (row) => row.open, toggle: (row, open) => toggle(row.path, open),
+          open: (row) => row.open !== undefined && toggle(row.path, !row.open),
+        }}
+      />
     </>
   );
 }

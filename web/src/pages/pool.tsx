@@ -15,6 +15,7 @@ import {useTexts} from '../text/i18n';
 import {OperationsTable} from './operations_table';
 import {CreatePool, DeletePool, MovePool, poolPath} from './pool_actions';
 import {PoolCharts} from './pool_charts';
+import {ShareDerivation} from './pool_derivation';
 import {PoolEditor} from './pool_editor';
 import {ResourceTable} from './resource_table';
 
@@ -39,7 +40,7 @@ interface WholeProps {
 function Whole({tree, name, pool, all}: WholeProps) {
   const {t} = useTexts();
   const [tab, setTab] = useQueryValue('tab', 'overview');
-  const [dialog, setDialog] = useState<'create' | 'move' | 'delete' | ''>('');
+  const [dialog, setDialog] = useState<'create' | 'move' | 'delete' | 'share' | ''>('');
   const path = poolPath(tree, all, name);
   const close = () => setDialog('');
   const fixed = pool.is_ephemeral || name === rootName;
@@ -71,7 +72,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <Tab value="changes">{t('Changes')}</Tab>
         </TabList>
         <div className="tabbody">
-          <TabPanel value="overview">{tab === 'overview' && <Overview pool={pool} name={name} path={path} />}</TabPanel>
+          <TabPanel value="overview">{tab === 'overview' && <Overview pool={pool} name={name} path={path} onDerive={() => setDialog('share')} />}</TabPanel>
           <TabPanel value="charts">{tab === 'charts' && <PoolCharts tree={tree} name={name} pool={pool} />}</TabPanel>
           <TabPanel value="operations">{tab === 'operations' && <PoolOperations tree={tree} name={name} />}</TabPanel>
           <TabPanel value="attributes">
@@ -80,6 +81,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <TabPanel value="changes">{tab === 'changes' && <Changes path={path} />}</TabPanel>
         </div>
       </TabProvider>
+      {dialog === 'share' && <ShareDerivation tree={tree} name={name} all={all} onClose={close} />}
       {dialog === 'create' && <CreatePool tree={tree} parent={name} onClose={close} />}
       {dialog === 'move' && <MovePool tree={tree} name={name} parent={pool.parent ?? rootName} onClose={close} />}
       {dialog === 'delete' && <DeletePool tree={tree} name={name} path={path} onClose={close} />}
@@ -104,7 +106,7 @@ function Way({tree, name, all}: {tree: string; name: string; all: Record<string,
   );
 }
 
-function Overview({pool, name, path}: {pool: Pool; name: string; path: string}) {
+function Overview({pool, name, path, onDerive}: {pool: Pool; name: string; path: string; onDerive: () => void}) {
   const {t, word, locale} = useTexts();
   const split = pool.detailed_dominant_fair_share;
   return (
@@ -118,10 +120,12 @@ function Overview({pool, name, path}: {pool: Pool; name: string; path: string}) 
           [t('Usage / fair share'), <ShareBar key="bar" usage={pool.usage_ratio} fair={pool.fair_share_ratio} />],
           [
             t('Fair share by cause'),
-            t('{total} = {strong} strong + {integral} integral + {weight} by weight', {
-              total: share(split.total, locale), strong: share(split.strong_guarantee, locale),
-              integral: share(split.integral_guarantee, locale), weight: share(split.weight_proportional, locale),
-            }),
+            <button key="share" type="button" className="link" title={t('Where the fair share comes from')} onClick={onDerive}>
+              {t('{total} = {strong} strong + {integral} integral + {weight} by weight', {
+                total: share(split.total, locale), strong: share(split.strong_guarantee, locale),
+                integral: share(split.integral_guarantee, locale), weight: share(split.weight_proportional, locale),
+              })}
+            </button>,
           ],
           [t('Starvation'), word(pool.starvation_status)],
           [t('Running operations'), t('{n} of {m}', {n: pool.running_operation_count, m: pool.max_running_operation_count})],
@@ -157,7 +161,7 @@ function Bucket({pool}: {pool: Pool}) {
           ],
           [
             t('Accumulated'),
-            t('{n} of {m} CPU', {
+            t('{n} of {m}', {
               n: volume('cpu', pool.accumulated_resource_volume?.cpu, locale), m: volume('cpu', pool.integral_pool_capacity?.cpu, locale),
             }),
           ],

@@ -1,14 +1,16 @@
 import {Select, TextInput} from '@gravity-ui/uikit';
-import {useMemo, useState} from 'react';
+import {useCallback, useMemo, useState} from 'react';
 
 import {call, escapeKey} from '../api/client';
-import {orchid, useGet} from '../api/queries';
+import {orchid, useCommand, useGet} from '../api/queries';
 import type {Pool} from '../api/types';
 import {shellQuote} from '../model/format';
+import {type Document, poolIn, readValue, withNewPool, withoutPool, withValue} from '../model/options';
 import {pathTo, rootName} from '../model/tree';
 import {Confirm} from '../parts/small';
 import {navigate, to} from '../shell/routing';
-import {useTexts} from '../text/i18n';
+import {type Key, useTexts} from '../text/i18n';
+import {Verdict} from './pool_verdict';
 
 /** useParents are the pools that others can be put into. */
 function useParents(tree: string, except?: string) {
@@ -22,17 +24,36 @@ function useParents(tree: string, except?: string) {
   }, [pools.data, except]);
 }
 
+/** Outlook shows what a tree would become, and whether its promises would fit, before anything is done. */
+function Outlook({tree, change}: {tree: string; change: (document: Document) => Document}) {
+  const exported = useCommand<{document: Document}>('export_pools', {pool_tree: tree}, {large: true});
+  const document = useMemo(() => exported.data && change(exported.data.document), [exported.data, change]);
+  return document ? <Verdict tree={tree} document={document} /> : null;
+}
+
 /** poolPath is where a pool is in the tree of paths. */
 export function poolPath(tree: string, pools: Record<string, Pool>, name: string): string {
   return [`//sys/pool_trees/${escapeKey(tree)}`, ...pathTo(pools, name).map(escapeKey)].join('/');
 }
 
+// What a new pool is usually given; everything else is on its page.
+const firstOptions: {keys: string[]; title: Key}[] = [
+  {keys: ['weight'], title: 'Weight'},
+  {keys: ['min_share_resources', 'cpu'], title: 'Strong guarantee, CPU'},
+  {keys: ['min_share_resources', 'memory'], title: 'Strong guarantee, memory'},
+];
+
 export function CreatePool({tree, parent, onClose}: {tree: string; parent: string; onClose: () => void}) {
   const {t} = useTexts();
   const [name, setName] = useState('');
   const [above, setAbove] = useState(parent);
-  const {options} = useParents(tree);
-  const attributes = {name: name.trim(), pool_tree: tree, ...(above === rootName ? {} : {parent_name: above})};
+  const [typed, setTyped] = useState<string[]>([]);
+  const {all, options} = useParents(tree);
+  const wanted = useMemo(
+    () => firstOptions.reduce<Document>((own, option, i) => withValue(own, option.keys, readValue(typed[i] ?? '')), {}), [typed],
+  );
+  const attributes = {name: name.trim(), pool_tree: tree, ...(above === rootName ? {} : {parent_name: above}), ...wanted};
+  const change = useCallback((document: Document) => withNewPool(document, pathTo(all, above), name.trim(), wanted), [all, above, name, wanted]);
   return (
     <Confirm
       title={t('Create a pool')}
@@ -48,6 +69,15 @@ export function CreatePool({tree, parent, onClose}: {tree: string; parent: strin
         label={t('Inside of')} title={t('Inside of')} size="l" width="max" filterable value={[above]} options={options}
         onUpdate={([value]) => value && setAbove(value)}
       />
+      <div className="fields">
+        {firstOptions.map((option, i) => (
+          <TextInput
+            key={option.title} label={t(option.title)} value={typed[i] ?? ''} placeholder={t('not set')} controlProps={{'aria-label': t(option.title)}}
+            onUpdate={(value) => setTyped(firstOptions.map((_, n) => (n === i ? value : (typed[n] ?? ''))))}
+          />
+        ))}
+      </div>
+      {name.trim() !== '' && <Outlook tree={tree} change={change} />}
     </Confirm>
   );
 }
@@ -59,6 +89,13 @@ export function MovePool({tree, name, parent, onClose}: {tree: string; name: str
   const {all, options} = useParents(tree, name);
   const from = poolPath(tree, all, name);
   const into = `${poolPath(tree, all, above)}/${escapeKey(next.trim())}`;
+  const change = useCallback(
+    (document: Document) => {
+      const way = pathTo(all, name);
+      return withNewPool(withoutPool(document, way), pathTo(all, above), next.trim(), poolIn(document, way));
+    },
+    [all, name, above, next],
+  );
   return (
     <Confirm
       title={t('Move pool {name}', {name})}
@@ -77,12 +114,15 @@ export function MovePool({tree, name, parent, onClose}: {tree: string; name: str
         onUpdate={([value]) => value && setAbove(value)}
       />
       <TextInput label={t('Name')} value={next} onUpdate={setNext} size="l" controlProps={{'aria-label': t('Name')}} />
+      {next.trim() !== '' && from !== into && <Outlook tree={tree} change={change} />}
     </Confirm>
   );
 }
 
 export function DeletePool({tree, name, path, onClose}: {tree: string; name: string; path: string; onClose: () => void}) {
   const {t} = useTexts();
+  const {all} = useParents(tree);
+  const change = useCallback((document: Document) => withoutPool(document, pathTo(all, name)), [all, name]);
   return (
     <Confirm
       title={t('Delete pool {name}', {name})}
@@ -97,6 +137,7 @@ export function DeletePool({tree, name, path, onClose}: {tree: string; name: str
       onClose={onClose}
     >
       <p>{t('All pools inside of it go with it.')}</p>
+      {name in all && <Outlook tree={tree} change={change} />}
     </Confirm>
   );
 }

@@ -12,7 +12,7 @@ import {useTexts} from '../text/i18n';
 
 const ranges: Record<string, number> = {'15m': 15 * 60, '1h': 3600, '6h': 6 * 3600, '1d': 86400, '7d': 7 * 86400};
 
-/** roundedNow moves in steps, so that a chart is not asked for anew at each rendering. */
+/** rangeStart moves in steps, so that a chart is not asked for anew at each rendering. */
 function rangeStart(seconds: number): string {
   const step = Math.max(1, Math.floor(seconds / 300));
   const now = Math.floor(Date.now() / 1000 / step) * step;
@@ -111,10 +111,21 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
   const saved = useMemo(() => {
     const volumes = frame.line('volume', null);
     if (!volumes || perShare === undefined || capacity === undefined) return [];
+    const values = volumes.map((v) => (v === null ? null : v * perShare));
+    // A nearly empty bucket would be a line on the floor beside its capacity, which is written above.
+    const filled = Math.max(0, ...values.map((v) => v ?? 0)) >= capacity / 20;
     return [
-      {label: t('Accumulated'), color: colors.volume, values: volumes.map((v) => (v === null ? null : v * perShare)), stacked: true},
+      {label: t('Accumulated'), color: colors.volume, values, stacked: true},
+      ...(filled ? [{label: t('Capacity'), color: colors.limit, values: values.map(() => capacity), dashed: true}] : []),
     ];
   }, [frame, perShare, capacity, t]);
+  // What was saved drains by the burst above the flow.
+  const drain = (pool.specified_burst_ratio ?? 0) - (pool.specified_resource_flow_ratio ?? 0);
+  const endurance = useMemo(() => {
+    const volumes = frame.line('volume', null);
+    if (!volumes || drain <= 0) return [];
+    return [{label: t('Burst would last'), color: colors.burst, values: volumes.map((v) => (v === null ? null : v / drain)), stacked: true}];
+  }, [frame, drain, t]);
   const counts = useMemo(
     () =>
       lines([
@@ -146,6 +157,13 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
           }
         >
           <Chart label={t('Accumulated volume over time')} times={frame.times} lines={saved} print={(v) => volume('cpu', v, locale)} />
+        </Section>
+      )}
+      {endurance.length > 0 && (
+        <Section title={t('How long the whole burst would last')}>
+          <Chart
+            label={t('How long the whole burst would last')} times={frame.times} lines={endurance} print={(v) => duration(v * 1000, locale)} height={180}
+          />
         </Section>
       )}
       <Section title={t('Operations and jobs')}>

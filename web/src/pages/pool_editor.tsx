@@ -1,14 +1,14 @@
-import {Alert, Button, Select, TextArea, TextInput, useToaster} from '@gravity-ui/uikit';
+import {Button, Select, TextArea, TextInput, useToaster} from '@gravity-ui/uikit';
 import {useEffect, useMemo, useState} from 'react';
 
 import {call, callWithInput} from '../api/client';
 import {refresh, useCommand} from '../api/queries';
-import type {Plan} from '../api/types';
 import {shellQuote} from '../model/format';
 import {at, difference, type Document, optionsOf, poolIn, readValue, withPool, withValue} from '../model/options';
 import {Command, Section} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {type Key, useTexts} from '../text/i18n';
+import {Verdict} from './pool_verdict';
 
 interface EditorProps {
   tree: string;
@@ -176,40 +176,4 @@ function RawOptions({options, onChange}: {options: Document; onChange: (next: Do
       />
     </Section>
   );
-}
-
-/** Verdict asks the server what a tree would become and whether its promises fit, before anything is saved. */
-function Verdict({tree, document}: {tree: string; document: Document}) {
-  const {t} = useTexts();
-  const [asked, setAsked] = useState(document);
-  const written = JSON.stringify(document);
-  useEffect(() => {
-    const timer = setTimeout(() => setAsked(document), 300);
-    return () => clearTimeout(timer);
-  }, [written]);
-  const plan = useCommand<Plan>('plan_pools', {pool_tree: tree, document: asked});
-  if (plan.error) return <Problem title={t('This would be refused')} error={plan.error} />;
-  if (!plan.data || plan.isPlaceholderData) return <p className="muted">{t('Asking…')}</p>;
-  return (
-    <div className="stack">
-      <pre className="diff">{plan.data.changes.join('\n') || t('Nothing yet')}</pre>
-      {plan.data.warnings.length > 0 && <Alert theme="warning" message={plan.data.warnings.join('; ')} />}
-      <Feasibility plan={plan.data} />
-    </div>
-  );
-}
-
-function Feasibility({plan}: {plan: Plan}) {
-  const {t} = useTexts();
-  if (plan.is_feasible === null) return <Alert theme="normal" message={t('The tree has no nodes now: nobody can say whether the promises fit')} />;
-  const findings = (plan.feasibility?.findings ?? []).map((f) => String(f['message'] ?? '')).filter(Boolean);
-  const list = (
-    <ul className="reasons">
-      {findings.map((text) => (
-        <li key={text}>{text}</li>
-      ))}
-    </ul>
-  );
-  if (plan.is_feasible) return <Alert theme="success" title={t('All promises can be kept')} message={findings.length > 0 && list} />;
-  return <Alert theme="danger" title={t('Not all promises can be kept')} message={list} />;
 }

@@ -150,7 +150,7 @@ function OperationName({row, texts}: {row: Extract<Row, {kind: 'operation'}>; te
   return (
     <>
       {operation.fifo_index !== undefined && operation.fifo_index !== null && (
-        <span className="muted" title={t('place in the FIFO order')}>#{operation.fifo_index}</span>
+        <span className="name__index" title={t('place in the FIFO order')}>#{operation.fifo_index}</span>
       )}
       <Anchor href={to.operation(row.name)} className="link name__text name__operation" title={`${operation.title} ${row.name}`}>
         {operation.title || shortId(row.name)}
@@ -280,20 +280,20 @@ function integralColumns({absolute, texts}: Choice): Column<Row>[] {
   const percent = (value: number) => share(value, locale);
   return [
     {
-      key: 'type', title: t('Type'), width: 96,
+      key: 'type', title: t('Type'), width: 72,
       value: (row) => (row.kind === 'pool' ? row.pool.integral_guarantee_type : undefined),
       render: (row) => row.kind === 'pool' && (row.pool.integral_guarantee_type === 'none' ? <span className="muted">–</span> : word(row.pool.integral_guarantee_type)),
     },
     absolute
-      ? ofPool('burst', t('Burst'), 100, (p) => p.specified_burst_guarantee_resources?.cpu, (v) => amount('cpu', v, locale), t('CPU that the pool may have at once'))
-      : ofPool('burst', t('Burst'), 100, (p) => p.specified_burst_ratio, percent, t('share of the cluster that the pool may have at once')),
-    ofPool('child_burst', t('With children'), 110, (p) => p.total_burst_ratio, percent, t('burst of the pool and all below it')),
+      ? ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_guarantee_resources?.cpu, (v) => amount('cpu', v, locale), t('CPU that the pool may have at once'))
+      : ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_ratio, percent, t('share of the cluster that the pool may have at once')),
+    ofPool('child_burst', t('With children'), 104, (p) => p.total_burst_ratio, percent, t('burst of the pool and all below it')),
     absolute
-      ? ofPool('flow', t('Flow'), 100, (p) => p.specified_resource_flow?.cpu, (v) => amount('cpu', v, locale), t('CPU that flows into the bucket'))
-      : ofPool('flow', t('Flow'), 100, (p) => p.specified_resource_flow_ratio, percent, t('share of the cluster that flows into the bucket')),
-    ofPool('child_flow', t('With children'), 110, (p) => p.total_resource_flow_ratio, percent, t('flow of the pool and all below it')),
+      ? ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow?.cpu, (v) => amount('cpu', v, locale), t('CPU that flows into the bucket'))
+      : ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow_ratio, percent, t('share of the cluster that flows into the bucket')),
+    ofPool('child_flow', t('With children'), 104, (p) => p.total_resource_flow_ratio, percent, t('flow of the pool and all below it')),
     {
-      key: 'charge', title: t('Charge'), width: 170, value: (row) => (row.kind === 'pool' ? charge(row.pool) : undefined),
+      key: 'charge', title: t('Charge'), width: 128, value: (row) => (row.kind === 'pool' ? charge(row.pool) : undefined),
       render: (row) => {
         const full = row.kind === 'pool' ? charge(row.pool) : undefined;
         if (full === undefined) return null;
@@ -305,9 +305,9 @@ function integralColumns({absolute, texts}: Choice): Column<Row>[] {
         );
       },
     },
-    ofPool('volume', t('Accumulated'), 126, (p) => p.accumulated_resource_volume?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
-    ofPool('capacity', t('Capacity'), 126, (p) => p.integral_pool_capacity?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
-    ofPool('lasts', t('Burst lasts'), 116, (p) => p.estimated_burst_usage_duration_seconds, (v) => duration(v * 1000, locale),
+    ofPool('volume', t('Accumulated'), 116, (p) => p.accumulated_resource_volume?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
+    ofPool('capacity', t('Capacity'), 108, (p) => p.integral_pool_capacity?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
+    ofPool('lasts', t('Burst lasts'), 94, (p) => p.estimated_burst_usage_duration_seconds, (v) => duration(v * 1000, locale),
       t('how long the pool could have its whole burst from now on')),
   ];
 }

@@ -19,6 +19,10 @@ interface ChartProps {
   lines: Line[];
   print: (value: number) => string;
   height?: number;
+  /** printTime writes a moment of the axis; the time of day if it is not given. */
+  printTime?: (seconds: number) => string;
+  /** bars stand from one point to the next instead of lines between them. */
+  stepped?: boolean;
 }
 
 /** colors of what charts show; each is legible on light and dark. */
@@ -35,6 +39,14 @@ export const colors = {
   volume: '#8e6bd8',
 };
 
+/** palette is for lines that have no meaning of their own. */
+export const palette = ['#2f7de1', '#e08a1e', '#2f9e6e', '#8e6bd8', '#d6455d', '#3aa6b9', '#8b96a5'];
+
+// steps are the distances, in seconds, that marks on the axis of time may have.
+const steps = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
+];
+
 // uPlot draws what it is given: the sums of stacked lines are made here, the hovered value is the
 // line's own.
 function stacked(lines: Line[]): (number | null)[][] {
@@ -49,13 +61,15 @@ function stacked(lines: Line[]): (number | null)[][] {
 }
 
 /** Chart draws lines over time, with their values under the pointer. */
-export function Chart({label, times, lines, print, height = 220}: ChartProps) {
+export function Chart({label, times, lines, print, height = 220, printTime, stepped}: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const dark = useThemeType() === 'dark';
-  const {locale} = useTexts();
-  const current = useRef({lines, print});
-  current.current = {lines, print};
+  const {t, locale} = useTexts();
+  const timeOfDay = (at: number) =>
+    new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB', {hour: '2-digit', minute: '2-digit', second: '2-digit'});
+  const current = useRef({lines, print, printTime: printTime ?? timeOfDay});
+  current.current = {lines, print, printTime: printTime ?? timeOfDay};
   const shape = lines.map((line) => `${line.label}${line.color}`).join('|');
   useEffect(() => {
     const element = host.current;
@@ -68,18 +82,16 @@ export function Chart({label, times, lines, print, height = 220}: ChartProps) {
         height,
         legend: {live: true},
         cursor: {points: {size: 6}, y: false, sync: {key: 'weir'}},
-        scales: {y: {range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1]}},
-        fmtDate: () => (date) => date.toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB'),
+        scales: {x: {time: !printTime}, y: {range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1]}},
         axes: [
           {
-            stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, space: 80,
-            values: (_, ticks) =>
-              ticks.map((at) => new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB', {hour: '2-digit', minute: '2-digit', second: '2-digit'})),
+            stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, space: 80, incrs: steps,
+            values: (_, ticks) => ticks.map((at) => current.current.printTime(at)),
           },
           {stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, size: 76, values: (_, ticks) => ticks.map((v) => current.current.print(v))},
         ],
         series: [
-          {value: (_, at) => (at === null ? '–' : new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB'))},
+          {label: t('Time'), value: (_, at) => (at === null ? '–' : current.current.printTime(at))},
           ...lines.map((line, n) => ({
             label: line.label,
             stroke: line.color,
@@ -87,6 +99,7 @@ export function Chart({label, times, lines, print, height = 220}: ChartProps) {
             fill: line.stacked ? `${line.color}${dark ? '80' : '66'}` : undefined,
             dash: line.dashed ? [6, 4] : undefined,
             points: {show: false},
+            paths: stepped ? uPlot.paths.stepped!({align: 1}) : undefined,
             value: (_: uPlot, __: number | null, ___: number, at: number | null) => {
               const own = at === null ? undefined : current.current.lines[n]?.values[at];
               return own === null || own === undefined ? '–' : current.current.print(own);
@@ -110,7 +123,7 @@ export function Chart({label, times, lines, print, height = 220}: ChartProps) {
       made.destroy();
       plot.current = undefined;
     };
-  }, [shape, dark, locale, height]);
+  }, [shape, dark, locale, height, stepped]);
   useEffect(() => {
     plot.current?.setData([times, ...stacked(lines)] as uPlot.AlignedData);
   }, [times, lines]);

@@ -5,7 +5,8 @@ import {csv} from '../model/format';
 import {useTexts} from '../text/i18n';
 import type {Column} from './grid';
 
-function save(name: string, media: string, text: string) {
+/** saveAs gives the reader a file. */
+export function saveAs(name: string, media: string, text: string) {
   const url = URL.createObjectURL(new Blob([text], {type: media}));
   const link = document.createElement('a');
   link.href = url;
@@ -29,9 +30,9 @@ export function Export<Row>({name, columns, rows}: {name: string; columns: Colum
         {
           text: 'CSV',
           action: () =>
-            save(`${name}.csv`, 'text/csv', csv(written.map((c) => c.key), rows.map((row) => written.map((c) => c.value!(row))))),
+            saveAs(`${name}.csv`, 'text/csv', csv(written.map((c) => c.key), rows.map((row) => written.map((c) => c.value!(row))))),
         },
-        {text: 'JSON', action: () => save(`${name}.json`, 'application/json', JSON.stringify(rows, null, 2))},
+        {text: 'JSON', action: () => saveAs(`${name}.json`, 'application/json', JSON.stringify(rows, null, 2))},
       ]}
     />
   );

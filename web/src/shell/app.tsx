@@ -1,24 +1,27 @@
 import {configure, ThemeProvider, Toaster, ToasterComponent, ToasterProvider} from '@gravity-ui/uikit';
-import {useEffect, useMemo} from 'react';
+import {lazy, Suspense, useEffect, useMemo} from 'react';
 
 import {signedOut} from '../api/client';
 import {useSignal} from '../api/queries';
-import {Problem} from '../parts/states';
-import {HomePage} from '../pages/home';
-import {EventsPage} from '../pages/events';
-import {NodePage} from '../pages/node';
-import {NodesPage} from '../pages/nodes';
-import {OperationPage} from '../pages/operation';
-import {OperationsPage} from '../pages/operations';
-import {PoolPage} from '../pages/pool';
-import {PreemptionsPage} from '../pages/preemptions';
-import {SchedulingPage} from '../pages/scheduling';
+import {Problem, Waiting} from '../parts/states';
 import {TextsContext, textsIn, useTexts} from '../text/i18n';
 import {ErrorBoundary} from './boundary';
 import {Frame} from './frame';
 import {usePath} from './routing';
 import {locale, theme} from './settings';
 import {SignIn} from './signin';
+
+// Each page is loaded when it is first opened.
+const HomePage = lazy(async () => ({default: (await import('../pages/home')).HomePage}));
+const EventsPage = lazy(async () => ({default: (await import('../pages/events')).EventsPage}));
+const NodePage = lazy(async () => ({default: (await import('../pages/node')).NodePage}));
+const NodesPage = lazy(async () => ({default: (await import('../pages/nodes')).NodesPage}));
+const OperationPage = lazy(async () => ({default: (await import('../pages/operation')).OperationPage}));
+const OperationsPage = lazy(async () => ({default: (await import('../pages/operations')).OperationsPage}));
+const PoolPage = lazy(async () => ({default: (await import('../pages/pool')).PoolPage}));
+const PreemptionsPage = lazy(async () => ({default: (await import('../pages/preemptions')).PreemptionsPage}));
+const SchedulingPage = lazy(async () => ({default: (await import('../pages/scheduling')).SchedulingPage}));
+const SimulatorPage = lazy(async () => ({default: (await import('../pages/simulator')).SimulatorPage}));
 
 const toaster = new Toaster();
 
@@ -55,7 +58,11 @@ function Route() {
     document.title = path.length > 0 ? `${path[path.length - 1]} · Weir` : 'Weir';
     document.querySelector('main')?.scrollTo(0, 0);
   }, [place]);
-  return <ErrorBoundary key={place}>{page(path) ?? <Problem title={t('There is no such page')} />}</ErrorBoundary>;
+  return (
+    <ErrorBoundary key={place}>
+      <Suspense fallback={<Waiting />}>{page(path) ?? <Problem title={t('There is no such page')} />}</Suspense>
+    </ErrorBoundary>
+  );
 }
 
 function page(path: string[]) {
@@ -75,6 +82,8 @@ function page(path: string[]) {
       return <PreemptionsPage />;
     case 'events':
       return <EventsPage />;
+    case 'simulator':
+      return <SimulatorPage />;
   }
   return null;
 }

@@ -70,4 +70,5 @@ export const to = {
   node: (address: string) => `/nodes/${encodeURIComponent(address)}`,
   preemptions: () => '/preemptions',
   events: () => '/events',
+  simulator: () => '/simulator',
 };
