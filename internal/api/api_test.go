@@ -35,7 +35,7 @@ type cluster struct {
 func quickSettings() server.Settings {
 	s := server.DefaultSettings()
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
-	s.StandbyPoll, s.LeaseTTL = 20*time.Millisecond, 2*time.Second
+	s.StandbyPoll, s.LeaseTTL = 20*time.Millisecond, time.Minute // a busy machine may not renew it in time
 	return s
 }
 

@@ -17,7 +17,7 @@ import (
 func patientPools(b *testing.B, update time.Duration) *cluster {
 	c := manyPools(b)
 	settings := server.DefaultSettings()
-	settings.UpdatePeriod = update
+	settings.UpdatePeriod, settings.LeaseTTL = update, time.Minute // other processes may keep this one from renewing it
 	c.Configure(settings)
 	return c
 }

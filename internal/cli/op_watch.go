@@ -45,6 +45,14 @@ func (w *opWatch) look() (bool, error) {
 	return hasEnded(w.state), nil
 }
 
+// patienceForJobs is after what time it is worth a word that no job has started.
+const patienceForJobs = 5 * time.Second
+
+// waits says whether the operation has had no job for a while.
+func (w *opWatch) waits() bool {
+	return w.counts.running == 0 && w.counts.finished() == 0 && time.Since(w.started) > patienceForJobs
+}
+
 // barColumns is what a bar takes before its text.
 const barColumns = 52
 

@@ -43,7 +43,7 @@ func TestPoolsAndNodesAsTables(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.ok("pools", "-o", "json")), &answer); err != nil || answer.Tree != "default" || len(answer.Pools) != 4 {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	if said := b.refused("pools", "moon"); !strings.Contains(said, `has no child with key "moon"`) {
+	if said := b.refused("pools", "moon"); !strings.Contains(said, `there is no pool tree "moon"; there are: default`) {
 		t.Errorf("a tree that is not there: %q", said)
 	}
 }

@@ -90,10 +90,16 @@ func (c *runCall) run(s *session, args []string) error {
 	output := &runOutput{s: s, id: id, several: c.jobs > 1, seen: map[string]bool{}}
 	watch := newWatch(s, id)
 	defer watch.bar.clear()
+	told := false
 	for {
 		ended, err := watch.look()
 		if err == nil {
 			err = output.show(watch)
+		}
+		if err == nil && !ended && !told && watch.waits() {
+			told = true
+			watch.bar.clear()
+			c.say(s, "weir: no job has started yet; weir explain %s says why\n", id)
 		}
 		if err == nil && !ended {
 			err = watch.pause()

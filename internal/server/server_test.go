@@ -28,7 +28,7 @@ type scheduler struct {
 func quickSettings() Settings {
 	s := DefaultSettings()
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
-	s.StandbyPoll, s.LeaseTTL = 20*time.Millisecond, 2*time.Second
+	s.StandbyPoll, s.LeaseTTL = 20*time.Millisecond, time.Minute
 	s.SelfCheckPeriod = time.Millisecond
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -50,7 +51,7 @@ func manyPools() map[string]any {
 	for i := range 100 {
 		inner := map[string]any{}
 		for j := range figurePools/100 - 1 {
-			inner[fmt.Sprintf("team-%02d-%02d", i, j)] = map[string]any{"max_operation_count": 1000, "weight": j%7 + 1}
+			inner[fmt.Sprintf("team-%02d-%02d", i, j)] = map[string]any{"max_running_operation_count": 1, "max_operation_count": 1000, "weight": j%7 + 1}
 		}
 		roots[fmt.Sprintf("department-%02d", i)] = map[string]any{"max_operation_count": 5000, "max_running_operation_count": 5000, "pools": inner}
 	}
@@ -68,7 +69,12 @@ func startMany(t *testing.T, host string, count int) {
 				spec := map[string]any{"pool": pool, "title": fmt.Sprintf("operation %d of %s", i, pool), "tasks": map[string]any{
 					"t": map[string]any{"job_count": 3, "command": "sleep 3600", "cpu_limit": 64, "memory_limit": 1 << 30},
 				}}
-				if _, err := tryAsk(host, "start_operation", map[string]any{"operation_type": "vanilla", "spec": spec}); err != nil {
+				_, err := tryAsk(host, "start_operation", map[string]any{"operation_type": "vanilla", "spec": spec})
+				for tries := 0; errors.Is(err, errBusy) && tries < 100; tries++ {
+					<-time.After(time.Second)
+					_, err = tryAsk(host, "start_operation", map[string]any{"operation_type": "vanilla", "spec": spec})
+				}
+				if err != nil {
 					refused.Add(1)
 					t.Error(err)
 				}
@@ -88,6 +94,9 @@ func ask(t *testing.T, host, command string, parameters any) {
 	}
 }
 
+// errBusy is what clients wait out.
+var errBusy = errors.New("the scheduler is busy")
+
 func tryAsk(host, command string, parameters any) (string, error) {
 	body, err := json.Marshal(parameters)
 	if err != nil {
@@ -102,7 +111,11 @@ func tryAsk(host, command string, parameters any) (string, error) {
 	if _, err := text.ReadFrom(answer.Body); err != nil {
 		return "", err
 	}
-	if answer.StatusCode != http.StatusOK {
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusServiceUnavailable:
+		return "", fmt.Errorf("%w: %.200s", errBusy, text.String())
+	default:
 		return "", fmt.Errorf("%s: %s: %.500s", command, answer.Status, text.String())
 	}
 	return text.String(), nil

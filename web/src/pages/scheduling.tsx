@@ -62,12 +62,15 @@ function useExpansion(folded: boolean) {
   const [toggled] = useQueryValue('toggled');
   const exceptions = useMemo(() => new Set(toggled ? toggled.split(',').map(decodeURIComponent) : []), [toggled]);
   const isOpen = useCallback((name: string) => (rule === 'all') !== exceptions.has(name), [rule, exceptions]);
-  const toggle = (name: string, open: boolean) => {
-    const next = new Set(exceptions);
-    if ((rule === 'all') === open) next.delete(name);
-    else next.add(name);
-    setQuery({toggled: [...next].map(encodeURIComponent).join(',')});
-  };
+  const toggle = useCallback(
+    (name: string, open: boolean) => {
+      const next = new Set(exceptions);
+      if ((rule === 'all') === open) next.delete(name);
+      else next.add(name);
+      setQuery({toggled: [...next].map(encodeURIComponent).join(',')});
+    },
+    [rule, exceptions],
+  );
   const all = (open: boolean) => {
     setQuery({toggled: ''});
     setRule(open ? 'all' : 'none');

@@ -1,5 +1,5 @@
 import {useVirtualizer} from '@tanstack/react-virtual';
-import {type KeyboardEvent, type ReactNode, useMemo, useRef, useState} from 'react';
+import {type KeyboardEvent, memo, type ReactNode, useMemo, useRef, useState} from 'react';
 
 import {useQueryValue} from '../shell/routing';
 
@@ -96,22 +96,10 @@ export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, s
           {virtual.getVirtualItems().map((item) => {
             const row = rows[item.index]!;
             return (
-              <div
-                key={rowKey(row)}
-                id={tree ? `row-${item.index}` : undefined}
-                className={`grid__row${item.index === active ? ' grid__row_active' : ''}`}
-                role="row"
-                aria-rowindex={item.index + 2}
-                aria-level={tree ? tree.level(row) + 1 : undefined}
-                aria-expanded={tree ? tree.expanded(row) : undefined}
-                style={{gridTemplateColumns: template, height: rowHeight, transform: `translateY(${item.start}px)`}}
-              >
-                {columns.map((c) => (
-                  <div key={c.key} role={cell} className={`grid__cell${c.numeric ? ' grid__cell_numeric' : ''}`}>
-                    {c.render(row)}
-                  </div>
-                ))}
-              </div>
+              <GridRow
+                key={rowKey(row)} row={row} columns={columns} template={template} index={item.index} start={item.start} height={rowHeight}
+                active={item.index === active} cell={cell} level={tree?.level(row)} expanded={tree?.expanded(row)}
+              />
             );
           })}
         </div>
@@ -119,6 +107,43 @@ export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, s
     </div>
   );
 }
+
+interface RowProps<Row> {
+  row: Row;
+  columns: Column<Row>[];
+  template: string;
+  index: number;
+  start: number;
+  height: number;
+  active: boolean;
+  cell: string;
+  /** level and expanded are given in trees only. */
+  level?: number;
+  expanded?: boolean;
+}
+
+function PlainRow<Row>({row, columns, template, index, start, height, active, cell, level, expanded}: RowProps<Row>) {
+  return (
+    <div
+      id={level === undefined ? undefined : `row-${index}`}
+      className={`grid__row${active ? ' grid__row_active' : ''}`}
+      role="row"
+      aria-rowindex={index + 2}
+      aria-level={level === undefined ? undefined : level + 1}
+      aria-expanded={expanded}
+      style={{gridTemplateColumns: template, height, transform: `translateY(${start}px)`}}
+    >
+      {columns.map((c) => (
+        <div key={c.key} role={cell} className={`grid__cell${c.numeric ? ' grid__cell_numeric' : ''}`}>
+          {c.render(row)}
+        </div>
+      ))}
+    </div>
+  );
+}
+
+// While a table scrolls, rows that stay in sight are not made again.
+const GridRow = memo(PlainRow) as typeof PlainRow;
 
 function Head<Row>({column, sort}: {column: Column<Row>; sort?: string}) {
   const [order, setOrder] = useQueryValue(sort ?? 'sort');
