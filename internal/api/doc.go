@@ -44,7 +44,7 @@
 // the server with c.caller(object), which carries user, command, request and
 // mutation id; registry rows through [call.editRegistry]. A command whose answer
 // is more than an empty map has a replay, which makes the answer again of what
-// the server remembered.
+// the server remembered. One whose answer must not be kept is secret.
 //
 // Errors are made with [errorf] and a code; any other error becomes code 1 unless
 // a function given to [translate] knows better.

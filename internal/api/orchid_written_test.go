@@ -2,16 +2,36 @@ package api
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/yson"
 )
 
 // What is written in pieces is what the value would be written as.
 func TestAllPoolsAreWrittenAsTheirValueIs(t *testing.T) {
-	c := manyPools(t)
-	c.t = t
+	c := newCluster(t)
+	var pools []document.Entry
+	for i := range 2*poolsAtOnce + 100 {
+		pools = append(pools, document.Pair(fmt.Sprintf("p%d", i), document.Map(document.Pair("weight", document.Int(2)))))
+	}
+	config, _, err := pooltree.FromValue(document.Map(document.Pair("pools", document.Map(pools...))), pooltree.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.EditTrees(t.Context(), server.Caller{User: "root", Command: "test"}, func(trees *server.Trees) (*server.Trees, error) {
+		return trees.Put("default", config), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.eventually("an update has the tree", func() bool { _, there := c.View().Tree("default"); return there })
 	state, err := orchidOf(t.Context(), c.Server)
 	if err != nil {
 		t.Fatal(err)
@@ -40,19 +60,57 @@ func TestAllPoolsAreWrittenAsTheirValueIs(t *testing.T) {
 			if err != nil || !bytes.Equal(bytes.Join(got, nil), want) {
 				t.Errorf("%s with fields %q: %d bytes, not %d; %v", name, fields, length(got), len(want), err)
 			}
-			if again, _ := tree.writtenPools(as, fields); &again[0][0] != &got[0][0] {
-				t.Errorf("%s is written twice", name)
-			}
 		}
-	}
-	tree.texts.forget()
-	if tree.texts.bytes != 0 || tree.texts.texts != nil {
-		t.Error("something is kept")
 	}
 	if (format{json: true, options: yson.JSONOptions{Pretty: true}}).joins() || (format{flavour: yson.Pretty}).joins() ||
 		(format{json: true, options: yson.JSONOptions{Attributes: yson.AttributesAlways}}).joins() {
 		t.Error("what has more than entries is written in pieces")
 	}
+}
+
+// What is written once is written for all, is not kept if it is too long, and is
+// forgotten after a while.
+func TestWrittenMapsAreSharedAndForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var maps writtenMaps
+		written := 0
+		get := func(fields string, size int) {
+			t.Helper()
+			text, err := maps.get(writtenKey{fields: fields}, func() ([][]byte, error) {
+				written++
+				return [][]byte{make([]byte, size)}, nil
+			})
+			if err != nil || length(text) != size {
+				t.Fatal(length(text), err)
+			}
+		}
+		kept := func() int {
+			maps.mutex.Lock()
+			defer maps.mutex.Unlock()
+			return maps.bytes + len(maps.texts)
+		}
+		for range 3 {
+			get("a", 10)
+		}
+		if written != 1 {
+			t.Errorf("it is written %d times", written)
+		}
+		get("b", writtenKept)
+		get("b", writtenKept)
+		if written != 3 || kept() != 10+1 {
+			t.Errorf("what is too long is kept: %d bytes", kept())
+		}
+		<-time.After(writtenFor)
+		synctest.Wait()
+		if kept() != 0 {
+			t.Error("something is kept for too long")
+		}
+		get("a", 10)
+		if written != 4 {
+			t.Errorf("it is written %d times", written)
+		}
+		<-time.After(writtenFor)
+	})
 }
 
 // However the pools are asked for, the answer has the same value.

@@ -111,6 +111,9 @@ func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent
 	}
 	share := detected
 	for k := range share {
+		if up.Demo.Value() {
+			share[k] = max(share[k], demoCluster[k])
+		}
 		share[k] /= int64(count)
 	}
 	resources := own.Resources.OrElse(up.Resources).Value().Or(share)

@@ -91,8 +91,8 @@ type Container interface {
 	SetMemoryLimit(bytes int64) error
 	// Usage reads the counters, until Remove.
 	Usage() (Usage, error)
-	// Glance is Usage for every second of many jobs. It returns the last usage itself if no process has run since: then
-	// memory has not grown either. Otherwise Current and Peak may be left out, and the division of the CPU time into
+	// Glance is Usage for every second of many jobs. It returns the last usage itself if no process has run for some
+	// seconds: then memory has not grown either. Otherwise Current and Peak may be left out, and the division of the CPU time into
 	// UserTime and SystemTime may be that of the last Usage.
 	Glance(last Usage) (Usage, error)
 	// Processes returns the ids of the processes inside, ascending.

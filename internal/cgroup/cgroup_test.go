@@ -235,21 +235,40 @@ func TestAGlanceReadsNothingOfAJobThatDoesNotRun(t *testing.T) {
 	}
 	stir()
 	u := glance(Usage{})
-	if u.Anonymous <= 0 || u.CPUTime <= 0 || u.UserTime+u.SystemTime != u.CPUTime {
+	if u.CPUTime <= 0 || u.UserTime+u.SystemTime != u.CPUTime {
 		t.Errorf("%+v", u)
 	}
-	for next := glance(u); next != u; next = glance(u) { // until it waits for its input again
-		u = next
-	}
-	u.Anonymous = 1 // which the kernel would never say
-	if got := glance(u); got != u {
-		t.Errorf("nothing has run since %+v, but now it is %+v", u, got)
+	still := &c.(*kernelContainer).still
+	for settled := false; !settled; { // it may not yet wait for its input again
+		still.since = still.since.Add(-settling) // so much time has passed
+		u = glance(u)
+		u.Anonymous = 1 // which the kernel would never say
+		settled = glance(u) == u
 	}
 	stir()
-	if got := glance(u); got.CPUTime <= u.CPUTime || got.Anonymous <= 1 {
+	if got := glance(u); got.CPUTime <= u.CPUTime || got.Anonymous == 1 {
 		t.Errorf("a process has run since %+v, but now it is %+v", u, got)
 	}
 	r.end(t)
+}
+
+func TestMemoryIsReadAgainUntilTheKernelHasAddedUp(t *testing.T) {
+	at := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
+	var s stillness
+	for i, k := range []struct {
+		after     time.Duration
+		cpu       time.Duration
+		unchanged bool
+	}{
+		{0, 5, false}, {time.Second, 5, false}, {time.Second, 5, false}, {time.Second, 5, false}, // this one reads for the last time
+		{time.Second, 5, true}, {time.Hour, 5, true},
+		{time.Second, 6, false}, {time.Second, 6, false}, {time.Hour, 6, false}, {time.Second, 6, true}, {time.Second, 7, false},
+	} {
+		at = at.Add(k.after)
+		if got := s.observe(at, k.cpu); got != k.unchanged {
+			t.Errorf("look %d: unchanged is %v", i, got)
+		}
+	}
 }
 
 func TestAProcessIsInsideBeforeItsProgramBegins(t *testing.T) {

@@ -23,6 +23,7 @@ type counters struct {
 	buffer []byte
 
 	userTicks, systemTicks int64 // as of the last Usage: good for the proportion only
+	still                  stillness
 
 	limitEvents atomic.Int64 // of version 1, counted by the watch of OOM
 	drain       atomic.Pointer[func()]
@@ -146,11 +147,33 @@ func (c *kernelContainer) Usage() (Usage, error) {
 	return usage, nil
 }
 
+// stillness is since when no process of a container has run. The kernel adds up the counters of memory now and then, at
+// least every two seconds: what is read before that may lack the last steps of a process, and is read again.
+type stillness struct {
+	cpu     time.Duration
+	since   time.Time
+	settled bool // memory has been read long enough after the last step
+}
+
+// settling is how long the kernel may take to add up.
+const settling = 3 * time.Second
+
+// observe takes in the CPU time, and says whether memory is what it was when it was last read.
+func (s *stillness) observe(now time.Time, cpu time.Duration) (unchanged bool) {
+	if s.since.IsZero() || cpu != s.cpu {
+		*s = stillness{cpu: cpu, since: now}
+		return false
+	}
+	unchanged = s.settled
+	s.settled = now.Sub(s.since) >= settling
+	return unchanged
+}
+
 func (c *kernelContainer) Glance(last Usage) (Usage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	usage, err := c.cpuTime()
-	if err == nil && usage.CPUTime == last.CPUTime && last != (Usage{}) {
+	if err == nil && c.still.observe(time.Now(), usage.CPUTime) && usage.CPUTime == last.CPUTime {
 		return last, nil
 	}
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -60,13 +61,28 @@ func greet(w io.Writer, up *app.Up) {
 	if len(up.Nodes) != 1 {
 		nodes = fmt.Sprintf("%d nodes", len(up.Nodes))
 	}
-	fmt.Fprintf(w, `A cluster of %s is up at %s (everybody on this machine is root; state in %s).
+	fmt.Fprintf(w, "A cluster of %s is up at %s (everybody on this machine is root; state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
+	if up.Scheduler.Address != defaultAddress {
+		fmt.Fprintf(w, "  export WEIR_ADDR=%s\n", up.Scheduler.Address)
+	}
+	weir := programName()
+	for _, try := range [][2]string{
+		{"run -- 'echo hello from $YT_JOB_ID'", "run something"},
+		{"pools", "who is entitled to what, and has it"},
+		{"set //sys/pools/research/@weight 3", "change something and look again"},
+	} {
+		fmt.Fprintf(w, "  %s %-38s # %s\n", weir, try[0], try[1])
+	}
+	fmt.Fprint(w, "\nCtrl-C stops it.\n")
+}
 
-  export WEIR_ADDR=%s
-  weir run -- 'echo hello from $YT_JOB_ID'    # run something
-  weir pools                                  # who is entitled to what, and has it
-  weir set //sys/pools/research/@weight 3     # change something and look again
-
-Ctrl-C stops it.
-`, nodes, up.Scheduler.URL, up.Directory, up.Scheduler.Address)
+// programName is how people call this program: by its name if their shell finds it, else as it was called now.
+func programName() string {
+	const name = "weir"
+	found, err := exec.LookPath(name)
+	self, selfErr := os.Executable()
+	if err == nil && selfErr == nil && found == self {
+		return name
+	}
+	return os.Args[0]
 }

@@ -56,6 +56,7 @@ func TestUsageConvergesToFairShareAndPreemptionEnds(t *testing.T) {
 				pools += fmt.Sprintf("  p%d: {weight: %d, mode: %s, min_share_resources: {cpu: %d}}\n", p, 1+rng.IntN(5), mode, rng.IntN(8))
 			}
 			w := newWorld(t, pools)
+			w.Together(nil) // goroutines of so many updates take the race detector minutes
 			for id := range NodeID(4 + rng.IntN(4)) {
 				w.addNode(id, 4+rng.Int64N(9))
 			}

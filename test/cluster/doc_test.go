@@ -9,7 +9,8 @@
 //
 // After each test nothing may be left: no process, no control group, no mount, no directory of a job.
 //
-// Without root, or without control groups, the tests skip and say so.
+// Without root, or without control groups, the tests skip and say so; so do those of a cut network without network
+// namespaces.
 //
 //	WEIR_FAULTS=20        how often each fault is made, instead of twice
 //	WEIR_SEED=1           from which the moments of faults are drawn, instead of from the clock

@@ -184,7 +184,7 @@ test('an example is simulated, and the report has what the API says', async () =
   await shows(page, 'all hold');
   const {report} = await call('simulate', {example: 'starvation', seed: 3});
   const tile = (title) => page.locator('.tile', {hasText: title}).locator('.tile__value').innerText();
-  assert.equal(await tile('Jobs completed'), report.cluster.jobs.completed.toLocaleString('en-US'));
+  assert.equal(await tile('Jobs done'), report.cluster.jobs.completed.toLocaleString('en-US'));
   assert.equal(await tile('Preemptions'), report.cluster.jobs.preempted.toLocaleString('en-US'));
   for (const pool of report.pools) await page.getByRole('rowheader', {name: pool.name, exact: true}).first().waitFor();
   await shows(page, '--seed 3');

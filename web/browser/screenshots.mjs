@@ -10,7 +10,16 @@ await open();
 // Jobs take some memory, each another amount, and a part of a core.
 const work = 'size=$((RANDOM % 40 + 20)); head -c ${size}M /dev/zero | tail -c ${size}M | sleep $((RANDOM % 20 + 8)) & ' +
   'end=$(($(date +%s) + RANDOM % 20 + 10)); while [ $(date +%s) -lt $end ]; do timeout 0.2 sh -c "while :; do :; done"; sleep 0.8; done; true';
-// An operation that fills the cluster, runs, waits and loses jobs to others all the while.
+// Somebody without a guarantee takes the whole cluster with long jobs; others take their part of it back.
+const greedy = await startOperation({
+  title: 'takes all there is', pool: 'adhoc', tasks: {t: {job_count: 36, command: 'sleep 900', cpu_limit: 0.3, memory_limit: 67108864}},
+});
+await until(async () => {
+  const {brief_progress: progress} = await call('get_operation', {operation_id: greedy});
+  if (progress.jobs.running < 20) throw new Error(`${progress.jobs.running} jobs run`);
+}, 'the cluster is taken', 120_000).catch(() => console.log('the cluster was not taken in time'));
+await call('set', {path: '//sys/pool_trees/default/research/@weight', value: 2});
+// An operation that runs, waits and loses jobs to others all the while.
 const operation = await startOperation({
   title: 'training of the large model', pool: 'batch', annotations: {ticket: 'ML-17'},
   tasks: {train: {job_count: 400, command: work, cpu_limit: 0.5, memory_limit: 134217728}},
@@ -23,7 +32,8 @@ await until(async () => {
 await until(async () => {
   const {events} = await call('list_events', {types: ['job_preempted'], limit: 3});
   if (events.length < 3) throw new Error('not yet');
-}, 'somebody was preempted').catch(() => console.log('nobody was preempted in time'));
+}, 'somebody was preempted', 180_000).catch(() => console.log('nobody was preempted in time'));
+await call('abort_operation', {operation_id: greedy});
 const {nodes} = await call('list_nodes', {limit: 1});
 for (const colorScheme of ['light', 'dark']) {
   for (const place of places(operation, nodes[0].address)) {

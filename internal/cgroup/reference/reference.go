@@ -23,6 +23,7 @@ import (
 //	free             give back what alloc took
 //	map=FILE:BYTES   write a file of this size and map it
 //	burn=DURATION    use this much CPU time with one thread
+//	cpu              print to stderr how many microseconds of CPU time the process has used so far
 //	say=TEXT         print a line to stdout
 //	touch=FILE       create an empty file
 //	wait             read stdin until it ends
@@ -50,6 +51,8 @@ func Main(steps []string) int {
 			err = mapFile(value)
 		case "burn":
 			err = burn(value)
+		case "cpu":
+			_, err = fmt.Fprintln(os.Stderr, cpuTime().Microseconds())
 		case "exit":
 			code, _ := strconv.Atoi(value)
 			return code
@@ -135,12 +138,7 @@ func burn(value string) error {
 	if err != nil {
 		return err
 	}
-	used := func() time.Duration {
-		var usage unix.Rusage
-		unix.Getrusage(unix.RUSAGE_SELF, &usage)
-		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	}
-	for start, x := used(), 1; used()-start < want; {
+	for start, x := cpuTime(), 1; cpuTime()-start < want; {
 		for range 1 << 16 {
 			x = x*31 + 7
 		}
@@ -149,4 +147,10 @@ func burn(value string) error {
 		}
 	}
 	return nil
+}
+
+func cpuTime() time.Duration {
+	var usage unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -157,7 +157,7 @@ function Preempted() {
   return (
     <Section title={t('Recent preemptions')} actions={<Anchor href={to.preemptions()}>{t('All')}</Anchor>}>
       <Loaded of={events}>
-        {(data) => (data.events.length === 0 ? <p className="muted">{t('Nobody was preempted')}</p> : <PreemptionsTable events={data.events} />)}
+        {(data) => (data.events.length === 0 ? <p className="muted">{t('Nobody was preempted')}</p> : <PreemptionsTable events={data.events} brief />)}
       </Loaded>
     </Section>
   );

@@ -94,48 +94,60 @@ function Losses({events}: {events: Event[]}) {
   );
 }
 
-export function PreemptionsTable({events, tall}: {events: Event[]; tall?: boolean}) {
+interface PreemptionsProps {
+  events: Event[];
+  tall?: boolean;
+  /** brief ones say only who lost to whom and why. */
+  brief?: boolean;
+}
+
+const briefly = ['time', 'lost', 'won', 'why', 'ran'];
+
+export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
   const texts = useTexts();
   const {t, word, locale} = texts;
-  const columns = useMemo<Column<Event>[]>(
+  const all = useMemo<Column<Event>[]>(
     () => [
-      {key: 'time', title: t('Time'), width: 130, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
+      {key: 'time', title: t('Time'), width: 100, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
       {
-        key: 'lost', title: t('Lost'), width: 150, value: (e) => e.pool,
+        key: 'lost', title: t('Lost'), width: 120, value: (e) => e.pool,
         render: (e) => e.pool && <Anchor href={to.pool(e.pool_tree ?? '', e.pool)}>{e.pool}</Anchor>,
       },
       {
-        key: 'operation', title: t('Operation'), width: 160, value: (e) => e.operation_id,
+        key: 'operation', title: t('Operation'), width: 150, value: (e) => e.operation_id,
         render: (e) => e.operation_id && <Anchor href={to.operation(e.operation_id)}>{shortId(e.operation_id)}</Anchor>,
       },
-      {key: 'what', title: t('What'), width: 210, grow: true, value: (e) => resourcesText(e['resources'] as Amounts, texts), render: (e) => resourcesText(e['resources'] as Amounts, texts)},
+      {key: 'what', title: t('What'), width: 150, grow: true, value: (e) => resourcesText(e['resources'] as Amounts, texts), render: (e) => resourcesText(e['resources'] as Amounts, texts)},
       {
-        key: 'won', title: t('Won'), width: 140, value: (e) => String(e['preempted_for_pool'] ?? ''),
+        key: 'won', title: t('Won'), width: 110, value: (e) => String(e['preempted_for_pool'] ?? ''),
         render: (e) => (e['preempted_for_pool'] ? <Anchor href={to.pool(e.pool_tree ?? '', String(e['preempted_for_pool']))}>{String(e['preempted_for_pool'])}</Anchor> : '–'),
       },
       {
-        key: 'for', title: t('For operation'), width: 160, value: (e) => String(e['preempted_for'] ?? ''),
+        key: 'for', title: t('For operation'), width: 150, value: (e) => String(e['preempted_for'] ?? ''),
         render: (e) => (e['preempted_for'] ? <Anchor href={to.operation(String(e['preempted_for']))}>{shortId(String(e['preempted_for']))}</Anchor> : '–'),
       },
       {
-        key: 'why', title: t('Why'), width: 180, value: (e) => String(e['reason'] ?? ''),
+        key: 'why', title: t('Why'), width: 104, value: (e) => String(e['reason'] ?? ''),
         render: (e) => <span title={String(e['class'] ?? '')}>{word(String(e['reason'] ?? ''))}</span>,
       },
       {
-        key: 'ran', title: t('Had run'), width: 100, numeric: true, value: (e) => e['ran_ms'] as number,
+        key: 'ran', title: t('Had run'), width: 92, numeric: true, value: (e) => e['ran_ms'] as number,
         render: (e) => duration(e['ran_ms'] as number | undefined, locale),
       },
       {
-        key: 'node', title: t('Node'), width: 110, value: (e) => e.node, render: (e) => e.node && <Anchor href={to.node(e.node)}>{e.node}</Anchor>,
+        key: 'node', title: t('Node'), width: 90, value: (e) => e.node, render: (e) => e.node && <Anchor href={to.node(e.node)}>{e.node}</Anchor>,
       },
     ],
     [texts, t, word, locale],
   );
+  const columns = brief ? all.filter((column) => briefly.includes(column.key)) : all;
   return (
     <>
-      <div className="grid__tools">
-        <Export name="preemptions" columns={columns} rows={events} />
-      </div>
+      {!brief && (
+        <div className="grid__tools">
+          <Export name="preemptions" columns={columns} rows={events} />
+        </div>
+      )}
       <Grid label={t('Preemptions')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('Nobody was preempted')} />
     </>
   );

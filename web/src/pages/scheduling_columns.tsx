@@ -219,7 +219,7 @@ function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<
   const {t, locale} = texts;
   const column = (key: string, title: string, shares: (e: Element) => Amounts | undefined, amounts: (e: Element) => Amounts | undefined, hint?: string) =>
     absolute
-      ? numberColumn(key, title, 116, (row) => amounts(elementOf(row))?.[resource], (value) => amount(resource, value, locale), hint)
+      ? numberColumn(key, title, 92, (row) => amounts(elementOf(row))?.[resource], (value) => amount(resource, value, locale), hint)
       : numberColumn(key, title, 116, (row) => shares(elementOf(row))?.[resource], (value) => share(value, locale), hint);
   return [
     numberColumn('weight', t('Weight'), 66, (row) => elementOf(row).weight, (value) => decimal(value, locale)),

@@ -69,8 +69,8 @@ function Tiles({report}: {report: SimulationReport}) {
       t('{resource} in use', {resource: word(primary)}), share(cluster.utilisation[primary], locale),
       t('of {amount} on {n} nodes', {amount: amount(primary, cluster.capacity[primary], locale), n: cluster.nodes}),
     ],
-    [t('Jobs completed'), decimal(cluster.jobs.completed, locale), t('{n} started', {n: decimal(cluster.jobs.started, locale)})],
-    [t('Operations completed'), decimal(cluster.operations.completed, locale), t('of {n}', {n: decimal(cluster.operations.arrived, locale)})],
+    [t('Jobs done'), decimal(cluster.jobs.completed, locale), t('{n} started', {n: decimal(cluster.jobs.started, locale)})],
+    [t('Operations done'), decimal(cluster.operations.completed, locale), t('of {n}', {n: decimal(cluster.operations.arrived, locale)})],
     [
       t('A job waits (median)'), seconds(cluster.waits.p50, locale),
       t('99 %: {p99}, most: {max}', {p99: seconds(cluster.waits.p99, locale), max: seconds(cluster.waits.max, locale)}),

@@ -98,7 +98,8 @@ export function Chart({label, times, lines, print, height = 220, printTime, step
             width: line.stacked ? 1 : 2,
             fill: line.stacked ? `${line.color}${dark ? '80' : '66'}` : undefined,
             dash: line.dashed ? [6, 4] : undefined,
-            points: {show: false},
+            // A single point would be no line.
+            points: {show: (self: uPlot) => self.data[0].length < 2},
             paths: stepped ? uPlot.paths.stepped!({align: 1}) : undefined,
             value: (_: uPlot, __: number | null, ___: number, at: number | null) => {
               const own = at === null ? undefined : current.current.lines[n]?.values[at];
