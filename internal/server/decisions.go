@@ -405,9 +405,16 @@ func (t *term) putJob(job *Job) {
 	t.server.jobs.put(job.Number, job)
 }
 
+// removeJob forgets a job whose end is in the open rows. Readers find it until these are
+// written.
 func (t *term) removeJob(id core.JobID) {
+	if job := t.jobs[id]; job != nil {
+		last := *job
+		last.ended = true
+		t.server.jobs.put(id, &last)
+	}
 	delete(t.jobs, id)
 	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDERR})
 	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDOUT})
-	t.server.jobs.remove(id)
+	t.open.published = append(t.open.published, func(store.Receipt) { t.server.jobs.remove(id) })
 }

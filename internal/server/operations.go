@@ -214,17 +214,9 @@ func (s *Server) Job(id guid.ID) (*Job, bool) {
 // Jobs returns the running jobs of an operation, or all of them if there is none
 // given, in no order.
 func (s *Server) Jobs(of core.OperationID) []*Job {
-	all := s.jobs.all()
-	if of == core.NoOperation {
-		return all
-	}
-	var list []*Job
-	for _, job := range all {
-		if job.Operation == of {
-			list = append(list, job)
-		}
-	}
-	return list
+	return slices.DeleteFunc(s.jobs.all(), func(job *Job) bool {
+		return job.ended || of != core.NoOperation && job.Operation != of
+	})
 }
 
 // showOperation makes a record visible to readers.

@@ -72,6 +72,9 @@ type Job struct {
 	Statistics                     []*nodev1.Statistic
 
 	node core.NodeID
+	// ended says that it is on its way to the archive: it can still be found here, by
+	// those who ask for it, until it can be found there.
+	ended bool
 }
 
 // Node is a machine as its agent and administrators describe it. It is
