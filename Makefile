@@ -51,6 +51,7 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 test: setup lint build ## everything CI does: format, vet, lint, build, all tests with the race detector
 	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(filter-out $(PROPERTY_PACKAGES),$(PACKAGES))
 	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(PROPERTY_PACKAGES) -rapid.seed=$(SEED)
+	go test -short $(TESTFLAGS) ./test/cluster
 
 .PHONY: e2e
 e2e: setup ## the long end-to-end tests: faults, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)

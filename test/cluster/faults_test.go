@@ -17,6 +17,7 @@ var small = nodeOptions{resources: "{cpu: 8, memory: 4GiB, user_slots: 8}"}
 // harm does something bad a number of times, at random moments while jobs run, and then expects that every piece of
 // work was done once.
 func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluster, random *rand.Rand)) {
+	takesLong(t)
 	c := newRealCluster(t, nodes, small)
 	random, count := newRandom(t), faultCount(t)
 	c.load(20 + 20*count)
@@ -92,6 +93,7 @@ func TestEverythingMayBeKilledAtOnce(t *testing.T) {
 }
 
 func TestAFullDiskOfANodeIsOutlived(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needMachine(t)
 	disk := filepath.Join(t.TempDir(), "disk")
@@ -126,6 +128,7 @@ var bad = []struct{ name, command, memory, says string }{
 }
 
 func TestBadJobsHarmNobodyElse(t *testing.T) {
+	takesLong(t)
 	c := newRealCluster(t, 1, small)
 	for range faultCount(t) {
 		c.load(10)

@@ -26,6 +26,14 @@ const (
 // patience is how long anything may take that has to happen. The machine may be busy.
 const patience = 60 * time.Second
 
+// takesLong leaves a test to make e2e when tests are to be short.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes minutes: make e2e runs it")
+	}
+}
+
 // programs are what the tests run; they are built once.
 var programs struct {
 	once            sync.Once

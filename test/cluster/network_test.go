@@ -97,6 +97,7 @@ func sweepNetworks() {
 
 // cutNodes is a cluster of two nodes whose cables are pulled again and again, at random moments, for a time.
 func cutNodes(t *testing.T, silence, dark time.Duration) *realCluster {
+	takesLong(t)
 	network := newNetwork(t, 3)
 	c := newRealClusterOn(t, network, "127.0.0.1:7070", silence, 2, small)
 	random, count := newRandom(t), faultCount(t)

@@ -44,6 +44,7 @@ func (s shareTable) sum(window int) (sum float64) {
 }
 
 func TestTheSimulatorAndARealClusterAgree(t *testing.T) {
+	takesLong(t)
 	needMachine(t)
 	directory, group := t.TempDir(), newGroup()
 	pools := writeFile(t, directory, "pools.yaml", scenarioPools)
