@@ -257,3 +257,13 @@ func helpTopics(t *testing.T, w workshop, parent []string) []string {
 	}
 	return topics
 }
+
+func TestReadersAreWarnedOfTheOrchid(t *testing.T) {
+	text, err := os.ReadFile("docs/cli.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "It is no stable API") {
+		t.Error("docs/cli.md uses the orchid and does not say that it is no stable API")
+	}
+}
