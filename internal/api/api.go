@@ -155,7 +155,7 @@ func (a *API) serve(version int) http.HandlerFunc {
 		w.Header().Set("X-YT-Request-Id", id)
 		w.Header().Set("X-YT-Proxy", a.server.Address())
 		w.Header().Set("Cache-Control", "no-store")
-		cmd, known := tableOf(version)[r.PathValue("command")]
+		cmd, known := commandOf(version, r.PathValue("command"))
 		if !known {
 			e := errorf(codeGeneric, "Command %q is not known", cutText(r.PathValue("command"), 100))
 			e.Status = http.StatusNotFound

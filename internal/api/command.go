@@ -85,6 +85,20 @@ func tableOf(version int) map[string]*command {
 	return commands
 }
 
+// commandOf finds a command by its name in a version. YTsaurus's own client for
+// JavaScript uses names of version 3 in version 4 as well, and puts an underscore before
+// some: they mean the same. Version 3 does not know newer names.
+func commandOf(version int, name string) (*command, bool) {
+	for _, table := range []map[string]*command{tableOf(version), commandsV3} {
+		for _, name := range []string{name, strings.TrimPrefix(name, "_")} {
+			if c, known := table[name]; known {
+				return c, true
+			}
+		}
+	}
+	return nil, false
+}
+
 // outputIn is what the command returns in a version.
 func (c *command) outputIn(version int) dataType {
 	if version == 3 && c.silentV3 {

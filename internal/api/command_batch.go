@@ -59,7 +59,7 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd, known := tableOf(c.version)[name]
+	cmd, known := commandOf(c.version, name)
 	switch {
 	case !known:
 		return nil, errorf(codeGeneric, "Command %q is not known", cutText(name, 100))
