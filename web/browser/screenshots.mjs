@@ -1,10 +1,12 @@
-// Pictures of every page, light and dark, into the directory given.
+// Pictures of every page, light and dark, into the directory given. WEIR_PLACES, a regular expression,
+// takes those places only.
 import {mkdirSync} from 'node:fs';
 
 import {call, close, newPage, open, startOperation, until} from './harness.mjs';
 import {places} from './places.mjs';
 
 const directory = process.argv[2];
+const wanted = new RegExp(process.env.WEIR_PLACES ?? '');
 mkdirSync(directory, {recursive: true});
 await open();
 // Jobs take some memory, each another amount, and a part of a core.
@@ -37,6 +39,7 @@ await call('abort_operation', {operation_id: greedy});
 const {nodes} = await call('list_nodes', {limit: 1});
 for (const colorScheme of ['light', 'dark']) {
   for (const place of places(operation, nodes[0].address)) {
+    if (!wanted.test(place.name)) continue;
     const page = await newPage(place.path, {colorScheme});
     await page.locator(place.ready).first().waitFor();
     await place.prepare?.(page);
@@ -51,6 +54,7 @@ for (const [name, path, options] of [
   ['operation-phone', `/operations/${operation}`, {viewport: {width: 390, height: 800}}],
   ['scheduling-russian', '/scheduling', {locale: 'ru-RU'}],
 ]) {
+  if (!wanted.test(name)) continue;
   const page = await newPage(path, options);
   await page.locator('.grid__body .grid__row, table.plain').first().waitFor();
   await page.waitForTimeout(1200);

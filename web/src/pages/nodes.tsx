@@ -47,9 +47,9 @@ export function NodesPage() {
 
 function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] {
   return [
-    {key: 'address', title: t('Node'), width: 180, grow: true, value: (n) => n.address, render: (n) => <Anchor href={to.node(n.address)}>{n.address}</Anchor>},
+    {key: 'address', title: t('Node'), width: 150, grow: true, value: (n) => n.address, render: (n) => <Anchor href={to.node(n.address)}>{n.address}</Anchor>},
     {
-      key: 'state', title: t('State'), width: 150, value: (n) => n.state,
+      key: 'state', title: t('State'), width: 124, value: (n) => n.state,
       render: (n) => (
         <span className="labels">
           <State name={n.state} />
@@ -58,10 +58,10 @@ function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] 
         </span>
       ),
     },
-    {key: 'tree', title: t('Tree'), width: 110, value: (n) => n.pool_tree, render: (n) => n.pool_tree ?? '–'},
-    {key: 'jobs', title: t('Jobs'), width: 70, numeric: true, value: (n) => n.running_job_count, render: (n) => n.running_job_count},
+    {key: 'tree', title: t('Tree'), width: 92, value: (n) => n.pool_tree, render: (n) => n.pool_tree ?? '–'},
+    {key: 'jobs', title: t('Jobs'), width: 60, numeric: true, value: (n) => n.running_job_count, render: (n) => n.running_job_count},
     ...shown.map((r): Column<Node> => ({
-      key: r, title: word(r), width: 200, value: (n) => (n.resource_usage[r] ?? 0) / Math.max(1e-9, n.resource_limits[r] ?? 0),
+      key: r, title: word(r), width: 134, value: (n) => (n.resource_usage[r] ?? 0) / Math.max(1e-9, n.resource_limits[r] ?? 0),
       render: (n) => {
         const text = `${amount(r, n.resource_usage[r], locale)} / ${amount(r, n.resource_limits[r], locale)}`;
         return (
@@ -72,8 +72,8 @@ function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] 
         );
       },
     })),
-    {key: 'tags', title: t('Tags'), width: 140, value: (n) => n.tags.join(' '), render: (n) => <span title={n.tags.join(', ')}>{n.tags.join(', ')}</span>},
-    {key: 'seen', title: t('Seen'), width: 110, value: (n) => n.last_seen_time, render: (n) => moment(n.last_seen_time, locale)},
+    {key: 'tags', title: t('Tags'), width: 120, value: (n) => n.tags.join(' '), render: (n) => <span title={n.tags.join(', ')}>{n.tags.join(', ')}</span>},
+    {key: 'seen', title: t('Seen'), width: 100, value: (n) => n.last_seen_time, render: (n) => moment(n.last_seen_time, locale)},
   ];
 }
 

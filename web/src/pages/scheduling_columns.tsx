@@ -248,8 +248,8 @@ function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<
 
 function countColumns({texts}: Choice): Column<Row>[] {
   const {t} = texts;
-  const pool = (key: string, title: string, value: (row: Extract<Row, {kind: 'pool'}>['pool']) => number) =>
-    numberColumn(key, title, 110, (row) => (row.kind === 'pool' ? value(row.pool) : undefined), String);
+  const pool = (key: string, title: string, width: number, value: (row: Extract<Row, {kind: 'pool'}>['pool']) => number) =>
+    numberColumn(key, title, width, (row) => (row.kind === 'pool' ? value(row.pool) : undefined), String);
   const bar = (key: string, title: string, count: (p: Extract<Row, {kind: 'pool'}>['pool']) => [number, number]): Column<Row> => ({
     key, title, width: 130,
     value: (row) => (row.kind === 'pool' ? count(row.pool)[0] / Math.max(1, count(row.pool)[1]) : undefined),
@@ -260,15 +260,15 @@ function countColumns({texts}: Choice): Column<Row>[] {
     },
   });
   return [
-    pool('running', t('Running'), (p) => p.running_operation_count),
-    pool('max_running', t('Max. running'), (p) => p.max_running_operation_count),
+    pool('running', t('Running'), 80, (p) => p.running_operation_count),
+    pool('max_running', t('Max. running'), 110, (p) => p.max_running_operation_count),
     bar('running_bar', t('Running of max.'), (p) => [p.running_operation_count, p.max_running_operation_count]),
-    pool('waiting', t('Waiting'), (p) => p.waiting_operation_count),
-    pool('count', t('All'), (p) => p.operation_count),
-    pool('max', t('Max. all'), (p) => p.max_operation_count),
+    pool('waiting', t('Waiting'), 80, (p) => p.waiting_operation_count),
+    pool('count', t('All'), 60, (p) => p.operation_count),
+    pool('max', t('Max. all'), 88, (p) => p.max_operation_count),
     bar('bar', t('All of max.'), (p) => [p.operation_count, p.max_operation_count]),
-    numberColumn('jobs', t('Jobs'), 90, (row) => elementOf(row).running_job_count, String),
-    numberColumn('pending', t('Pending jobs'), 110, (row) => elementOf(row).pending_job_count, String),
+    numberColumn('jobs', t('Jobs'), 56, (row) => elementOf(row).running_job_count, String),
+    numberColumn('pending', t('Pending jobs'), 112, (row) => elementOf(row).pending_job_count, String),
   ];
 }
 
