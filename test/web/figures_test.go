@@ -67,7 +67,7 @@ func startMany(t *testing.T, host string, count int) {
 			for i := next.Add(1) - 1; i < int64(count) && refused.Load() < 10; i = next.Add(1) - 1 {
 				pool := fmt.Sprintf("team-%02d-%02d", i%100, i/100%(figurePools/100-1))
 				spec := map[string]any{"pool": pool, "title": fmt.Sprintf("operation %d of %s", i, pool), "tasks": map[string]any{
-					"t": map[string]any{"job_count": 3, "command": "sleep 3600", "cpu_limit": 64, "memory_limit": 1 << 30},
+					"t": map[string]any{"job_count": 3, "command": "sleep 3600", "cpu_limit": 1, "memory_limit": 64 << 20},
 				}}
 				_, err := tryAsk(host, "start_operation", map[string]any{"operation_type": "vanilla", "spec": spec})
 				for tries := 0; errors.Is(err, errBusy) && tries < 100; tries++ {

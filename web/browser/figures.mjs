@@ -5,7 +5,7 @@ import {close, newPage, open} from './harness.mjs';
 const places = [
   ['pools folded', '/scheduling?operations=no'],
   ['pools unfolded', '/scheduling?operations=no&expand=all'],
-  ['pools and operations unfolded', '/scheduling?operations=yes&expand=all', 50_000],
+  ['pools and operations unfolded', '/scheduling?operations=yes&expand=all', 40_000],
   ['operations', '/operations'],
 ];
 
