@@ -48,10 +48,13 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 	@scripts/demo.sh $(BIN)
 
 .PHONY: test
-test: setup lint build ## everything CI does: format, vet, lint, build, all tests with the race detector
+test: setup ## everything CI does: the page, format, vet, lint, build, all tests with the race detector, a real browser
+	@scripts/web.sh test
+	@$(MAKE) --no-print-directory lint build
 	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(filter-out $(PROPERTY_PACKAGES),$(PACKAGES))
 	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(PROPERTY_PACKAGES) -rapid.seed=$(SEED)
 	go test -short $(TESTFLAGS) ./test/cluster
+	go test $(TESTFLAGS) ./test/web
 
 .PHONY: e2e
 e2e: setup ## the long end-to-end tests: faults, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)

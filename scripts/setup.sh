@@ -21,6 +21,14 @@ if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v in
     packages+=(postgresql)
 fi
 
+# The page is built by npm and looked at by a real browser.
+if ! command -v npm >/dev/null; then
+    packages+=(nodejs npm)
+fi
+if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+    packages+=(chromium)
+fi
+
 if [ ${#packages[@]} -eq 0 ]; then
     exit 0
 fi

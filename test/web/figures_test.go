@@ -42,7 +42,7 @@ func TestFigures(t *testing.T) {
 	startMany(t, host, figureOperations)
 	t.Logf("%d operations were started in %v", figureOperations, time.Since(began).Round(time.Second))
 	tellSizes(t)
-	browse(t, with, pageOf(t, host), "figures.mjs")
+	browse(t, with, host, "figures.mjs")
 }
 
 // manyPools is a tree of 100 pools with 99 in each.

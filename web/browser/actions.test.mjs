@@ -1,5 +1,6 @@
 // Each action works, and each refusal shows the reason of the server.
 import assert from 'node:assert/strict';
+import {readFile} from 'node:fs/promises';
 import {after, before, test} from 'node:test';
 
 import {call, close, get, newPage, open, shows, sleeper, startOperation, until} from './harness.mjs';
@@ -94,6 +95,71 @@ test('an operation is suspended, resumed, reweighted and aborted', async () => {
   await confirm('Abort');
   await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'aborted'), 'it is aborted');
   await until(async () => assert.equal(await page.getByRole('button', {name: 'Abort', exact: true}).count(), 0), 'it cannot be aborted again');
+  page.mistakes();
+});
+
+test('an operation is moved, loses a job and is completed', async () => {
+  const id = await startOperation(sleeper({title: 'to be completed'}));
+  const running = () => call('list_jobs', {operation_id: id, job_state: 'running'});
+  const {jobs} = await until(async () => {
+    const list = await running();
+    assert.equal(list.jobs.length, 1);
+    return list;
+  }, 'its job runs');
+  const page = await newPage(`/operations/${id}`);
+  const content = page.locator('#content');
+  await content.getByRole('button', {name: 'Pool and weight'}).click();
+  await page.getByRole('dialog').getByLabel('Pool').fill('production');
+  await page.getByRole('dialog').getByRole('button', {name: 'Save'}).click();
+  await until(async () => {
+    const {runtime_parameters: now} = await call('get_operation', {operation_id: id});
+    assert.equal(now.scheduling_options_per_pool_tree.default.pool, 'production');
+  }, 'it is in its new pool');
+  await page.getByRole('tab', {name: 'Jobs'}).click();
+  await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: jobs[0].id}).click();
+  await page.getByRole('dialog').getByRole('tab', {name: 'Details'}).click();
+  await page.getByRole('dialog').getByRole('button', {name: 'Abort the job'}).click();
+  await page.getByRole('dialog', {name: 'Abort the job'}).getByRole('button', {name: 'Abort', exact: true}).click();
+  await until(async () => assert.equal((await call('get_job', {operation_id: id, job_id: jobs[0].id})).state, 'aborted'), 'the job is aborted');
+  await page.keyboard.press('Escape');
+  await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'the dialogs are closed');
+  await content.getByRole('button', {name: 'Complete', exact: true}).click();
+  await page.getByRole('dialog').getByRole('button', {name: 'Complete', exact: true}).click();
+  await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'completed'), 'it is completed');
+  page.mistakes();
+});
+
+test('a table is saved as CSV and as JSON', async () => {
+  const page = await newPage('/nodes');
+  const {nodes} = await call('list_nodes');
+  await shows(page, nodes[0].address);
+  for (const [kind, holds] of [
+    ['CSV', (text) => assert.equal(text.trim().split('\n').length, nodes.length + 1)],
+    ['JSON', (text) => assert.deepEqual(JSON.parse(text).map((node) => node.address).sort(), nodes.map((node) => node.address).sort())],
+  ]) {
+    await page.getByRole('button', {name: 'Export'}).click();
+    const download = page.waitForEvent('download');
+    await page.getByRole('menuitem', {name: kind}).click();
+    const file = await download;
+    assert.equal(file.suggestedFilename(), `nodes.${kind.toLowerCase()}`);
+    holds(await readFile(await file.path(), 'utf8'));
+  }
+  page.mistakes();
+});
+
+test('a node is banned and allowed again', async () => {
+  const {nodes} = await call('list_nodes');
+  const node = nodes.at(-1).address;
+  const page = await newPage(`/nodes/${node}`);
+  const banned = (wanted) => until(async () => assert.equal(await get(`//sys/cluster_nodes/${node}/@banned`), wanted), `banned: ${wanted}`);
+  const press = async (name) => {
+    await page.locator('#content').getByRole('button', {name, exact: true}).click();
+    await page.getByRole('dialog').getByRole('button', {name, exact: true}).click();
+  };
+  await press('Ban');
+  await banned(true);
+  await press('Allow again');
+  await banned(false);
   page.mistakes();
 });
 
