@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weirhq/weir/internal/app"
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
@@ -171,19 +169,7 @@ func golden(t *testing.T, name, printed string) {
 	for _, s := range scrubbers {
 		printed = s.what.ReplaceAllString(printed, s.with)
 	}
-	file := filepath.Join("testdata", "golden", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(printed), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), printed); diff != "" {
-		t.Errorf("(-golden +printed; go test -update writes it anew)\n%s", diff)
-	}
+	expected.File(t, filepath.Join("testdata", "golden", name+".txt"), printed)
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {

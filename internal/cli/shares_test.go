@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,9 +17,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
-)
 
-var update = flag.Bool("update", false, "write what commands print into testdata/golden")
+	"github.com/weirhq/weir/internal/expected"
+)
 
 // callWith runs one command line in process with this standard input.
 func callWith(stdin io.Reader, args ...string) (code int, stdout, stderr string) {
@@ -93,18 +92,7 @@ func TestExamplesPrintWhatTheyDid(t *testing.T) {
 				t.Fatalf("exit code %d, want %d; stderr %q", code, test.code, errs)
 			}
 			name := filepath.Join("testdata", "golden", test.golden+".txt")
-			if *update {
-				if err := os.WriteFile(name, []byte(out), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), out); diff != "" {
-				t.Errorf("(-golden +printed; go test -update writes it anew)\n%s", diff)
-			}
+			expected.File(t, name, out)
 		})
 	}
 }

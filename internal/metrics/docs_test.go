@@ -2,37 +2,23 @@ package metrics
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/server"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/metrics.md")
-
 const (
-	docsFile   = "../../docs/metrics.md"
-	docsMarker = "<!-- Below this line the file is made from the definitions by: go test ./internal/metrics -update -->\n"
-	dashboard  = "../../docs/grafana/weir.json"
-	rules      = "../../docs/grafana/alerts.yaml"
+	docsFile  = "../../docs/metrics.md"
+	dashboard = "../../docs/grafana/weir.json"
+	rules     = "../../docs/grafana/alerts.yaml"
 )
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
 
 func reference() string {
 	var b strings.Builder
@@ -40,7 +26,7 @@ func reference() string {
 	for _, d := range Definitions {
 		labels := ""
 		if len(d.Labels) > 0 {
-			labels = "`" + strings.Join(d.Labels, "`, `") + "`"
+			labels = expected.Codes(d.Labels)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, d.Type, labels, d.Help)
 	}
@@ -48,26 +34,13 @@ func reference() string {
 }
 
 func TestTheTableOfMetricsIsUpToDate(t *testing.T) {
-	head, generated, ok := strings.Cut(read(t, docsFile), docsMarker)
-	if !ok {
-		t.Fatalf("%s has no line %q", docsFile, docsMarker)
-	}
-	want := reference()
-	if *update {
-		if err := os.WriteFile(docsFile, []byte(head+docsMarker+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(generated, want); diff != "" {
-		t.Errorf("%s is out of date (go test ./internal/metrics -update rewrites it):\n%s", docsFile, diff)
-	}
+	expected.Page(t, docsFile, reference())
 }
 
 // Names begin with weir, end with a unit that the page explains, and are explained
 // themselves.
 func TestMetricsAreNamedByTheRules(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, docsFile), "## Units")
+	_, table, _ := strings.Cut(expected.Read(t, docsFile), "## Units")
 	table, _, _ = strings.Cut(table, "\n## ")
 	units := map[string]bool{}
 	for _, match := range regexp.MustCompile("`_([a-z]+)`").FindAllStringSubmatch(table, -1) {
@@ -176,7 +149,7 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 			List []struct{ Name, Query, Type string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, dashboard)), &board); err != nil {
+	if err := json.Unmarshal([]byte(expected.Read(t, dashboard)), &board); err != nil {
 		t.Fatal(err)
 	}
 	if board.UID == "" || board.Title == "" || board.SchemaVersion < 30 {
@@ -228,7 +201,7 @@ func TestAlertRulesAskForWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	decoder := yaml.NewDecoder(strings.NewReader(read(t, rules)))
+	decoder := yaml.NewDecoder(strings.NewReader(expected.Read(t, rules)))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&file); err != nil {
 		t.Fatal(err)
@@ -259,7 +232,7 @@ func TestAlertRulesAskForWhatThereIs(t *testing.T) {
 
 // Every kind of alert that the server can raise has its series.
 func TestAllAlertsOfTheServerAreShown(t *testing.T) {
-	kinds := regexp.MustCompile(`AlertKind = "([a-z_]+)"`).FindAllStringSubmatch(read(t, "../server/alerts.go"), -1)
+	kinds := regexp.MustCompile(`AlertKind = "([a-z_]+)"`).FindAllStringSubmatch(expected.Read(t, "../server/alerts.go"), -1)
 	if len(kinds) == 0 {
 		t.Fatal("no alerts were found")
 	}

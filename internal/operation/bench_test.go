@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhq/weir/internal/cpumonitor"
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 )
 
 const million = 1_000_000
@@ -134,7 +135,7 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	v, err := document.ParseYAML("", readFile(b, "testdata/seeds.good.yaml"))
+	v, err := document.ParseYAML("", []byte(expected.Read(b, "testdata/seeds.good.yaml")))
 	if err != nil {
 		b.Fatal(err)
 	}

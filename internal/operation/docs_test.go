@@ -2,50 +2,27 @@ package operation
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/pooltree"
 )
 
-const (
-	docsFile   = "../../docs/operations.md"
-	docsMarker = "<!-- Below this line the file is made from the tables by: go test ./internal/operation -update -->\n"
-)
+const docsFile = "../../docs/operations.md"
 
 // The reference in docs/operations.md is made from the tables, so that it cannot
 // say anything else.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
-	head, generated, ok := strings.Cut(string(readFile(t, docsFile)), docsMarker)
-	if !ok {
-		t.Fatalf("%s has no line %q", docsFile, docsMarker)
-	}
-	want := reference()
-	if *update {
-		if err := os.WriteFile(docsFile, []byte(head+docsMarker+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(generated, want); diff != "" {
-		t.Errorf("%s is out of date (go test ./internal/operation -update rewrites it):\n%s", docsFile, diff)
-	}
+	expected.Page(t, docsFile, reference())
 }
 
 // TestTheExampleOfTheReferenceIsRight reads the specification that the head of
 // the page shows.
 func TestTheExampleOfTheReferenceIsRight(t *testing.T) {
-	_, rest, ok := strings.Cut(string(readFile(t, docsFile)), "```yaml\n")
-	example, _, closed := strings.Cut(rest, "```")
-	if !ok || !closed {
-		t.Fatalf("%s shows no example", docsFile)
-	}
-	s, err := Parse([]byte(example), ReadOptions{Strict: true})
+	s, err := Parse([]byte(expected.Example(t, docsFile, "")), ReadOptions{Strict: true})
 	if err != nil || len(s.Warnings) > 0 {
 		t.Errorf("%v, %v", err, s.Warnings)
 	}
@@ -67,38 +44,36 @@ func reference() string {
 		inMemory[o.Name] = true
 	}
 	section := func(title, text string, options []document.Info, skip func(document.Info) bool) {
-		fmt.Fprintf(&b, "\n%s\n\n%s| option | value | default | meaning |\n|---|---|---|---|\n", title, text)
+		fmt.Fprintf(&b, "\n%s\n\n%s%s", title, text, expected.OptionsHead)
 		for _, o := range options {
 			if o.NotSupported == "" && !skip(o) {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, valueText(o.Shape), defaultText(o), meaning(o))
+				b.WriteString(expected.OptionRow(o, expected.Value(o.Shape)))
 			}
 		}
 	}
 	none := func(document.Info) bool { return false }
 	spec, task := Options()
 	section("## Options of an operation", "Also all of [those that concern pools](pools.md): "+
-		codes(supported(pooltree.OperationTable.Options()))+".\n\n", spec,
+		expected.Codes(supported(pooltree.OperationTable.Options()))+".\n\n", spec,
 		func(o document.Info) bool { return slices.Contains(inPools, o.Name) || inMemory[o.Name] })
 	section("## Options of a task", "", task, func(o document.Info) bool { return inMemory[o.Name] })
 	section("## Memory reserves", "On a task, or at the root of the specification for all tasks that do not say.\n\n", memoryTable.Options(), none)
 	section("### `job_proxy_memory_digest`", "", digestTable.Options(), none)
 	section("### `tmpfs_volumes`, each", "", tmpfsTable.Options(), none)
 	section("## `job_cpu_monitor`", "", cpuMonitorTable.Options(), none)
-	section("## What can be changed while an operation runs", "In one tree, "+codes(treeMutable)+
+	section("## What can be changed while an operation runs", "In one tree, "+expected.Codes(treeMutable)+
 		". A weight for all trees wins over that of a tree; a pool of a tree wins over that for all.\n\n", UpdateOptions(), none)
 	lifeCycle(&b)
 	abortReasons(&b)
 	b.WriteString("\n## Accepted, kept, without effect\n\nThese options of YTsaurus are read and given back, and a warning says that they do nothing here.\n\n| options | of | why |\n|---|---|---|\n")
 	for _, group := range unsupportedSpecOptions {
-		fmt.Fprintf(&b, "| %s | operation | %s |\n", codes(group.names), group.reason)
+		fmt.Fprintf(&b, "| %s | operation | %s |\n", expected.Codes(group.names), group.reason)
 	}
 	for _, group := range unsupportedTaskOptions {
-		fmt.Fprintf(&b, "| %s | task | %s |\n", codes(group.names), group.reason)
+		fmt.Fprintf(&b, "| %s | task | %s |\n", expected.Codes(group.names), group.reason)
 	}
 	return b.String()
 }
-
-func codes(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 
 func supported(options []document.Info) (names []string) {
 	for _, o := range options {
@@ -151,44 +126,5 @@ func abortReasons(b *strings.Builder) {
 			started = append(started, r.String())
 		}
 	}
-	fmt.Fprintf(b, "%s.\n\nBefore a node knew of the job: %s.\n", codes(started), codes(before))
-}
-
-func valueText(s document.Shape) string {
-	switch {
-	case len(s.Values) > 0:
-		return codes(s.Values)
-	case s.Kind == "list" && len(s.Item.Options) > 0:
-		return "list of maps, below"
-	case s.Kind == "list":
-		return "list of " + valueText(*s.Item)
-	case s.Item != nil:
-		return "map from names"
-	case len(s.Options) > 0:
-		return "map, below"
-	case !s.ExclusiveMinimum.IsNull():
-		return fmt.Sprintf("%s > %v", s.Kind, s.ExclusiveMinimum)
-	case s.Kind == "duration" && s.Minimum.Equal(document.Int(0)):
-		return s.Kind
-	case !s.Minimum.IsNull() && !s.Maximum.IsNull():
-		return fmt.Sprintf("%s from %v to %v", s.Kind, s.Minimum, s.Maximum)
-	case !s.Minimum.IsNull():
-		return fmt.Sprintf("%s ≥ %v", s.Kind, s.Minimum)
-	}
-	return s.Kind
-}
-
-func defaultText(o document.Info) string {
-	if o.Default.IsNull() {
-		return ""
-	}
-	return "`" + o.Default.String() + "`"
-}
-
-func meaning(o document.Info) string {
-	text := strings.ReplaceAll(o.Doc, "|", `\|`)
-	if len(o.Aliases) > 0 {
-		text += " Also " + codes(o.Aliases) + "."
-	}
-	return text
+	fmt.Fprintf(b, "%s.\n\nBefore a node knew of the job: %s.\n", expected.Codes(started), expected.Codes(before))
 }

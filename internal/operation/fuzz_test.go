@@ -9,13 +9,14 @@ import (
 
 	"github.com/weirhq/weir/internal/digest"
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 )
 
 // FuzzSpec reads anything as a specification: nothing panics, errors are lists
 // of problems, and what was accepted is stable and can be started.
 func FuzzSpec(f *testing.F) {
 	for _, file := range goodFiles(f) {
-		f.Add(readFile(f, file))
+		f.Add([]byte(expected.Read(f, file)))
 	}
 	f.Add([]byte(`{"tasks": {"a": {"job_count": 3, "command": "x", "memory_reserve_factor": 0.3, "tmpfs_path": "."}}}`))
 	f.Add([]byte("tasks: {a: {job_count: 10000000, command: x, memory_limit: 28GiB, cpu_limit: 1e9}}"))

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/resource"
 )
 
@@ -288,7 +289,7 @@ func TestASimulationNeedsNoCommand(t *testing.T) {
 
 func TestReadingTheResultingSpecificationGivesTheSame(t *testing.T) {
 	for _, file := range goodFiles(t) {
-		s := mustParse(t, string(readFile(t, file)))
+		s := mustParse(t, expected.Read(t, file))
 		for _, style := range []document.Style{document.ForPeople, document.ForPrograms} {
 			checkReadsBack(t, s.Spec, style)
 		}

@@ -2,48 +2,27 @@ package pooltree
 
 import (
 	"fmt"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weirhq/weir/internal/document"
-)
-
-const (
-	docsFile   = "../../docs/pools.md"
-	docsMarker = "<!-- Below this line the file is made from the option tables by: go test ./internal/pooltree -update -->\n"
+	"github.com/weirhq/weir/internal/expected"
 )
 
 // The reference in docs/pools.md is made from the tables, so that it cannot say
 // anything else.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
-	head, generated, ok := strings.Cut(string(readFile(t, docsFile)), docsMarker)
-	if !ok {
-		t.Fatalf("%s has no line %q", docsFile, docsMarker)
-	}
-	want := reference()
-	if *update {
-		if err := os.WriteFile(docsFile, []byte(head+docsMarker+want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(generated, want); diff != "" {
-		t.Errorf("%s is out of date (go test ./internal/pooltree -update rewrites it):\n%s", docsFile, diff)
-	}
+	expected.Page(t, "../../docs/pools.md", reference())
 }
 
 func reference() string {
 	var b strings.Builder
 	section := func(title, text string, options []document.Info) {
 		fmt.Fprintf(&b, "\n%s\n\n%s", title, text)
-		b.WriteString("| option | value | default | meaning |\n|---|---|---|---|\n")
+		b.WriteString(expected.OptionsHead)
 		for _, o := range options {
 			if o.NotSupported == "" {
-				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, valueText(o.Shape), defaultText(o), meaning(o))
+				b.WriteString(expected.OptionRow(o, expected.Value(o.Shape)))
 			}
 		}
 	}
@@ -70,54 +49,9 @@ func reference() string {
 	}{{"tree", TreeOptions.Options()}, {"pool", PoolOptions.Options()}, {"operation", OperationTable.Options()}} {
 		for _, o := range group.options {
 			if o.NotSupported != "" {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", codes(append([]string{o.Name}, o.Aliases...)), group.of, o.NotSupported)
+				fmt.Fprintf(&b, "| %s | %s | %s |\n", expected.Codes(append([]string{o.Name}, o.Aliases...)), group.of, o.NotSupported)
 			}
 		}
 	}
 	return b.String()
-}
-
-func codes(names []string) string {
-	quoted := slices.Clone(names)
-	for i := range quoted {
-		quoted[i] = "`" + quoted[i] + "`"
-	}
-	return strings.Join(quoted, ", ")
-}
-
-func valueText(s document.Shape) string {
-	switch {
-	case len(s.Values) > 0:
-		return codes(s.Values)
-	case s.Kind == "list":
-		return "list of " + valueText(*s.Item)
-	case s.Item != nil:
-		return "map from names"
-	case len(s.Options) > 0:
-		return "map, below"
-	case !s.ExclusiveMinimum.IsNull():
-		return fmt.Sprintf("%s > %v", s.Kind, s.ExclusiveMinimum)
-	case s.Kind == "duration" && s.Maximum.IsNull():
-		return s.Kind
-	case !s.Minimum.IsNull() && !s.Maximum.IsNull():
-		return fmt.Sprintf("%s from %v to %v", s.Kind, s.Minimum, s.Maximum)
-	case !s.Minimum.IsNull():
-		return fmt.Sprintf("%s ≥ %v", s.Kind, s.Minimum)
-	}
-	return s.Kind
-}
-
-func defaultText(o document.Info) string {
-	if o.Default.IsNull() {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(o.Default.String(), "|", `\|`) + "`"
-}
-
-func meaning(o document.Info) string {
-	text := strings.ReplaceAll(o.Doc, "|", `\|`)
-	if len(o.Aliases) > 0 {
-		text += " Also " + codes(o.Aliases) + "."
-	}
-	return text
 }

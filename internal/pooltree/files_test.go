@@ -1,18 +1,13 @@
 package pooltree
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 )
-
-var update = flag.Bool("update", false, "rewrite expected messages and docs/pools.md")
 
 // Every testdata/*.good.yaml is a correct tree, and every testdata/*.bad.yaml has
 // exactly the problems in the .txt beside it.
@@ -24,7 +19,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range good {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			tree, _, err := Parse(filepath.Base(file), readFile(t, file), Options{})
+			tree, _, err := Parse(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,34 +28,12 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range bad {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			tree, _, err := Parse(filepath.Base(file), readFile(t, file), Options{})
+			tree, _, err := Parse(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
 			if err == nil || tree != nil {
 				t.Fatal("the file was accepted")
 			}
-			checkExpected(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+			expected.File(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
-	}
-}
-
-func readFile(t testing.TB, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
-func checkExpected(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(readFile(t, file)), got); diff != "" {
-		t.Errorf("%s is out of date (go test -update rewrites it):\n%s", file, diff)
 	}
 }
 

@@ -3,10 +3,8 @@ package report
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,11 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected reports")
 
 // small is a run with figures that are easy to check by eye.
 func small() *outcome.Result {
@@ -91,20 +88,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) {
 	if err := write(&b); err != nil {
 		t.Fatal(err)
 	}
-	file := "testdata/" + name
-	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("%s is out of date (go test -update rewrites it):\n%s", file, diff)
-	}
+	expected.File(t, "testdata/"+name, b.String())
 }
 
 func TestTheSummaryOfARun(t *testing.T) {

@@ -7,31 +7,20 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/pooltree"
 )
 
-const (
-	docsFile   = "../../../docs/simulator.md"
-	docsMarker = "<!-- Below this line the file is made from the option tables by: go test ./internal/sim/scenario -update -->\n"
-)
+const docsFile = "../../../docs/simulator.md"
 
 // The reference in docs/simulator.md is made from the tables, so that it cannot
 // say anything else.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
-	head, _, ok := strings.Cut(string(readFile(t, docsFile)), docsMarker)
-	if !ok {
-		t.Fatalf("%s has no line %q", docsFile, docsMarker)
-	}
-	checkExpected(t, docsFile, head+docsMarker+reference())
+	expected.Page(t, docsFile, reference())
 }
 
 func TestTheScenarioInTheDocumentReads(t *testing.T) {
-	_, rest, _ := strings.Cut(string(readFile(t, docsFile)), "## A scenario\n\n```yaml\n")
-	text, _, ok := strings.Cut(rest, "```")
-	if !ok {
-		t.Fatal("the document has no scenario")
-	}
-	if _, warnings, err := Read("simulator.md", []byte(text), nil); err != nil || len(warnings) > 0 {
+	if _, warnings, err := Read("simulator.md", []byte(expected.Example(t, docsFile, "## A scenario\n")), nil); err != nil || len(warnings) > 0 {
 		t.Errorf("%v %v", err, warnings)
 	}
 }
@@ -43,9 +32,9 @@ func reference() string {
 		if text != "" {
 			b.WriteString(text + "\n\n")
 		}
-		b.WriteString("| option | value | default | meaning |\n|---|---|---|---|\n")
+		b.WriteString(expected.OptionsHead)
 		for _, o := range options {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, valueText(o.Shape), defaultText(o), meaning(o))
+			b.WriteString(expected.OptionRow(o, valueText(o.Shape)))
 		}
 	}
 	section("## Scenario", "", fileTable.Options())
@@ -77,7 +66,7 @@ func reference() string {
 			}
 			of = strings.Join(names, ", ")
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, of, valueText(o.Shape), meaning(o))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.Name, of, valueText(o.Shape), expected.Meaning(o))
 	}
 	return b.String()
 }
@@ -92,18 +81,8 @@ func ownOptions(options []document.Info) (own []document.Info) {
 	return own
 }
 
-func codes(names []string) string {
-	quoted := slices.Clone(names)
-	for i := range quoted {
-		quoted[i] = "`" + quoted[i] + "`"
-	}
-	return strings.Join(quoted, ", ")
-}
-
 func valueText(s document.Shape) string {
 	switch {
-	case len(s.Values) > 0:
-		return codes(s.Values)
 	case s.Kind == kindBound || s.Kind == "resource bounds" || s.Kind == kindMoments || s.Kind == kindWindow || s.Kind == "share":
 		return s.Says
 	case s.Kind == "any" && s.Says == document.Anything.Shape().Says:
@@ -118,33 +97,8 @@ func valueText(s document.Shape) string {
 		return valueText(*s.Item) + ", or a list"
 	case s.Kind == "list":
 		return "list of " + valueText(*s.Item)
-	case s.Item != nil:
-		return "map from names"
-	case len(s.Options) > 0:
-		return "map, below"
 	case s.Kind == "duration":
 		return s.Kind
-	case !s.ExclusiveMinimum.IsNull():
-		return fmt.Sprintf("%s > %v", s.Kind, s.ExclusiveMinimum)
-	case !s.Minimum.IsNull() && !s.Maximum.IsNull():
-		return fmt.Sprintf("%s from %v to %v", s.Kind, s.Minimum, s.Maximum)
-	case !s.Minimum.IsNull():
-		return fmt.Sprintf("%s ≥ %v", s.Kind, s.Minimum)
 	}
-	return s.Kind
-}
-
-func defaultText(o document.Info) string {
-	if o.Default.IsNull() {
-		return ""
-	}
-	return "`" + strings.ReplaceAll(o.Default.String(), "|", `\|`) + "`"
-}
-
-func meaning(o document.Info) string {
-	text := strings.ReplaceAll(o.Doc, "|", `\|`)
-	if len(o.Aliases) > 0 {
-		text += " Also " + codes(o.Aliases) + "."
-	}
-	return text
+	return expected.Value(s)
 }

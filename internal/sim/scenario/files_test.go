@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -9,19 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/weirhq/weir/internal/expected"
 )
-
-var update = flag.Bool("update", false, "rewrite expected messages, the reference and the schema")
-
-func readFile(t testing.TB, file string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
 
 // fromTestdata opens files that scenarios name.
 func fromTestdata(name string) (io.ReadCloser, error) {
@@ -30,19 +18,6 @@ func fromTestdata(name string) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("file %q is not there", name)
 	}
 	return file, nil
-}
-
-func checkExpected(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(readFile(t, file)), got); diff != "" {
-		t.Errorf("%s is out of date (go test -update rewrites it):\n%s", file, diff)
-	}
 }
 
 // Every testdata/*.good.yaml is a correct scenario, and every testdata/*.bad.yaml
@@ -55,7 +30,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range good {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			s, _, err := Read(filepath.Base(file), readFile(t, file), fromTestdata)
+			s, _, err := Read(filepath.Base(file), []byte(expected.Read(t, file)), fromTestdata)
 			if err != nil || s == nil {
 				t.Fatal(err)
 			}
@@ -63,11 +38,11 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range bad {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			s, _, err := Read(filepath.Base(file), readFile(t, file), fromTestdata)
+			s, _, err := Read(filepath.Base(file), []byte(expected.Read(t, file)), fromTestdata)
 			if err == nil || s != nil {
 				t.Fatal("the file was accepted")
 			}
-			checkExpected(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
+			expected.File(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
 }

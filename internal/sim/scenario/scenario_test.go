@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/resource"
 )
 
 func everything(t *testing.T) *Scenario {
 	t.Helper()
-	s, warnings, err := Read("everything.yaml", readFile(t, "testdata/everything.good.yaml"), nil)
+	s, warnings, err := Read("everything.yaml", []byte(expected.Read(t, "testdata/everything.good.yaml")), nil)
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
@@ -78,7 +79,7 @@ func TestNodesWithoutMemoryAndSlotsGetUsualOnes(t *testing.T) {
 }
 
 func TestATraceBringsItsNodesPoolsAndDate(t *testing.T) {
-	s, warnings, err := Read("x.yaml", readFile(t, "testdata/trace-alone.good.yaml"), fromTestdata)
+	s, warnings, err := Read("x.yaml", []byte(expected.Read(t, "testdata/trace-alone.good.yaml")), fromTestdata)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestJSONIsReadToo(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, file := range files {
-		f.Add(readFile(f, file))
+		f.Add([]byte(expected.Read(f, file)))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, _, err := Read("fuzz.yaml", data, func(string) (io.ReadCloser, error) {

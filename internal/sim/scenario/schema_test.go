@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 )
 
 const schemaFile = "../../../docs/simulator.schema.json"
@@ -20,7 +21,7 @@ func TestTheSchemaIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkExpected(t, schemaFile, string(data)+"\n")
+	expected.File(t, schemaFile, string(data)+"\n")
 }
 
 // Files that are read without problems are also correct by the schema, and so are
@@ -48,7 +49,7 @@ func TestBadFilesDoNotFollowTheSchema(t *testing.T) {
 
 func validate(t *testing.T, file string) []string {
 	t.Helper()
-	v, err := document.Parse(file, readFile(t, file))
+	v, err := document.Parse(file, []byte(expected.Read(t, file)))
 	if err != nil {
 		t.Fatal(err)
 	}

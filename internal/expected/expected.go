@@ -1,0 +1,67 @@
+// Package expected holds what code says to files that people read: expected messages, reports, and the pages of docs/
+// that are made from tables. A test that imports it has the flag -update, which rewrites the files.
+//
+// It is for tests. It must not import any room but document.
+package expected
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the files that the tests expect")
+
+// Read returns the text of a file.
+func Read(t testing.TB, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// File fails the test unless the file holds the text.
+func File(t testing.TB, file, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(Read(t, file), text); diff != "" {
+		t.Errorf("%s is out of date (go test -update rewrites it; - is what it holds):\n%s", file, diff)
+	}
+}
+
+// marker begins the line of a page below which everything is made from tables.
+const marker = "<!-- Below this line "
+
+// Page fails the test unless the part of a page below the line that says so is the text.
+func Page(t testing.TB, file, text string) {
+	t.Helper()
+	page := Read(t, file)
+	head, _, ok := strings.Cut(page, marker)
+	line, _, closed := strings.Cut(page[len(head):], "\n")
+	if !ok || !closed {
+		t.Fatalf("%s has no line that begins with %q", file, marker)
+	}
+	File(t, file, head+line+"\n"+text)
+}
+
+// Example returns the first YAML that a page shows below a text.
+func Example(t testing.TB, file, below string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(Read(t, file), below)
+	_, rest, begins := strings.Cut(rest, "```yaml\n")
+	example, _, ends := strings.Cut(rest, "```")
+	if !found || !begins || !ends {
+		t.Fatalf("%s shows no example below %q", file, below)
+	}
+	return example
+}
