@@ -87,6 +87,8 @@ type Rules struct {
 	AbortOnOverdraft bool
 	// IgnoreLimit lets jobs use more than the memory limit of their specifications.
 	IgnoreLimit bool
+	// OOMScoreAdj is the oom_score_adj of processes that use more than their reserves; zero leaves them as they are.
+	OOMScoreAdj int
 	// ProcessLimit bounds the processes of a job, threads included, for each core that it has ordered or begun to.
 	ProcessLimit int64
 	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
@@ -99,6 +101,16 @@ func DefaultRules() Rules {
 		Ahead: 100 << 20, WatchdogPeriod: time.Second, AdjustmentPeriod: 5 * time.Second,
 		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 1000, KernelLimit: 256 << 20,
 	}
+}
+
+// processLimit is how many processes a job with this limit of CPU, in hundredths of a core, may have: at least those of
+// one core, and never more than the kernel can count.
+func (r *Rules) processLimit(cpu int64) int64 {
+	cores := max(1, (cpu+99)/100)
+	if r.ProcessLimit > cgroup.MaxProcesses/cores {
+		return cgroup.MaxProcesses
+	}
+	return r.ProcessLimit * cores
 }
 
 // Agent is one node.

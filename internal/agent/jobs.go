@@ -216,7 +216,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		SetContainerCPULimit: spec.GetSetContainerCpuLimit(), TimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetJobTimeLimitUs())),
 		PrepareTimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetPrepareTimeLimitUs())),
 		Interruption:     jobproxy.Interruption{Signal: spec.GetInterruption().GetSignal(), RootProcessOnly: spec.GetInterruption().GetRootProcessOnly()},
-		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.ProcessLimit * max(1, (spec.GetCpuLimit()+99)/100)},
+		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.processLimit(spec.GetCpuLimit())},
 		Memory:           a.memoryOf(identity, spec),
 	}
 	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {
@@ -261,7 +261,7 @@ func (a *Agent) memoryOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec) job
 		WatchdogPeriod: jobproxy.Duration(a.Rules.WatchdogPeriod), Allocation: identity.GetResources().GetMemory(), Ahead: ahead,
 		UserReserve: reserve.GetUserJob(), ProxyEstimate: reserve.GetJobProxyEstimate(), ProxyReserve: reserve.GetJobProxy(),
 		Footprint: reserve.GetFootprint(), ProxyOvercommit: spec.GetJobProxyMemoryOvercommitLimit(),
-		AbortOnOverdraft: a.Rules.AbortOnOverdraft || spec.GetAlwaysAbortOnReserveOverdraft(),
+		AbortOnOverdraft: a.Rules.AbortOnOverdraft || spec.GetAlwaysAbortOnReserveOverdraft(), OOMScoreAdj: a.Rules.OOMScoreAdj,
 	}
 }
 

@@ -100,10 +100,13 @@ func (a *Agent) overdraw(victim, cause *job, message string) {
 	a.order(victim.number, jobproxy.Order{Command: jobproxy.Abort, Reason: jobproxy.ResourceOverdraft, Message: message})
 }
 
-// adjust ends the newest jobs when they have taken more than the node has for too long, those above their reserves
-// before others. What a growing job asks for ahead of its use does not count: nobody is ended for that.
+// adjust ends jobs when all together have taken more than the node has for too long, the newest first, until the rest
+// fits. For memory those above their reserves go before all others; a job within its own goes only if the reserves alone do not
+// fit, as after a restart with less memory. For CPU reserves do not matter. What a growing job asks for ahead of its use does
+// not count: nobody is ended for that.
 func (a *Agent) adjust(now time.Time) {
 	jobs, room := a.byStart(), a.room()
+	slices.Reverse(jobs)
 	var taken resource.Amounts
 	takes := func(j *job) resource.Amounts {
 		amounts := j.holds()
@@ -128,22 +131,24 @@ func (a *Agent) adjust(now time.Time) {
 	if !memory && !cpu {
 		return
 	}
-	slices.Reverse(jobs)
-	slices.SortStableFunc(jobs, func(x, y *job) int {
-		switch over := isOverReserve(x); {
-		case over == isOverReserve(y):
-			return 0
-		case over:
-			return -1
+	makeRoom := func(k resource.Kind, by func(*job) bool) {
+		for _, j := range jobs {
+			if taken[k] <= room[k] {
+				return
+			}
+			if !j.ending && by(j) {
+				taken = taken.Sub(takes(j))
+				a.overdraw(j, nil, "jobs have taken more "+k.String()+" than the node has for too long")
+			}
 		}
-		return 1
-	})
-	for _, j := range jobs {
-		if !(memory && taken[resource.Memory] > room[resource.Memory]) && !(cpu && taken[resource.CPU] > room[resource.CPU]) {
-			break
-		}
-		taken = taken.Sub(takes(j))
-		a.overdraw(j, nil, "jobs hold more than the node has")
+	}
+	anybody := func(*job) bool { return true }
+	if memory {
+		makeRoom(resource.Memory, isOverReserve)
+		makeRoom(resource.Memory, anybody)
+	}
+	if cpu {
+		makeRoom(resource.CPU, anybody)
 	}
 	a.overSince = overdrafts{}
 }

@@ -104,30 +104,125 @@ func TestWhatIsBeingGivenBackIsAsGoodAsFree(t *testing.T) {
 	}
 }
 
-func TestTheNewestLeaveWhenJobsHaveTakenTooMuchForTooLong(t *testing.T) {
-	now := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
-	a := newNode(100)
-	a.add(10, 10, 4_00)
-	a.add(10, 10, 4_00)
-	a.add(10, 10, 4_00)
+// overdrawn is a job of a node that has too little: what it was given, uses and asks for of memory, and its CPU.
+type overdrawn struct {
+	given, uses, asks int64
+	cpu               int64
+	started           int64 // unset: in the order of the list
+	ending            bool
+}
+
+// The rules are those of the document on the memory of jobs (M) and of the reference, 5.3 (R). R says "newest-first" of both
+// resources; where that would end a job within its reserve for memory that others use, M wins: what may be aborted is a
+// job above its reserve.
+func TestWhoLeavesWhenJobsHaveTakenTooMuchForTooLong(t *testing.T) {
+	const memoryTimeout, cpuTimeout = 5 * time.Minute, 10 * time.Minute // the defaults
+	cases := []struct {
+		name, rule string
+		jobs       []overdrawn // on 100 bytes and 10 cores
+		after      time.Duration
+		leave      []uint64
+	}{
+		{"nobody while everything fits", "R: if usage > limits",
+			[]overdrawn{{given: 50, uses: 60, cpu: 5_00}, {given: 40, uses: 40, cpu: 5_00}}, time.Hour, nil},
+		{"nobody for memory at the timeout", "R: for memory longer than memory_overdraft_timeout",
+			[]overdrawn{{given: 50, uses: 60}, {given: 50, uses: 50}}, memoryTimeout, nil},
+		{"nobody for CPU at the timeout", "R: for cpu longer than cpu_overdraft_timeout",
+			[]overdrawn{{cpu: 6_00}, {cpu: 6_00}}, cpuTimeout, nil},
+		{"the one above its reserve, though others are newer", "M: above its reserve, with no free memory, a job may be aborted",
+			[]overdrawn{{given: 40, uses: 40}, {given: 30, uses: 60}, {given: 20, uses: 20}}, memoryTimeout + 1, []uint64{2}},
+		{"of those above their reserves the newest", "R: abort running jobs newest-first",
+			[]overdrawn{{given: 20, uses: 40}, {given: 20, uses: 40}, {given: 20, uses: 40}}, memoryTimeout + 1, []uint64{3}},
+		{"as many as must", "R: until it fits",
+			[]overdrawn{{given: 20, uses: 60}, {given: 20, uses: 60}, {given: 20, uses: 60}}, memoryTimeout + 1, []uint64{2, 3}},
+		{"the newest is the one that started last", "R: newest-first, whatever the numbers of jobs are",
+			[]overdrawn{{given: 20, uses: 60, started: 9}, {given: 20, uses: 60, started: 8}}, memoryTimeout + 1, []uint64{1}},
+		{"the newest, if the reserves alone do not fit", "R: abort running jobs newest-first",
+			[]overdrawn{{given: 60, uses: 10}, {given: 60, uses: 10}}, memoryTimeout + 1, []uint64{2}},
+		{"then too those above their reserves first", "M: a job above its reserve may be aborted; R: until it fits",
+			[]overdrawn{{given: 20, uses: 30}, {given: 60, uses: 10}, {given: 60, uses: 10}}, memoryTimeout + 1, []uint64{1, 3}},
+		{"the newest for CPU, though an older one is above its reserve", "R: newest-first; M speaks of memory only",
+			[]overdrawn{{given: 10, uses: 30, cpu: 6_00}, {given: 10, uses: 10, cpu: 6_00}}, cpuTimeout + 1, []uint64{2}},
+		{"as many as must for CPU", "R: until it fits",
+			[]overdrawn{{cpu: 6_00}, {cpu: 6_00}, {cpu: 6_00}}, cpuTimeout + 1, []uint64{2, 3}},
+		{"nobody for CPU that has left for memory", "R: until it fits",
+			[]overdrawn{{given: 30, uses: 80, cpu: 6_00}, {given: 30, uses: 30, cpu: 6_00}}, time.Hour, []uint64{1}},
+		{"for both, each by its own rule", "M: above its reserve; R: newest-first",
+			[]overdrawn{{given: 30, uses: 80, cpu: 1_00}, {given: 20, uses: 20, cpu: 6_00}, {given: 20, uses: 20, cpu: 6_00}}, time.Hour, []uint64{1, 3}},
+		{"nobody for what is asked ahead of use", "R: ahead makes a job exceed its reserve in accounting; do not treat that as an error",
+			[]overdrawn{{given: 50, uses: 50, asks: 70}, {given: 50, uses: 50, asks: 70}}, time.Hour, nil},
+		{"nobody for what is being given back", "R: usage > limits; who is ended already will not use it",
+			[]overdrawn{{given: 50, uses: 60, ending: true}, {given: 50, uses: 60}}, time.Hour, nil},
+	}
+	for _, k := range cases {
+		t.Run(k.name, func(t *testing.T) {
+			a := newNode(100)
+			for _, o := range k.jobs {
+				j := a.add(o.given, o.uses, o.cpu)
+				j.state.RequestedMemory = max(j.state.RequestedMemory, o.asks)
+				j.ending = o.ending
+				if o.started != 0 {
+					j.identity.StartTimeUs = o.started
+				}
+			}
+			before := a.leaving()
+			start := time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
+			a.adjust(start)
+			if got := a.leaving(); !slices.Equal(got, before) {
+				t.Fatalf("%v leave at once", got)
+			}
+			a.adjust(start.Add(k.after))
+			got := slices.DeleteFunc(a.leaving(), func(number uint64) bool { return slices.Contains(before, number) })
+			if !slices.Equal(got, k.leave) {
+				t.Errorf("%v leave, want %v by the rule %q", got, k.leave, k.rule)
+			}
+			for _, number := range k.leave {
+				if orders := a.jobs[number].waiting; len(orders) != 1 || orders[0].Reason != "resource_overdraft" {
+					t.Errorf("job %d is ordered %+v", number, orders)
+				}
+			}
+		})
+	}
+}
+
+func TestMemoryThatIsHiddenFromTheSchedulerIsRoomInTheLongRunToo(t *testing.T) {
+	a := newNode(80)
+	a.Watermark = 20
+	a.add(30, 50, 100)
+	a.add(30, 50, 100)
+	now := time.Unix(0, 0)
 	a.adjust(now)
-	a.adjust(now.Add(a.Rules.CPUPatience))
+	a.adjust(now.Add(time.Hour))
 	if got := a.leaving(); len(got) != 0 {
-		t.Errorf("%v leave before their time", got)
+		t.Errorf("%v leave", got)
 	}
-	a.adjust(now.Add(a.Rules.CPUPatience + 1))
-	if got := a.leaving(); !slices.Equal(got, []uint64{3}) {
-		t.Errorf("%v leave, want the newest", got)
-	}
-	// Of memory, those above their reserves go first.
-	a = newNode(100)
-	a.add(40, 40, 1)
-	a.add(30, 60, 1)
-	a.add(20, 20, 1)
+}
+
+func TestTheTimesOfOverdraftsBeginAnew(t *testing.T) {
+	now := time.Unix(0, 0)
+	a := newNode(100)
+	grower := a.add(50, 60, 6_00)
+	a.add(50, 50, 6_00)
 	a.adjust(now)
-	a.adjust(now.Add(a.Rules.MemoryPatience + 1))
+	// Room for a moment is room.
+	grower.state.UserMemory = 40
+	a.adjust(now.Add(4 * time.Minute))
+	grower.state.UserMemory = 60
+	a.adjust(now.Add(6 * time.Minute))
+	a.adjust(now.Add(11 * time.Minute)) // of CPU there has been too little all the time
 	if got := a.leaving(); !slices.Equal(got, []uint64{2}) {
-		t.Errorf("%v leave, want the one above its reserve", got)
+		t.Errorf("%v leave, want the newest for CPU", got)
+	}
+	// Who is ended for one resource has reset the time of both.
+	a.add(50, 50, 1_00)
+	a.adjust(now.Add(12 * time.Minute))
+	a.adjust(now.Add(17 * time.Minute))
+	if got := a.leaving(); !slices.Equal(got, []uint64{2}) {
+		t.Errorf("%v leave, but the time of memory began anew", got)
+	}
+	a.adjust(now.Add(17*time.Minute + 1))
+	if got := a.leaving(); !slices.Equal(got, []uint64{1, 2}) {
+		t.Errorf("%v leave, want also the one above its reserve", got)
 	}
 }
 

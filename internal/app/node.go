@@ -73,7 +73,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 		return nil, err
 	}
 	a, err := agent.New(ctx, agent.Options{
-		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(&c.Memory), Pace: paceOf(&c.Heartbeat),
+		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
 		Watermark: hidden, Log: log.With("node", name), Alerts: alerts,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
@@ -135,7 +135,25 @@ func openCgroup(c *config.Cgroup, group string, log *slog.Logger) (driver cgroup
 	case err != nil:
 		return nil, nil, fmt.Errorf("control groups: %w", err)
 	}
-	return driver, nil, nil
+	if wanted := c.Mode.Value(); !isMode(driver.Mode(), wanted) {
+		return nil, nil, errors.Join(fmt.Errorf("cgroup/mode is %s, and the machine has %s", wanted, driver.Mode()), driver.Close())
+	}
+	if !driver.LimitsProcesses() {
+		alerts = append(alerts, "the machine has no pids controller: the number of processes of a job is not limited")
+	}
+	return driver, alerts, nil
+}
+
+// isMode says whether control groups are of the kind that the settings want. A hybrid machine has its controllers in
+// version 1.
+func isMode(mode cgroup.Mode, wanted string) bool {
+	switch wanted {
+	case "v1":
+		return mode == cgroup.V1 || mode == cgroup.Hybrid
+	case "v2":
+		return mode == cgroup.V2
+	}
+	return true
 }
 
 func nodeClient(c *config.Node) (*nodeproto.Client, error) {
@@ -192,8 +210,8 @@ func paceOf(c *config.Heartbeat) agent.Pace {
 	}
 }
 
-func rulesOf(c *config.NodeMemory) agent.Rules {
-	r := agent.DefaultRules()
+func rulesOf(node *config.Node) agent.Rules {
+	r, c := agent.DefaultRules(), &node.Memory
 	r.Ahead = c.Ahead.Or(r.Ahead)
 	r.WatchdogPeriod = c.WatchdogPeriod.Or(r.WatchdogPeriod)
 	r.AdjustmentPeriod = c.AdjustmentPeriod.Or(r.AdjustmentPeriod)
@@ -201,6 +219,8 @@ func rulesOf(c *config.NodeMemory) agent.Rules {
 	r.CPUPatience = c.CPUOverdraftTimeout.Or(r.CPUPatience)
 	r.AbortOnOverdraft = c.AbortOnOverdraft.Or(r.AbortOnOverdraft)
 	r.IgnoreLimit = !c.CheckLimit.Or(true)
+	r.OOMScoreAdj = c.OOMScoreAdj.Value()
+	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))
 	return r
 }
 

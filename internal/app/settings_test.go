@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/agent"
+	"github.com/weirhq/weir/internal/cgroup"
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/resource"
@@ -44,7 +45,7 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
-		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node.Memory), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
+		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
 	}
 	for i := range c.Up.NodeCount() {
 		o.Nodes = append(o.Nodes, nodeOf(&c.Up, i, c.Up.NodeCount(), machineForTests))
@@ -60,7 +61,7 @@ func others(s config.Setting) []string {
 	case "duration":
 		return []string{"1ms", "17ms", "700ms", "4s", "90s", "17m", "30d"}
 	case "integer", "number":
-		return []string{"0.25", "2", "17", "1700", "17000"}
+		return []string{"0.25", "2", "17", "700", "1700", "17000"}
 	case "memory":
 		return []string{"17MiB"}
 	case "resources":
@@ -204,6 +205,24 @@ func TestEveryFieldOfTheConfigurationIsRead(t *testing.T) {
 	}
 }
 
+// The configuration must not know control groups, so it has figures of theirs of its own.
+func TestTheFiguresOfProcessesAreThoseOfControlGroups(t *testing.T) {
+	base := config.Default()
+	if got := rulesOf(&base.Node); got != agent.DefaultRules() {
+		t.Errorf("by default the rules are %+v, want %+v", got, agent.DefaultRules())
+	}
+	for _, s := range config.Settings() {
+		if s.Path != "node/oom_score_adj_on_exceeded_memory_reserve" {
+			continue
+		}
+		least, _ := s.Info.Shape.Minimum.Int64()
+		most, _ := s.Info.Shape.Maximum.Int64()
+		if least != cgroup.StartOOMScore+1 || most != cgroup.MaxOOMScore {
+			t.Errorf("from %d to %d, but jobs begin with %d and the kernel knows up to %d", least, most, cgroup.StartOOMScore, cgroup.MaxOOMScore)
+		}
+	}
+}
+
 func TestANodeOffersWhatIsNotKeptFree(t *testing.T) {
 	const gib = 1 << 30
 	for _, test := range []struct {
@@ -216,6 +235,7 @@ func TestANodeOffersWhatIsNotKeptFree(t *testing.T) {
 		{"both", "FREE_MEMORY_WATERMARK=2GiB FREE_USER_JOB_MEMORY_WATERMARK_MULTIPLIER=0.25", 6 * gib},
 		{"an amount that the machine has", "RESOURCES=memory=4GiB FREE_MEMORY_WATERMARK=2GiB", 4 * gib},
 		{"a part of an amount", "RESOURCES=memory=4GiB FREE_USER_JOB_MEMORY_WATERMARK_MULTIPLIER=0.5", 2 * gib},
+		{"an amount that the machine has not", "RESOURCES=memory=20GiB FREE_MEMORY_WATERMARK=2GiB", 18 * gib},
 		{"more than there is", "FREE_MEMORY_WATERMARK=20GiB", 0},
 	} {
 		var environ []string

@@ -55,8 +55,11 @@ type CPU struct {
 type Limits struct {
 	CPU       CPU
 	Memory    int64 // bytes; the kernel reclaims caches at it, then kills
-	Processes int64 // threads included
+	Processes int64 // threads included; see Driver.LimitsProcesses
 }
+
+// MaxProcesses is the greatest limit of processes that the kernel takes.
+const MaxProcesses = 4 << 20
 
 // Usage is what the processes of a container have used.
 type Usage struct {
@@ -99,6 +102,9 @@ type Container interface {
 	Processes() ([]int, error)
 	// Signal sends a signal to each process inside.
 	Signal(syscall.Signal) error
+	// SetOOMScore gives an oom_score_adj to each process inside whose own one is such, and says to how many. A process that
+	// is born meanwhile may be missed: whoever needs all of them repeats it until none has changed.
+	SetOOMScore(score int, of func(now int) bool) (changed int, err error)
 	// Freeze stops all processes, and Thaw lets them go on.
 	Freeze() error
 	Thaw() error
@@ -116,6 +122,9 @@ type Driver interface {
 	Mode() Mode
 	// Parent is the group that holds the containers.
 	Parent() string
+	// LimitsProcesses says whether the limit of processes holds for a container as a whole. A machine may lack the
+	// controller for it; process limits are those of a user, and not of root.
+	LimitsProcesses() bool
 	// Create makes a container. The name must be free.
 	Create(name string, limits Limits) (Container, error)
 	// Open finds a container by name; the error is fs.ErrNotExist if there is none.

@@ -30,6 +30,20 @@ type kernelDriver struct {
 func (d *kernelDriver) Mode() Mode     { return d.mode }
 func (d *kernelDriver) Parent() string { return d.parent }
 
+// LimitsProcesses knows for version 2 what the kernel lets containers have when the parent has been made.
+func (d *kernelDriver) LimitsProcesses() bool {
+	if d.mode != V2 {
+		return d.mounts["pids"] != ""
+	}
+	return listsPids(filepath.Join(d.mounts[""], d.parent), "cgroup.subtree_control")
+}
+
+// listsPids says whether a file of version 2 names the controller that counts processes.
+func listsPids(group, file string) bool {
+	text, err := cgroups.ReadFile(group, file)
+	return err == nil && slices.Contains(strings.Fields(text), "pids")
+}
+
 // container is the handle of a group that may or may not exist. Limits are needed by the library before a process enters.
 func (d *kernelDriver) container(name string, limits Limits) (*kernelContainer, error) {
 	if err := checkName(name); err != nil {
@@ -162,13 +176,18 @@ func (c *kernelContainer) resources(limits Limits) *cgroups.Resources {
 	r := &cgroups.Resources{SkipDevices: true}
 	c.setCPU(r, limits.CPU)
 	c.setMemory(r, limits.Memory)
-	if limits.Processes > 0 {
+	if limits.Processes > 0 && c.limitsProcesses() {
 		r.PidsLimit = &limits.Processes
-		if c.mode != V2 && c.paths["pids"] == "" {
-			r.PidsLimit = nil // the controller is optional
-		}
 	}
 	return r
+}
+
+// limitsProcesses says whether the group has the controller, which is optional.
+func (c *kernelContainer) limitsProcesses() bool {
+	if c.mode == V2 {
+		return listsPids(c.paths[""], "cgroup.controllers")
+	}
+	return c.paths["pids"] != ""
 }
 
 func (c *kernelContainer) setCPU(r *cgroups.Resources, cpu CPU) {

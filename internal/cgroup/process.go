@@ -39,6 +39,9 @@ func (d *processDriver) Mode() Mode     { return ProcessLimits }
 func (d *processDriver) Parent() string { return d.parent }
 func (d *processDriver) Close() error   { return nil }
 
+// LimitsProcesses says no: the limit that Place sets is that of a user.
+func (d *processDriver) LimitsProcesses() bool { return false }
+
 func (d *processDriver) Create(name string, limits Limits) (Container, error) {
 	if err := errors.Join(checkName(name), limits.check()); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package cgroup
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"syscall"
 )
 
@@ -58,10 +57,4 @@ func Start(c Container, command Command) (pid int, err error) {
 		return 0, fmt.Errorf("start in container %s: %w", c.Name(), err)
 	}
 	return pid, nil
-}
-
-// preferForOOM makes the kernel kill a job rather than the node's own processes when memory runs out. Where it may not
-// be set, the kernel chooses by size alone.
-func preferForOOM(pid int) {
-	os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("300"), 0)
 }

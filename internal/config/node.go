@@ -50,13 +50,17 @@ var clientTLS = newGroup([]row[ClientTLS]{
 // Cgroup is how jobs are contained.
 type Cgroup struct {
 	Mode, Parent opt[string]
+	ProcessLimit opt[int] // for each core
 }
 
 var cgroup = newGroup([]row[Cgroup]{
-	fixed("mode", "Which kind of control groups holds jobs. auto takes what the machine has and falls back to process limits, visibly; off never uses any.",
+	fixed("mode", "Which kind of control groups holds jobs. auto takes what the machine has and falls back to process limits, visibly; v1 and v2 refuse to start where the machine has no such ones; off never uses any.",
 		func(c *Cgroup) *opt[string] { return &c.Mode }, wordsOf("auto", "v1", "v2", "off").Default("auto")).common(),
 	fixed("parent", "The control group below which those of jobs are made.",
 		func(c *Cgroup) *opt[string] { return &c.Parent }, names.Default("weir")),
+	fixed("process_limit_per_core", "How many processes and threads a job may have for each core of its cpu_limit, or part of one: "+
+		"with a cpu_limit of 1.5 twice as many. More cannot be started. Without control groups it is a limit of the user that jobs run as, and none if that is root.",
+		func(c *Cgroup) *opt[int] { return &c.ProcessLimit }, document.Between(document.Ints, 10, 1_000_000).Default(1000)),
 })
 
 // Heartbeat is how a node reports.
@@ -85,6 +89,7 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 type NodeMemory struct {
 	CheckLimit, AbortOnOverdraft                opt[bool]
 	Ahead, Watermark                            opt[int64]
+	OOMScoreAdj                                 opt[int]
 	WatermarkMultiplier                         opt[float64]
 	WatchdogPeriod, AdjustmentPeriod            opt[time.Duration]
 	MemoryOverdraftTimeout, CPUOverdraftTimeout opt[time.Duration]
@@ -95,19 +100,23 @@ var nodeMemoryRows = []row[NodeMemory]{
 		func(c *NodeMemory) *opt[bool] { return &c.CheckLimit }, document.Bools.Default(true)),
 	fixed("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it uses more than its reserve, even if there is free memory.",
 		func(c *NodeMemory) *opt[bool] { return &c.AbortOnOverdraft }, document.Bools.Default(false)),
+	fixed("oom_score_adj_on_exceeded_memory_reserve", "While the processes of a job use more than their reserve, they have this oom_score_adj, "+
+		"and the kernel kills them before others if the machine runs out of memory; so has the job proxy while it is above its own. "+
+		"1000 is before everybody else. Otherwise, and if this is unset, processes of jobs have 300.",
+		func(c *NodeMemory) *opt[int] { return &c.OOMScoreAdj }, document.Between(document.Ints, 301, 1000)),
 	fixed("ahead_memory_reserve", "A job that grows asks for so much more than it uses.",
 		func(c *NodeMemory) *opt[int64] { return &c.Ahead }, memory.Default(100<<20)),
 	fixed("memory_watchdog_period", "How often the memory of a job is measured.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.WatchdogPeriod }, periods.Default(time.Second)),
 	fixed("resource_adjustment_period", "How often the node compares what jobs use with what it has.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.AdjustmentPeriod }, periods.Default(5*time.Second)),
-	fixed("memory_overdraft_timeout", "How long jobs may use more memory than the node has before the newest are aborted.",
+	fixed("memory_overdraft_timeout", "How long jobs may take more memory than the node has before the newest of those above their reserves are aborted. If it has less than all reserves together, the newest others follow.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.MemoryOverdraftTimeout }, timeouts.Default(5*time.Minute)),
-	fixed("cpu_overdraft_timeout", "The same for CPU.",
+	fixed("cpu_overdraft_timeout", "How long jobs may hold more CPU than the node has before the newest are aborted.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.CPUOverdraftTimeout }, timeouts.Default(10*time.Minute)),
-	fixed("free_memory_watermark", "Memory of the machine that is kept free of jobs. It is not taken from an amount that resources give and the machine has.",
+	fixed("free_memory_watermark", "Memory of the machine that is not offered to the scheduler. No reserve is in it, but jobs that outgrow theirs may use it, and none is aborted for that. It is not taken from an amount that resources give and the machine has.",
 		func(c *NodeMemory) *opt[int64] { return &c.Watermark }, memory.Default(0)),
-	fixed("free_user_job_memory_watermark_multiplier", "The part of the memory for jobs that is not offered to the scheduler.",
+	fixed("free_user_job_memory_watermark_multiplier", "The part of the remaining memory, or of the amount that resources give, that is not offered either. Jobs may outgrow their reserves into it alike.",
 		func(c *NodeMemory) *opt[float64] { return &c.WatermarkMultiplier }, ratios.Default(0)),
 }
 

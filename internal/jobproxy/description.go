@@ -109,6 +109,9 @@ type Memory struct {
 	Footprint      int64    `json:"footprint,omitempty"`
 	// AbortOnOverdraft aborts a job as soon as it uses more than its reserve.
 	AbortOnOverdraft bool `json:"always_abort_on_memory_reserve_overdraft,omitempty"`
+	// OOMScoreAdj is the oom_score_adj of the user's processes, and of the proxy, while they use more than their reserves.
+	// Zero leaves it what it is.
+	OOMScoreAdj int `json:"oom_score_adj_on_exceeded_memory_reserve,omitempty"`
 	// ProxyOvercommit is how far the proxy may exceed its reserve and footprint.
 	ProxyOvercommit int64 `json:"job_proxy_memory_overcommit_limit,omitempty"`
 }
@@ -192,6 +195,10 @@ func (d *Description) Validate() error {
 		if value < 0 {
 			refuse(name, "is %d, must not be negative", value)
 		}
+	}
+	if score := d.Memory.OOMScoreAdj; score != 0 && (score <= cgroup.StartOOMScore || score > cgroup.MaxOOMScore) {
+		refuse("memory/oom_score_adj_on_exceeded_memory_reserve", "is %d, must be above %d, which every job has, and at most %d",
+			score, cgroup.StartOOMScore, cgroup.MaxOOMScore)
 	}
 	if !(d.CPULimit >= 0 && d.CPULimit < 1e6) {
 		refuse("cpu_limit", "is %v, must be a number of cores", d.CPULimit)

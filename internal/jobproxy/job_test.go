@@ -305,9 +305,16 @@ func TestAForkBombIsBoundedAndEnds(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	at, await := fifo(t)
 	job := n.description(`exec 2>/dev/null; bomb() { bomb & bomb & wait; }; (sleep 0.3; exec 9>` + at + `; echo here >&9) & bomb; sleep 1000`)
-	job.Container.ProcessLimit = 300
+	job.Container.ProcessLimit = 150
 	dir := n.launch(t, job)
 	await()
+	container, err := n.driver.Open(job.JobID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := container.Processes(); err != nil || n.driver.LimitsProcesses() && len(pids) > 150 {
+		t.Errorf("%d processes, %v; the limit is 150", len(pids), err)
+	}
 	do(t, dir, Order{Command: Abort, Reason: "user_request"})
 	if r := n.result(t, dir); r.Outcome != Aborted || r.AbortReason != "user_request" {
 		t.Errorf("%s %s: %v", r.Outcome, r.AbortReason, r.Error)

@@ -86,13 +86,21 @@ func (w *memoryWatch) observe(now time.Time, s memorySample) memoryVerdict {
 	p := w.promised
 	verdict.limitExceeded = p.Limit > 0 && usage > p.Limit
 	switch {
-	case p.AbortOnOverdraft && usage > p.UserReserve:
+	case p.AbortOnOverdraft && w.userIsAbove():
 		verdict.overdraft = "user_job"
-	case p.AbortOnOverdraft && s.proxy > p.ProxyReserve+p.Footprint,
+	case p.AbortOnOverdraft && w.proxyIsAbove(),
 		p.ProxyOvercommit > 0 && s.proxy > p.ProxyReserve+p.Footprint+p.ProxyOvercommit:
 		verdict.overdraft = "job_proxy"
 	}
 	return verdict
+}
+
+// userIsAbove says whether the user's processes use more than their reserve, by the last sample.
+func (w *memoryWatch) userIsAbove() bool { return w.now.user+w.now.tmpfs() > w.promised.UserReserve }
+
+// proxyIsAbove says the same of the proxy.
+func (w *memoryWatch) proxyIsAbove() bool {
+	return w.now.proxy > w.promised.ProxyReserve+w.promised.Footprint
 }
 
 // ended takes in the greatest resident size of a process that has ended. It finds what a short job used between two

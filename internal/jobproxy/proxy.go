@@ -51,6 +51,7 @@ type proxy struct {
 	used      cgroup.Usage
 	glanced   cgroup.Usage // the last look, as it was
 	stirred   bool         // a process of the job has run since the last record
+	oomScores oomScores
 
 	board   *board
 	orders  chan Order
@@ -384,6 +385,10 @@ func (p *proxy) publish(matters bool) {
 func (p *proxy) showUse(state *State) {
 	state.RequestedMemory, state.CPULimit = p.memory.requested, hundredths(p.job.CPULimit)
 	state.UserMemory, state.TmpfsUsage, state.ProxyMemory = p.memory.now.user, p.memory.now.tmpfs(), p.memory.now.proxy
+	state.OOMScoreAdj = 0
+	if p.oomScores.above {
+		state.OOMScoreAdj = p.job.Memory.OOMScoreAdj
+	}
 	if p.monitor != nil {
 		state.SmoothedCPU = p.monitor.Statistics().SmoothedUsageX100
 		if p.monitor.Options().EnableReclaim {

@@ -158,6 +158,7 @@ func TestDescriptionsSurviveWritingAndReading(t *testing.T) {
 	d.Credential, d.CPUMonitor, d.RestartExitCode = &Credential{1, 2}, &options, &code
 	d.TimeLimit, d.AcceptedAt = Duration(1500*time.Millisecond), time.Unix(1e9, 5).UTC()
 	d.Container = Container{Parent: "weir", Mode: cgroup.Hybrid}
+	d.Memory.OOMScoreAdj = cgroup.MaxOOMScore
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestBadDescriptionsAreRefusedWithEveryProblem(t *testing.T) {
 		Version: 2, JobID: "../x", Environment: []Variable{{"A=B", ""}}, CPULimit: -1, Stdin: []byte("x"), StdinPath: "y",
 		Files: []File{{Path: "../out"}, {Path: "/abs"}, {Path: "."}, {Path: "a", Content: []byte("x"), Source: "y"}},
 		Tmpfs: []Tmpfs{{"a", 1}, {"a/b", 1}, {"../c", 0}}, Interruption: Interruption{Signal: "NOPE"},
-		Memory: Memory{Limit: -1}, CPUMonitor: &cpumonitor.Options{},
+		Memory: Memory{Limit: -1, OOMScoreAdj: cgroup.StartOOMScore}, CPUMonitor: &cpumonitor.Options{},
 	}
 	err := d.Validate()
 	if err == nil {
@@ -185,6 +186,7 @@ func TestBadDescriptionsAreRefusedWithEveryProblem(t *testing.T) {
 	for _, part := range []string{
 		"version:", "job_id:", "command:", "environment/0:", "cpu_limit:", "stdin:", "files/0/path:", "files/1/path:", "files/2/path:", "files/3:",
 		"tmpfs_volumes/1/path:", "tmpfs_volumes/2/path:", "tmpfs_volumes/2/size:", "interruption/signal:", "memory/memory_limit:", "job_cpu_monitor:",
+		"memory/oom_score_adj_on_exceeded_memory_reserve: is 300, must be above 300",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing about %s in\n%v", part, err)

@@ -151,6 +151,8 @@ type State struct {
 	UserMemory  int64 `json:"user_memory"`  // in use, without tmpfs
 	TmpfsUsage  int64 `json:"tmpfs_usage"`
 	ProxyMemory int64 `json:"proxy_memory"`
+	// OOMScoreAdj is what the user's processes have for using more than their reserve; zero while they do not.
+	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
 	// Interruption of a job that was asked to end.
 	InterruptionReason   string      `json:"interruption_reason,omitempty"`
 	InterruptionDeadline Time        `json:"interruption_deadline,omitzero"`

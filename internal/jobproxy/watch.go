@@ -122,7 +122,8 @@ func (p *proxy) checkMemory(now time.Time) {
 			"usage", p.memory.now.user+p.memory.now.tmpfs(), "user_job_reserve", p.job.Memory.UserReserve,
 			"job_proxy_usage", p.memory.now.proxy, "job_proxy_reserve", p.job.Memory.ProxyReserve+p.job.Memory.Footprint))
 	}
-	p.publish(verdict.grown || p.recordDue(now))
+	crossed := p.cause == nil && p.setOOMScores()
+	p.publish(verdict.grown || crossed || p.recordDue(now))
 }
 
 // sample measures the job, if need be with everything that is known of it.

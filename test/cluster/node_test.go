@@ -19,6 +19,7 @@ type nodeOptions struct {
 	directory string // of its data; unset: one of the test
 	namespace string // of the network; unset: that of the machine
 	watchdog  string // how often memory is looked at; unset: every 50 ms
+	contained string // further settings of how jobs are contained
 	more      string // further lines of its section
 }
 
@@ -38,29 +39,36 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 	if o.name == "" {
 		o.name = "node-1"
 	}
-	n := &node{t: t, options: o, directory: o.directory, log: &logFile{}}
-	if n.directory == "" {
-		n.directory = filepath.Join(directory, o.name)
-	}
 	if o.watchdog == "" {
 		o.watchdog = "50ms"
 	}
 	if o.tags == "" {
 		o.tags = "[]"
 	}
-	n.config = writeFile(t, directory, o.name+".yaml", fmt.Sprintf(`node:
+	n := &node{t: t, options: o, directory: o.directory, log: &logFile{}}
+	if n.directory == "" {
+		n.directory = filepath.Join(directory, o.name)
+	}
+	n.configure(scheduler, directory, group)
+	showLog(t, o.name, n.log)
+	n.start()
+	return n
+}
+
+// configure writes the configuration that holds from the next start on.
+func (n *node) configure(scheduler, directory, group string) {
+	n.t.Helper()
+	o := n.options
+	n.config = writeFile(n.t, directory, o.name+".yaml", fmt.Sprintf(`node:
   schedulers: [%q]
   name: %s
   tags: %s
   resources: %s
   data_dir: %q
-  cgroup: {mode: auto, parent: %s}
+  cgroup: {mode: auto, parent: %s%s}
   memory_watchdog_period: %s
   heartbeat: {min_backoff: 50ms, max_backoff: 200ms, timeout: 5s}
-%s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.watchdog, o.more))
-	showLog(t, o.name, n.log)
-	n.start()
-	return n
+%s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.contained, o.watchdog, o.more))
 }
 
 // start starts the agent, for the first time or again.
