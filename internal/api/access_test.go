@@ -99,6 +99,8 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 		{"create a tree", "create", `{type=scheduler_pool_tree;attributes={name=USER-tree}}`, "", powerful},
 		{"configure the scheduler", "set", `{path="//sys/scheduler/config/x"}`, "1", powerful},
 		{"ban a node", "create", `{type=cluster_node;path="//sys/cluster_nodes/USER:1";attributes={banned=%true}}`, "", powerful},
+		{"ask for maintenance of a node", "add_maintenance", `{component=cluster_node;address="admin:1";type=ban;comment="by USER"}`, "", powerful},
+		{"take a request for maintenance back", "remove_maintenance", `{component=cluster_node;address="admin:1";all=%true}`, "", powerful},
 		{"create a user", "create", `{type=user;attributes={name=USER-user}}`, "", powerful},
 		{"create a group", "create", `{type=group;attributes={name=USER-group}}`, "", powerful},
 		{"join the administrators", "add_member", `{group=admins;member=USER}`, "", powerful},

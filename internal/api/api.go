@@ -318,6 +318,19 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 	return who, subjects, err
 }
 
+// Identify says who shows credentials, by the rules of requests, and which groups he is in, himself included.
+func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
+	subjects, tokens, err := a.people.current(a, now)
+	if err != nil {
+		return "", nil, err
+	}
+	who, err := subjects.Authenticate(tokens, c, now)
+	if err != nil {
+		return "", nil, err
+	}
+	return who.User, subjects.Closure(who.User), nil
+}
+
 // isLoopback says whether a request came from this machine and was not passed on
 // for another by a proxy.
 func isLoopback(r *http.Request) bool {

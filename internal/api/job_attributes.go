@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/yson"
 )
 
@@ -19,20 +20,22 @@ type storedJobAttributes struct {
 	Pool        string    `json:"pool"`
 	ExecStart   time.Time `json:"exec_start"`
 	ExitCode    *int32    `json:"exit_code"`
+
+	CPU *server.CPUHistory `json:"cpu_history"`
 }
 
-// describe writes a job with the named attributes, or with all of them. Names that
+// describe writes a job with the named attributes, or with all of them but cpu_history, which is long. Names that
 // no job has are passed over.
-func (j *jobView) describe(v *operationView, names []string) ([]yson.Entry, error) {
+func (j *jobView) describe(v *operationView, names []string, now time.Time) ([]yson.Entry, error) {
 	var entries []yson.Entry
 	var err error
 	if j.live != nil {
-		entries = j.describeLive(v)
+		entries = append(j.describeLive(v), yson.Pair("cpu_history", cpuHistory(j.live.CPU.History(now.Sub(j.live.Start)))))
 	} else if entries, err = j.describeRow(v); err != nil {
 		return nil, err
 	}
 	if names == nil {
-		return entries, nil
+		return slices.DeleteFunc(entries, func(e yson.Entry) bool { return e.Key == "cpu_history" }), nil
 	}
 	if slices.Contains(names, "job_id") {
 		names = append(slices.Clone(names), "id")
@@ -70,6 +73,30 @@ func allocationOf(job guid.ID) guid.ID {
 	return job
 }
 
+// briefStatistics are what a running job uses, as its node last said.
+func briefStatistics(job *server.Job) yson.Node {
+	return yson.Map(
+		yson.Pair("user_job_memory", yson.Int64(job.UserMemory)),
+		yson.Pair("job_proxy_memory", yson.Int64(job.ProxyMemory)),
+		yson.Pair("tmpfs", yson.Int64(job.Tmpfs)),
+		yson.Pair("smoothed_cpu", yson.Double(float64(job.SmoothedCPU)/100)))
+}
+
+// cpuHistory is how the CPU of a job went since it began: limit and use in cores for steps of equal length, nothing where
+// nobody knows.
+func cpuHistory(h *server.CPUHistory) yson.Node {
+	list := func(hundredths []int32) yson.Node {
+		values := make([]yson.Node, len(hundredths))
+		for i, v := range hundredths {
+			if values[i] = yson.Entity(); v >= 0 {
+				values[i] = yson.Double(float64(v) / 100)
+			}
+		}
+		return yson.List(values...)
+	}
+	return yson.Map(yson.Pair("step", yson.Int64(h.StepMS)), yson.Pair("limit", list(h.Limit)), yson.Pair("usage", list(h.Usage)))
+}
+
 // describeLive writes a running job.
 func (j *jobView) describeLive(v *operationView) []yson.Entry {
 	job := j.live
@@ -90,11 +117,7 @@ func (j *jobView) describeLive(v *operationView) []yson.Entry {
 		yson.Pair("progress", yson.Double(0)),
 		yson.Pair("stderr_size", yson.Int64(0)),
 		yson.Pair("statistics", statisticsNode(job.Statistics)),
-		yson.Pair("brief_statistics", yson.Map(
-			yson.Pair("user_job_memory", yson.Int64(job.UserMemory)),
-			yson.Pair("job_proxy_memory", yson.Int64(job.ProxyMemory)),
-			yson.Pair("tmpfs", yson.Int64(job.Tmpfs)),
-			yson.Pair("smoothed_cpu", yson.Double(float64(job.SmoothedCPU)/100)))),
+		yson.Pair("brief_statistics", briefStatistics(job)),
 		yson.Pair("events", yson.List(events...)),
 		yson.Pair("resources", amountsNode(job.Resources)),
 		yson.Pair("resource_usage", amountsNode(job.Usage)),
@@ -157,6 +180,9 @@ func (j *jobView) describeRow(v *operationView) ([]yson.Entry, error) {
 		yson.Pair("resources", resources),
 		yson.Pair("scheduling_stage", yson.String(own.Stage)),
 		yson.Pair("interruption_info", interrupted))
+	if own.CPU != nil {
+		entries = append(entries, yson.Pair("cpu_history", cpuHistory(own.CPU)))
+	}
 	if own.ExitCode != nil {
 		entries = append(entries, yson.Pair("exit_code", yson.Int64(int64(*own.ExitCode))))
 	}

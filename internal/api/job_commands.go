@@ -89,7 +89,7 @@ func getJob(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	entries, err := j.describe(v, names)
+	entries, err := j.describe(v, names, c.now)
 	if err != nil {
 		return yson.Node{}, err
 	}

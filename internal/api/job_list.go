@@ -201,7 +201,7 @@ func listJobs(c *call) (yson.Node, error) {
 	page := jobs[from:min(from+q.limit, len(jobs))]
 	items := make([]yson.Node, len(page))
 	for i, j := range page {
-		entries, err := j.describe(v, names)
+		entries, err := j.describe(v, names, c.now)
 		if err != nil {
 			return yson.Node{}, err
 		}

@@ -39,6 +39,17 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 			t.Error(j)
 		}
 	}
+	for _, j := range dug(list("state=running;attributes=[cpu_history;state]"), "jobs").Items() {
+		h := dug(j, "cpu_history")
+		if limits := dug(h, "limit").Items(); whole(h, "step") != 1000 || len(limits) == 0 || limits[len(limits)-1].String() != "1." || len(dug(h, "usage").Items()) != len(limits) {
+			t.Errorf("the CPU of a running job went like this: %v", h)
+		}
+	}
+	for _, j := range dug(list(""), "jobs").Items() {
+		if h, there := j.Get("cpu_history"); there {
+			t.Errorf("nobody asked for %v", h)
+		}
+	}
 	for parameters, want := range map[string]int{
 		"job_state=completed": 2, "state=completed": 2, "state=running": 2, "task_name=long": 2, "address=\"node-00000\";state=completed": 2,
 		"address=moon": 0, "include_runtime=%false;state=running": 0, "include_archive=%false;state=completed": 0,

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/yson"
 )
 
@@ -91,7 +92,7 @@ var (
 		"path", "type", "attributes", "recursive", "force", "ignore_existing", "value", "requests", "transaction_id", "timeout", "mode", "user", "permission", "group",
 		"member", "source_path", "destination_path", "target_path", "link_path", "pool_tree", "source_pool", "destination_pool", "resource_delta", "max_size",
 		"return_only_value", "mutation_id", "retry", "input_format", "output_format", "operation_id", "operation_alias", "operation_type", "spec", "job_id", "limit", "offset",
-		"parameters", "cursor_time", "from_time", "state", "name", "filter", "include_archive", "description", "token",
+		"parameters", "cursor_time", "from_time", "state", "name", "filter", "include_archive", "description", "token", "component", "address", "comment", "ids", "mine", "all",
 	}
 	someHeaders = []string{
 		"X-YT-Header-Format", "X-YT-Output-Format", "X-YT-Input-Format", "Accept", "Content-Type", "Content-Encoding", "X-YT-User-Name", "Authorization",
@@ -272,6 +273,7 @@ func FuzzQuery(f *testing.F) {
 }
 
 func FuzzFormat(f *testing.F) {
+	expected.Corpus(f)
 	for _, seed := range someHeaderValues {
 		f.Add(seed, "{a=[1;2.5;#]}")
 	}

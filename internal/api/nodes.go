@@ -102,7 +102,7 @@ func (nodesNode) create(c *call, at *place, keys []string, what creation) (guid.
 		return guid.ID{}, err
 	}
 	edits := editsOf(what.attributes)
-	err := c.server.EditNode(c.ctx, c.caller(joinPath(nodesPath, name)), name, func(s *server.NodeSettings) error { return editNode(s, edits) })
+	err := c.server.EditNode(c.ctx, c.caller(joinPath(nodesPath, name)), name, func(s *server.NodeSettings) error { return c.editNode(s, edits) })
 	return pathID(joinPath(nodesPath, name)), err
 }
 
@@ -132,7 +132,7 @@ func (clusterNode) keys(*call) ([]string, error) {
 // nodeAttributes are the attributes of a node of the cluster that are its own.
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
-	"disable_scheduler_jobs", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
+	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
 	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups",
 }
 
@@ -142,6 +142,9 @@ func (clusterNode) knows(name string) bool { return slices.Contains(nodeAttribut
 
 func (n clusterNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, error) {
 	node := n.node
+	if kind, is := flagOf(name); is {
+		return yson.Boolean(node.UnderMaintenance(kind)), true, nil
+	}
 	switch name {
 	case "name", "address":
 		return yson.String(node.Name), true, nil
@@ -151,16 +154,14 @@ func (n clusterNode) attribute(_ *call, _ *place, name string) (yson.Node, bool,
 			state = "online"
 		}
 		return yson.String(state), true, nil
-	case "banned":
-		return yson.Boolean(node.Banned), true, nil
 	case "ban_message":
-		return yson.String(node.BanMessage), true, nil
+		return yson.String(banMessage(node)), true, nil
+	case "maintenance_requests":
+		return maintenanceRequests(node.Maintenance), true, nil
 	case "user_tags":
 		return texts(node.UserTags), true, nil
 	case "tags":
 		return texts(node.Tags), true, nil
-	case "disable_scheduler_jobs":
-		return yson.Boolean(node.DisableJobs), true, nil
 	case "resource_limits":
 		return amounts(node.Limits), true, nil
 	case "resource_usage":
@@ -244,31 +245,30 @@ func (n clusterNode) editAttributes(c *call, at *place, edits []attributeEdit) e
 	if err := c.require(besideNeeds(at.chain(c), edits)); err != nil {
 		return err
 	}
-	return c.server.EditNode(c.ctx, c.caller(at.path()), n.node.Name, func(s *server.NodeSettings) error { return editNode(s, edits) })
+	return c.server.EditNode(c.ctx, c.caller(at.path()), n.node.Name, func(s *server.NodeSettings) error { return c.editNode(s, edits) })
 }
 
 // editNode changes what administrators say about a node.
-func editNode(s *server.NodeSettings, edits []attributeEdit) error {
+func (c *call) editNode(s *server.NodeSettings, edits []attributeEdit) error {
 	for _, e := range edits {
-		if err := editNodeAttribute(s, e); err != nil {
+		if err := c.editNodeAttribute(s, e); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func editNodeAttribute(s *server.NodeSettings, e attributeEdit) error {
+func (c *call) editNodeAttribute(s *server.NodeSettings, e attributeEdit) error {
 	var old yson.Node
-	switch e.name {
-	case "banned":
-		old = yson.Boolean(s.Banned)
-	case "ban_message":
+	kind, isFlag := flagOf(e.name)
+	switch {
+	case isFlag && kind != server.PendingRestart: // which only requests set
+		old = yson.Boolean(s.UnderMaintenance(kind))
+	case e.name == "ban_message":
 		old = yson.String(s.BanMessage)
-	case "disable_scheduler_jobs":
-		old = yson.Boolean(s.DisableJobs)
-	case "user_tags":
+	case e.name == "user_tags":
 		old = texts(s.UserTags)
-	case "resource_limits_overrides":
+	case e.name == "resource_limits_overrides":
 		old = partial(s.LimitOverrides)
 	default:
 		return cannotSet(e.name)
@@ -281,34 +281,33 @@ func editNodeAttribute(s *server.NodeSettings, e attributeEdit) error {
 	if !keep {
 		next = yson.Entity()
 	}
+	if isFlag {
+		on, ok := next.Boolean()
+		if !ok && !next.IsEntity() {
+			return wrongAttribute(e.name, "boolean", next)
+		}
+		s.SetMaintenanceFlag(kind, on, c.who.User, c.now)
+		return nil
+	}
 	return setNodeAttribute(s, e.name, next)
+}
+
+func wrongAttribute(name, expected string, value yson.Node) error {
+	return errorf(codeGeneric, "Attribute %q has invalid type: expected %s, actual %s", name, expected, value.Kind())
 }
 
 func setNodeAttribute(s *server.NodeSettings, name string, value yson.Node) error {
 	unset := value.IsEntity()
-	wrong := func(expected string) error {
-		return errorf(codeGeneric, "Attribute %q has invalid type: expected %s, actual %s", name, expected, value.Kind())
-	}
 	switch name {
-	case "banned", "disable_scheduler_jobs":
-		b, ok := value.Boolean()
-		if !ok && !unset {
-			return wrong("boolean")
-		}
-		if name == "banned" {
-			s.Banned = b
-		} else {
-			s.DisableJobs = b
-		}
 	case "ban_message":
 		text, ok := value.Text()
 		if !ok && !unset {
-			return wrong("string")
+			return wrongAttribute(name, "string", value)
 		}
 		s.BanMessage = cutText(strings.ToValidUTF8(text, "?"), 1000)
 	case "user_tags":
 		if value.Kind() != yson.ListKind && !unset {
-			return wrong("list")
+			return wrongAttribute(name, "list", value)
 		}
 		return setTags(s, value)
 	case "resource_limits_overrides":

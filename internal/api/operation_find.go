@@ -109,7 +109,11 @@ func (c *call) viewOfRow(row *store.Operation) (*operationView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &operationView{id: id, number: core.OperationID(row.Number), kind: row.Type, user: row.User, row: row}, nil
+	return viewOfStored(id, row), nil
+}
+
+func viewOfStored(id guid.ID, row *store.Operation) *operationView {
+	return &operationView{id: id, number: core.OperationID(row.Number), kind: row.Type, user: row.User, row: row}
 }
 
 // stored reads the rows of an archived operation that are apart from the first.

@@ -2,7 +2,9 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/operation"
+	"github.com/weirhq/weir/internal/server"
 	"github.com/weirhq/weir/internal/store"
 	"github.com/weirhq/weir/internal/yson"
 )
@@ -163,8 +165,7 @@ func (c *call) operationFilter() (f store.OperationFilter, err error) {
 	return f, nil
 }
 
-// listOperations lists operations that live and that have ended, newest first. The
-// store knows both; of those that live it tells what the scheduler knows now.
+// listOperations lists operations that live and that have ended, newest first.
 func listOperations(c *call) (yson.Node, error) {
 	filter, err := c.operationFilter()
 	if err != nil {
@@ -185,7 +186,7 @@ func listOperations(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	list, err := c.server.Store().Operations(c.ctx, filter)
+	list, err := c.server.ListOperations(c.ctx, filter, counted)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -198,16 +199,13 @@ func listOperations(c *call) (yson.Node, error) {
 		yson.Pair("incomplete", yson.Boolean(list.Incomplete)),
 	}
 	if counted {
-		counts, err := c.server.Store().CountOperations(c.ctx, filter)
-		if err != nil {
-			return yson.Node{}, err
-		}
+		counts := &list.Counts
 		answer = append(answer,
-			yson.Pair("pool_tree_counts", countsNode(counts.Trees)),
-			yson.Pair("pool_counts", countsNode(counts.Pools)),
-			yson.Pair("user_counts", countsNode(counts.Users)),
-			yson.Pair("state_counts", countsNode(counts.States)),
-			yson.Pair("type_counts", countsNode(counts.Types)),
+			yson.Pair("pool_tree_counts", namedCounts(counts.Trees)),
+			yson.Pair("pool_counts", namedCounts(counts.Pools)),
+			yson.Pair("user_counts", namedCounts(counts.Users)),
+			yson.Pair("state_counts", namedCounts(counts.States)),
+			yson.Pair("type_counts", namedCounts(counts.Types)),
 			yson.Pair("failed_jobs_count", yson.Int64(counts.FailedJobs)))
 	}
 	return yson.Map(answer...), nil
@@ -215,17 +213,20 @@ func listOperations(c *call) (yson.Node, error) {
 
 // operationItems describes operations of a list. Progress is read for all of them
 // at once.
-func (c *call) operationItems(rows []store.Operation, names []string, forPage bool) ([]yson.Node, error) {
-	views := make([]*operationView, len(rows))
+func (c *call) operationItems(list []server.ListedOperation, names []string, forPage bool) ([]yson.Node, error) {
+	views := make([]*operationView, len(list))
 	var archived []int32
-	for i := range rows {
-		v, err := c.viewOfRow(&rows[i])
+	for i, o := range list {
+		if o.Live != nil {
+			views[i] = viewOfLive(o.Live)
+			continue
+		}
+		id, err := guid.Parse(o.Row.ID)
 		if err != nil {
 			return nil, err
 		}
-		if views[i] = v; v.live == nil {
-			archived = append(archived, rows[i].Number)
-		}
+		views[i] = viewOfStored(id, o.Row)
+		archived = append(archived, o.Row.Number)
 	}
 	progress, err := c.server.Store().OperationProgressOf(c.ctx, archived)
 	if err != nil {
@@ -260,6 +261,15 @@ func countsNode(counts map[string]int64) yson.Node {
 	var entries []yson.Entry
 	for _, name := range sortedKeys(counts) {
 		entries = append(entries, yson.Pair(name, yson.Int64(counts[name])))
+	}
+	return yson.Map(entries...)
+}
+
+// namedCounts writes numbers by name that are in order already.
+func namedCounts(counts []server.NameCount) yson.Node {
+	entries := make([]yson.Entry, len(counts))
+	for i, c := range counts {
+		entries[i] = yson.Pair(c.Name, yson.Int64(c.Count))
 	}
 	return yson.Map(entries...)
 }

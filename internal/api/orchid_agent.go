@@ -91,10 +91,16 @@ func activeJobs(c *call, node *server.Node) object {
 			if !there || job.Node != node.Name {
 				return nil, nil
 			}
-			return valueNode(yson.Map(
+			entries := []yson.Entry{
 				yson.Pair("job_state", yson.String(job.State)), yson.Pair("job_phase", yson.String(job.State)), yson.Pair("job_type", yson.String(jobType)),
 				yson.Pair("start_time", instant(job.Start)), yson.Pair("task_name", yson.String(job.TaskName)),
-				yson.Pair("base_resource_usage", amountsNode(job.Usage)))), nil
+				yson.Pair("initial_resource_demand", amountsNode(job.Resources)), yson.Pair("base_resource_usage", amountsNode(job.Usage)),
+				yson.Pair("brief_statistics", briefStatistics(job)),
+			}
+			if op, there := c.server.OperationByNumber(job.Operation); there {
+				entries = append(entries, yson.Pair("operation_id", yson.String(op.ID.String())))
+			}
+			return valueNode(yson.Map(entries...)), nil
 		},
 	}
 }

@@ -210,7 +210,7 @@ func nodeInfoNode(state *orchidState, node *server.Node) yson.Node {
 		yson.Pair("overcommitted_since", instant(info.Overcommitted)),
 		yson.Pair("last_seen_time", instant(node.LastSeen)),
 		yson.Pair("banned", yson.Boolean(node.Banned)),
-		yson.Pair("jobs_disabled", yson.Boolean(node.DisableJobs)),
+		yson.Pair("jobs_disabled", yson.Boolean(node.TakesNoJobs())),
 		yson.Pair("registration_error", orEntity(node.RegistrationError)))
 }
 

@@ -304,8 +304,21 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 			t.Errorf("%s is %s, not %s", path, got, want)
 		}
 	}
-	if jobs := c.node("list", `{path="//sys/cluster_nodes/node-00003/orchid/exec_node/job_controller/active_jobs";return_only_value=%true}`).Items(); len(jobs) != 4 {
-		t.Error(jobs)
+	const active = "//sys/cluster_nodes/node-00003/orchid/exec_node/job_controller/active_jobs"
+	jobs := c.node("list", `{path="`+active+`";return_only_value=%true}`).Items()
+	if len(jobs) != 4 {
+		t.Fatal(jobs)
+	}
+	for _, job := range jobs {
+		key, _ := job.Text()
+		job := active + "/" + key
+		if demand, held := c.get(job+"/initial_resource_demand/cpu"), c.get(job+"/base_resource_usage/cpu"); demand != "1." || held != "1." {
+			t.Errorf("%s asked for %s and holds %s CPU", job, demand, held)
+		}
+		c.must("get_job", fmt.Sprintf("{job_id=%q;operation_id=%s}", key, c.get(job+"/operation_id")), "")
+		if used := c.get(job + "/brief_statistics/user_job_memory"); used == "" {
+			t.Errorf("%s does not say what it uses", job)
+		}
 	}
 	c.set("//sys/pool_trees/default/@config/fair_share_starvation_timeout", "1234")
 	c.eventually("the configuration of the tree is in force", func() bool {

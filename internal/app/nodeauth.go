@@ -3,15 +3,16 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/auth"
 	"github.com/weirhq/weir/internal/nodeproto"
-	"github.com/weirhq/weir/internal/server"
-	"github.com/weirhq/weir/internal/store"
 )
 
-// nodesGroup is the group whose members' tokens speak for any node.
+// nodesGroup is the group whose members' tokens speak for nodes.
 const nodesGroup = "nodes"
 
 // ownNodes lets the nodes of this very process in, by a token that lives as long
@@ -34,39 +35,30 @@ func newToken() auth.Token {
 	return auth.NewToken(random)
 }
 
-// nodeTokens lets nodes in by tokens: the token of a user speaks for the node of
-// that name, those of members of the group nodes, and of root, for any node. As
-// long as there are no tokens at all, everybody on this machine does.
-type nodeTokens struct{ registry *server.Registry }
+// nodeTokens lets nodes in by the tokens of users in the group nodes and of superusers, for any node: whoever speaks for a
+// node is given the jobs of others, so that no other user may. As long as there are no tokens at all, everybody on this
+// machine does.
+type nodeTokens struct {
+	// identify says who shows credentials and which groups he is in.
+	identify func(c auth.Credentials, now time.Time) (user string, groups []string, _ error)
+}
 
 // Authenticate says which node a caller speaks for.
 func (n nodeTokens) Authenticate(_ context.Context, c nodeproto.Credentials) (nodeproto.Peer, error) {
-	if !n.registry.HasTokens() {
-		if c.Local {
-			return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
-		}
-		return nodeproto.Peer{}, nodeproto.ErrUnknownCredentials
+	shown := auth.Credentials{Loopback: c.Local}
+	if c.Token != "" {
+		shown.Authorization = "OAuth " + c.Token
 	}
-	token, err := auth.ParseToken(c.Token)
-	if err != nil {
-		return nodeproto.Peer{}, nodeproto.ErrUnknownCredentials
+	user, groups, err := n.identify(shown, time.Now())
+	var refused *auth.Unauthenticated
+	switch {
+	case errors.As(err, &refused):
+		return nodeproto.Peer{}, fmt.Errorf("%w: %w", nodeproto.ErrUnknownCredentials, err)
+	case err != nil:
+		return nodeproto.Peer{}, err
 	}
-	row, known := n.registry.Token(token.Hash().String())
-	now := time.Now()
-	if !known || !row.Revoked.IsZero() || !row.Expires.IsZero() && now.After(row.Expires) {
-		return nodeproto.Peer{}, nodeproto.ErrUnknownCredentials
+	if !slices.Contains(groups, nodesGroup) && !slices.Contains(groups, auth.Superusers) {
+		return nodeproto.Peer{}, fmt.Errorf("%w: user %q is not in the group %q", nodeproto.ErrUnknownCredentials, user, nodesGroup)
 	}
-	if row.User == "root" || n.isNode(row.User) {
-		return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
-	}
-	return nodeproto.Peer{Node: row.User}, nil
-}
-
-func (n nodeTokens) isNode(user string) bool {
-	for _, m := range n.registry.Members() {
-		if m == (store.Member{Group: nodesGroup, Member: user}) {
-			return true
-		}
-	}
-	return false
+	return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
 }

@@ -3,9 +3,11 @@ package app
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/api"
 	"github.com/weirhq/weir/internal/auth"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/server"
@@ -15,7 +17,7 @@ import (
 func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	s := c.scheduler.Server
-	who := nodeTokens{s.Registry()}
+	who := nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler)}).Identify}
 	ask := func(token string, local bool) string {
 		peer, err := who.Authenticate(t.Context(), nodeproto.Credentials{Token: token, Local: local})
 		if errors.Is(err, nodeproto.ErrUnknownCredentials) {
@@ -32,7 +34,7 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 	tokens := map[string]auth.Token{}
 	err := s.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
 		b := &store.Batch{}
-		for i, user := range []string{"root", "agent", "node-7", "gone", "late"} {
+		for i, user := range []string{"root", "agent", "robot", "ann", "gone", "late", "bad"} {
 			tokens[user] = auth.NewToken([32]byte{byte(i + 1)})
 			row := store.Token{Hash: tokens[user].Hash().String(), User: user, Name: user, Created: time.Now()}
 			switch user {
@@ -42,15 +44,22 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 				row.Expires = time.Now().Add(-time.Second)
 			}
 			b.Put.Tokens = append(b.Put.Tokens, row)
+			b.Put.Users = append(b.Put.Users, store.User{Name: user})
 		}
-		b.Put.Members = []store.Member{{Group: nodesGroup, Member: "agent"}}
+		b.Put.Users[len(b.Put.Users)-1].Document = []byte(`{"banned":true}`)
+		b.Put.Groups = []store.Group{{Name: nodesGroup}, {Name: "robots"}}
+		b.Put.Members = []store.Member{
+			{Group: nodesGroup, Member: "agent"}, {Group: "robots", Member: "robot"}, {Group: nodesGroup, Member: "robots"},
+			{Group: nodesGroup, Member: "late"}, {Group: nodesGroup, Member: "gone"}, {Group: nodesGroup, Member: "bad"},
+		}
 		return b, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for user, want := range map[string]string{
-		"root": nodeproto.AnyNode, "agent": nodeproto.AnyNode, "node-7": "node-7", "gone": "refused", "late": "refused",
+		"root": nodeproto.AnyNode, "agent": nodeproto.AnyNode, "robot": nodeproto.AnyNode,
+		"ann": "refused", "gone": "refused", "late": "refused", "bad": "refused",
 	} {
 		if got := ask(tokens[user].Reveal(), false); got != want {
 			t.Errorf("%s: %s", user, got)

@@ -17,10 +17,10 @@ func newNodesCommand(opts *options) *cobra.Command {
 	var tree, tag, state, filter string
 	cmd := &cobra.Command{
 		Use:   "nodes",
-		Short: "List the nodes of the cluster: state, tags, what is used of what",
-		Long: `List the nodes of the cluster. A node is banned, tagged or given other limits by its attributes:
-weir set //sys/cluster_nodes/NODE/@banned %true, …/@user_tags, …/@resource_limits_overrides,
-…/@disable_scheduler_jobs.`,
+		Short: "List the nodes of the cluster: state, tags, what is used of what; keep some from jobs",
+		Long: `List the nodes of the cluster. The commands below keep nodes from jobs, with a reason, and let them have some again.
+A node is tagged or given other limits by its attributes: weir set //sys/cluster_nodes/NODE/@user_tags,
+…/@resource_limits_overrides. To set …/@banned or …/@disable_scheduler_jobs takes the place of all requests of that kind.`,
 		Example: `  weir nodes
   weir nodes --state online --tree default
   weir nodes --tag ssd -o json`,
@@ -39,6 +39,7 @@ weir set //sys/cluster_nodes/NODE/@banned %true, …/@user_tags, …/@resource_l
 	cmd.Flags().StringVar(&filter, "filter", "", "only those with this in their names")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"online", "offline", "banned", "refused"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(newNodesBanCommand(r), newNodesDisableCommand(r), newNodesReleaseCommand(r))
 	return r.addTo(cmd)
 }
 
@@ -103,6 +104,7 @@ func nodeRemarks(n yson.Node) string {
 	if draining, _ := field(n, "draining").Boolean(); draining {
 		remarks = append(remarks, "draining")
 	}
+	remarks = append(remarks, maintenanceRemarks(n)...)
 	for _, alert := range field(n, "alerts").Items() {
 		remarks = append(remarks, cell(alert))
 	}

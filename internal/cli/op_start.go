@@ -11,7 +11,7 @@ import (
 )
 
 func newOpStartCommand(r *remote) *cobra.Command {
-	var kind, pool string
+	var kind, pool, file string
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "start FILE",
@@ -20,10 +20,15 @@ func newOpStartCommand(r *remote) *cobra.Command {
 .json, else YAML; - is the standard input. docs/operations.md lists the options.`,
 		Example: `  weir op start examples/cluster/sleep.yaml
   weir op start examples/cluster/sleep.yaml --pool research --wait`,
-		Args:              oneFile,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if file != "" {
+				args = append(args, file)
+			}
+			return oneFile(cmd, args)
+		},
 		ValidArgsFunction: completeTreeFiles,
 		RunE: r.do(func(s *session, args []string) error {
-			spec, label, err := readDocument(s.cmd, args[0])
+			spec, label, err := readDocument(s.cmd, append(args, file)[0])
 			if err != nil {
 				return err
 			}
@@ -43,6 +48,7 @@ func newOpStartCommand(r *remote) *cobra.Command {
 			return s.waitFor(firstText(answer))
 		}),
 	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the file, for those who are used to weir apply -f")
 	cmd.Flags().StringVar(&kind, "type", "vanilla", "the type of the operation")
 	cmd.Flags().StringVarP(&pool, "pool", "p", "", "the pool, instead of that of the file")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end, like weir op wait")

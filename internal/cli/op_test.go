@@ -86,7 +86,7 @@ func TestOperationsAreCompletedAndWaitedFor(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{tasks={a={job_count=1; command="echo done"}}; pool=research}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	started := strings.TrimSpace(b.ok("op", "start", file, "--wait"))
+	started := strings.TrimSpace(b.ok("op", "start", "-f", file, "--wait"))
 	job := strings.TrimSpace(b.ok("op", "jobs", started, "-q"))
 	if out := b.ok("job", "stderr", job); out != "done\n" {
 		t.Errorf("the job wrote %q", out)

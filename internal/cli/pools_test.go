@@ -63,6 +63,40 @@ func TestNodesAsATable(t *testing.T) {
 	}
 }
 
+func TestNodesAreKeptFromJobsWithAReason(t *testing.T) {
+	b := newTestbed(t, 3)
+	if code, _, said := b.call("nodes", "release", "node-2"); code != ExitWrongCall || !strings.Contains(said, "--mine") {
+		t.Errorf("a release that does not say of what: %d %q", code, said)
+	}
+	if code, _, said := b.call("nodes", "ban", "--comment", "nobody"); code != ExitWrongCall || !strings.Contains(said, "at least one node") {
+		t.Errorf("a ban of nobody: %d %q", code, said)
+	}
+	if said := b.refused("nodes", "ban", "moon", "-m", "far"); !strings.Contains(said, `No such node "moon"`) {
+		t.Errorf("a node that is not there: %q", said)
+	}
+	if said := b.refused("nodes", "disable", "node-2", "--type", "party"); !strings.Contains(said, "decommission") {
+		t.Errorf("a type that is not there: %q", said)
+	}
+	b.ok("nodes", "disable", "node-2", "node-1", "-m", "a new kernel tonight")
+	id := strings.Fields(b.ok("nodes", "ban", "node-3", "--comment", "the disk is broken"))
+	if len(id) != 2 || id[0] != "node-3" || strings.Count(id[1], "-") != 3 {
+		t.Errorf("a ban answers %q", id)
+	}
+	b.ok("nodes", "disable", "node-3", "--type", "pending_restart")
+	b.until(func() bool { return strings.Contains(b.ok("nodes"), "banned") }, "the node is not banned")
+	golden(t, "nodes-kept", b.ok("nodes"))
+	if out := b.ok("nodes", "release", "node-3", "--id", id[1]); strings.Join(strings.Fields(out), " ") != "node-3 ban: 1" {
+		t.Errorf("the ban is taken back: %q", out)
+	}
+	if out := b.ok("nodes", "release", "node-1", "node-2", "node-3", "--mine", "--type", "disable_scheduler_jobs"); !strings.Contains(out, "nothing to take back") ||
+		strings.Count(out, "disable_scheduler_jobs: 1") != 2 {
+		t.Errorf("all is taken back: %q", out)
+	}
+	if out := b.ok("nodes", "-o", "json"); strings.Contains(out, "kernel") || !strings.Contains(out, "pending_restart") {
+		t.Errorf("nodes afterwards: %s", out)
+	}
+}
+
 func TestExplanationsNameWhatIsShort(t *testing.T) {
 	b := newTestbed(t, 1)
 	b.pool("narrow", "<Root>", "resource_limits={cpu=2}")

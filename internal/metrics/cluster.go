@@ -174,7 +174,7 @@ func nodeState(n *server.Node) string {
 		return "banned"
 	case n.Status.GetDraining():
 		return "draining"
-	case n.DisableJobs || n.Status.GetJobsDisabled():
+	case n.TakesNoJobs() || n.Status.GetJobsDisabled():
 		return "jobs_disabled"
 	}
 	return "online"

@@ -110,15 +110,15 @@ func (Certificates) Authenticate(_ context.Context, credentials Credentials) (Pe
 // EitherOf asks authenticators in turn until one knows the caller.
 type EitherOf []Authenticator
 
-// Authenticate returns the first answer other than ErrUnknownCredentials.
-func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (Peer, error) {
+// Authenticate returns the first answer other than ErrUnknownCredentials, or what the last one says.
+func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (peer Peer, err error) {
+	err = ErrUnknownCredentials
 	for _, authenticator := range e {
-		peer, err := authenticator.Authenticate(ctx, credentials)
-		if !errors.Is(err, ErrUnknownCredentials) {
-			return peer, err
+		if peer, err = authenticator.Authenticate(ctx, credentials); !errors.Is(err, ErrUnknownCredentials) {
+			break
 		}
 	}
-	return Peer{}, ErrUnknownCredentials
+	return peer, err
 }
 
 type peerKey struct{}

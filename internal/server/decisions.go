@@ -246,6 +246,7 @@ type jobAttributes struct {
 	ExitCode    *int32             `json:"exit_code,omitempty"`
 	Usage       *operation.Usage   `json:"usage,omitempty"`
 	NotBegun    bool               `json:"not_begun,omitempty"`
+	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
 }
 
 var jobStates = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "completed"}
@@ -268,7 +269,7 @@ func (t *term) ended(e *core.Ended) {
 	}
 	attributes := jobAttributes{
 		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
-		Usage: e.Usage, NotBegun: e.NotBegun,
+		Usage: e.Usage, NotBegun: e.NotBegun, CPU: job.CPU.archived(t.now.Sub(job.Start)),
 	}
 	if e.State == core.JobFailed {
 		attributes.Failure = &e.Failure

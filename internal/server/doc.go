@@ -24,7 +24,9 @@
 // a whole by every fair-share update, and the directories of operations, jobs
 // and nodes, whose entries are immutable and replaced. [Server.Snapshot] has
 // everything that the core knows; updates make it while somebody reads it, so that
-// only who comes after a pause waits for one. A standby reads what has changed in
+// only who comes after a pause waits for one. [Server.ListOperations] answers most
+// filters from an index of all operations, which learns of every commit before
+// anybody hears of it. A standby reads what has changed in
 // the store since it looked last.
 //
 // # What is stored of an operation

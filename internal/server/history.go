@@ -199,7 +199,12 @@ func (t *term) retain(ctx context.Context) {
 			return
 		case <-time.After(t.server.settings().RetentionPeriod):
 		}
-		_, err := t.server.store.Retain(ctx, t.lease, t.server.settings().Retention, time.Now())
+		policy, now := t.server.settings().Retention, time.Now()
+		buried := t.catalogue.bury(&policy, now)
+		removed, err := t.server.store.Retain(ctx, t.lease, policy, now)
+		if err != nil || removed.Operations != buried {
+			t.catalogue.forget() // what is gone it finds out by looking
+		}
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -261,6 +261,7 @@ func (t *term) settle(result commitResult) {
 		t.stalledSince.Store(0)
 		t.server.counters.commits.Add(1)
 		t.server.counters.rows.Add(uint64(result.batch.rows.Len()))
+		t.catalogue.apply(&result.batch.rows)
 	}
 	for _, publish := range result.batch.published {
 		publish(result.receipt)

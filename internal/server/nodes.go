@@ -121,7 +121,7 @@ func (t *term) addNode(node *activeNode, record *Node) error {
 		return nil
 	}
 	limits := record.Limits
-	if node.settings.DisableJobs || record.Status.GetJobsDisabled() {
+	if node.settings.TakesNoJobs() || record.Status.GetJobsDisabled() {
 		limits = resource.Amounts{}
 	}
 	if err := t.core.AddNode(t.now, node.id, record.Name, limits, record.Tags, &t.out); err != nil {
@@ -347,6 +347,9 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 		changed.Usage = usage
 		t.core.SetJobUsage(id, usage)
 	}
+	if changed.State == "running" {
+		changed.CPU.observe(t.now.Sub(job.Start), CPUPoint{float32(changed.Usage.Float(resource.CPU)), float32(changed.SmoothedCPU) / 100})
+	}
 	t.putJob(&changed)
 }
 
@@ -419,7 +422,7 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 		skip = nodev1.SkipReason_SKIP_REASON_BANNED
 	case status.GetDraining():
 		skip = nodev1.SkipReason_SKIP_REASON_DRAINING
-	case status.GetJobsDisabled() || node.settings.DisableJobs:
+	case status.GetJobsDisabled() || node.settings.TakesNoJobs():
 		skip = nodev1.SkipReason_SKIP_REASON_JOBS_DISABLED
 	case node.record.Tree == "":
 		skip = nodev1.SkipReason_SKIP_REASON_NO_TREE

@@ -67,6 +67,7 @@ type Job struct {
 	// Memory in use, as last reported.
 	UserMemory, ProxyMemory, Tmpfs int64
 	SmoothedCPU                    int64
+	CPU                            CPUTrack
 	Stopping                       string // why it is being stopped
 	Stage                          string
 	Statistics                     []*nodev1.Statistic
@@ -100,9 +101,14 @@ type Node struct {
 
 // NodeSettings are what administrators say about a node; they are stored.
 type NodeSettings struct {
-	Banned         bool             `json:"banned,omitempty"`
+	// Maintenance is who keeps the node from what, oldest first. The three flags follow
+	// from it; the methods change them together.
+	Maintenance    []MaintenanceRequest `json:"maintenance,omitempty"`
+	Banned         bool                 `json:"banned,omitempty"`
+	DisableJobs    bool                 `json:"disable_scheduler_jobs,omitempty"`
+	Decommissioned bool                 `json:"decommissioned,omitempty"`
+
 	BanMessage     string           `json:"ban_message,omitempty"`
-	DisableJobs    bool             `json:"disable_scheduler_jobs,omitempty"`
 	UserTags       []string         `json:"user_tags,omitempty"`
 	LimitOverrides resource.Partial `json:"resource_limits_overrides,omitzero"`
 }

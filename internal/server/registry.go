@@ -224,6 +224,11 @@ func checkRegistryRows(b *store.Batch) error {
 // EditNode changes what administrators say about a node, which need not have
 // been seen yet.
 func (s *Server) EditNode(ctx context.Context, who Caller, name string, edit func(*NodeSettings) error) error {
+	return s.EditNodeWithAnswer(ctx, who, name, func(settings *NodeSettings) ([]byte, error) { return nil, edit(settings) })
+}
+
+// EditNodeWithAnswer is EditNode with an answer that a repetition of the request gets.
+func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string, edit func(*NodeSettings) ([]byte, error)) error {
 	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
 		node := t.nodes[name]
 		settings := NodeSettings{}
@@ -231,19 +236,20 @@ func (s *Server) EditNode(ctx context.Context, who Caller, name string, edit fun
 			settings = node.settings
 			settings.UserTags = slices.Clone(settings.UserTags)
 		}
-		if err := edit(&settings); err != nil {
+		answer, err := edit(&settings)
+		if err != nil {
 			return struct{}{}, err
 		}
 		if node == nil {
 			node = t.newNode(name)
 		}
-		return struct{}{}, t.setNode(node, settings, who)
+		return struct{}{}, t.setNode(node, settings, who, answer)
 	})
 	return err
 }
 
 // setNode puts settings of a node into force. A banned node loses its jobs.
-func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller) error {
+func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answer []byte) error {
 	before := node.settings
 	record := *node.record
 	own := record.Tags
@@ -267,6 +273,6 @@ func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller) erro
 	t.storeNode(node)
 	who.Object = "//sys/cluster_nodes/" + record.Name
 	t.audit(who, mustJSON(before), mustJSON(settings))
-	t.remember(who, nil)
+	t.remember(who, answer)
 	return nil
 }

@@ -32,7 +32,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
 		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
-		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{},
+		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{}, catalogue: newCatalogue(s.store),
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey][]byte{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
@@ -346,6 +346,7 @@ func (t *term) reviveNodes(rows *store.Rows) {
 		if err := json.Unmarshal(row.Document, &node.settings); len(row.Document) > 0 && err != nil {
 			t.server.log.Warn("settings of a node cannot be read", "node", row.Address, "error", err)
 		}
+		node.settings.restore()
 		record := &Node{Name: row.Address, LastSeen: row.LastSeen}
 		record.Tags = mergeTags(nil, node.settings.UserTags, row.Address)
 		t.showNode(node, record)

@@ -23,6 +23,8 @@ type term struct {
 	epoch  uint64
 	over   chan struct{} // closed when the term is over
 
+	catalogue *catalogue // everybody reads it
+
 	requests  chan *request
 	commits   chan *batch
 	committed chan commitResult
@@ -130,6 +132,7 @@ func (t *term) run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	workers.Go(func() { t.committer(ctx) })
 	workers.Go(func() { t.retain(ctx) })
+	workers.Go(func() { t.keepCatalogue(ctx) })
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)
