@@ -74,7 +74,7 @@ lint: ## gofmt, go vet and staticcheck
 	go tool staticcheck ./...
 
 .PHONY: fuzz
-fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./...)
+fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./... KEEP=1 keeps what it finds)
 	@scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)' $(FUZZPKG)
 
 .PHONY: build

@@ -50,3 +50,15 @@ func TestARowOfOptionsFitsItsTable(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+func TestInputsOfACorpusAreReadAsGoWritesThem(t *testing.T) {
+	arguments, err := parseInput("string(\"a\\tb)\")\t[]byte(\"\\xff\")\tstring(\"\")")
+	if err != nil || len(arguments) != 3 || arguments[0] != "a\tb)" || string(arguments[1].([]byte)) != "\xff" || arguments[2] != "" {
+		t.Errorf("%q, %v", arguments, err)
+	}
+	for _, wrong := range []string{"", "int(5)", `string("`, `string("a") string("b")`} {
+		if arguments, err := parseInput(wrong); err == nil {
+			t.Errorf("%s is read as %q", wrong, arguments)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/nodefilter"
 )
 
@@ -363,6 +364,7 @@ func BenchmarkMatches(b *testing.B) {
 }
 
 func FuzzParse(f *testing.F) {
+	expected.Corpus(f)
 	for _, text := range []string{"", "a", "a&b|!c", "((a))", "!(a|b)", "a &", "%true", "%x", "a\xffb", "!!!a", "(", ")", "a and b"} {
 		f.Add(text)
 	}

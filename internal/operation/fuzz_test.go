@@ -15,6 +15,7 @@ import (
 // FuzzSpec reads anything as a specification: nothing panics, errors are lists
 // of problems, and what was accepted is stable and can be started.
 func FuzzSpec(f *testing.F) {
+	expected.Corpus(f)
 	for _, file := range goodFiles(f) {
 		f.Add([]byte(expected.Read(f, file)))
 	}

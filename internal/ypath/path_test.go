@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/weirhq/weir/internal/expected"
 )
 
 func child(name string) Step     { return Step{Kind: Child, Name: name} }
@@ -310,6 +312,7 @@ func TestEveryPathComesBackFromItsText(t *testing.T) {
 }
 
 func FuzzYPath(f *testing.F) {
+	expected.Corpus(f)
 	for _, c := range paths {
 		f.Add(c.text)
 	}

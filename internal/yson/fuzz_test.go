@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"testing/iotest"
+
+	"github.com/weirhq/weir/internal/expected"
 )
 
 // addReadings gives a fuzz target every input that the tests know, and some that end badly.
@@ -22,6 +24,7 @@ func addReadings(f *testing.F) {
 // FuzzReadText feeds anything to the Reader in every shape: it must not panic, must read a stream as
 // it reads bytes, and what it accepts must come back from every notation.
 func FuzzReadText(f *testing.F) {
+	expected.Corpus(f)
 	addReadings(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, shape := range []Shape{Single, ListFragment, MapFragment} {

@@ -147,19 +147,22 @@ test('a table is saved as CSV and as JSON', async () => {
   page.mistakes();
 });
 
-test('a node is banned and allowed again', async () => {
+test('a node is kept from jobs with a reason, and the request is taken back', async () => {
   const {nodes} = await call('list_nodes');
   const node = nodes.at(-1).address;
   const page = await newPage(`/nodes/${node}`);
-  const banned = (wanted) => until(async () => assert.equal(await get(`//sys/cluster_nodes/${node}/@banned`), wanted), `banned: ${wanted}`);
-  const press = async (name) => {
-    await page.locator('#content').getByRole('button', {name, exact: true}).click();
-    await page.getByRole('dialog').getByRole('button', {name, exact: true}).click();
-  };
-  await press('Ban');
-  await banned(true);
-  await press('Allow again');
-  await banned(false);
+  const flag = (name, wanted) => until(async () => assert.equal(await get(`//sys/cluster_nodes/${node}/@${name}`), wanted), `${name}: ${wanted}`);
+  for (const [button, name] of [['Disable', 'disable_scheduler_jobs'], ['Ban', 'banned']]) {
+    await page.locator('#content').getByRole('button', {name: button, exact: true}).click();
+    await page.getByRole('dialog').getByLabel('Reason').fill('a <b>disk</b> is changed');
+    await page.getByRole('dialog').getByRole('button', {name: button, exact: true}).click();
+    await flag(name, true);
+    await shows(page, 'a <b>disk</b> is changed');
+    await page.locator('#content').getByRole('button', {name: 'Take back', exact: true}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Take back', exact: true}).click();
+    await flag(name, false);
+    await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'the dialog is closed');
+  }
   page.mistakes();
 });
 

@@ -146,6 +146,19 @@ test('CPU: limit and usage of each job over time', async () => {
   page.mistakes();
 });
 
+test('CPU: a job that has ended is drawn from what the server kept', async () => {
+  const id = await startOperation({title: 'ends', pool: 'research', tasks: {t: {job_count: 1, command: 'sleep 8', cpu_limit: 0.1, memory_limit: 67108864}}});
+  await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'completed'), 'it completes');
+  const {jobs} = await call('list_jobs', {operation_id: id, job_state: 'completed', attributes: ['cpu_history']});
+  assert.ok(jobs[0].cpu_history.limit.length >= 5, JSON.stringify(jobs));
+  const page = await newPage(`/operations/${id}?tab=cpu`);
+  await page.getByRole('button', {name: jobs[0].id}).click();
+  await page.getByRole('heading', {name: `Job ${jobs[0].id}`}).waitFor();
+  await until(async () => assert.equal(await page.locator('.chart canvas').count(), 1), 'its chart is drawn');
+  await until(() => assert.match(page.url(), /job=/), 'the job is in the address');
+  page.mistakes();
+});
+
 test('statistics are a tree that folds by keyboard', async () => {
   const page = await newPage(`/operations/${operation}?tab=jobs`);
   await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: /^\d+-/}).first().click();
@@ -224,7 +237,14 @@ test('nodes are listed, drawn and described', async () => {
   await until(async () => assert.equal(await page.locator('.packing__node').count(), nodes.length), 'every node is on the map');
   await page.locator('.packing__node').first().click();
   await shows(page, 'Allocated by class');
+  const {jobs} = await call('list_jobs', {operation_id: operation, job_state: 'running'});
+  const own = await newPage(`/nodes/${jobs[0].address}`);
+  const row = own.getByRole('row', {name: new RegExp(jobs[0].id)});
+  await row.waitFor();
+  await row.getByRole('link', {name: operation.split('-').slice(0, 2).join('-')}).waitFor();
+  assert.match(await row.innerText(), new RegExp(`/ ${(jobs[0].resources.memory / 2 ** 20).toPrecision(3).replace('.', '\\.')} MiB`));
   page.mistakes();
+  own.mistakes();
 });
 
 test('events and preemptions have pages', async () => {

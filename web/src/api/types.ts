@@ -198,6 +198,15 @@ export interface Job {
   resources?: Amounts;
   resource_usage?: Amounts;
   brief_statistics?: {user_job_memory?: number; smoothed_cpu?: number};
+  cpu_history?: CpuHistory;
+}
+
+/** CpuHistory is limit and use of CPU for steps of equal length from the start of a job on, null where nobody knows. */
+export interface CpuHistory {
+  /** step is in milliseconds. */
+  step: number;
+  limit: (number | null)[];
+  usage: (number | null)[];
 }
 
 export interface JobList {
@@ -206,6 +215,13 @@ export interface JobList {
   scheduler_job_count: number;
   archive_job_count: number;
   continuation_token: string | null;
+}
+
+export interface MaintenanceRequest {
+  type: string;
+  comment: string;
+  user: string;
+  timestamp: string;
 }
 
 export interface Node {
@@ -217,6 +233,7 @@ export interface Node {
   resource_usage: Amounts;
   running_job_count: number;
   jobs_disabled: boolean;
+  maintenance_requests: Record<string, MaintenanceRequest>;
   draining: boolean;
   version: string;
   registered_time: string;

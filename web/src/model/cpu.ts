@@ -1,7 +1,7 @@
 import type {Job} from '../api/types';
 
-// What a running job is allowed and uses of CPU changes all the time, and the server tells only
-// what is now. The page keeps what it has seen while the page of the operation was open.
+// What a running job is allowed and uses of CPU changes all the time. The server keeps a coarse history of each job; what
+// has happened since the page of the operation was opened the page remembers in detail.
 
 export interface CpuSample {
   /** at is in seconds. */
@@ -24,6 +24,23 @@ export interface CpuTrack {
 const mostSamples = 900;
 const mostJobs = 200;
 
+/** historyOf reads what the server kept of a job, until a moment in seconds. */
+export function historyOf(job: Job, until = Infinity): CpuSample[] {
+  const history = job.cpu_history;
+  if (!history) return [];
+  const start = new Date(job.start_time).getTime() / 1000;
+  return history.limit.flatMap((limit, i) => {
+    const at = start + (i * history.step) / 1000;
+    const usage = history.usage[i] ?? null;
+    return limit === null || usage === null || at >= until ? [] : [{at, limit, usage}];
+  });
+}
+
+/** trackOf is a job that has ended, by what the server kept of it. */
+export function trackOf(job: Job): CpuTrack {
+  return {job: job.id, task: job.task_name, node: job.address ?? '', asked: job.resources?.cpu ?? 0, running: false, samples: historyOf(job)};
+}
+
 /** CpuRecord is what was seen of the jobs of one operation. */
 export class CpuRecord {
   readonly tracks = new Map<string, CpuTrack>();
@@ -36,7 +53,7 @@ export class CpuRecord {
       seen.add(job.id);
       let track = this.tracks.get(job.id);
       if (!track) {
-        track = {job: job.id, task: job.task_name, node: job.address ?? '', asked: job.resources.cpu ?? 0, running: true, samples: []};
+        track = {job: job.id, task: job.task_name, node: job.address ?? '', asked: job.resources.cpu ?? 0, running: true, samples: historyOf(job, now)};
         this.tracks.set(job.id, track);
       }
       track.samples.push({at: now, limit: job.resource_usage?.cpu ?? track.asked, usage: job.brief_statistics?.smoothed_cpu ?? 0});
@@ -55,16 +72,20 @@ export class CpuRecord {
   }
 }
 
-/** sumOf adds the tracks up, moment by moment. */
+/** sumOf adds the tracks up at every moment at which something was seen. Between two samples of a job the first one holds;
+ * after the last one nothing does, unless the job runs. */
 export function sumOf(tracks: CpuTrack[]): CpuSample[] {
-  const sums = new Map<number, CpuSample>();
-  for (const track of tracks) {
-    for (const {at, limit, usage} of track.samples) {
-      const sum = sums.get(at) ?? {at, limit: 0, usage: 0};
-      sum.limit += limit;
-      sum.usage += usage;
-      sums.set(at, sum);
+  const moments = [...new Set(tracks.flatMap((track) => track.samples.map((sample) => sample.at)))].sort((a, b) => a - b);
+  const sums = moments.map((at) => ({at, limit: 0, usage: 0}));
+  for (const {samples, running} of tracks) {
+    let next = 0;
+    for (const sum of sums) {
+      while (next < samples.length && samples[next]!.at <= sum.at) next++;
+      const holds = next > 0 && (running || next < samples.length || samples[next - 1]!.at === sum.at);
+      if (!holds) continue;
+      sum.limit += samples[next - 1]!.limit;
+      sum.usage += samples[next - 1]!.usage;
     }
   }
-  return [...sums.values()].sort((a, b) => a.at - b.at);
+  return sums;
 }

@@ -1,16 +1,19 @@
-import {Alert, Button} from '@gravity-ui/uikit';
-import {useMemo, useState} from 'react';
+import {Alert} from '@gravity-ui/uikit';
+import {useMemo} from 'react';
 
-import {callWithInput, escapeKey} from '../api/client';
+import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
 import {type Amounts, type Event, type Node, type NodeJobs, resources} from '../api/types';
-import {amount, moment} from '../model/format';
+import {amount, moment, shortId} from '../model/format';
+import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {type Column, Grid} from '../parts/grid';
-import {Age, Confirm, Facts, Section, State} from '../parts/small';
+import {Age, Facts, Section, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
+import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
-import {EventsTable, resourcesText} from './events_table';
+import {EventsTable} from './events_table';
+import {Maintenance, NodeActions} from './node_maintenance';
 import {classes} from './nodes';
 
 interface NodeState {
@@ -35,9 +38,6 @@ export function NodePage({address}: {address: string}) {
 
 function Whole({node}: {node: Node}) {
   const {t, locale} = useTexts();
-  const [banning, setBanning] = useState(false);
-  const banned = node.state === 'banned';
-  const path = `//sys/cluster_nodes/${escapeKey(node.address)}/@banned`;
   const state = useGet<NodeState>(`${orchid}/nodes/${escapeKey(node.address)}`, {}, {every: live});
   const events = useCommand<{events: Event[]}>('list_events', {node: node.address, limit: 200}, {every: live});
   return (
@@ -46,11 +46,8 @@ function Whole({node}: {node: Node}) {
         <h1 className="page__title">{node.address}</h1>
         <State name={node.state} />
         {node.draining && <State name="draining" />}
-        <div className="page__actions">
-          <Button view={banned ? 'normal' : 'outlined-danger'} onClick={() => setBanning(true)}>
-            {banned ? t('Allow again') : t('Ban')}
-          </Button>
-        </div>
+        {node.jobs_disabled && node.state !== 'banned' && <State name="jobs_disabled" />}
+        <NodeActions node={node} />
       </div>
       {node.alerts.map((text) => (
         <Alert key={text} theme="warning" message={text} />
@@ -66,24 +63,12 @@ function Whole({node}: {node: Node}) {
           ...(state.data?.overcommitted_since ? [[t('Overcommitted since'), moment(state.data.overcommitted_since, locale)] as [string, string]] : []),
         ]}
       />
+      <Maintenance node={node} />
       <Usage node={node} jobs={state.data?.running_job_statistics} />
       <Jobs address={node.address} />
       <Section title={t('Events')}>
         <Loaded of={events}>{(data) => <EventsTable events={data.events} name={`events-${node.address}`} />}</Loaded>
       </Section>
-      {banning && (
-        <Confirm
-          title={banned ? t('Allow node {name} again', {name: node.address}) : t('Ban node {name}', {name: node.address})}
-          action={banned ? t('Allow again') : t('Ban')}
-          danger={!banned}
-          command={`weir set ${path} '%${banned ? 'false' : 'true'}'`}
-          run={() => callWithInput('set', path, !banned)}
-          done={banned ? t('The node may run jobs again') : t('The node was banned')}
-          onClose={() => setBanning(false)}
-        >
-          <p>{banned ? t('It gets jobs again.') : t('Its jobs are aborted, and it gets no others.')}</p>
-        </Confirm>
-      )}
     </>
   );
 }
@@ -137,28 +122,49 @@ function Usage({node, jobs}: {node: Node; jobs: NodeJobs | undefined}) {
 
 interface ActiveJob {
   id: string;
+  operation_id?: string;
   job_state: string;
-  job_phase: string;
   start_time: string;
   task_name: string;
+  initial_resource_demand: Amounts;
   base_resource_usage: Amounts;
+  brief_statistics: {user_job_memory: number; job_proxy_memory: number; tmpfs: number; smoothed_cpu: number};
 }
 
+const memoryInUse = ({brief_statistics: now}: ActiveJob) => now.user_job_memory + now.job_proxy_memory + now.tmpfs;
+
+/** overdraftOf is how much more memory a job uses than is kept for it. */
+const overdraftOf = (job: ActiveJob) => Math.max(0, memoryInUse(job) - (job.initial_resource_demand.memory ?? 0));
+
+/** Jobs are those that run on the node: what is kept for each, what it uses, and who uses more than that. */
 function Jobs({address}: {address: string}) {
-  const texts = useTexts();
-  const {t, word} = texts;
+  const {t, locale} = useTexts();
   const path = `//sys/cluster_nodes/${escapeKey(address)}/orchid/exec_node/job_controller/active_jobs`;
   const jobs = useGet<Record<string, Omit<ActiveJob, 'id'>>>(path, {}, {every: live});
   const columns = useMemo<Column<ActiveJob>[]>(
     () => [
-      {key: 'id', title: t('Job'), width: 230, grow: true, value: (j) => j.id, render: (j) => <code>{j.id}</code>},
-      {key: 'task', title: t('Task'), width: 130, value: (j) => j.task_name, render: (j) => j.task_name},
-      {key: 'state', title: t('State'), width: 110, value: (j) => j.job_state, render: (j) => <State name={j.job_state} />},
-      {key: 'phase', title: t('Phase'), width: 130, value: (j) => j.job_phase, render: (j) => word(j.job_phase)},
-      {key: 'holds', title: t('Holds'), width: 260, grow: true, value: (j) => resourcesText(j.base_resource_usage, texts), render: (j) => resourcesText(j.base_resource_usage, texts)},
-      {key: 'age', title: t('Duration'), width: 100, numeric: true, value: (j) => j.start_time, render: (j) => <Age since={j.start_time} />},
+      {key: 'id', title: t('Job'), width: 200, grow: true, value: (j) => j.id, render: (j) => <code>{j.id}</code>},
+      {
+        key: 'operation', title: t('Operation'), width: 150, value: (j) => j.operation_id,
+        render: (j) => j.operation_id && <Anchor href={`${to.operation(j.operation_id)}?tab=jobs`}>{shortId(j.operation_id)}</Anchor>,
+      },
+      {key: 'task', title: t('Task'), width: 90, value: (j) => j.task_name, render: (j) => j.task_name},
+      {key: 'state', title: t('State'), width: 90, value: (j) => j.job_state, render: (j) => <State name={j.job_state} />},
+      {
+        key: 'cpu', title: t('CPU: uses / limit'), width: 130, numeric: true, value: (j) => j.brief_statistics.smoothed_cpu,
+        render: (j) => `${amount('cpu', j.brief_statistics.smoothed_cpu, locale)} / ${amount('cpu', j.base_resource_usage.cpu, locale)}`,
+      },
+      {
+        key: 'memory', title: t('Memory: uses / reserve'), width: 190, numeric: true, value: memoryInUse,
+        render: (j) => `${amount('memory', memoryInUse(j), locale)} / ${amount('memory', j.initial_resource_demand.memory, locale)}`,
+      },
+      {
+        key: 'overdraft', title: t('Overdraft'), width: 96, numeric: true, value: overdraftOf,
+        render: (j) => (overdraftOf(j) > 0 ? <span className="warning">{amount('memory', overdraftOf(j), locale)}</span> : '–'),
+      },
+      {key: 'age', title: t('Duration'), width: 90, numeric: true, value: (j) => j.start_time, render: (j) => <Age since={j.start_time} />},
     ],
-    [texts, t, word],
+    [t, locale],
   );
   return (
     <Section title={t('Running jobs')}>

@@ -1,9 +1,9 @@
-import {Select} from '@gravity-ui/uikit';
+import {Button, Select} from '@gravity-ui/uikit';
 import {useEffect, useMemo, useState} from 'react';
 
 import {live, useCommand} from '../api/queries';
 import type {Job, JobList} from '../api/types';
-import {CpuRecord, type CpuTrack, sumOf} from '../model/cpu';
+import {CpuRecord, type CpuTrack, sumOf, trackOf} from '../model/cpu';
 import {decimal, duration} from '../model/format';
 import {statisticsOf, wholeOf} from '../model/statistics';
 import {Anchor} from '../parts/anchor';
@@ -41,7 +41,7 @@ export function useCpuRecord(id: string, ended: boolean): {record: CpuRecord; ve
     'list_jobs',
     {
       operation_id: id, job_state: 'running', limit: watched, sort_field: 'start_time', sort_order: 'ascending',
-      attributes: ['id', 'state', 'task_name', 'address', 'resources', 'resource_usage', 'brief_statistics'],
+      attributes: ['id', 'state', 'task_name', 'address', 'start_time', 'resources', 'resource_usage', 'brief_statistics', 'cpu_history'],
     },
     {every: live, enabled: !ended, large: true},
   );
@@ -61,13 +61,16 @@ export function CpuTab({id, cpu}: {id: string; cpu: {record: CpuRecord; version:
   const tracks = useMemo(() => cpu.record.list(), [cpu.record, cpu.version]);
   const [chosen, setChosen] = useQueryValue('job');
   const shown = chosen ? tracks.filter((track) => track.job === chosen) : tracks.slice(0, drawn);
+  const ended = chosen !== '' && shown.length === 0;
   return (
     <>
-      {tracks.length === 0 ? (
+      {ended ? (
+        <EndedTrack id={id} job={chosen} onClose={() => setChosen('')} />
+      ) : tracks.length === 0 ? (
         <Empty>{t('No job runs now; jobs that have ended are below')}</Empty>
       ) : (
         <>
-          <p className="muted">{t('Seen since this page was opened. A limit below what was asked for is CPU that the monitor has given to others.')}</p>
+          <p className="muted">{t('A limit below what was asked for is CPU that the monitor has given to others.')}</p>
           <Section title={t('All watched jobs together')}>
             <TrackChart label={t('CPU of all watched jobs')} samples={sumOf(tracks)} height={200} />
           </Section>
@@ -89,8 +92,26 @@ export function CpuTab({id, cpu}: {id: string; cpu: {record: CpuRecord; version:
           </Section>
         </>
       )}
-      <Ended id={id} />
+      <Ended id={id} choose={setChosen} />
     </>
+  );
+}
+
+/** EndedTrack is a job that is not watched, as the server remembers it. */
+function EndedTrack({id, job, onClose}: {id: string; job: string; onClose: () => void}) {
+  const {t} = useTexts();
+  const found = useCommand<Job>('get_job', {
+    operation_id: id, job_id: job, attributes: ['id', 'state', 'task_name', 'address', 'start_time', 'resources', 'cpu_history'],
+  });
+  return (
+    <Section title={t('Job {id}', {id: job})} actions={<Button onClick={onClose}>{t('All watched jobs together')}</Button>}>
+      <Loaded of={found}>
+        {(data) => {
+          const track = trackOf(data);
+          return track.samples.length > 0 ? <Track track={track} /> : <Empty>{t('Too short a job: nothing was kept of its CPU')}</Empty>;
+        }}
+      </Loaded>
+    </Section>
   );
 }
 
@@ -128,7 +149,7 @@ function TrackChart({label, samples, height}: {label: string; samples: {at: numb
 }
 
 /** Ended lists jobs that have ended: their limit, and the cores that they used on average. */
-function Ended({id}: {id: string}) {
+function Ended({id, choose}: {id: string; choose: (job: string) => void}) {
   const {t, locale} = useTexts();
   const jobs = useCommand<JobList>(
     'list_jobs',
@@ -147,7 +168,14 @@ function Ended({id}: {id: string}) {
     };
     const print = (value: number | undefined) => (value === undefined ? '–' : decimal(value, locale, 2));
     return [
-      {key: 'id', title: t('Job'), width: 220, grow: true, value: (job) => job.id, render: (job) => <span className="mono">{job.id}</span>},
+      {
+        key: 'id', title: t('Job'), width: 220, grow: true, value: (job) => job.id,
+        render: (job) => (
+          <button type="button" className="link mono" onClick={() => choose(job.id)}>
+            {job.id}
+          </button>
+        ),
+      },
       {key: 'task', title: t('Task'), width: 140, value: (job) => job.task_name, render: (job) => job.task_name},
       {
         key: 'node', title: t('Node'), width: 140, value: (job) => job.address,
@@ -161,7 +189,7 @@ function Ended({id}: {id: string}) {
         render: (job) => duration(new Date(job.finish_time ?? job.start_time).getTime() - new Date(job.start_time).getTime(), locale),
       },
     ];
-  }, [t, locale]);
+  }, [t, locale, choose]);
   const rows = useSorted(jobs.data?.jobs ?? [], columns, 'sort');
   return (
     <Section title={t('Jobs that have completed')}>

@@ -36,7 +36,7 @@ export function PoolCharts({tree, name, pool}: {tree: string; name: string; pool
           value={chosen}
           onUpdate={setResource}
           aria-label={t('Resource')}
-          options={resources.filter((r) => r !== 'network').map((r) => ({value: r as string, content: word(r)}))}
+          options={resources.filter((r) => r === chosen || (pool.resource_limits?.[r] ?? 1) > 0).map((r) => ({value: r as string, content: word(r)}))}
         />
         <SegmentedRadioGroup
           value={range in ranges ? range : '15m'}

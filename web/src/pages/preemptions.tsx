@@ -55,11 +55,11 @@ function lostCoreSeconds(event: Event): number {
 function Losses({events}: {events: Event[]}) {
   const {t, locale} = useTexts();
   const rows = useMemo(() => {
-    const sums = new Map<string, {from: string; to: string; tree: string; jobs: number; lost: number}>();
+    const sums = new Map<string, {from: string; to: string; pool: boolean; tree: string; jobs: number; lost: number}>();
     for (const event of events) {
       const winner = String(event['preempted_for_pool'] ?? event['limiter'] ?? '–');
       const key = `${event.pool}\n${winner}`;
-      const sum = sums.get(key) ?? {from: event.pool ?? '–', to: winner, tree: event.pool_tree ?? '', jobs: 0, lost: 0};
+      const sum = sums.get(key) ?? {from: event.pool ?? '–', to: winner, pool: Boolean(event['preempted_for_pool']), tree: event.pool_tree ?? '', jobs: 0, lost: 0};
       sum.jobs++;
       sum.lost += lostCoreSeconds(event);
       sums.set(key, sum);
@@ -83,7 +83,7 @@ function Losses({events}: {events: Event[]}) {
               <td>
                 <Anchor href={to.pool(row.tree, row.from)}>{row.from}</Anchor>
               </td>
-              <td>{row.to}</td>
+              <td>{row.pool ? <Anchor href={to.pool(row.tree, row.to)}>{row.to}</Anchor> : row.to}</td>
               <td className="numeric">{row.jobs}</td>
               <td className="numeric">{decimal(row.lost, locale, 1)}</td>
             </tr>
@@ -108,18 +108,21 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
   const {t, word, locale} = texts;
   const all = useMemo<Column<Event>[]>(
     () => [
-      {key: 'time', title: t('Time'), width: 100, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
+      {key: 'time', title: t('Time'), width: 80, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
       {
-        key: 'lost', title: t('Lost'), width: 120, value: (e) => e.pool,
+        key: 'lost', title: t('Lost'), width: 110, value: (e) => e.pool,
         render: (e) => e.pool && <Anchor href={to.pool(e.pool_tree ?? '', e.pool)}>{e.pool}</Anchor>,
       },
       {
         key: 'operation', title: t('Operation'), width: 150, value: (e) => e.operation_id,
         render: (e) => e.operation_id && <Anchor href={to.operation(e.operation_id)}>{shortId(e.operation_id)}</Anchor>,
       },
-      {key: 'what', title: t('What'), width: 150, grow: true, value: (e) => resourcesText(e['resources'] as Amounts, texts), render: (e) => resourcesText(e['resources'] as Amounts, texts)},
       {
-        key: 'won', title: t('Won'), width: 110, value: (e) => String(e['preempted_for_pool'] ?? ''),
+        key: 'what', title: t('What'), width: 140, grow: true, value: (e) => resourcesText(e['resources'] as Amounts, texts),
+        render: (e) => <span title={resourcesText(e['resources'] as Amounts, texts)}>{resourcesText(e['resources'] as Amounts, texts)}</span>,
+      },
+      {
+        key: 'won', title: t('Won'), width: 100, value: (e) => String(e['preempted_for_pool'] ?? ''),
         render: (e) => (e['preempted_for_pool'] ? <Anchor href={to.pool(e.pool_tree ?? '', String(e['preempted_for_pool']))}>{String(e['preempted_for_pool'])}</Anchor> : '–'),
       },
       {
@@ -127,11 +130,11 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
         render: (e) => (e['preempted_for'] ? <Anchor href={to.operation(String(e['preempted_for']))}>{shortId(String(e['preempted_for']))}</Anchor> : '–'),
       },
       {
-        key: 'why', title: t('Why'), width: 104, value: (e) => String(e['reason'] ?? ''),
-        render: (e) => <span title={String(e['class'] ?? '')}>{word(String(e['reason'] ?? ''))}</span>,
+        key: 'why', title: t('Why'), width: 130, value: (e) => String(e['reason'] ?? ''),
+        render: (e) => <span title={word(String(e['class'] ?? ''))}>{e['reason'] === 'preemption' ? t('another starved') : word(String(e['reason'] ?? ''))}</span>,
       },
       {
-        key: 'ran', title: t('Had run'), width: 92, numeric: true, value: (e) => e['ran_ms'] as number,
+        key: 'ran', title: t('Had run'), width: 86, numeric: true, value: (e) => e['ran_ms'] as number,
         render: (e) => duration(e['ran_ms'] as number | undefined, locale),
       },
       {
