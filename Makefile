@@ -25,7 +25,7 @@ RUNFLAGS ?=
 
 # -count=1: several tests read the source tree through `go list`, which the
 # test cache does not see.
-TESTFLAGS ?= -count=1 -timeout 40m
+TESTFLAGS ?= -count=1 -timeout 20m
 
 # Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws
 # anew each time, which is how to look for what one seed does not find.

@@ -116,9 +116,7 @@ func newNode(t *testing.T, mode cgroup.Mode) *node {
 func (n *node) checkNothingIsLeft(t *testing.T) {
 	if t.Failed() {
 		n.showLogs(t)
-		if _, err := Sweep(context.Background(), n.root, n.driver); err != nil { // leave the machine as it was
-			t.Log(err)
-		}
+		n.clearUp(t)
 	}
 	if left, err := n.driver.List(); err != nil || len(left) > 0 {
 		t.Errorf("containers are left: %v, %v", left, err)
@@ -157,6 +155,22 @@ func (n *node) checkNothingIsLeft(t *testing.T) {
 	}
 	if dirs, _ := Scan(n.root); len(dirs) > 0 {
 		t.Errorf("directories are left: %v", dirs)
+	}
+}
+
+// clearUp leaves the machine as it was after a test that has failed, perhaps with jobs that still run.
+func (n *node) clearUp(t *testing.T) {
+	dirs, err := Scan(n.root)
+	if err != nil {
+		t.Log(err)
+	}
+	for _, dir := range dirs {
+		if state, err := ReadState(dir); err == nil && state.ProxyPID > 0 && !exists(dir, resultFile) {
+			_ = unix.Kill(state.ProxyPID, unix.SIGKILL)
+		}
+		if err := Remove(context.Background(), dir, n.driver); err != nil {
+			t.Log(err)
+		}
 	}
 }
 

@@ -57,8 +57,9 @@ func gate(t *testing.T) (path string, open func()) {
 func TestOOMScoresFollowTheReserve(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	release, open := gate(t)
+	freed, awaitFreed := fifo(t)
 	end, _ := fifo(t)
-	job := n.description("sleep 1000 & " + program("alloc=209715200", "wait") + " < " + release + "; read -r end < " + end + "; true")
+	job := n.description("sleep 1000 & " + program("alloc=209715200", "wait") + " < " + release + "; echo here > " + freed + "; read -r end < " + end + "; true")
 	job.Memory.UserReserve, job.Memory.OOMScoreAdj = 100*mib, 700
 	dir := n.launch(t, job)
 	above := follow(t, dir, func(s *State) bool { return s.OOMScoreAdj != 0 })
@@ -71,6 +72,7 @@ func TestOOMScoresFollowTheReserve(t *testing.T) {
 		t.Errorf("the proxy has %s, but it is below its own reserve", oomScore(t, proxy))
 	}
 	open()
+	awaitFreed() // the program is gone, not only its memory
 	if below := follow(t, dir, func(s *State) bool { return s.OOMScoreAdj == 0 }); below == nil || below.UserMemory > 100*mib {
 		t.Fatalf("the job did not come back: %+v", below)
 	}
