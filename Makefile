@@ -39,7 +39,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
-	@scripts/web.sh || echo "the page is not built; everything else is" >&2
+	@{ scripts/setup.sh page && scripts/web.sh; } || echo "the page is not built; everything else is" >&2
 	@$(MAKE) --no-print-directory build
 	@$(BIN) up --demo $(RUNFLAGS)
 

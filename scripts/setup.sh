@@ -1,5 +1,9 @@
 #!/usr/bin/env bash
-# Installs what a Debian machine with only Go lacks for `make run` and `make test`.
+# Installs what a Debian machine with only Go lacks.
+#
+#	scripts/setup.sh        everything that `make test` needs
+#	scripts/setup.sh page   what the page of `make run` is built with
+#
 # Does nothing, and says nothing, when everything is there. Go's own tools
 # (staticcheck, benchstat) need no step: they are tool dependencies in go.mod.
 set -euo pipefail
@@ -11,22 +15,26 @@ fi
 
 packages=()
 
-# The race detector links through cgo, so it needs a C compiler with headers.
-if ! echo '#include <stdlib.h>' | "${CC:-gcc}" -x c -fsyntax-only - 2>/dev/null; then
-    packages+=(gcc libc6-dev)
-fi
-
-# The store's tests run a private PostgreSQL server, see postgres.sh.
-if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v initdb >/dev/null; then
-    packages+=(postgresql)
-fi
-
-# The page is built by npm and looked at by a real browser.
+# The page is built by npm.
 if ! command -v npm >/dev/null; then
     packages+=(nodejs npm)
 fi
-if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
-    packages+=(chromium)
+
+if [ "${1:-}" != page ]; then
+    # The race detector links through cgo, so it needs a C compiler with headers.
+    if ! echo '#include <stdlib.h>' | "${CC:-gcc}" -x c -fsyntax-only - 2>/dev/null; then
+        packages+=(gcc libc6-dev)
+    fi
+
+    # The store's tests run a private PostgreSQL server, see postgres.sh.
+    if ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && ! command -v initdb >/dev/null; then
+        packages+=(postgresql)
+    fi
+
+    # The page is looked at in a real browser.
+    if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
+        packages+=(chromium)
+    fi
 fi
 
 if [ ${#packages[@]} -eq 0 ]; then
