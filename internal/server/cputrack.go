@@ -14,40 +14,42 @@ const (
 	keptSteps = 5
 )
 
-// CPUPoint is what a job was allowed and what it used, smoothed, in cores. Both are NaN where nobody knows.
-type CPUPoint struct{ Limit, Usage float32 }
+// cpuPoint is what a job was allowed and what it used, smoothed, in hundredths of a core. Records of jobs are many and
+// copied often, so a point is small; more than mostCPU is written as that.
+type cpuPoint struct{ limit, usage uint16 }
 
-var unknownCPU = CPUPoint{float32(math.NaN()), float32(math.NaN())}
+const mostCPU = math.MaxUint16 - 1
 
-// IsKnown says whether anybody knows.
-func (p CPUPoint) IsKnown() bool { return p.Limit == p.Limit }
+var unknownCPU = cpuPoint{math.MaxUint16, math.MaxUint16}
+
+// cpuPointOf is a point from hundredths of a core.
+func cpuPointOf(limit, usage int64) cpuPoint {
+	return cpuPoint{uint16(min(max(limit, 0), mostCPU)), uint16(min(max(usage, 0), mostCPU))}
+}
 
 // CPUTrack is how the CPU of a job went since it began, in steps of equal length. When there is no place left for another
 // step, each two become one that is twice as long: a job of any length has one, of the same size. It is a value.
 type CPUTrack struct {
 	doublings uint8
 	count     uint8
-	points    [cpuPoints]CPUPoint
+	points    [cpuPoints]cpuPoint
 }
 
-// Step is the length of a step.
-func (t *CPUTrack) Step() time.Duration { return cpuStep << t.doublings }
-
-// Points returns the steps from the beginning of the job on. The caller must not change them.
-func (t *CPUTrack) Points() []CPUPoint { return t.points[:t.count] }
+// step is the length of a step.
+func (t *CPUTrack) step() time.Duration { return cpuStep << t.doublings }
 
 // observe takes in what holds so long after the beginning of the job. Between two observations the first one holds; before
 // the first one nothing is known.
-func (t *CPUTrack) observe(after time.Duration, now CPUPoint) {
+func (t *CPUTrack) observe(after time.Duration, now cpuPoint) {
 	at := max(0, after)
-	for at/t.Step() >= cpuPoints {
+	for at/t.step() >= cpuPoints {
 		t.double()
 	}
 	last := unknownCPU
 	if t.count > 0 {
 		last = t.points[t.count-1]
 	}
-	for int(t.count) <= int(at/t.Step()) {
+	for int(t.count) <= int(at/t.step()) {
 		t.points[t.count] = last
 		t.count++
 	}
@@ -68,14 +70,15 @@ func (t *CPUTrack) double() {
 }
 
 // meanCPU is what lies between two points, or the one that is known.
-func meanCPU(a, b CPUPoint) CPUPoint {
-	switch {
-	case !a.IsKnown():
+func meanCPU(a, b cpuPoint) cpuPoint {
+	switch unknownCPU {
+	case a:
 		return b
-	case !b.IsKnown():
+	case b:
 		return a
 	}
-	return CPUPoint{(a.Limit + b.Limit) / 2, (a.Usage + b.Usage) / 2}
+	mean := func(x, y uint16) uint16 { return uint16((uint32(x) + uint32(y)) / 2) }
+	return cpuPoint{mean(a.limit, b.limit), mean(a.usage, b.usage)}
 }
 
 // CPUHistory is a track as it is archived: hundredths of cores, -1 where nobody knows.
@@ -98,13 +101,13 @@ func (t CPUTrack) archived(ran time.Duration) *CPUHistory {
 // last observed holds until then: nodes tell only what has changed.
 func (t CPUTrack) History(until time.Duration) *CPUHistory {
 	if t.count > 0 {
-		t.observe(max(until, time.Duration(t.count-1)*t.Step()), t.points[t.count-1])
+		t.observe(max(until, time.Duration(t.count-1)*t.step()), t.points[t.count-1])
 	}
-	h := &CPUHistory{StepMS: t.Step().Milliseconds()}
-	for _, p := range t.Points() {
-		limit, usage := int32(-1), int32(-1)
-		if p.IsKnown() {
-			limit, usage = int32(math.Round(float64(p.Limit)*100)), int32(math.Round(float64(p.Usage)*100))
+	h := &CPUHistory{StepMS: t.step().Milliseconds()}
+	for _, p := range t.points[:t.count] {
+		limit, usage := int32(p.limit), int32(p.usage)
+		if p == unknownCPU {
+			limit, usage = -1, -1
 		}
 		h.Limit, h.Usage = append(h.Limit, limit), append(h.Usage, usage)
 	}

@@ -348,7 +348,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 		t.core.SetJobUsage(id, usage)
 	}
 	if changed.State == "running" {
-		changed.CPU.observe(t.now.Sub(job.Start), CPUPoint{float32(changed.Usage.Float(resource.CPU)), float32(changed.SmoothedCPU) / 100})
+		changed.CPU.observe(t.now.Sub(job.Start), cpuPointOf(changed.Usage[resource.CPU], changed.SmoothedCPU))
 	}
 	t.putJob(&changed)
 }
