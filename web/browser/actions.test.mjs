@@ -119,8 +119,10 @@ test('an operation is moved, loses a job and is completed', async () => {
   await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: jobs[0].id}).click();
   await page.getByRole('dialog').getByRole('tab', {name: 'Details'}).click();
   await page.getByRole('dialog').getByRole('button', {name: 'Abort the job'}).click();
-  await page.getByRole('dialog', {name: 'Abort the job'}).getByRole('button', {name: 'Abort', exact: true}).click();
+  const question = page.getByRole('dialog', {name: 'Abort the job'});
+  await question.getByRole('button', {name: 'Abort', exact: true}).click();
   await until(async () => assert.equal((await call('get_job', {operation_id: id, job_id: jobs[0].id})).state, 'aborted'), 'the job is aborted');
+  await question.waitFor({state: 'detached'}); // or Escape would close the question, and not the job behind it
   await page.keyboard.press('Escape');
   await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'the dialogs are closed');
   await content.getByRole('button', {name: 'Complete', exact: true}).click();

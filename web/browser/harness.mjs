@@ -8,6 +8,10 @@ import {chromium} from 'playwright-core';
 export const base = process.env.WEIR_URL;
 const patience = 60_000;
 
+// WEIR_LATENCY makes each answer to the page late by up to so many milliseconds, which finds
+// tests that act on what the server knows already and the page does not.
+const latency = Number(process.env.WEIR_LATENCY ?? 0);
+
 let browser;
 
 export async function open() {
@@ -28,6 +32,12 @@ export async function close() {
  * page.mistakes(). Nothing may be asked of another host. */
 export async function newPage(path, options = {}) {
   const context = await browser.newContext({viewport: {width: 1280, height: 800}, locale: 'en-US', timezoneId: 'UTC', ...options});
+  if (latency > 0) {
+    await context.route('**/api/**', async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, Math.random() * latency));
+      await route.continue().catch(() => {}); // the page may be gone
+    });
+  }
   const page = await context.newPage();
   page.setDefaultTimeout(patience);
   const mistakes = [];
