@@ -46,10 +46,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// testParent is a group that nobody else on the machine has, whoever else runs these tests.
+var testParent = fmt.Sprintf("weir-test-%d", os.Getpid())
+
 // kernel returns a driver with a parent of the test's own, which must be empty in the end.
 func kernel(t *testing.T) Driver {
 	t.Helper()
-	d, err := Detect(fmt.Sprintf("weir-test-%d", os.Getpid()))
+	d, err := Detect(testParent)
 	if err != nil {
 		t.Skipf("NO CONTROL GROUPS HERE, containers are not tested: %v", err)
 	}
@@ -76,7 +79,7 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 func drivers(t *testing.T, test func(t *testing.T, d Driver)) {
 	t.Run("control groups", func(t *testing.T) { test(t, kernel(t)) })
 	t.Run("process limits", func(t *testing.T) {
-		d, err := NewProcessLimits("weir-test")
+		d, err := NewProcessLimits(testParent)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +194,7 @@ func TestUsageIsWhatTheReferenceProgramUsed(t *testing.T) {
 		r.expect(t, "allocated")
 		near(t, "anonymous memory", float64(usage(t, c).Anonymous), 256*mib, 0.05)
 
-		m := start(t, d, c, "map="+file+":134217728", "burn=500ms", "say=mapped", "wait")
+		m := start(t, d, c, "map="+file+":134217728", "burn=1s", "say=mapped", "wait")
 		m.expect(t, "mapped")
 		u := usage(t, c)
 		near(t, "mapped files", float64(u.Mapped), 128*mib, 0.08)
@@ -208,7 +211,8 @@ func TestUsageIsWhatTheReferenceProgramUsed(t *testing.T) {
 			t.Errorf("after the end: anonymous %d, peak %d", u.Anonymous, u.Peak)
 		}
 		near(t, "CPU time", u.CPUTime.Seconds(), (r.used + m.used).Seconds(), 0.05)
-		if u.UserTime+u.SystemTime != u.CPUTime || u.UserTime < 400*time.Millisecond {
+		// A second was burnt; which part of the time is the user's the kernel knows by samples.
+		if u.UserTime+u.SystemTime != u.CPUTime || u.UserTime < 700*time.Millisecond {
 			t.Errorf("user %v + system %v, total %v", u.UserTime, u.SystemTime, u.CPUTime)
 		}
 	})
@@ -235,6 +239,9 @@ func TestAGlanceReadsNothingOfAJobThatDoesNotRun(t *testing.T) {
 	}
 	stir()
 	u := glance(Usage{})
+	for u.CPUTime == 0 { // the kernel counts when a process waits, and it may not wait yet
+		u = glance(u)
+	}
 	if u.CPUTime <= 0 || u.UserTime+u.SystemTime != u.CPUTime {
 		t.Errorf("%+v", u)
 	}
@@ -246,7 +253,11 @@ func TestAGlanceReadsNothingOfAJobThatDoesNotRun(t *testing.T) {
 		settled = glance(u) == u
 	}
 	stir()
-	if got := glance(u); got.CPUTime <= u.CPUTime || got.Anonymous == 1 {
+	got := glance(u)
+	for got.CPUTime == u.CPUTime { // it has answered, but may not wait again yet
+		got = glance(u)
+	}
+	if got.CPUTime < u.CPUTime || got.Anonymous == 1 {
 		t.Errorf("a process has run since %+v, but now it is %+v", u, got)
 	}
 	r.end(t)
@@ -348,8 +359,35 @@ func TestKillEndsEverythingInside(t *testing.T) {
 	})
 }
 
+// Whoever is killed runs from program to program, and from parent to child, and is nowhere for moments.
+func TestKillMissesNobodyWhoGoesFromProgramToProgram(t *testing.T) {
+	drivers(t, func(t *testing.T, d Driver) {
+		for range 10 {
+			c, err := d.Create("chain", Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			startCommand(t, d, c, "/bin/sh", "-c", "setsid setsid setsid sleep 1000 & exit 0").end(t)
+			if err := c.Kill(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c.Mode() == ProcessLimits {
+				if _, err := d.Open("chain"); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("somebody is left (%v)", err)
+				}
+			}
+			if err := c.Remove(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestAForkBombIsBoundedAndEnds(t *testing.T) {
 	d := kernel(t)
+	if !d.LimitsProcesses() {
+		t.Skip("NO PIDS CONTROLLER HERE: nothing would bound a fork bomb")
+	}
 	c := create(t, d, "bomb", Limits{CPU: CPU{Guarantee: 1}, Processes: 100})
 	r := startCommand(t, d, c, "/bin/sh", "-c", `bomb() { echo x; bomb & bomb & wait; }; bomb 2>/dev/null`)
 	for range 60 {
@@ -399,13 +437,14 @@ func TestTheCPULimitChangesWhileRunning(t *testing.T) {
 	if err := c.SetCPU(CPU{Guarantee: math.NaN()}); err == nil {
 		t.Error("a guarantee of NaN was taken")
 	}
-	// A limit of a fifth of a core makes 100 ms of CPU last at least 400 ms.
+	// Of a fifth of a core 100 ms of CPU are those of five periods of 100 ms each. They may begin at the end of the first
+	// and end at the beginning of the last; three whole ones lie between.
 	if err := c.SetCPU(CPU{Guarantee: 0.2, Limit: 0.2}); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
 	start(t, d, c, "burn=100ms", "say=done").expect(t, "done")
-	if took := time.Since(begin); took < 350*time.Millisecond {
+	if took := time.Since(begin); took < 300*time.Millisecond {
 		t.Errorf("100 ms of CPU took %v under a limit of 0.2", took)
 	}
 }
@@ -446,6 +485,9 @@ func TestFrozenProcessesStandStillAndCanBeKilled(t *testing.T) {
 		t.Skipf("the freezer of version 1 is not reliable: %v", err)
 	}
 	before := usage(t, c).CPUTime
+	for last := before - 1; last != before; { // a thread counts as frozen a moment before it stands
+		last, before = before, usage(t, c).CPUTime
+	}
 	r.stdin.Close()
 	if after := usage(t, c).CPUTime; after != before {
 		t.Errorf("a frozen process ran: %v, then %v", before, after)
@@ -473,7 +515,7 @@ func TestContainersAreFoundByNameAfterTheirMakerIsGone(t *testing.T) {
 		}
 		again := d
 		if d.Mode() == ProcessLimits {
-			again, _ = NewProcessLimits("weir-test")
+			again, _ = NewProcessLimits(testParent)
 		}
 		names, err := again.List()
 		if err != nil || !slices.Equal(names, []string{"left-behind"}) {
@@ -524,7 +566,7 @@ func TestNamesDoNotLeadOutOfTheParent(t *testing.T) {
 }
 
 func TestProcessLimitsSayWhatTheyCannotDo(t *testing.T) {
-	d, _ := NewProcessLimits("weir-test")
+	d, _ := NewProcessLimits(testParent)
 	c := create(t, d, "limits", Limits{Memory: 64 * mib})
 	if d.Mode().String() != "process_limits" || c.Mode() != ProcessLimits {
 		t.Errorf("modes %v, %v", d.Mode(), c.Mode())
@@ -554,7 +596,7 @@ func TestModesHaveNamesThatCanBeRead(t *testing.T) {
 }
 
 func TestLargestProcessesComeFirst(t *testing.T) {
-	d, _ := NewProcessLimits("weir-test")
+	d, _ := NewProcessLimits(testParent)
 	c := create(t, d, "large", Limits{})
 	small := start(t, d, c, "say=up", "wait")
 	large := start(t, d, c, "alloc=67108864", "say=up", "wait")

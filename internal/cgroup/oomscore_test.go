@@ -26,9 +26,11 @@ func oomScore(t *testing.T, pid int) int {
 func TestOOMScoresOfAllProcessesInsideAreSet(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		c := create(t, d, "scores", Limits{Processes: 100})
-		// One child leaves the session, and one is born only when the scores are set.
-		r := startCommand(t, d, c, "/bin/sh", "-c",
-			`sleep 1000 & setsid sleep 1000 & echo up; read -r go; sleep 1000 & echo $!; read -r end; exit 0`)
+		// One child leaves the session, and one is born only when the scores are set. Each says when it runs its own
+		// program: on the way there it has no environment to be known by.
+		child := referenceProgram + " say=up sleep=1h &"
+		r := startCommand(t, d, c, "/bin/sh", "-c", child+" setsid "+child+" read -r go; "+child+" read -r go; echo $!; read -r end; exit 0")
+		r.expect(t, "up")
 		r.expect(t, "up")
 		outside := start(t, d, create(t, d, "outside", Limits{}), "say=up", "wait")
 		outside.expect(t, "up")
@@ -51,22 +53,28 @@ func TestOOMScoresOfAllProcessesInsideAreSet(t *testing.T) {
 		set(700, 3, func(now int) bool { return now < 700 })
 		set(700, 0, func(now int) bool { return now <= 700 }) // they have it
 		set(800, 0, func(now int) bool { return now == StartOOMScore })
-		if _, err := r.stdin.WriteString("go\n"); err != nil {
-			t.Fatal(err)
+		goOn := func() {
+			t.Helper()
+			if _, err := r.stdin.WriteString("go\n"); err != nil {
+				t.Fatal(err)
+			}
 		}
+		goOn()
+		r.expect(t, "up")
+		goOn()
 		line, err := r.stdout.ReadString('\n')
-		child, _ := strconv.Atoi(strings.TrimSpace(line))
-		if err != nil || child == 0 {
+		born, _ := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil || born == 0 {
 			t.Fatalf("the shell said %q, %v", line, err)
 		}
-		for _, pid := range append(slices.Clone(pids), child) {
+		for _, pid := range append(slices.Clone(pids), born) {
 			if got := oomScore(t, pid); got != 700 {
 				t.Errorf("process %d has %d", pid, got)
 			}
 		}
 		set(StartOOMScore, 4, func(now int) bool { return now == 700 })
-		if got := oomScore(t, child); got != StartOOMScore {
-			t.Errorf("process %d has %d after the way back", child, got)
+		if got := oomScore(t, born); got != StartOOMScore {
+			t.Errorf("process %d has %d after the way back", born, got)
 		}
 		if got := oomScore(t, outside.pid); got != StartOOMScore {
 			t.Errorf("a process outside has %d", got)
@@ -129,7 +137,7 @@ func pidsMax(t *testing.T, c Container) string {
 
 func TestWithoutAControllerTheNumberOfProcessesIsNotLimited(t *testing.T) {
 	t.Run("process limits", func(t *testing.T) {
-		d, err := NewProcessLimits("weir-test")
+		d, err := NewProcessLimits(testParent)
 		if err != nil || d.LimitsProcesses() {
 			t.Errorf("they limit processes of containers (%v)", err)
 		}

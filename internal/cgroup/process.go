@@ -69,13 +69,13 @@ func (d *processDriver) Open(name string) (Container, error) {
 }
 
 func (d *processDriver) List() ([]string, error) {
-	processes, err := allProcesses()
+	processes, _, err := allProcesses()
 	if err != nil {
 		return nil, fmt.Errorf("containers: %w", err)
 	}
 	var names []string
 	for _, p := range processes {
-		mark := environmentOf(p.pid, MarkVariable)
+		mark, _ := environmentOf(p, MarkVariable)
 		if name, ours := strings.CutPrefix(mark, d.parent+"/"); ours && checkName(name) == nil {
 			names = append(names, name)
 		}
@@ -93,6 +93,8 @@ type processContainer struct {
 	mu      sync.Mutex
 	roots   []processID
 	marked  map[processID]bool // whether a process has the mark; its environment is read once
+	zombies map[processID]bool // those that had ended by the last look
+	vague   bool               // the last look may have missed somebody: see Kill
 	used    Usage              // the greatest that was seen
 	current []process
 }
@@ -145,23 +147,35 @@ func (c *processContainer) SetMemoryLimit(int64) error {
 
 // look finds the members among all processes of the machine. The caller holds mu.
 func (c *processContainer) look() error {
-	all, err := allProcesses()
+	all, someEnded, err := allProcesses()
 	if err != nil {
 		return fmt.Errorf("container %s: processes: %w", c.name, err)
 	}
 	known := make(map[processID]bool, len(all))
+	zombies := make(map[processID]bool)
 	member := map[int]bool{} // by id of process, and of session
+	c.vague = someEnded
 	for _, p := range all {
+		if p.state == 'Z' {
+			zombies[p.id()] = true
+			c.vague = c.vague || !c.zombies[p.id()]
+		}
 		marked, read := c.marked[p.id()]
 		if !read {
-			marked = "="+environmentOf(p.pid, MarkVariable) == strings.TrimPrefix(c.mark, MarkVariable)
+			var mark string
+			mark, read = environmentOf(p, MarkVariable)
+			marked = MarkVariable+"="+mark == c.mark
 		}
-		// A child has its parent's environment until it runs its own program.
-		if known[p.id()] = marked; marked || slices.Contains(c.roots, p.id()) {
+		if read { // a child has its parent's environment until it runs its own program
+			known[p.id()] = marked
+		} else {
+			c.vague = true
+		}
+		if marked || slices.Contains(c.roots, p.id()) {
 			member[p.pid] = true
 		}
 	}
-	c.marked = known
+	c.marked, c.zombies = known, zombies
 	c.current = nil
 	for again := true; again; {
 		again = false
@@ -245,15 +259,19 @@ func (c *processContainer) Signal(signal syscall.Signal) error {
 func (c *processContainer) Freeze() error { return c.Signal(syscall.SIGSTOP) }
 func (c *processContainer) Thaw() error   { return c.Signal(syscall.SIGCONT) }
 
-// Kill repeats until nobody is left.
+// vagueLooks is how often Kill looks at most when it finds nobody, which takes it a quarter of a second.
+const vagueLooks = 10
+
+// Kill repeats until nobody is left. A look may miss a child whose parent ended meanwhile, and a process between two
+// programs; after one that may have, it looks again. On a machine where something ends all the time it stops at some point.
 func (c *processContainer) Kill(ctx context.Context) error {
 	pause := time.Millisecond
-	for {
+	for looks := 1; ; looks++ {
 		if err := c.Signal(syscall.SIGKILL); err != nil {
 			return err
 		}
 		pids, err := c.Processes()
-		if err != nil || len(pids) == 0 {
+		if err != nil || len(pids) == 0 && (looks >= vagueLooks || !c.isVague()) {
 			return err
 		}
 		select {
@@ -263,6 +281,12 @@ func (c *processContainer) Kill(ctx context.Context) error {
 			pause = min(2*pause, 50*time.Millisecond)
 		}
 	}
+}
+
+func (c *processContainer) isVague() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.vague
 }
 
 // WatchOOM cannot tell who was killed by the kernel; the exit status of the command does.

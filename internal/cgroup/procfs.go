@@ -58,39 +58,60 @@ func parseProcess(pid int, text []byte) (process, error) {
 	}, nil
 }
 
-// allProcesses returns the processes of the machine by id.
-func allProcesses() ([]process, error) {
+// allProcesses returns the processes of the machine by id, and whether some ended while it looked: these may have had
+// children that it has not seen.
+func allProcesses() (all []process, someEnded bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var all []process
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue
 		}
-		if p, err := readProcess(pid); err == nil { // otherwise it has just ended
-			all = append(all, p)
+		p, err := readProcess(pid)
+		if err != nil {
+			someEnded = true
+			continue
 		}
+		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b process) int { return cmp.Compare(a.pid, b.pid) })
-	return all, nil
+	return all, someEnded, nil
 }
 
-// environmentOf returns a variable of a process's first environment, empty if it may not be read.
-func environmentOf(pid int, variable string) string {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
+// environmentOf returns a variable of a process's first environment, empty if it may not be read. It is not known of one
+// that has given up its program and does not run the next one yet: such a process has neither environment nor arguments.
+func environmentOf(p process, variable string) (value string, known bool) {
+	if p.state == 'Z' || p.pid == kernelThreads || p.parent == kernelThreads {
+		return "", true
+	}
+	dir := "/proc/" + strconv.Itoa(p.pid)
+	var text []byte
+	for range 3 { // it may go from program to program
+		var err error
+		if text, err = os.ReadFile(dir + "/environ"); err != nil {
+			return "", errors.Is(err, fs.ErrPermission) // otherwise it has just ended
+		}
+		if len(text) > 0 {
+			break
+		}
+		arguments, err := os.ReadFile(dir + "/cmdline")
+		if err != nil || len(arguments) == 0 {
+			return "", false
+		}
 	}
 	for entry := range bytes.SplitSeq(text, []byte{0}) {
 		if value, ok := bytes.CutPrefix(entry, []byte(variable+"=")); ok {
-			return string(value)
+			return string(value), true
 		}
 	}
-	return ""
+	return "", true
 }
+
+// kernelThreads is the parent of the kernel's threads, which have no environment and no arguments either.
+const kernelThreads = 2
 
 // memoryOf returns the memory of a process, pages shared with others in proportion if the kernel knows.
 func memoryOf(pid int) (anonymous, mapped, shared int64) {
