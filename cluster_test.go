@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,9 @@ import (
 //	pools        production, research, and research/thesis
 //	operations   *nightly, which runs until somebody ends it, and *quick, which has completed
 
+// patience is how long anything may take that has to happen. The machine may be busy.
+const patience = 2 * time.Minute
+
 // serve starts the cluster and lets all commands of the workshop speak to it.
 func (w *workshop) serve(t *testing.T) {
 	t.Helper()
@@ -36,7 +40,7 @@ func (w *workshop) serve(t *testing.T) {
 		"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(w.dir, "data"), "--port-file", portFile)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.Cancel = func() error { return daemon.Process.Signal(os.Interrupt) }
-	daemon.WaitDelay = 10 * time.Second
+	daemon.WaitDelay = patience
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,20 +57,16 @@ func (w *workshop) serve(t *testing.T) {
 // awaitFile waits for the file into which a daemon writes its address.
 func awaitFile(t *testing.T, name, log string) string {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
-		if data, err := os.ReadFile(name); err == nil {
-			return strings.TrimSpace(string(data))
-		}
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			said, _ := os.ReadFile(log)
-			t.Fatalf("the scheduler does not start:\n%s", said)
-		}
-	}
+	var address string
+	eventually(t, func() bool {
+		data, err := os.ReadFile(name)
+		address = strings.TrimSpace(string(data))
+		return err == nil
+	}, func() string {
+		said, _ := os.ReadFile(log)
+		return "the scheduler does not start:\n" + string(said)
+	})
+	return address
 }
 
 // prepare makes the pools of examples.
@@ -93,7 +93,7 @@ func (w *workshop) startNodes(t *testing.T) {
 		Caller: func(int) fakenode.Caller { return client },
 	})
 	t.Cleanup(nodes.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := nodes.Await(ctx, func(t fakenode.Totals) bool { return t.Registered == count }); err != nil {
 		t.Fatal("nodes do not register:", err)
@@ -121,11 +121,41 @@ func (w *workshop) refresh(t *testing.T) {
 	t.Helper()
 	w.prepare(t)
 	const spec = `{"alias": "*%s", "title": "%s", "pool": "research", "tasks": {"work": {"job_count": 2, "command": "%s"}}}`
-	if out, _ := w.run(t, "weir op get '*nightly' --attribute state"); !strings.Contains(out, "running") {
+	if !w.isRunning(t, "*nightly") {
 		w.must(t, "echo '"+fmt.Sprintf(spec, "nightly", "nightly report", "sleep infinity")+"' | weir op start -")
 	}
 	if _, exit := w.run(t, "weir op get '*quick' --attribute state"); exit != 0 {
 		w.must(t, "echo '"+fmt.Sprintf(spec, "quick", "quick check", "true")+"' | weir op start - --wait")
+	}
+}
+
+// isRunning says whether an operation runs; of one that is beginning or ending, when it is over that.
+func (w *workshop) isRunning(t *testing.T, operation string) bool {
+	t.Helper()
+	var state string
+	eventually(t, func() bool {
+		var exit int
+		state, exit = w.run(t, "weir op get '"+operation+"' --attribute state")
+		return exit != 0 || settled.MatchString(state)
+	}, func() string { return operation + " stays " + state })
+	return strings.Contains(state, "running")
+}
+
+// settled is a state in which an operation stays.
+var settled = regexp.MustCompile(`\b(running|completed|failed|aborted)\b`)
+
+// eventually waits until something holds, and otherwise complains.
+func eventually(t *testing.T, holds func() bool, complaint func() string) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(patience)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatal(complaint())
+		}
 	}
 }
 

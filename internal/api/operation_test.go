@@ -73,7 +73,7 @@ func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	deadline, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	deadline, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for !holds() {
 		select {

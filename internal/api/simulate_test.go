@@ -190,14 +190,14 @@ func TestASimulationEndsWithItsRequest(t *testing.T) {
 		ended <- err
 	}()
 	// The place is taken once it runs, and free again once it has ended.
-	patience, look := time.After(20*time.Second), time.NewTicker(time.Millisecond)
+	enough, look := time.After(patience), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for len(simulations) == 0 {
 		select {
 		case <-look.C:
 		case err := <-ended:
 			t.Fatal(err)
-		case <-patience:
+		case <-enough:
 			t.Fatal("it does not begin")
 		}
 	}
@@ -206,7 +206,7 @@ func TestASimulationEndsWithItsRequest(t *testing.T) {
 	select {
 	case simulations <- struct{}{}:
 		<-simulations
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("it goes on without its request")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weirhq/weir/internal/server"
 )
@@ -15,17 +14,10 @@ import (
 // follows waits until a standby has read what the leader has written.
 func (c *cluster) follows(path, want string) {
 	c.t.Helper()
-	for range 500 {
+	c.eventually(fmt.Sprintf("the standby sees %s = %s", path, want), func() bool {
 		a := c.do("get", fmt.Sprintf("{path=%q;return_only_value=%%true;read_from=cache}", path), "")
-		if a.status == http.StatusOK && a.body == want {
-			return
-		}
-		select {
-		case <-c.t.Context().Done():
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	c.t.Fatalf("the standby does not see %s = %s", path, want)
+		return a.status == http.StatusOK && a.body == want
+	})
 }
 
 func TestAStandbyForwardsToTheLeader(t *testing.T) {

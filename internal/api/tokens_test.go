@@ -189,6 +189,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 		t.Errorf("remembered %q, %v", known.Response, err)
 	}
 	c.stop()
+	logged.Close() // nobody writes to the log any more
 	if strings.Contains(log.String()+events, token) {
 		t.Error("the secret is in the log or the events")
 	}

@@ -32,7 +32,7 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 		t.Errorf("without tokens: %s", got)
 	}
 	tokens := map[string]auth.Token{}
-	err := s.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
+	edit := func(*server.Registry) (*store.Batch, error) {
 		b := &store.Batch{}
 		for i, user := range []string{"root", "agent", "robot", "ann", "gone", "late", "bad"} {
 			tokens[user] = auth.NewToken([32]byte{byte(i + 1)})
@@ -53,10 +53,8 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 			{Group: nodesGroup, Member: "late"}, {Group: nodesGroup, Member: "gone"}, {Group: nodesGroup, Member: "bad"},
 		}
 		return b, nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
+	insist(t, func() error { return s.EditRegistry(t.Context(), server.Caller{User: "root"}, edit) })
 	for user, want := range map[string]string{
 		"root": nodeproto.AnyNode, "agent": nodeproto.AnyNode, "robot": nodeproto.AnyNode,
 		"ann": "refused", "gone": "refused", "late": "refused", "bad": "refused",

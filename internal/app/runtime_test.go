@@ -14,8 +14,21 @@ import (
 	"github.com/weirhq/weir/internal/document"
 )
 
-// call sends a command with a value in JSON and returns the answer.
-func call(t *testing.T, s *Scheduler, method, command, path, body string) (int, string) {
+// call sends a command with a value in JSON and returns the answer. What is refused because the disk is too slow is sent
+// again.
+func call(t *testing.T, s *Scheduler, method, command, path, body string) (status int, text string) {
+	t.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if status, text = callOnce(t, s, method, command, path, body); status != http.StatusServiceUnavailable {
+			return status, text
+		}
+		<-ticker.C
+	}
+}
+
+func callOnce(t *testing.T, s *Scheduler, method, command, path, body string) (int, string) {
 	t.Helper()
 	query := url.Values{"path": {path}}
 	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v4/"+command+"?"+query.Encode(), strings.NewReader(body))
@@ -43,6 +56,7 @@ func TestTheConfigurationChangesWhileTheSchedulerRuns(t *testing.T) {
 		settings := config.Default()
 		s := &settings.Scheduler
 		s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
+		s.Leader.LeaseTTL = document.Some(time.Minute)
 		scheduler, err := NewScheduler(t.Context(), s, "test", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +128,8 @@ func TestANodeServesItsHealth(t *testing.T) {
 	settings := config.Default()
 	n := &settings.Node
 	n.Schedulers, n.Name = document.Some([]string{c.scheduler.Address}), document.Some("healthy")
-	n.DataDir, n.Listen = document.Some(filepath.Join(c.directory, "healthy")), document.Some("127.0.0.1:0")
+	n.DataDir = document.Some(filepath.Join(c.directory, "healthy"))
+	n.Listen = document.Some("127.0.7.1:0") // where nobody else takes the port when it is free again
 	n.Pprof, n.Cgroup.Mode = document.Some(true), document.Some("off")
 	node, err := NewNode(t.Context(), n, "test", slog.New(slog.DiscardHandler))
 	if err != nil {

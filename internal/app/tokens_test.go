@@ -36,14 +36,13 @@ func TestTheFirstTokenClosesMetrics(t *testing.T) {
 		t.Errorf("before there is a token: %d", got)
 	}
 	token := newToken()
-	err := s.Server.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
-		b := &store.Batch{}
-		b.Put.Tokens = append(b.Put.Tokens, store.Token{Hash: token.Hash().String(), User: auth.Root, Name: "test"})
-		return b, nil
+	insist(t, func() error {
+		return s.Server.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
+			b := &store.Batch{}
+			b.Put.Tokens = append(b.Put.Tokens, store.Token{Hash: token.Hash().String(), User: auth.Root, Name: "test"})
+			return b, nil
+		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if got := scrape(""); got != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", got)
 	}

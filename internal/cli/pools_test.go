@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,8 +20,15 @@ func somethingToSee(t *testing.T) *testbed {
 	b.pool("research", "<Root>", "")
 	b.pool("thesis", "research", "mode=fifo")
 	b.startNightly("")
-	b.until(func() bool { return strings.Contains(b.ok("pools"), "1/1") }, "the pool does not show its operation")
+	b.shows("pools", `research +fair_share +1 +1/1 +4 +4 +4 `) // the operation and its two jobs: pools are a moment behind
 	return b
+}
+
+// shows waits until a command prints something.
+func (b *testbed) shows(command, pattern string) {
+	b.t.Helper()
+	line := regexp.MustCompile(pattern)
+	b.until(func() bool { return line.MatchString(b.ok(strings.Fields(command)...)) }, "%s does not show %s", command, pattern)
 }
 
 func TestPoolsAndNodesAsTables(t *testing.T) {
@@ -53,7 +61,7 @@ func TestNodesAsATable(t *testing.T) {
 	b.ok("set", "//sys/cluster_nodes/node-2/@user_tags", "[fast;new]")
 	b.ok("set", "//sys/cluster_nodes/node-2/@disable_scheduler_jobs", "%true")
 	b.ok("set", "//sys/cluster_nodes/node-3/@banned", "%true")
-	b.until(func() bool { return strings.Contains(b.ok("nodes"), "banned") }, "the node is not banned")
+	b.shows("nodes", `(?s)node-1 +online +default .*node-2 +online +default .* fast,new,.* takes no jobs.*node-3 +banned +- `)
 	golden(t, "nodes", b.ok("nodes"))
 	if out := b.ok("nodes", "--state", "offline"); strings.Contains(out, "node-1") {
 		t.Errorf("offline nodes:\n%s", out)
@@ -83,7 +91,7 @@ func TestNodesAreKeptFromJobsWithAReason(t *testing.T) {
 		t.Errorf("a ban answers %q", id)
 	}
 	b.ok("nodes", "disable", "node-3", "--type", "pending_restart")
-	b.until(func() bool { return strings.Contains(b.ok("nodes"), "banned") }, "the node is not banned")
+	b.shows("nodes", `(?s)node-1 +online +default .* takes no jobs.*node-2 +online +default .* takes no jobs.*node-3 +banned +- .*pending_restart`)
 	golden(t, "nodes-kept", b.ok("nodes"))
 	if out := b.ok("nodes", "release", "node-3", "--id", id[1]); strings.Join(strings.Fields(out), " ") != "node-3 ban: 1" {
 		t.Errorf("the ban is taken back: %q", out)
@@ -138,6 +146,7 @@ func TestWatchShowsPoolsAgain(t *testing.T) {
 
 func TestEventsAreShownAndFollowed(t *testing.T) {
 	b := somethingToSee(t)
+	b.shows("events --type job_started", `(?s)job_started.*job_started`) // they are read from the store, which is behind what runs
 	if out := b.ok("events", "--type", "job_started", "--operation", "*nightly"); strings.Count(out, "job_started") != 2 || !strings.Contains(out, "pool=research") {
 		t.Errorf("starts of jobs:\n%s", out)
 	}

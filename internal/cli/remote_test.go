@@ -38,6 +38,7 @@ func newTestbed(t *testing.T, nodes int) *testbed {
 	settings.Periods.FairShareUpdate = document.Some(20 * time.Millisecond)
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)
+	settings.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
 	scheduler, err := app.NewScheduler(t.Context(), &settings, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -205,6 +206,7 @@ func TestCompletionAsksTheServer(t *testing.T) {
 	b := newTestbed(t, 1)
 	b.pool("research", "<Root>", "")
 	id := strings.TrimSpace(b.ok("run", "--detach", "--title", "long", "-p", "research", "--", "sleep 1000"))
+	b.until(func() bool { return strings.Contains(b.ok("op", "list", "--state", "running", "-q"), id) }, "the operation does not run")
 	for _, test := range []struct {
 		name string
 		args []string

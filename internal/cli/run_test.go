@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -58,17 +59,36 @@ func TestRunOfSeveralJobsMarksTheirLines(t *testing.T) {
 	}
 }
 
+// listener tells when a command has written a word.
+type listener struct {
+	bytes.Buffer
+	word  string
+	heard chan struct{} // closed then
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	before := strings.Contains(l.String(), l.word)
+	n, err := l.Buffer.Write(p)
+	if !before && strings.Contains(l.String(), l.word) {
+		close(l.heard)
+	}
+	return n, err
+}
+
 func TestInterruptedRunAbortsItsOperation(t *testing.T) {
 	b := newTestbed(t, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
-	go func() {
+	var out bytes.Buffer
+	errs := &listener{word: "started", heard: make(chan struct{})}
+	go func() { // when both know of the operation: a node that runs its job, and the command that is to end it
+		<-errs.heard
 		if err := b.nodes.Await(ctx, func(t fakenode.Totals) bool { return t.Running == 1 }); err == nil {
 			interrupt()
 		}
 	}()
-	code, out, errs := callRoot(ctx, newRootCommand(), "run", "--", "sleep 1000")
-	if code != ExitInterrupted || out != "" || !strings.Contains(errs, "was aborted\nweir: interrupted\n") {
-		t.Fatalf("exit code %d, stdout %q, stderr %q", code, out, errs)
+	code := execute(ctx, newRootCommand(), []string{"run", "--", "sleep 1000"}, strings.NewReader(""), &out, errs)
+	if code != ExitInterrupted || out.Len() > 0 || !strings.Contains(errs.String(), "was aborted\nweir: interrupted\n") {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", code, &out, errs)
 	}
 	list := b.ok("op", "list")
 	if !strings.Contains(list, "aborted") {

@@ -1,11 +1,14 @@
 package jobproxy
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +144,7 @@ func TestACommandMayRunAsAnotherUser(t *testing.T) {
 
 func TestStatisticsAreWhatTheReferenceProgramUsed(t *testing.T) {
 	n := newNode(t, cgroup.V1)
-	job := n.description(program("burn=1s", "alloc=209715200", "map=mapped:104857600", "sleep=300ms"))
+	job := n.description(program("burn=1s", "alloc=209715200", "map=mapped:104857600", "sleep=300ms", "cpu"))
 	dir := n.launch(t, job)
 	r := n.result(t, dir)
 	if r.Outcome != Completed {
@@ -149,10 +152,12 @@ func TestStatisticsAreWhatTheReferenceProgramUsed(t *testing.T) {
 	}
 	near(t, "user_job/max_memory", statistic(t, r, "user_job/max_memory"), 300*mib, 0.05)
 	cpu := statistic(t, r, "user_job/cpu/user") + statistic(t, r, "user_job/cpu/system")
-	if cpu < 1000 || cpu > 1500 { // touching the memory takes some too
-		t.Errorf("CPU time is %d ms, want a little over 1000", cpu)
+	// The program says itself what it has used: to touch the memory takes some too, the more on a busy machine.
+	told, err := strconv.ParseFloat(strings.TrimSpace(stderrOf(t, dir)), 64)
+	if err != nil || told < 1e6 {
+		t.Errorf("the program says that it used %v µs, %v", told, err)
 	}
-	t.Logf("CPU time: %d ms, 1000 of them burnt", cpu)
+	near(t, "user_job/cpu", cpu, told/1000, 0.05)
 	exec := statistic(t, r, "time/exec")
 	average := float64(statistic(t, r, "user_job/cumulative_memory_mb_sec")) / (float64(exec) / 1000)
 	t.Logf("average memory %.0f MiB over %d ms", average, exec)
@@ -303,16 +308,28 @@ func TestWithTheStrictOptionAnOverdraftAbortsAtOnce(t *testing.T) {
 
 func TestAForkBombIsBoundedAndEnds(t *testing.T) {
 	n := newNode(t, cgroup.V1)
-	at, await := fifo(t)
-	job := n.description(`exec 2>/dev/null; bomb() { bomb & bomb & wait; }; (sleep 0.3; exec 9>` + at + `; echo here >&9) & bomb; sleep 1000`)
+	if !n.driver.LimitsProcesses() {
+		t.Skip("NO PIDS CONTROLLER HERE: nothing would bound a fork bomb")
+	}
+	at, _ := fifo(t)
+	job := n.description(`exec 2>/dev/null >` + at + `; bomb() { echo x; bomb & bomb & wait; }; bomb; sleep 1000`)
 	job.Container.ProcessLimit = 150
 	dir := n.launch(t, job)
-	await()
+	bombs, err := os.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bombs.Close() // not before they are gone: nobody may die of a pipe that nobody reads
+	for lines, i := bufio.NewReader(bombs), 0; i < 100; i++ {
+		if line, err := lines.ReadString('\n'); line != "x\n" {
+			t.Fatalf("bomb %d said %q, %v", i, line, err)
+		}
+	}
 	container, err := n.driver.Open(job.JobID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pids, err := container.Processes(); err != nil || n.driver.LimitsProcesses() && len(pids) > 150 {
+	if pids, err := container.Processes(); err != nil || len(pids) > 150 {
 		t.Errorf("%d processes, %v; the limit is 150", len(pids), err)
 	}
 	do(t, dir, Order{Command: Abort, Reason: "user_request"})
@@ -457,7 +474,10 @@ func TestInterruption(t *testing.T) {
 func TestAnInterruptionReachesEveryProcessUnlessItIsForTheRoot(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	at, await := fifo(t)
-	job := n.description(`(trap 'echo child >&2; exit' USR1; echo here > ` + at + `; sleep 1000 & wait) & trap 'echo root >&2' USR1; wait; wait`)
+	end, _ := fifo(t)
+	// Both are ready for the signal before one says so, and the job goes on until it has got all orders.
+	job := n.description(`trap 'echo root >&2' USR1; (trap 'echo child >&2; exit' USR1; echo here > ` + at + `; sleep 1000 & wait) & ` +
+		`wait; wait; until read -r end < ` + end + `; do :; done`)
 	job.Interruption.Signal = "SIGUSR1"
 	dir := n.launch(t, job)
 	await()
@@ -465,8 +485,11 @@ func TestAnInterruptionReachesEveryProcessUnlessItIsForTheRoot(t *testing.T) {
 	// A later deadline changes nothing, a nearer one does.
 	do(t, dir, Order{Command: Interrupt, Timeout: Duration(time.Hour)})
 	state := follow(t, dir, func(s *State) bool { return !s.InterruptionDeadline.IsZero() })
-	if state != nil && time.Until(state.InterruptionDeadline) > 2*time.Minute {
-		t.Errorf("the deadline is %v", state.InterruptionDeadline)
+	if state == nil || time.Until(state.InterruptionDeadline) > 2*time.Minute {
+		t.Fatalf("the deadline is not the first one: %+v", state)
+	}
+	if err := os.WriteFile(end, []byte("end\n"), 0); err != nil {
+		t.Fatal(err)
 	}
 	n.result(t, dir)
 	if got := stderrOf(t, dir); !strings.Contains(got, "child\n") || !strings.Contains(got, "root\n") {
@@ -499,18 +522,23 @@ func TestTheCPULimitFollowsUse(t *testing.T) {
 	if shrunk == nil {
 		t.Fatal("the limit did not fall")
 	}
+	var shares float64
 	if n.driver.Mode() != cgroup.V2 {
-		shares, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpu", n.driver.Parent(), job.JobID, "cpu.shares"))
+		text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpu", n.driver.Parent(), job.JobID, "cpu.shares"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got int64
-		if _, err := fmt.Sscan(string(shares), &got); err != nil || got >= 3*1024 || got < 1000 {
-			t.Errorf("shares are %s after the limit fell to %d", shares, shrunk.CPULimit)
+		if _, err := fmt.Sscan(string(text), &shares); err != nil || shares >= 3*1024 {
+			t.Errorf("shares are %s after the limit fell to %d", text, shrunk.CPULimit)
 		}
 	}
-	if state := do(t, dir, Order{Command: Status}); len(state.CPUHistory) < 5 {
-		t.Errorf("the history has %d checks", len(state.CPUHistory))
+	history := do(t, dir, Order{Command: Status}).CPUHistory
+	if len(history) < 5 {
+		t.Errorf("the history has %d checks", len(history))
+	}
+	// Meanwhile the limit falls on; what the container had is what one of the checks has set.
+	if shares > 0 && !slices.ContainsFunc(history, func(c CPUCheck) bool { return math.Abs(1024*c.Limit-shares) <= 1 }) {
+		t.Errorf("shares of %v were set by none of %v", shares, history)
 	}
 	do(t, dir, Order{Command: Abort, Reason: "user_request"})
 	r := n.result(t, dir)

@@ -28,13 +28,14 @@ type cluster struct {
 	revision string
 	trees    []poolTree // of the scrape at hand
 
-	size    float64
-	sizedAt time.Time
-	sized   bool
+	size     float64
+	sizedAt  time.Time
+	sized    bool
+	patience time.Duration // with a store that is asked for its size
 }
 
 func newCluster(s *server.Server, version string) *cluster {
-	c := &cluster{server: s, version: version}
+	c := &cluster{server: s, version: version, patience: sizePatience}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {
@@ -256,7 +257,7 @@ func (c *cluster) collectStore(to sink) {
 	to.value(storeCommits, float64(counters.Commits))
 	to.value(storeRows, float64(counters.Rows))
 	if now := time.Now(); now.Sub(c.sizedAt) >= sizePeriod {
-		ctx, cancel := context.WithTimeout(context.Background(), sizePatience)
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 		defer cancel()
 		size, err := c.server.Store().Size(ctx)
 		c.size, c.sized, c.sizedAt = float64(size), err == nil, now

@@ -18,7 +18,12 @@ func TestReadersDoNotWaitForTheLoop(t *testing.T) {
 	if err != nil || len(first.Trees) != 1 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	s.eventually("updates make snapshots", func() bool { return s.View().snapshot != nil })
+	s.eventually("updates make snapshots", func() bool {
+		if _, err := s.Snapshot(t.Context()); err != nil { // whoever asks rarely waits for the loop
+			t.Fatal(err)
+		}
+		return s.View().snapshot != nil
+	})
 
 	busy, release := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 1)

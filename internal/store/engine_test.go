@@ -304,8 +304,11 @@ func smallDisk(t *testing.T, dir string, megabytes int) (grow func()) {
 		t.Skipf("A FULL DISK IS NOT TESTED: cannot mount a small file system: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // a server may be about to close its files
 			t.Errorf("unmount: %v", err)
+		}
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
 		}
 	})
 	return func() {

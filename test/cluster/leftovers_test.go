@@ -80,7 +80,7 @@ func awaitNothing(t testing.TB, what string, list func() []string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(patience / 4)
+	deadline := time.After(patience)
 	for {
 		left := list()
 		if len(left) == 0 {

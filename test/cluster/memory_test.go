@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,19 +71,17 @@ func TestTheReserveOfTheTwentyFirstJobFollowsTheFirstTwenty(t *testing.T) {
 		command := fmt.Sprintf("size=20000000; [ $YT_JOB_COOKIE -ge %d ] || size=40000000; %s alloc=$size & wait $!; %s", k.large, programs.reference, waits)
 		id := c.start(task("a", command, "job_count: 21", "memory_limit: 50000000", "cpu_limit: 0.1"))
 		c.awaitRunning(id, 20)
-		ctx, cancel := background()
-		if err := c.scheduler.Server.SuspendOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: id}, false); err != nil {
-			t.Fatal(err)
-		}
+		c.insist(func(ctx context.Context) error {
+			return c.scheduler.Server.SuspendOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: id}, false)
+		})
 		open()
 		await(t, "twenty jobs have ended", func() bool {
 			op, there := c.scheduler.Server.Operation(server.OperationKey{ID: id})
 			return there && op.Jobs.Completed == 20
 		})
-		if err := c.scheduler.Server.ResumeOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: id}); err != nil {
-			t.Fatal(err)
-		}
-		cancel()
+		c.insist(func(ctx context.Context) error {
+			return c.scheduler.Server.ResumeOperation(ctx, server.Caller{User: "root"}, server.OperationKey{ID: id})
+		})
 		_, jobs := c.completed(id)
 		if len(jobs) != 21 {
 			t.Fatalf("%d jobs\n%s", len(jobs), describe(jobs))
@@ -164,9 +164,11 @@ func TestWithFreeMemoryAJobAboveItsReserveJustCompletes(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 2GiB, user_slots: 8}")
-	id := c.start(task("a", reference("alloc=350000000", "sleep=500ms"), "memory_limit: 400MiB"))
+	_, waits, open := c.gate("gate")
+	id := c.start(task("a", reference("alloc=350000000", "sleep=1h")+" & p=$!; "+waits+"; kill $p; true", "memory_limit: 400MiB"))
 	job := c.awaitRunning(id, 1)[0]
 	await(t, "the pool holds what the job has grown to", func() bool { return c.usage("a")[resource.Memory] > 350_000_000+100*mib })
+	open()
 	_, jobs := c.completed(id)
 	if len(jobs) != 1 || guid.OfJob(jobs[0].Number) != job.ID {
 		t.Error(describe(jobs))
@@ -187,6 +189,7 @@ func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T)
 	within := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 190*mib), "touch="+filepath.Join(c.directory, "within"), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	first := c.awaitRunning(within, 1)[0]
+	await(t, "the first job has its memory", func() bool { _, err := os.Stat(filepath.Join(c.directory, "within")); return err == nil })
 	// One has grown a little above its reserve while there was room.
 	above := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 300*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
@@ -195,8 +198,9 @@ func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T)
 		jobs := c.running(above)
 		return len(jobs) == 1 && jobs[0].UserMemory >= 300*mib
 	})
-	// The third grows above its reserve, and that is too much: it is the one.
-	third := c.start(task("b", growWaits+"; "+reference(fmt.Sprintf("alloc=%d", 385*mib), "sleep=100ms"), "memory_limit: 400MiB", "cpu_limit: 0.1"))
+	// The third grows above its reserve and keeps what it has, and that is too much: it is the one.
+	third := c.start(task("b", growWaits+"; "+reference(fmt.Sprintf("alloc=%d", 385*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
+		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	victim := c.awaitRunning(third, 1)[0]
 	letGrow()
 	await(t, "a job is aborted", func() bool {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/weirhq/weir/internal/jobproxy"
 )
@@ -96,7 +95,7 @@ func (n *node) state(job string) *jobproxy.State {
 		return nil
 	}
 	defer connection.Close()
-	state, err := connection.Do(jobproxy.Order{Command: jobproxy.Status}, 5*time.Second)
+	state, err := connection.Do(jobproxy.Order{Command: jobproxy.Status}, patience)
 	if err != nil {
 		return nil
 	}

@@ -15,6 +15,21 @@ import (
 const starving = `{fair_share_starvation_timeout: 200ms, fair_share_starvation_tolerance: 0.9, preemptive_scheduling_backoff: 0,
   non_preemptible_resource_usage_threshold: {user_slots: 0}, pools: {a: {}, b: {}}}`
 
+// calm ends preemption: when a gate opens, jobs end in no order, and nobody is to be preempted for that.
+func (c *cluster) calm() {
+	c.t.Helper()
+	c.pools("{pools: {a: {}, b: {}}}")
+}
+
+// prepared is a command that says when it is ready for a signal; awaitReady waits until so many jobs are.
+func (c *cluster) prepared(trap, then string) (command string, awaitReady func(jobs int)) {
+	file := filepath.Join(c.directory, "ready")
+	return trap + "; echo ready >> " + file + "; " + then, func(jobs int) {
+		c.t.Helper()
+		await(c.t, "jobs are ready for a signal", func() bool { return len(readLines(c.t, file)) == jobs })
+	}
+}
+
 // abortedJobs are those that were aborted for a reason.
 func abortedJobs(jobs []store.Job, reason string) (list []store.Job) {
 	for _, j := range jobs {
@@ -42,6 +57,7 @@ func TestAStarvingOperationGetsItsShareByAbortingTheNewestJobsOfAnother(t *testi
 		}
 	}
 	await(t, "the pools hold half of the cluster each", func() bool { return c.usage("a")[1] == 200 && c.usage("b")[1] == 200 })
+	c.calm()
 	open()
 	c.completed(late)
 	_, ended := c.completed(greedy)
@@ -59,20 +75,22 @@ func TestAStarvingOperationGetsItsShareByAbortingTheNewestJobsOfAnother(t *testi
 func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 10s, fair", 1))
+	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 1m, fair", 1))
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
 	_, waits, open := c.gate("gate")
 	said := filepath.Join(c.directory, "said")
 	// It takes half a second to clear up, and says that it was done on purpose.
-	command := fmt.Sprintf("trap 'echo signalled $YT_JOB_ID >> %s; sleep 0.5; echo cleared $YT_JOB_ID >> %s; exit 17' INT; %s", said, said, waits)
+	command, awaitReady := c.prepared(fmt.Sprintf("trap 'echo signalled $YT_JOB_ID >> %s; sleep 0.5; echo cleared $YT_JOB_ID >> %s; exit 17' INT", said, said), waits)
 	polite := c.start(task("a", command, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT", "restart_exit_code: 17"))
 	jobs := c.awaitRunning(polite, 2)
+	awaitReady(2)
 	late := c.start(task("b", waits, "cpu_limit: 1"))
 	c.awaitRunning(late, 1)
 	text := readLines(t, said)
 	if want := []string{"signalled " + jobs[1].ID.String(), "cleared " + jobs[1].ID.String()}; !slices.Equal(text, want) {
 		t.Errorf("jobs said %q before the other one began, want %q", text, want)
 	}
+	c.calm()
 	open()
 	c.completed(late)
 	if _, ended := c.completed(polite); len(ended) != 3 || len(abortedJobs(ended, "preemption")) != 0 {
@@ -86,10 +104,13 @@ func TestAJobThatDoesNotListenIsAbortedWhenItsTimeIsOver(t *testing.T) {
 	c.pools(strings.Replace(starving, "{fair", "{job_interrupt_timeout: 1s, fair", 1))
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
 	_, waits, open := c.gate("gate")
-	deaf := c.start(task("a", "trap '' INT TERM HUP; "+waits, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT"))
+	command, awaitReady := c.prepared("trap '' INT TERM HUP", waits)
+	deaf := c.start(task("a", command, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT"))
 	victim := c.awaitRunning(deaf, 2)[1]
+	awaitReady(2)
 	late := c.start(task("b", waits, "cpu_limit: 1"))
 	c.awaitRunning(late, 1)
+	c.calm()
 	open()
 	c.completed(late)
 	_, ended := c.completed(deaf)

@@ -40,7 +40,7 @@ type realCluster struct {
 func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 	t.Helper()
 	needMachine(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", loopback()+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 	c := newCluster(t)
 	c.node("{cpu: 4, memory: 8GiB, user_slots: 8}")
 	const memory, jobs = 200_000_000, 2
-	id := c.start(task("a", "exec "+reference("alloc=200000000", "burn=600ms", "sleep=400ms", "free", "cpu"), "job_count: 2", "memory_limit: 400MiB", "cpu_limit: 1"))
+	id := c.start(task("a", "exec "+reference("alloc=200000000", "burn=600ms", "sleep=2400ms", "free", "cpu"), "job_count: 2", "memory_limit: 400MiB", "cpu_limit: 1"))
 	row, list := c.completed(id)
 	for _, j := range list {
 		for _, path := range documented {
@@ -36,7 +36,7 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 			t.Errorf("cpu %d ms, the program used %d µs (%v)", cpu, told, err)
 		}
 		seconds := float64(statistic(t, j, "time/total")) / 1000
-		if statistic(t, j, "time/exec") < 1000 {
+		if statistic(t, j, "time/exec") < 3000 {
 			t.Errorf("%s", j.Statistics)
 		}
 		for cumulative, of := range map[string]string{
@@ -48,9 +48,10 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 				t.Errorf("%s is %d, want %d", cumulative, got, want)
 			}
 		}
-		// It held its memory while it burnt and slept, which is a second at least.
+		// It held its memory while it burnt and slept, which is three seconds at least. What it had at the end is lost between
+		// the last look and the end, and on a busy machine looks come late.
 		mbSeconds := float64(statistic(t, j, "user_job/cumulative_memory_mb_sec"))
-		if least, most := 0.95*memory/float64(mib), 1.05*memory/float64(mib)*seconds; mbSeconds < least || mbSeconds > most {
+		if least, most := 2*memory/float64(mib), 1.05*memory/float64(mib)*seconds; mbSeconds < least || mbSeconds > most {
 			t.Errorf("cumulative_memory_mb_sec is %v, want between %v and %v", mbSeconds, least, most)
 		}
 		if proxy := statistic(t, j, "job_proxy/max_memory"); proxy <= 0 || proxy > 20*mib {
@@ -99,9 +100,27 @@ func checkOperationStatistics(t *testing.T, c *cluster, row store.Operation, job
 			v := statistic(t, j, path)
 			sum, most, least = sum+v, max(most, v), min(least, v)
 		}
-		exact := !strings.Contains(path, "cumulative") // the controller reckons with its own clock
-		if s.Count != int64(len(jobs)) || exact && (s.Sum != sum || s.Min != least || s.Max != most) || !exact && !near(s.Sum, sum, 0.25) {
+		if of, found := strings.CutPrefix(path[strings.Index(path, "/")+1:], "cumulative_"); found && of != "memory_mb_sec" {
+			checkCumulative(t, row, jobs, path, strings.Replace(path, "cumulative_", "", 1), s)
+			continue
+		}
+		if s.Count != int64(len(jobs)) || s.Sum != sum || s.Min != least || s.Max != most {
 			t.Errorf("%s: %+v, jobs have %d, %d … %d", path, s, sum, least, most)
 		}
+	}
+}
+
+// checkCumulative holds what the controller has reckoned with its own clock against the times of the jobs: from the start
+// of each to when it heard of its end, which is after that and before the end of the operation.
+func checkCumulative(t *testing.T, row store.Operation, jobs []store.Job, path, of string, s summary) {
+	t.Helper()
+	var least, most float64
+	for _, j := range jobs {
+		amount := float64(statistic(t, j, of))
+		least += amount * j.FinishTime.Sub(j.StartTime).Seconds()
+		most += amount * row.FinishTime.Sub(j.StartTime).Seconds()
+	}
+	if sum := float64(s.Sum); s.Count != int64(len(jobs)) || sum < 0.99*least || sum > 1.01*most {
+		t.Errorf("%s: %+v, want a sum from %.0f to %.0f", path, s, least, most)
 	}
 }

@@ -171,7 +171,9 @@ func TestTwoClustersOnOneMachineLeaveEachOtherAlone(t *testing.T) {
 	ran := filepath.Join(first, "ran")
 	spec := writeFile(t, first, "spec.yaml", task("adhoc", "echo $YT_JOB_ID >> "+ran+"; sleep 1000", "cpu_limit: 0.1"))
 	id := strings.TrimSpace(a.mustWeir("op", "start", spec))
-	await(t, "the job runs", func() bool { return len(readLines(t, ran)) == 1 })
+	await(t, "the job runs", func() bool {
+		return len(readLines(t, ran)) == 1 && strings.Count(a.mustWeir("op", "jobs", id), "running") == 1
+	})
 	b := startUp(t, second, group)
 	b.mustWeir("run", "--", "true")
 	b.interrupt()

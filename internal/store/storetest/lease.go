@@ -183,14 +183,18 @@ var leaseChecks = []check{
 			s := f.open(f.url)
 			group.Go(func() {
 				for round := range 5 {
-					lease, err := s.Acquire(f.ctx, "first", "same", hour)
+					lease, err := s.Campaign(f.ctx, "first", "same", hour, time.Millisecond)
 					if err != nil {
 						f.Error(err)
 						return
 					}
 					for n := 0; ; n++ {
 						name := fmt.Sprintf("%d-%d-%d", who, round, n)
-						receipt, err := s.Commit(f.ctx, lease, &store.Batch{Put: store.Rows{Users: []store.User{{Name: name}}}})
+						batch := &store.Batch{Put: store.Rows{Users: []store.User{{Name: name}}}}
+						receipt, err := s.Commit(f.ctx, lease, batch)
+						for errors.Is(err, store.ErrUnavailable) { // the others did not let it in for long
+							receipt, err = s.Commit(f.ctx, lease, batch)
+						}
 						if errors.Is(err, store.ErrFenced) || err == nil && n == 20 {
 							break
 						}
