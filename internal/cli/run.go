@@ -78,7 +78,7 @@ func (c *runCall) run(s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := s.change("start_operation", textIf("operation_type", "vanilla"), yson.Pair("spec", spec))
+	answer, err := start(s, spec)
 	if err != nil {
 		return err
 	}
@@ -125,6 +125,20 @@ func (c *runCall) run(s *session, args []string) error {
 		return &jobExit{output.exit}
 	}
 	return err
+}
+
+// start begins the operation. A command that is told to end while the answer is on its way still waits
+// for it for a moment: an operation that has begun can be aborted only by its id.
+func start(s *session, spec yson.Node) (yson.Node, error) {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	defer cancel()
+	defer context.AfterFunc(s.ctx, func() {
+		timer := time.AfterFunc(patience, cancel)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})()
+	return s.Execute(ctx, client.Request{Command: "start_operation", Mutating: true,
+		Parameters: parameters(textIf("operation_type", "vanilla"), yson.Pair("spec", spec))})
 }
 
 func (c *runCall) say(s *session, format string, args ...any) {

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +100,31 @@ func TestInterruptedRunAbortsItsOperation(t *testing.T) {
 	}
 	if details := b.ok("op", "get", strings.Fields(list)[8]); !strings.Contains(details, "eir run was interrupted") {
 		t.Errorf("the reason is not kept:\n%s", details)
+	}
+}
+
+func TestARunInterruptedWhileItsStartIsUnderWayAbortsItsOperation(t *testing.T) {
+	b := newTestbed(t, 0)
+	ctx, interrupt := context.WithCancel(t.Context())
+	relay := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: b.scheduler.Address}) },
+		ModifyResponse: func(answer *http.Response) error {
+			if strings.HasSuffix(answer.Request.URL.Path, "/start_operation") {
+				interrupt() // the scheduler has begun, and the command does not know
+			}
+			return nil
+		},
+	}
+	front := httptest.NewServer(relay)
+	defer front.Close()
+	t.Setenv(addressVariable, front.URL)
+	var out, errs bytes.Buffer
+	code := execute(ctx, newRootCommand(), []string{"run", "--", "sleep 1000"}, strings.NewReader(""), &out, &errs)
+	if code != ExitInterrupted || !strings.Contains(errs.String(), "was aborted\nweir: interrupted\n") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &out, &errs)
+	}
+	if list := b.ok("op", "list"); !strings.Contains(list, "aborted") {
+		t.Errorf("the operation goes on:\n%s", list)
 	}
 }
 
