@@ -144,7 +144,7 @@ func TestACommandMayRunAsAnotherUser(t *testing.T) {
 
 func TestStatisticsAreWhatTheReferenceProgramUsed(t *testing.T) {
 	n := newNode(t, cgroup.V1)
-	job := n.description(program("burn=1s", "alloc=209715200", "map=mapped:104857600", "sleep=300ms", "cpu"))
+	job := n.description(program("burn=1s", "alloc=209715200", "map=mapped:104857600", "sleep=1s", "cpu"))
 	dir := n.launch(t, job)
 	r := n.result(t, dir)
 	if r.Outcome != Completed {
@@ -421,7 +421,7 @@ func TestTheWholeSandboxMayBeTmpfs(t *testing.T) {
 
 func TestMappedTmpfsIsNotCountedTwice(t *testing.T) {
 	n := newNode(t, cgroup.V1)
-	job := n.description(program("map=volume/file:104857600", "sleep=300ms"))
+	job := n.description(program("map=volume/file:104857600", "sleep=1s"))
 	job.Tmpfs = []Tmpfs{{Path: "volume", Size: 200 * mib}}
 	job.Memory.Limit = 150 * mib // counted twice it would be exceeded
 	r := n.run(t, job)

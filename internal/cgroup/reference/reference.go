@@ -129,8 +129,12 @@ func mapFile(value string) error {
 		return err
 	}
 	area, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	_ = unix.Mlock(area) // or the kernel takes pages of files back when others want memory; not everybody may
 	touch(area)
-	return err
+	return nil
 }
 
 func burn(value string) error {
