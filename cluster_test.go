@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
@@ -147,15 +148,8 @@ var settled = regexp.MustCompile(`\b(running|completed|failed|aborted)\b`)
 // eventually waits until something holds, and otherwise complains.
 func eventually(t *testing.T, holds func() bool, complaint func() string) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatal(complaint())
-		}
+	if !expected.Soon(holds) {
+		t.Fatal(complaint())
 	}
 }
 

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
@@ -71,16 +71,8 @@ func (c *cluster) eventually(what string, holds func() bool) {
 
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline.Done():
-			t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(holds) {
+		t.Fatalf("it never happened: %s", what)
 	}
 }
 

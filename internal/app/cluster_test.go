@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhq/weir/internal/config"
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/jobproxy"
 	"github.com/weirhq/weir/internal/operation"
@@ -181,15 +182,8 @@ func (c *cluster) start(spec string) guid.ID {
 // await waits until something holds.
 func (c *cluster) await(what string, holds func() bool) {
 	c.t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			c.t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(holds) {
+		c.t.Fatalf("it never happened: %s", what)
 	}
 }
 

@@ -4,7 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/weirhq/weir/internal/expected"
 )
 
 // typed returns the arguments of a command line as a shell sees them.
@@ -77,15 +78,8 @@ func TestTheDocumentsCommandsWorkAsTyped(t *testing.T) {
 // its time.
 func (b *testbed) until(holds func() bool, format string, args ...any) {
 	b.t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			b.t.Fatalf(format, args...)
-		}
+	if !expected.Soon(holds) {
+		b.t.Fatalf(format, args...)
 	}
 }
 

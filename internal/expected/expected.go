@@ -1,5 +1,6 @@
 // Package expected holds what code says to files that people read: expected messages, reports, and the pages of docs/
-// that are made from tables. A test that imports it has the flag -update, which rewrites the files.
+// that are made from tables. A test that imports it has the flag -update, which rewrites the files. It also waits for what
+// is expected to happen.
 //
 // It is for tests. It must not import any room but document.
 package expected

@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/operation"
 	"github.com/weirhq/weir/internal/pooltree"
@@ -99,15 +100,8 @@ func start(t testing.TB, s *server.Server, spec string) {
 // await waits until a view of the server is as wanted.
 func await(t testing.TB, s *server.Server, what string, holds func(*server.View) bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(2 * time.Minute)
-	for !holds(s.View()) {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(func() bool { return holds(s.View()) }) {
+		t.Fatalf("it never happened: %s", what)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/document"
+	"github.com/weirhq/weir/internal/expected"
 	"github.com/weirhq/weir/internal/guid"
 	"github.com/weirhq/weir/internal/nodeproto"
 	"github.com/weirhq/weir/internal/nodeproto/nodev1"
@@ -106,15 +107,8 @@ func (s *scheduler) start(spec string) guid.ID {
 // about.
 func (s *scheduler) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	ticker := time.NewTicker(2 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(2 * time.Minute)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			s.t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(holds) {
+		s.t.Fatalf("it never happened: %s", what)
 	}
 }
 

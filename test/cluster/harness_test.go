@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/cgroup"
+	"github.com/weirhq/weir/internal/expected"
 )
 
 const (
@@ -141,15 +142,8 @@ func newRandom(t testing.TB) *rand.Rand {
 // await waits until something holds.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(holds) {
+		t.Fatalf("it never happened: %s", what)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirhq/weir/internal/expected"
 )
 
 // scheduler is a weir scheduler that is started, killed and started again.
@@ -182,15 +184,8 @@ func (s *scheduler) fetch(path string, within time.Duration) (string, error) {
 // await waits until something holds that the processes bring about.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatalf("it never happened: %s", what)
-		}
+	if !expected.Soon(holds) {
+		t.Fatalf("it never happened: %s", what)
 	}
 }
 
