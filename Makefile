@@ -82,7 +82,7 @@ build: ## build bin/weir
 	go build -trimpath -o $(BIN) ./cmd/weir
 
 .PHONY: web
-web: ## build the web page into internal/web/dist, if npm is here
+web: ## build the web page into internal/control/web/dist, if npm is here
 	@scripts/web.sh
 
 .PHONY: screenshots

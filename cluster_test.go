@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/expected"
-	"github.com/weirhq/weir/internal/nodeproto"
-	"github.com/weirhq/weir/internal/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/nodeproto/nodev1"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // A cluster for the examples of documents and help texts: a scheduler as a process, and nodes

@@ -13,47 +13,83 @@ import (
 // architecturePage holds the table that the code is held to.
 const architecturePage = "docs/architecture.md"
 
-// highestPureLayer is the last layer without clocks, locks, goroutines and I/O.
-const highestPureLayer = 3
-
-// A room is a row of the table of rooms.
+// A room is a package with its subpackages, at a place in the table of floors.
 type room struct {
-	layer   int
-	imports []string // rooms of its own layer, and modules from outside
+	floor   string   // directory of its floor
+	step    int      // its place on the floor; it may import rooms of lower steps
+	knows   []string // directories of the floors that it may import
+	pure    bool     // without clocks, locks, goroutines and I/O
+	modules []string // modules from outside that it may import
 }
 
-// readRooms parses the table under the heading; the key is the directory of the room.
-func readRooms(t *testing.T, heading string) map[string]room {
+// readRooms parses the tables of floors and of modules; the key is the directory of the room.
+func readRooms(t *testing.T) map[string]room {
 	t.Helper()
 	rooms := map[string]room{}
-	for _, row := range markdownTables(readSource(t).texts[architecturePage], heading) {
-		names := backquoted(row.cells[1])
-		layer, err := strconv.Atoi(row.cells[0])
-		if err != nil || len(names) != 1 {
-			t.Fatalf("%s:%d: a row needs a layer and one room: %q", architecturePage, row.line, row.cells)
+	page := readSource(t).texts[architecturePage]
+	for _, row := range markdownTables(page, "## Floors") {
+		floors := backquoted(row.cells[0])
+		if len(row.cells) != 5 || len(floors) != 1 {
+			t.Fatalf("%s:%d: a row has five cells and names one floor: %q", architecturePage, row.line, row.cells)
 		}
-		dir := roomDir(names[0])
-		if _, twice := rooms[dir]; twice {
-			t.Errorf("%s:%d: room %s stands twice", architecturePage, row.line, names[0])
+		floor := room{floor: floors[0]}
+		for _, name := range backquoted(row.cells[1]) {
+			floor.knows = append(floor.knows, floorDir(name))
 		}
-		r := room{layer: layer}
-		if len(row.cells) > 3 {
-			r.imports = backquoted(row.cells[3])
+		add := func(dir, name string, step int) {
+			if _, twice := rooms[dir]; twice {
+				t.Errorf("%s:%d: room %s stands twice", architecturePage, row.line, dir)
+			}
+			r := floor
+			r.step = step
+			r.pure = row.cells[3] == "all" || slices.Contains(backquoted(row.cells[3]), name)
+			rooms[dir] = r
 		}
-		rooms[dir] = r
+		if row.cells[2] == "–" {
+			add(floor.floor, floor.floor, 0)
+		}
+		for step, cell := range strings.Split(row.cells[2], "→") {
+			for _, name := range backquoted(cell) {
+				add(floor.floor+"/"+name, name, step)
+			}
+		}
+	}
+	for _, row := range markdownTables(page, "## Modules from outside") {
+		for _, name := range backquoted(row.cells[1]) {
+			dir, ok := roomDir(rooms, name)
+			if !ok {
+				t.Errorf("%s:%d: no room %s", architecturePage, row.line, name)
+				continue
+			}
+			r := rooms[dir]
+			r.modules = append(slices.Clip(r.modules), backquoted(row.cells[0])...)
+			rooms[dir] = r
+		}
 	}
 	if len(rooms) == 0 {
-		t.Fatalf("%s: no table under %q", architecturePage, heading)
+		t.Fatalf("%s: no table of floors", architecturePage)
 	}
 	return rooms
 }
 
-// roomDir is where a room named in a table lives.
-func roomDir(name string) string {
-	if strings.HasPrefix(name, "cmd/") {
+// floorDir is the directory of a floor that a table names.
+func floorDir(name string) string {
+	switch name {
+	case "client":
 		return name
+	default:
+		return "internal/" + name
 	}
-	return "internal/" + name
+}
+
+// roomDir is the directory of a room that a document names by its last element, or whole.
+func roomDir(rooms map[string]room, name string) (dir string, ok bool) {
+	for dir := range rooms {
+		if dir == name || path.Base(dir) == name {
+			return dir, true
+		}
+	}
+	return "", false
 }
 
 // roomOf returns the directory of the room that a package belongs to: its own, or the nearest
@@ -67,9 +103,10 @@ func roomOf(rooms map[string]room, dir string) (roomDir string, listed bool) {
 	return "", false
 }
 
-func TestTheTableOfRoomsNamesEveryPackage(t *testing.T) {
-	rooms := readRooms(t, "## Rooms")
+func TestTheTableOfFloorsNamesEveryPackage(t *testing.T) {
+	rooms := readRooms(t)
 	found := map[string]bool{}
+	names := map[string]string{}
 	for _, file := range readSource(t).files {
 		if file.dir() == "." || file.test {
 			continue
@@ -78,23 +115,22 @@ func TestTheTableOfRoomsNamesEveryPackage(t *testing.T) {
 			found[room] = true
 		} else if !found[file.dir()] {
 			found[file.dir()] = true
-			t.Errorf("package %s is not in the table of rooms of %s", file.dir(), architecturePage)
+			t.Errorf("package %s is not in the table of floors of %s", file.dir(), architecturePage)
 		}
 	}
 	for dir := range rooms {
 		if !found[dir] {
 			t.Errorf("%s lists %s, which holds no code", architecturePage, dir)
 		}
-	}
-	for dir := range readRooms(t, "## Planned rooms") {
-		if found[dir] {
-			t.Errorf("%s calls %s planned, but it is there: move its row", architecturePage, dir)
+		if other := names[path.Base(dir)]; other != "" {
+			t.Errorf("rooms %s and %s have one name: documents could mean either", dir, other)
 		}
+		names[path.Base(dir)] = dir
 	}
 }
 
 func TestRoomsImportOnlyWhatTheTableAllows(t *testing.T) {
-	rooms := readRooms(t, "## Rooms")
+	rooms := readRooms(t)
 	source := readSource(t)
 	used := map[string]bool{}
 	for _, file := range source.files {
@@ -114,9 +150,14 @@ func TestRoomsImportOnlyWhatTheTableAllows(t *testing.T) {
 		}
 	}
 	for dir, r := range rooms {
-		for _, allowed := range r.imports {
-			if !used[dir+" "+allowed] {
-				t.Errorf("%s allows %s to import %s, which it does not: take it out", architecturePage, dir, allowed)
+		for _, module := range r.modules {
+			if !used[dir+" "+module] {
+				t.Errorf("%s allows %s to import %s, which it does not: take it out", architecturePage, dir, module)
+			}
+		}
+		for _, floor := range r.knows {
+			if !used[r.floor+" "+floor] {
+				t.Errorf("%s says that %s knows %s, which it does not: take it out", architecturePage, r.floor, floor)
 			}
 		}
 	}
@@ -131,32 +172,34 @@ func refusedImport(rooms map[string]room, dir, target string, used map[string]bo
 	from := rooms[dir]
 	if local, ok := strings.CutPrefix(target, modulePath+"/"); ok {
 		other, listed := roomOf(rooms, local)
-		to, name := rooms[other], strings.TrimPrefix(other, "internal/")
+		to := rooms[other]
 		switch {
 		case !listed:
-			return fmt.Sprintf("imports %s, which is not in the table of rooms", local)
-		case other == dir || to.layer < from.layer:
+			return fmt.Sprintf("imports %s, which is not in the table of floors", local)
+		case other == dir || to.floor == from.floor && to.step < from.step:
 			return ""
-		case to.layer == from.layer && slices.Contains(from.imports, name):
-			used[dir+" "+name] = true
+		case slices.Contains(from.knows, to.floor):
+			used[from.floor+" "+to.floor] = true
 			return ""
+		case to.floor == from.floor:
+			return fmt.Sprintf("%s may not import %s: it does not stand before an arrow on its floor", dir, local)
 		default:
-			return fmt.Sprintf("%s (layer %d) may not import %s (layer %d)", dir, from.layer, local, to.layer)
+			return fmt.Sprintf("%s may not import %s: its floor does not know %s", dir, local, to.floor)
 		}
 	}
 	if isStandard(target) {
-		if from.layer <= highestPureLayer && isImpure(target) {
-			return fmt.Sprintf("%s (layer %d) is pure and may not import %s", dir, from.layer, target)
+		if from.pure && isImpure(target) {
+			return fmt.Sprintf("%s is pure and may not import %s", dir, target)
 		}
 		return ""
 	}
-	for _, module := range from.imports {
+	for _, module := range from.modules {
 		if target == module || strings.HasPrefix(target, module+"/") {
 			used[dir+" "+module] = true
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s may not import %s: the table of rooms does not name it", dir, target)
+	return fmt.Sprintf("%s may not import %s: the table of modules does not name it", dir, target)
 }
 
 // isStandard says whether an import path belongs to the standard library: its first
@@ -185,12 +228,11 @@ var impureCalls = map[string][]string{
 }
 
 func TestPureRoomsStayPure(t *testing.T) {
-	rooms := readRooms(t, "## Rooms")
+	rooms := readRooms(t)
 	source := readSource(t)
 	for _, file := range source.files {
-		dir, listed := roomOf(rooms, file.dir())
-		r := rooms[dir]
-		if file.test || !listed || r.layer > highestPureLayer {
+		dir, _ := roomOf(rooms, file.dir())
+		if file.test || !rooms[dir].pure {
 			continue
 		}
 		ast.Inspect(file.ast, func(n ast.Node) bool {
@@ -198,7 +240,7 @@ func TestPureRoomsStayPure(t *testing.T) {
 				return false
 			}
 			if what := impurity(file.ast, n); what != "" {
-				t.Errorf("%s:%d: %s in a pure room (layer %d)", file.path, source.line(n.Pos()), what, r.layer)
+				t.Errorf("%s:%d: %s in a pure room", file.path, source.line(n.Pos()), what)
 			}
 			return true
 		})

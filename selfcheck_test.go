@@ -13,34 +13,36 @@ import (
 
 func TestLayerCheckRefuses(t *testing.T) {
 	rooms := map[string]room{
-		"internal/low":    {layer: 0},
-		"internal/reader": {layer: 0, imports: []string{"example.org/yaml", "low"}},
-		"internal/high":   {layer: 4},
+		"internal/low/seed":    {floor: "internal/low", pure: true},
+		"internal/low/reader":  {floor: "internal/low", pure: true, step: 1, modules: []string{"example.org/yaml"}},
+		"internal/low/sibling": {floor: "internal/low", pure: true, step: 1},
+		"internal/high":        {floor: "internal/high", knows: []string{"internal/low"}},
 	}
 	for _, test := range []struct {
 		name, dir, target string
 		refused           bool
 	}{
-		{"a lower room", "internal/high", modulePath + "/internal/low", false},
-		{"a higher room", "internal/low", modulePath + "/internal/high", true},
-		{"its own layer unasked", "internal/low", modulePath + "/internal/reader", true},
-		{"its own layer by the table", "internal/reader", modulePath + "/internal/low", false},
+		{"a room of a known floor", "internal/high", modulePath + "/internal/low/seed", false},
+		{"a room of an unknown floor", "internal/low/seed", modulePath + "/internal/high", true},
+		{"its own floor, after the arrow", "internal/low/seed", modulePath + "/internal/low/reader", true},
+		{"its own floor, the same step", "internal/low/reader", modulePath + "/internal/low/sibling", true},
+		{"its own floor, before the arrow", "internal/low/reader", modulePath + "/internal/low/seed", false},
 		{"a room that is not listed", "internal/high", modulePath + "/internal/ghost", true},
-		{"a module by the table", "internal/reader", "example.org/yaml/v3", false},
+		{"a module by the table", "internal/low/reader", "example.org/yaml/v3", false},
 		{"a module unasked", "internal/high", "example.org/yaml/v3", true},
-		{"a module whose name only begins alike", "internal/reader", "example.org/yamlish", true},
-		{"standard library", "internal/low", "strings", false},
-		{"files in a pure room", "internal/low", "os", true},
-		{"sockets in a pure room", "internal/low", "net/http", true},
-		{"locks in a pure room", "internal/low", "sync/atomic", true},
-		{"chance in a pure room", "internal/low", "math/rand/v2", true},
+		{"a module whose name only begins alike", "internal/low/reader", "example.org/yamlish", true},
+		{"standard library", "internal/low/seed", "strings", false},
+		{"files in a pure room", "internal/low/seed", "os", true},
+		{"sockets in a pure room", "internal/low/seed", "net/http", true},
+		{"locks in a pure room", "internal/low/seed", "sync/atomic", true},
+		{"chance in a pure room", "internal/low/seed", "math/rand/v2", true},
 		{"files above the pure rooms", "internal/high", "os", false},
 		{"a package inside its room", "internal/high", modulePath + "/internal/high/part", false},
 		{"its room from a package inside", "internal/high/part", modulePath + "/internal/high", false},
-		{"a package inside a lower room", "internal/high/part", modulePath + "/internal/low/part", false},
-		{"a package inside a higher room", "internal/low/part", modulePath + "/internal/high/part", true},
-		{"files in a package inside a pure room", "internal/low/part", "os", true},
-		{"a module by the table of its room", "internal/reader/part", "example.org/yaml/v3", false},
+		{"a package inside a lower room", "internal/high/part", modulePath + "/internal/low/seed/part", false},
+		{"a package inside a higher room", "internal/low/seed/part", modulePath + "/internal/high/part", true},
+		{"files in a package inside a pure room", "internal/low/seed/part", "os", true},
+		{"a module by the table of its room", "internal/low/reader/part", "example.org/yaml/v3", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			why := refusedImport(rooms, test.dir, test.target, map[string]bool{})

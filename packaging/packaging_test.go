@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/config"
+	"github.com/weirhq/weir/internal/command/config"
 )
 
 var units = []string{"weir-scheduler.service", "weir-node.service"}

@@ -3,7 +3,7 @@
 # The compiler is Debian's package protobuf-compiler. What it writes is committed, so that
 # building needs none of this.
 #
-#   scripts/protoc.sh internal/nodeproto/nodev1/node.proto
+#   scripts/protoc.sh internal/node/nodeproto/nodev1/node.proto
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

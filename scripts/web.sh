@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the web page into internal/web/dist, where Go embeds it.
+# Builds the web page into internal/control/web/dist, where Go embeds it.
 #
 #	scripts/web.sh          build the page, if npm is here
 #	scripts/web.sh test     also check types and run the tests of its parts
@@ -28,6 +28,6 @@ fi
 if [ "${1:-}" = test ]; then
 	npm test --silent
 fi
-dist=../internal/web/dist
+dist=../internal/control/web/dist
 find "$dist" -mindepth 1 ! -name .keep -delete
 npm run build --silent

@@ -16,7 +16,7 @@ const passOn = {
 export default defineConfig({
   plugins: [react()],
   build: {
-    outDir: '../internal/web/dist',
+    outDir: '../internal/control/web/dist',
     emptyOutDir: false,
     assetsInlineLimit: 0,
     modulePreload: {polyfill: false},

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirhq/weir/internal/cli"
+	"github.com/weirhq/weir/internal/command/cli"
 )
 
 func main() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/fairshare"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // countingSystem is as little of a scheduler as can be: a queue of operations and

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 var reports = flag.String("reports", "", "directory into which reports of examples and traces are written, to look at them")

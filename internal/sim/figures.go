@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // number returns a figure that is a number; false if the subject has none, for

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // node is a machine of the scenario.

@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // viewEvery spaces observations of operations: with more than so many of them,

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 func read(t testing.TB, text string) *scenario.Scenario {

@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // series keeps values over time in a bounded number of intervals. When there are

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/entitlement"
-	"github.com/weirhq/weir/internal/fairshare"
-	"github.com/weirhq/weir/internal/nodefilter"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/entitlement"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // standIn is a small scheduler behind the simulator's seam. Without fair it is

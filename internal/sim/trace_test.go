@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // replay runs a scenario whose files are in a directory.

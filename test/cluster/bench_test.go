@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/server"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 // The figures are of the machine as it is; CPU times are told beside, which a busy one changes less.

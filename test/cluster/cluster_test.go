@@ -14,17 +14,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/agent"
-	"github.com/weirhq/weir/internal/app"
-	"github.com/weirhq/weir/internal/cgroup"
-	"github.com/weirhq/weir/internal/config"
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/operation"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
-	"github.com/weirhq/weir/internal/server"
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/command/app"
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/node/agent"
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // cluster is a scheduler inside the test, and nodes outside.

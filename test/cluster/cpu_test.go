@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/cpumonitor"
-	"github.com/weirhq/weir/internal/jobproxy"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/value/cpumonitor"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // shares are how much of a busy machine the container of a job gets, in cores.

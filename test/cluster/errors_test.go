@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/store"
 )
 
 // jobError is an error as it is stored.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/cgroup"
-	"github.com/weirhq/weir/internal/expected"
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/test/expected"
 )
 
 const (
@@ -59,7 +59,7 @@ func build() error {
 		}
 		programs.weir = filepath.Join(programs.directory, "weir")
 		programs.reference = filepath.Join(programs.directory, "reference")
-		sources := map[string]string{programs.weir: "../../cmd/weir", programs.reference: "../../internal/cgroup/testdata/reference"}
+		sources := map[string]string{programs.weir: "../../cmd/weir", programs.reference: "../../internal/node/cgroup/testdata/reference"}
 		if given := os.Getenv("WEIR_BINARY"); given != "" {
 			delete(sources, programs.weir)
 			programs.weir, programs.err = filepath.Abs(given)

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/operation"
-	"github.com/weirhq/weir/internal/resource"
-	"github.com/weirhq/weir/internal/server"
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // The footprint and the proxy of every job, before anything is known of it.

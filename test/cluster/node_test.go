@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/weirhq/weir/internal/jobproxy"
+	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
 // nodeOptions are what a node is like.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/cgroup"
-	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/operation"
-	"github.com/weirhq/weir/internal/server"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/value/guid"
 )
 
 // oomScore is what the kernel has for the first process of a job; empty if it is gone.

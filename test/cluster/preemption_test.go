@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/value/guid"
 )
 
 // starving is a tree in which a pool that has less than its share soon takes it.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/guid"
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/value/guid"
 )
 
 // realCluster is a scheduler and nodes that are processes, spoken to by the command line as users do. Jobs write their

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/store"
 )
 
 // documented are the statistics that the documents name.

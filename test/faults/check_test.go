@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/fairshare"
-	"github.com/weirhq/weir/internal/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/nodeproto/nodev1"
-	"github.com/weirhq/weir/internal/resource"
-	"github.com/weirhq/weir/internal/store"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // observed is what must survive a leader beside what users were told.

@@ -12,12 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/nodeproto"
-	"github.com/weirhq/weir/internal/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/nodeproto/nodev1"
-	"github.com/weirhq/weir/internal/resource"
-	"github.com/weirhq/weir/internal/store"
-	"github.com/weirhq/weir/internal/yson"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // cluster is schedulers on one store, fake nodes, and a gateway for users.

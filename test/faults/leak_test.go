@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/weirhq/weir/internal/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 )
 
 var goroutineTotal = regexp.MustCompile(`goroutine profile: total (\d+)`)

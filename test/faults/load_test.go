@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/yson"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // load is users who start operations and change pools, and remember everything

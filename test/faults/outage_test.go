@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/yson"
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // TestPostgresMayCrashUnderLoad lets the database crash: schedulers wait, say so, and

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/yson"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // TestALeaderThatWasStoppedWritesNothingWhenItWakesUp stops a leader for longer than

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/expected"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // scheduler is a weir scheduler that is started, killed and started again.

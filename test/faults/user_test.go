@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/client"
-	"github.com/weirhq/weir/internal/yson"
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // gateway speaks to the schedulers over HTTP and notes when writes are

@@ -124,7 +124,7 @@ func tryAsk(host, command string, parameters any) (string, error) {
 // tellSizes logs how large the files of the page are, and compressed.
 func tellSizes(t *testing.T) {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/web/dist/assets/*")
+	files, err := filepath.Glob("../../internal/control/web/dist/assets/*")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/cgroup"
-	"github.com/weirhq/weir/internal/web"
+	"github.com/weirhq/weir/internal/control/web"
+	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
 // patience is how long a cluster may take to start or to stop. The machine may be

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Format is the version of the JSON form. Results of other versions are refused.

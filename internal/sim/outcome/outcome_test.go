@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 func small() *Result {

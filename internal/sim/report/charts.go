@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/chart"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // used returns the resources that jobs have used, the primary one first. User

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // chosen says which rows of a tree to show where there are too many: those that

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/chart"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Primary returns the resource that tables and charts show first: cpu, or what

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirhq/weir/internal/expected"
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // small is a run with figures that are easy to check by eye.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weirhq/weir/internal/resource"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // seriesHeader names the columns of the time series. Rows without a pool are of

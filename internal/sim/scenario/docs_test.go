@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/expected"
-	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 const docsFile = "../../../docs/simulator.md"

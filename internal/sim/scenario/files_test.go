@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/expected"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // fromTestdata opens files that scenarios name.

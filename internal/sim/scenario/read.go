@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/nodefilter"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/sim/trace"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // mostNodes bounds a cluster: far beyond what anybody runs.

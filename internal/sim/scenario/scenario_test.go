@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/expected"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 func everything(t *testing.T) *Scenario {

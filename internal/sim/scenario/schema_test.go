@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/expected"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 const schemaFile = "../../../docs/simulator.schema.json"

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/sim/trace"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // traceFormat is a format of recorded workloads.

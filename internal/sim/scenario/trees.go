@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/pooltree"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 // onlyTree is the name of the tree of a scenario that writes pools without

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/treefile"
 	"github.com/weirhq/weir/internal/sim/distribution"
-	"github.com/weirhq/weir/internal/treefile"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // opt shortens the tables.

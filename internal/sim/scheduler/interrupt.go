@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/core"
-	"github.com/weirhq/weir/internal/operation"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Simulated nodes know two kinds of jobs. Those without an interruption_signal end

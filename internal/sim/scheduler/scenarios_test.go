@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/scenario"
 )

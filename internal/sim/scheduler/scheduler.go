@@ -7,13 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/core"
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/operation"
-	"github.com/weirhq/weir/internal/resource"
-	"github.com/weirhq/weir/internal/scheduling"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Scheduler is the real scheduling core as the simulator drives it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/core"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/scenario"
 )

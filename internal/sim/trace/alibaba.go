@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // AlibabaOptions say how the GPU cluster trace of 2023 becomes operations.

@@ -19,8 +19,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Log is a recorded workload.

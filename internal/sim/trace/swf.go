@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // MemorySource says which of the two memory fields of a log is believed.

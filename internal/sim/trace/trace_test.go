@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 func open(t testing.TB, name string) io.Reader {

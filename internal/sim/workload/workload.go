@@ -11,13 +11,13 @@ import (
 	"math"
 	"time"
 
-	"github.com/weirhq/weir/internal/document"
-	"github.com/weirhq/weir/internal/nodefilter"
-	"github.com/weirhq/weir/internal/pooltree"
-	"github.com/weirhq/weir/internal/resource"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/sim/distribution"
 	"github.com/weirhq/weir/internal/sim/scenario"
 	"github.com/weirhq/weir/internal/sim/trace"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Operation is one operation that comes.

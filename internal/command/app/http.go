@@ -1,0 +1,109 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/api"
+	"github.com/weirhq/weir/internal/control/metrics"
+	"github.com/weirhq/weir/internal/control/web"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+)
+
+// handler is everything that the scheduler serves.
+func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
+	mux := http.NewServeMux()
+	scheme := "http"
+	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
+		scheme = "https"
+	}
+	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
+	answers := api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)})
+	figures := measured.Handler()
+	if !c.OpenMetrics.Value() {
+		figures = answers.ReadersOnly(figures)
+	}
+	mux.Handle("GET /metrics", figures)
+	dialect := measured.Instrument(answers)
+	for _, prefix := range []string{"/api", "/api/", "/hosts", "/auth/", "/ping", "/version", "/service"} {
+		mux.Handle(prefix, dialect)
+	}
+	mux.Handle("/", web.Handler(s.version))
+	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{answers.Identify}})
+	mux.Handle(path, nodes)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	if c.Pprof.Value() {
+		handleProfiles(mux)
+	}
+	return mux
+}
+
+// ready says whether requests are served here: by a leader, or by a standby that
+// knows one.
+func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
+	leader := s.Server.Leader()
+	switch {
+	case s.Server.Leading():
+		fmt.Fprintln(w, "leading")
+	case leader.Address == s.Server.Address():
+		http.Error(w, "taking over", http.StatusServiceUnavailable)
+	case leader.Address != "":
+		fmt.Fprintln(w, "standing by; leader:", leader.Address)
+	default:
+		http.Error(w, "nobody leads yet", http.StatusServiceUnavailable)
+	}
+}
+
+// withPassword puts the password of a file into the address of a database.
+func withPassword(address, file string) (string, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("store_password_file: %w", err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", errors.New("store: the address cannot be read") // the error would repeat it
+	}
+	u.User = url.UserPassword(u.User.Username(), strings.TrimSpace(string(data)))
+	return u.String(), nil
+}
+
+// serverTLS reads keys and certificates; nil means plain HTTP.
+func serverTLS(c *config.ServerTLS, directory string) (*tls.Config, error) {
+	certificate, key := c.Certificate.Value(), c.Key.Value()
+	if certificate == "" && c.SelfSigned.Value() {
+		certificate, key = filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key")
+		if err := selfSign(certificate, key); err != nil {
+			return nil, fmt.Errorf("self_signed: %w", err)
+		}
+	}
+	if certificate == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if file := c.ClientCA.Value(); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("client_ca: %w", err)
+		}
+		out.ClientCAs = x509.NewCertPool()
+		if !out.ClientCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("client_ca: %s has no certificates", file)
+		}
+		out.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return out, nil
+}

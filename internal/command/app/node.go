@@ -1,0 +1,260 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/node/agent"
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Node is the agent of one machine, ready to run.
+type Node struct {
+	Agent  *agent.Agent
+	Name   string
+	client *nodeproto.Client
+	driver cgroup.Driver
+	health *health
+	jobs   string // the directory of its jobs
+}
+
+// NewNode takes up what an earlier life left and gets ready to register. Version is
+// that of this program.
+func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logger) (*Node, error) {
+	name := c.Name.Value()
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("name: %w", err)
+		}
+		name = host
+	}
+	directory, err := filepath.Abs(c.DataDir.Value())
+	if err != nil {
+		return nil, fmt.Errorf("data_dir: %w", err)
+	}
+	driver, alerts, err := openCgroup(&c.Cgroup, groupOf(name, directory), log)
+	if err != nil {
+		return nil, err
+	}
+	client, err := nodeClient(c)
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	detected, err := detectResources()
+	if err != nil {
+		return nil, err
+	}
+	offered := offeredOf(c, detected)
+	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
+	health, err := newHealth(c, log)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	a, err := agent.New(ctx, agent.Options{
+		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
+		Watermark: hidden, Log: log.With("node", name), Alerts: alerts,
+		Description: &nodev1.NodeDescription{
+			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
+			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
+		},
+	})
+	if err != nil {
+		client.Close()
+		return nil, errors.Join(err, health.close())
+	}
+	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
+}
+
+// ProxyCommand is the hidden command of this program that is the process beside a
+// job.
+const ProxyCommand = "job-proxy"
+
+// Run works until the context ends. Jobs go on.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.client.Close()
+	served := n.health.serve(n.Agent)
+	err := errors.Join(n.Agent.Run(ctx), n.health.close(), served())
+	if dirs, scanned := jobproxy.Scan(n.jobs); scanned == nil && len(dirs) == 0 {
+		err = errors.Join(err, n.driver.Close())
+	}
+	return err
+}
+
+// groupOf names the control group of a node. An agent ends what it does not know in its group, so two agents of one
+// machine must not have the same: what they cannot share is the data directory.
+func groupOf(name, directory string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
+			return r
+		}
+		return '_'
+	}, name)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(directory)) // it never fails
+	return fmt.Sprintf("%s-%08x", strings.TrimLeft(plain[:min(len(plain), 100)], "."), sum.Sum32())
+}
+
+// openCgroup finds out what holds jobs on this machine. Where control groups
+// cannot be used, that is told to everybody and process limits are used.
+func openCgroup(c *config.Cgroup, group string, log *slog.Logger) (driver cgroup.Driver, alerts []string, err error) {
+	parent := c.Parent.Value() + "/" + group
+	if c.Mode.Value() == "off" {
+		driver, err = cgroup.NewProcessLimits(parent)
+		return driver, []string{"control groups are switched off: jobs are held by process limits"}, err
+	}
+	driver, err = cgroup.Detect(parent)
+	var unavailable *cgroup.Unavailable
+	switch {
+	case errors.As(err, &unavailable) && c.Mode.Value() == "auto":
+		message := "jobs are held by process limits: " + unavailable.Error()
+		log.Warn("control groups cannot be used", "reason", unavailable.Error())
+		driver, err = cgroup.NewProcessLimits(parent)
+		return driver, []string{message}, err
+	case err != nil:
+		return nil, nil, fmt.Errorf("control groups: %w", err)
+	}
+	if wanted := c.Mode.Value(); !isMode(driver.Mode(), wanted) {
+		return nil, nil, errors.Join(fmt.Errorf("cgroup/mode is %s, and the machine has %s", wanted, driver.Mode()), driver.Close())
+	}
+	if !driver.LimitsProcesses() {
+		alerts = append(alerts, "the machine has no pids controller: the number of processes of a job is not limited")
+	}
+	return driver, alerts, nil
+}
+
+// isMode says whether control groups are of the kind that the settings want. A hybrid machine has its controllers in
+// version 1.
+func isMode(mode cgroup.Mode, wanted string) bool {
+	switch wanted {
+	case "v1":
+		return mode == cgroup.V1 || mode == cgroup.Hybrid
+	case "v2":
+		return mode == cgroup.V2
+	}
+	return true
+}
+
+func nodeClient(c *config.Node) (*nodeproto.Client, error) {
+	token := c.Token.Value()
+	if file := c.TokenFile.Value(); file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("token_file: %w", err)
+		}
+		token = strings.TrimSpace(string(data))
+	}
+	var security *tls.Config
+	if c.TLS.Enabled.Value() || c.TLS.CA.IsSet() {
+		security = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLS.ServerName.Value()}
+		if file := c.TLS.CA.Value(); file != "" {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("tls/ca: %w", err)
+			}
+			security.RootCAs = x509.NewCertPool()
+			if !security.RootCAs.AppendCertsFromPEM(data) {
+				return nil, fmt.Errorf("tls/ca: %s has no certificates", file)
+			}
+		}
+		if c.TLS.Certificate.IsSet() {
+			pair, err := tls.LoadX509KeyPair(c.TLS.Certificate.Value(), c.TLS.Key.Value())
+			if err != nil {
+				return nil, fmt.Errorf("tls: %w", err)
+			}
+			security.Certificates = []tls.Certificate{pair}
+		}
+	}
+	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
+}
+
+// offeredOf is what a node offers to the scheduler of what its machine has. The rest of the memory is for jobs that
+// outgrow their reserves.
+func offeredOf(c *config.Node, detected resource.Amounts) resource.Amounts {
+	offered := c.Resources.Value().Or(detected)
+	memory := offered[resource.Memory]
+	if given, ok := c.Resources.Value().Get(resource.Memory); !ok || given > detected[resource.Memory] {
+		memory -= c.Memory.Watermark.Value()
+	}
+	memory -= int64(c.Memory.WatermarkMultiplier.Value() * float64(memory))
+	offered[resource.Memory] = max(memory, 0)
+	return offered
+}
+
+func paceOf(c *config.Heartbeat) agent.Pace {
+	period := c.Period.Value()
+	return agent.Pace{
+		Period: period, Splay: c.Splay.Or(period / 5), CallTimeout: c.Timeout.Value(),
+		BackoffMin: c.MinBackoff.Value(), BackoffMax: c.MaxBackoff.Value(), BackoffFactor: c.Multiplier.Value(),
+	}
+}
+
+func rulesOf(node *config.Node) agent.Rules {
+	r, c := agent.DefaultRules(), &node.Memory
+	r.Ahead = c.Ahead.Or(r.Ahead)
+	r.WatchdogPeriod = c.WatchdogPeriod.Or(r.WatchdogPeriod)
+	r.AdjustmentPeriod = c.AdjustmentPeriod.Or(r.AdjustmentPeriod)
+	r.MemoryPatience = c.MemoryOverdraftTimeout.Or(r.MemoryPatience)
+	r.CPUPatience = c.CPUOverdraftTimeout.Or(r.CPUPatience)
+	r.AbortOnOverdraft = c.AbortOnOverdraft.Or(r.AbortOnOverdraft)
+	r.IgnoreLimit = !c.CheckLimit.Or(true)
+	r.OOMScoreAdj = c.OOMScoreAdj.Value()
+	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))
+	return r
+}
+
+// slotsPerCore is how many jobs a node offers to run where nobody says.
+const slotsPerCore = 4
+
+// detectResources is what this machine has for jobs.
+func detectResources() (a resource.Amounts, err error) {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return a, fmt.Errorf("memory of this machine: %w", err)
+	}
+	fields := strings.Fields(string(data))
+	for i, field := range fields {
+		if field == "MemAvailable:" && i+1 < len(fields) {
+			kib, err := strconv.ParseInt(fields[i+1], 10, 64)
+			if err != nil {
+				return a, fmt.Errorf("memory of this machine: %w", err)
+			}
+			a[resource.Memory] = kib << 10
+		}
+	}
+	cores := int64(runtime.NumCPU())
+	a[resource.CPU], a[resource.UserSlots], a[resource.Network] = cores*100, cores*slotsPerCore, 100
+	return a, nil
+}
+
+// endPatience is how long jobs may take to end when a node goes away for good.
+const endPatience = 20 * time.Second
+
+// End ends all jobs of the node and removes everything that it has made. Run must
+// have returned.
+func (n *Node) End(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	defer cancel()
+	return errors.Join(agent.EndAll(ctx, n.jobs, n.driver), n.driver.Close())
+}

@@ -1,0 +1,71 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/api"
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+)
+
+func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	s := c.scheduler.Server
+	who := nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler)}).Identify}
+	ask := func(token string, local bool) string {
+		peer, err := who.Authenticate(t.Context(), nodeproto.Credentials{Token: token, Local: local})
+		if errors.Is(err, nodeproto.ErrUnknownCredentials) {
+			return "refused"
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer.Node
+	}
+	if got := fmt.Sprint(ask("", true), " ", ask("", false)); got != nodeproto.AnyNode+" refused" {
+		t.Errorf("without tokens: %s", got)
+	}
+	tokens := map[string]auth.Token{}
+	edit := func(*server.Registry) (*store.Batch, error) {
+		b := &store.Batch{}
+		for i, user := range []string{"root", "agent", "robot", "ann", "gone", "late", "bad"} {
+			tokens[user] = auth.NewToken([32]byte{byte(i + 1)})
+			row := store.Token{Hash: tokens[user].Hash().String(), User: user, Name: user, Created: time.Now()}
+			switch user {
+			case "gone":
+				row.Revoked = time.Now()
+			case "late":
+				row.Expires = time.Now().Add(-time.Second)
+			}
+			b.Put.Tokens = append(b.Put.Tokens, row)
+			b.Put.Users = append(b.Put.Users, store.User{Name: user})
+		}
+		b.Put.Users[len(b.Put.Users)-1].Document = []byte(`{"banned":true}`)
+		b.Put.Groups = []store.Group{{Name: nodesGroup}, {Name: "robots"}}
+		b.Put.Members = []store.Member{
+			{Group: nodesGroup, Member: "agent"}, {Group: "robots", Member: "robot"}, {Group: nodesGroup, Member: "robots"},
+			{Group: nodesGroup, Member: "late"}, {Group: nodesGroup, Member: "gone"}, {Group: nodesGroup, Member: "bad"},
+		}
+		return b, nil
+	}
+	insist(t, func() error { return s.EditRegistry(t.Context(), server.Caller{User: "root"}, edit) })
+	for user, want := range map[string]string{
+		"root": nodeproto.AnyNode, "agent": nodeproto.AnyNode, "robot": nodeproto.AnyNode,
+		"ann": "refused", "gone": "refused", "late": "refused", "bad": "refused",
+	} {
+		if got := ask(tokens[user].Reveal(), false); got != want {
+			t.Errorf("%s: %s", user, got)
+		}
+	}
+	for _, wrong := range []string{"", "weir_nonsense", tokens["root"].Reveal() + "x"} {
+		if got := ask(wrong, true); got != "refused" {
+			t.Errorf("%q: %s", wrong, got)
+		}
+	}
+}

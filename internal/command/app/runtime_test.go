@@ -1,0 +1,185 @@
+package app
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+// call sends a command with a value in JSON and returns the answer. What is refused because the disk is too slow is sent
+// again.
+func call(t *testing.T, s *Scheduler, method, command, path, body string) (status int, text string) {
+	t.Helper()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if status, text = callOnce(t, s, method, command, path, body); status != http.StatusServiceUnavailable {
+			return status, text
+		}
+		<-ticker.C
+	}
+}
+
+func callOnce(t *testing.T, s *Scheduler, method, command, path, body string) (int, string) {
+	t.Helper()
+	query := url.Values{"path": {path}}
+	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v4/"+command+"?"+query.Encode(), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// What is set at //sys/scheduler/config holds at once, is refused if it cannot,
+// and holds again after a restart, then for the core too.
+func TestTheConfigurationChangesWhileTheSchedulerRuns(t *testing.T) {
+	c := &cluster{t: t, directory: t.TempDir()}
+	start := func() (*Scheduler, func()) {
+		settings := config.Default()
+		s := &settings.Scheduler
+		s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
+		s.Leader.LeaseTTL = document.Some(time.Minute)
+		scheduler, err := NewScheduler(t.Context(), s, "test", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := c.run(scheduler.Run)
+		t.Cleanup(stop)
+		<-scheduler.Server.Led()
+		return scheduler, stop
+	}
+	s, stop := start()
+	set := func(path, value string, want int) string {
+		t.Helper()
+		status, text := call(t, s, http.MethodPut, "set", "//sys/scheduler/config"+path, value)
+		if status != want {
+			t.Errorf("%s = %s: %d, %s", path, value, status, text)
+		}
+		return text
+	}
+	set("/snapshot_period", "120000", http.StatusOK)
+	set("/pool_change_is_allowed", "false", http.StatusOK)
+	set("/max_operation_count", "3", http.StatusOK)
+	if got := s.Server.Settings(); got.SnapshotPeriod != 2*time.Minute || got.PoolChange || got.UpdatePeriod != 200*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+	for _, wrong := range []struct{ path, value, says string }{
+		{"/listen", `":1"`, "cannot change while the scheduler runs"},
+		{"/snapshot_period", `"soon"`, "must be a duration"},
+		{"/node_heartbeat_timeout", "1000", "must be at least twice node_heartbeat_period"},
+	} {
+		if text := set(wrong.path, wrong.value, http.StatusBadRequest); !strings.Contains(text, wrong.says) {
+			t.Errorf("%s: %s", wrong.path, text)
+		}
+	}
+	if got := s.Server.Settings().SnapshotPeriod; got != 2*time.Minute {
+		t.Errorf("what is refused holds: %v", got)
+	}
+	stop()
+	s, _ = start()
+	if got := s.Server.Settings(); got.SnapshotPeriod != 2*time.Minute || got.Core.MaxOperations != 3 || got.PoolChange {
+		t.Errorf("after a restart: %+v", got)
+	}
+	if status, text := call(t, s, http.MethodPost, "remove", "//sys/scheduler/config/snapshot_period", ""); status != http.StatusOK {
+		t.Fatal(text)
+	}
+	if got := s.Server.Settings().SnapshotPeriod; got != 5*time.Minute {
+		t.Errorf("what is removed holds: %v", got)
+	}
+}
+
+func TestAStoredPatchThatDoesNotFitIsLeftOut(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	status, text := call(t, c.scheduler, http.MethodPut, "set", "//sys/scheduler/config", `{"node_heartbeat_period": 20000}`)
+	if status != http.StatusOK {
+		t.Fatal(text)
+	}
+	settings := config.Default()
+	settings.Scheduler.Nodes.HeartbeatTimeout = document.Some(30 * time.Second)
+	var log strings.Builder
+	got := derived(&settings.Scheduler, slog.New(slog.NewTextHandler(&log, nil)))(c.scheduler.Server.Registry())
+	if got.HeartbeatPeriod != 5*time.Second || !strings.Contains(log.String(), "must be at least twice") {
+		t.Errorf("%v, %s", got.HeartbeatPeriod, log.String())
+	}
+}
+
+// A node says that it lives, whether the scheduler answers, and profiles if it is
+// told to.
+func TestANodeServesItsHealth(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	settings := config.Default()
+	n := &settings.Node
+	n.Schedulers, n.Name = document.Some([]string{c.scheduler.Address}), document.Some("healthy")
+	n.DataDir = document.Some(filepath.Join(c.directory, "healthy"))
+	n.Listen = document.Some("127.0.7.1:0") // where nobody else takes the port when it is free again
+	n.Pprof, n.Cgroup.Mode = document.Some(true), document.Some("off")
+	node, err := NewNode(t.Context(), n, "test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := node.health.addressOr("")
+	get := func(path string) (int, string) {
+		response, err := http.Get("http://" + address + path)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer response.Body.Close()
+		text, _ := io.ReadAll(response.Body)
+		return response.StatusCode, string(text)
+	}
+	stop := c.run(node.Run)
+	c.await("the node is ready", func() bool { status, _ := get("/readyz"); return status == http.StatusOK })
+	for path, want := range map[string]string{"/healthz": "ok\n", "/debug/pprof/cmdline": "app.test", "/nothing": "404"} {
+		if _, text := get(path); !strings.Contains(text, want) {
+			t.Errorf("%s says %q", path, text)
+		}
+	}
+	if record, _ := c.scheduler.Server.Node("healthy"); record == nil || record.Address != address {
+		t.Errorf("the scheduler knows %+v, not %s", record, address)
+	}
+	stop()
+	if status, _ := get("/healthz"); status != 0 {
+		t.Error("it is served after the end")
+	}
+	if err := node.End(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWithoutAnAddressNothingIsServed(t *testing.T) {
+	h, err := newHealth(&config.Node{}, slog.New(slog.DiscardHandler))
+	if err != nil || h != nil {
+		t.Fatal(h, err)
+	}
+	if err := h.serve(nil)(); err != nil || h.close() != nil || h.addressOr("n") != "n" {
+		t.Error("nothing is not nothing")
+	}
+	everywhere, err := newHealth(&config.Node{Listen: document.Some(":0")}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if address := everywhere.addressOr("n"); !strings.HasPrefix(address, "n:") {
+		t.Errorf("others are told %s", address)
+	}
+	if err := everywhere.close(); err != nil {
+		t.Error(err)
+	}
+}

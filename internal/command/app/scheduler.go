@@ -1,0 +1,245 @@
+// Package app turns configurations into running processes: the scheduler, the
+// agent of a node, a whole cluster on one machine. It opens stores and
+// listeners, starts the rooms below and stops them in order. What they do is
+// theirs; app decides nothing.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/store/history"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+)
+
+// Scheduler is a scheduler that listens.
+type Scheduler struct {
+	Server *server.Server
+	// Address is where it listens, URL how clients reach it.
+	Address string
+	URL     string
+
+	db       *store.Store
+	http     *http.Server
+	listener net.Listener
+	log      *slog.Logger
+	version  string
+	begin    func() error // what to do when it leads for the first time
+	// ownNodes is a token of this process that the nodes in it show.
+	ownNodes auth.Token
+}
+
+// shutdownPatience is how long requests may take to end when the process is
+// told to.
+const shutdownPatience = 5 * time.Second
+
+// NewScheduler opens the store and the listener. Run starts it, or Close if it
+// is not to be started. Version is that of this program.
+func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log *slog.Logger) (*Scheduler, error) {
+	url, err := storeURL(c)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := serverTLS(&c.TLS, c.DataDir.Value())
+	if err != nil {
+		return nil, err
+	}
+	db, err := store.Open(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	listener, err := net.Listen("tcp", c.Listen.Value())
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s := &Scheduler{db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), ownNodes: newToken()}
+	scheme := "http"
+	if certificates != nil {
+		scheme = "https"
+	}
+	advertised := c.Advertise.Or(s.Address)
+	s.URL = scheme + "://" + advertised
+	s.Server = server.New(server.Options{
+		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: derived(c, log), Log: log,
+	})
+	s.http = &http.Server{
+		Handler: s.handler(c), Protocols: nodeproto.Protocols(), TLSConfig: certificates,
+		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// holderName is who asks for the lease. It is the same after a restart, so that a
+// scheduler that was killed does not wait until its own lease has ended: whoever
+// listens at the address now is its only owner, and if that is wrong, as between
+// containers of one name, the epoch still fences all but the last.
+func holderName(listens, advertised string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return strings.Join([]string{host, listens, advertised}, "/")
+}
+
+// storeURL is where the state is kept; without a word about it, in SQLite in the
+// data directory.
+func storeURL(c *config.Scheduler) (string, error) {
+	if url, given := c.Store.Get(); given {
+		if file, given := c.StorePasswordFile.Get(); given {
+			return withPassword(url, file)
+		}
+		return url, nil
+	}
+	directory := c.DataDir.Value()
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return "", fmt.Errorf("data_dir: %w", err)
+	}
+	return "sqlite:" + filepath.Join(directory, "weir.db"), nil
+}
+
+// Run serves until the context ends, then stops in order: the lease is given
+// back, requests end, the store closes.
+func (s *Scheduler) Run(ctx context.Context) error {
+	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLeading()
+	var workers sync.WaitGroup
+	workers.Go(func() {
+		if err := s.Server.Run(leading); err != nil {
+			s.log.Error("scheduler", "error", err)
+		}
+	})
+	served := make(chan error, 1)
+	go func() {
+		if s.http.TLSConfig != nil {
+			served <- s.http.ServeTLS(s.listener, "", "")
+			return
+		}
+		served <- s.http.Serve(s.listener)
+	}()
+	if s.begin != nil {
+		workers.Go(func() {
+			select {
+			case <-leading.Done():
+			case <-s.Server.Led():
+				if err := s.begin(); err != nil && leading.Err() == nil {
+					s.log.Error("the cluster cannot be set up", "error", err)
+				}
+			}
+		})
+	}
+	s.log.Info("listening", "address", s.Address, "url", s.URL)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+	}
+	stopLeading()
+	workers.Wait()
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownPatience)
+	defer cancel()
+	if shutdown := s.http.Shutdown(patience); shutdown != nil {
+		shutdown = errors.Join(shutdown, s.http.Close())
+		s.log.Warn("requests did not end in time", "error", shutdown)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return errors.Join(err, s.db.Close())
+}
+
+// onLead sets what is done when the scheduler leads for the first time.
+func (s *Scheduler) onLead(begin func() error) { s.begin = begin }
+
+// Close gives back what NewScheduler opened.
+func (s *Scheduler) Close() error { return errors.Join(s.listener.Close(), s.db.Close()) }
+
+// settingsOf are the settings of a server by its configuration.
+func settingsOf(c *config.Scheduler) server.Settings {
+	s := server.DefaultSettings()
+	s.Core.MaxOperations = c.Operations.MaxCount.Or(s.Core.MaxOperations)
+	s.Core.NodeTimeout = c.Nodes.UnseenToAbort.Or(s.Core.NodeTimeout)
+	s.Core.OvercommitPatience = c.Nodes.OvercommitDuration.Or(s.Core.OvercommitPatience)
+	s.Core.WaitTimeout = c.Nodes.WaitingTimeout.Or(s.Core.WaitTimeout)
+	s.Core.NodeCheckPeriod = c.Periods.DemandSanityCheck.Or(s.Core.NodeCheckPeriod)
+	stuck := &c.Operations.Stuck
+	s.Core.StuckCheckPeriod = stuck.Period.Or(s.Core.StuckCheckPeriod)
+	s.Core.Stuck.NoProgress = stuck.SafeTimeout.Or(s.Core.Stuck.NoProgress)
+	s.Core.Stuck.LimitingAncestor = stuck.LimitingAncestorSafeTimeout.Or(s.Core.Stuck.LimitingAncestor)
+	s.Core.Stuck.Attempts = uint64(stuck.MinAttempts.Or(int(s.Core.Stuck.Attempts)))
+	if spare, given := c.Nodes.MinSpare.Get(); given {
+		s.Core.MinSpare = spare.OrZero()
+	}
+	s.Core.Memory = memoryOf(&c.Memory)
+	s.UpdatePeriod = c.Periods.FairShareUpdate.Or(s.UpdatePeriod)
+	s.LeaseTTL = c.Leader.LeaseTTL.Or(s.LeaseTTL)
+	s.RenewPeriod = c.Leader.RenewPeriod.Or(s.RenewPeriod)
+	s.StandbyPoll = c.Leader.StandbyPollPeriod.Or(s.StandbyPoll)
+	s.ConfirmationTimeout = c.Nodes.JobConfirmationTimeout.Or(s.ConfirmationTimeout)
+	s.SnapshotPeriod = c.Periods.Snapshot.Or(s.SnapshotPeriod)
+	s.ProgressPeriod = c.Periods.OperationsUpdate.Or(s.ProgressPeriod)
+	s.HeartbeatPeriod = c.Nodes.HeartbeatPeriod.Or(s.HeartbeatPeriod)
+	s.HeartbeatSplay = s.HeartbeatPeriod / 5
+	s.OfflineAfter = c.Nodes.HeartbeatTimeout.Or(s.OfflineAfter)
+	s.PoolChange = c.Operations.PoolChange.Or(s.PoolChange)
+	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
+	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
+	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
+	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
+	s.SoftQueue = c.Overload.SoftHeartbeats.Or(s.SoftQueue)
+	s.HardQueue = c.Overload.QueueLength.Or(s.HardQueue)
+	s.RetentionPeriod = c.Retention.Period.Or(s.RetentionPeriod)
+	s.Retention = store.Policy{
+		OperationAge: c.Retention.Operations.Value(), JobAge: c.Retention.Jobs.Value(), OutputAge: c.Retention.Stderr.Value(),
+		AuditAge: c.Retention.Audit.Value(), EventAge: c.EventLog.MaxAge.Value(), Events: int64(c.EventLog.MaxEvents.Value()),
+		Tombstones: s.Retention.Tombstones,
+		HistoryAge: map[history.Level]time.Duration{
+			history.Seconds: c.History.Seconds.Value(), history.Minutes: c.History.Minutes.Value(), history.Hours: c.History.Hours.Value(),
+		},
+	}
+	s.SelfCheckPeriod = c.SelfCheck.Period.Or(s.SelfCheckPeriod)
+	if !c.SelfCheck.Enabled.Or(true) {
+		s.SelfCheckPeriod = 0
+	}
+	return s
+}
+
+// memoryOf says how memory reserves are learnt.
+func memoryOf(c *config.MemoryDigest) *operation.MemoryConfig {
+	m := operation.DefaultMemoryConfig()
+	m.UserQuantile, m.ProxyQuantile = c.UserQuantile.Or(m.UserQuantile), c.ProxyQuantile.Or(m.ProxyQuantile)
+	m.UserPrecision, m.OverdraftFactor = c.UserPrecision.Or(m.UserPrecision), c.OverdraftFactor.Or(m.OverdraftFactor)
+	m.UserMultiplier, m.ProxyMultiplier = c.UserMultiplier.Or(m.UserMultiplier), c.ProxyMultiplier.Or(m.ProxyMultiplier)
+	m.MultiplierFromSpec = c.MultiplierFromSpec.Or(m.MultiplierFromSpec)
+	m.Footprint, m.ExecFootprint = c.Footprint.Or(m.Footprint), c.ExecFootprint.Or(m.ExecFootprint)
+	if mode, given := c.OverdraftMode.Get(); given {
+		_ = m.OverdraftMode.UnmarshalText([]byte(mode)) // configurations are checked before
+	}
+	return &m
+}
+
+// NewLog makes the logger of a process.
+func NewLog(c *config.Log, to *os.File) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level.Value()))); err != nil {
+		level = slog.LevelInfo // configurations are checked before
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format.Value() == "json" {
+		return slog.New(slog.NewJSONHandler(to, options))
+	}
+	return slog.New(slog.NewTextHandler(to, options))
+}

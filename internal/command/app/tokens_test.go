@@ -1,0 +1,61 @@
+package app
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+)
+
+// The first token closes metrics as it closes the API, and leaves the nodes of the
+// same process alone.
+func TestTheFirstTokenClosesMetrics(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	s := c.scheduler
+	scrape := func(token string) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Address+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	if got := scrape(""); got != http.StatusOK {
+		t.Errorf("before there is a token: %d", got)
+	}
+	token := newToken()
+	insist(t, func() error {
+		return s.Server.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
+			b := &store.Batch{}
+			b.Put.Tokens = append(b.Put.Tokens, store.Token{Hash: token.Hash().String(), User: auth.Root, Name: "test"})
+			return b, nil
+		})
+	})
+	if got := scrape(""); got != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", got)
+	}
+	if got := scrape(token.Reveal()); got != http.StatusOK {
+		t.Errorf("with one: %d", got)
+	}
+	own := ownNodes{s.ownNodes.Hash()}
+	if peer, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: s.ownNodes.Reveal()}); err != nil || peer.Node != nodeproto.AnyNode {
+		t.Errorf("a node of the process: %v, %v", peer, err)
+	}
+	for _, other := range []string{"", "weir_x", token.Reveal()} {
+		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other, Local: true}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
+			t.Errorf("another token: %v", err)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// poolsFile is the flags of commands that take a whole tree from a file.
+type poolsFile struct {
+	file, tree string
+}
+
+func (p *poolsFile) addTo(r *remote, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&p.file, "file", "f", "", "the file with the tree, YAML or JSON; - is the standard input")
+	cmd.Flags().StringVar(&p.tree, "tree", "", "the pool tree; without it, the default one")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 0 && p.file == "":
+			return usageErrorf("give the file by -f: weir %s -f %s", cmd.Name(), args[0])
+		case len(args) > 0:
+			return usageErrorf("%s takes no arguments, got %q", cmd.Name(), args[0])
+		case p.file == "":
+			return usageErrorf("%s needs a file: -f pools.yaml, or -f - for the standard input", cmd.Name())
+		}
+		return nil
+	}
+	r.mustComplete(cmd, "file", completeTreeFiles)
+	r.mustComplete(cmd, "tree", r.completeTrees())
+}
+
+// parameters reads the file. The server reads the text itself, so that its errors
+// have lines.
+func (p *poolsFile) parameters(cmd *cobra.Command) ([]yson.Entry, error) {
+	input, label, closeInput, err := openInput(cmd, p.file)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInput()
+	data, err := readBounded(input, label)
+	if err != nil {
+		return nil, err
+	}
+	return []yson.Entry{textIf("pool_tree", p.tree), yson.Pair("document", yson.String(string(data))), textIf("file", label)}, nil
+}
+
+func newApplyCommand(opts *options) *cobra.Command {
+	r, p := newRemote(opts), &poolsFile{}
+	var strict, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Make a tree of pools what a file says, as a whole or not at all",
+		Long: `Make a tree of pools what a file says: pools are added, moved, changed and removed. It happens as a
+whole or not at all. What changes is printed, and whether the promises can be kept on the nodes that
+are there. weir diff prints the same and changes nothing; weir export writes such a file.`,
+		Example: `  weir export > pools.yaml
+  weir diff -f examples/cluster/pools.yaml
+  weir apply -f examples/cluster/pools.yaml
+  weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
+		RunE: r.do(func(s *session, _ []string) error {
+			given, err := p.parameters(s.cmd)
+			if err != nil {
+				return err
+			}
+			if dryRun {
+				return s.plan(given, strict)
+			}
+			answer, err := s.change("apply_pools", append(given, flagIf("require_feasible", strict))...)
+			if err != nil {
+				return err
+			}
+			return s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Applied") })
+		}),
+	}
+	p.addTo(r, cmd)
+	cmd.Flags().BoolVar(&strict, "require-feasible", false, "refuse promises that the nodes cannot keep")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would change, like weir diff")
+	return r.addTo(cmd)
+}
+
+// plan prints what a file would change.
+func (s *session) plan(given []yson.Entry, strict bool) error {
+	answer, err := s.ask("plan_pools", given...)
+	if err != nil {
+		return err
+	}
+	if err := s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Would change") }); err != nil {
+		return err
+	}
+	if fits, known := field(answer, "is_feasible").Boolean(); strict && known && !fits {
+		return errReported
+	}
+	return nil
+}
+
+func newDiffCommand(opts *options) *cobra.Command {
+	r, p := newRemote(opts), &poolsFile{}
+	var exitCode bool
+	cmd := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Show what weir apply would change, and whether the promises fit",
+		Long: `Show what weir apply would change, and whether the promises in the file can be kept on the nodes
+that are there. Nothing is changed. With --exit-code the exit code is 1 if there are differences.`,
+		Example: `  weir diff -f examples/cluster/pools.yaml
+  weir export | weir diff -f - --exit-code && echo unchanged`,
+		RunE: r.do(func(s *session, _ []string) error {
+			given, err := p.parameters(s.cmd)
+			if err != nil {
+				return err
+			}
+			answer, err := s.ask("plan_pools", given...)
+			if err != nil {
+				return err
+			}
+			if err := s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Would change") }); err != nil {
+				return err
+			}
+			if same, _ := field(answer, "is_empty").Boolean(); exitCode && !same {
+				return errReported
+			}
+			return nil
+		}),
+	}
+	p.addTo(r, cmd)
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
+	return r.addTo(cmd)
+}
+
+func writePlan(w io.Writer, plan yson.Node, verb string) error {
+	paint := painter(w)
+	tree := cell(field(plan, "pool_tree"))
+	if same, _ := field(plan, "is_empty").Boolean(); same {
+		fmt.Fprintf(w, "Nothing differs in tree %s.\n", tree)
+	} else {
+		if isNew, _ := field(plan, "is_new").Boolean(); isNew {
+			tree += ", which is new"
+		}
+		fmt.Fprintf(w, "%s in tree %s:\n", verb, tree)
+		for _, line := range field(plan, "changes").Items() {
+			text := cell(line)
+			fmt.Fprintln(w, "  "+paint(changeStyle(text), text))
+		}
+	}
+	for _, warning := range field(plan, "warnings").Items() {
+		fmt.Fprintf(w, "warning: %s\n", cell(warning))
+	}
+	switch fits, known := field(plan, "is_feasible").Boolean(); {
+	case !known:
+		fmt.Fprintln(w, "Whether the promises fit is not known: the tree has no nodes.")
+	case fits:
+		fmt.Fprintln(w, "The promises fit the nodes of the tree.")
+	default:
+		fmt.Fprintln(w, paint(styleRed, "The promises do not fit the nodes of the tree:"))
+		for _, finding := range field(plan, "feasibility", "findings").Items() {
+			fmt.Fprintln(w, "  "+findingText(finding))
+		}
+	}
+	return nil
+}
+
+func changeStyle(line string) style {
+	switch {
+	case strings.HasPrefix(line, "+"):
+		return styleGreen
+	case strings.HasPrefix(line, "-"):
+		return styleRed
+	}
+	return styleYellow
+}
+
+// findingText is a finding of the feasibility check in words.
+func findingText(finding yson.Node) string {
+	if message, ok := field(finding, "message").Text(); ok {
+		return message
+	}
+	return finding.String()
+}
+
+func newExportCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	var tree string
+	cmd := &cobra.Command{
+		Use:   "export [TREE]",
+		Short: "Write a tree of pools as a file that weir apply takes",
+		Example: `  weir export
+  weir export default -o json`,
+		Args:              oneTree(&tree),
+		ValidArgsFunction: r.completeTrees(),
+		RunE: r.do(func(s *session, args []string) error {
+			answer, err := s.ask("export_pools", textIf("pool_tree", firstNonEmpty(append(args, tree)...)))
+			if err != nil {
+				return err
+			}
+			text, ok := field(answer, "yaml").Text()
+			if !ok {
+				return errors.New("the scheduler answered without a document")
+			}
+			if s.opts.output == outputYAML {
+				_, err := io.WriteString(s.out, text)
+				return err
+			}
+			return s.print(field(answer, "document"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+		}),
+	}
+	addTree(r, cmd, &tree)
+	return r.addTo(cmd)
+}
+
+// oneTree is the rule of commands that take a pool tree, by its name or by --tree.
+func oneTree(flag *string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 || len(args) == 1 && *flag != "" {
+			return usageErrorf("%s takes the name of one tree, got several", cmd.Name())
+		}
+		return nil
+	}
+}
+
+// addTree gives the flag --tree to a command that takes a tree by its name too.
+func addTree(r *remote, cmd *cobra.Command, tree *string) {
+	cmd.Flags().StringVar(tree, "tree", "", "the pool tree, in place of TREE")
+	r.mustComplete(cmd, "tree", r.completeTrees())
+}

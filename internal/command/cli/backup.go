@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/control/store"
+)
+
+func newBackupCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	cmd := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Save everything that a scheduler keeps into a file",
+		Long: `Save everything that a scheduler keeps into a file: trees, operations, jobs, users, tokens (their
+hashes), charts. The scheduler goes on meanwhile; the file is of one moment. - is the standard
+output. Only administrators may do it. weir restore puts such a file into an empty store.`,
+		Example: `  weir backup weir.backup
+  weir backup - | wc -c`,
+		Args: oneFile,
+		RunE: r.do(func(s *session, args []string) error {
+			body, err := s.Stream(s.ctx, client.Request{Command: "backup", Parameters: parameters()})
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			if args[0] == "-" {
+				_, err := io.Copy(s.out, body)
+				return err
+			}
+			size, err := saveStream(args[0], body)
+			if err != nil {
+				return fmt.Errorf("backup: %w", err)
+			}
+			fmt.Fprintf(s.errs, "%s: %d bytes\n", args[0], size)
+			return nil
+		}),
+	}
+	return r.addTo(cmd)
+}
+
+// saveStream makes a file that nobody else can read and that is there as a whole
+// or not at all.
+func saveStream(name string, content io.Reader) (int64, error) {
+	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
+	if err != nil {
+		return 0, err
+	}
+	size, err := io.Copy(temporary, content)
+	if err == nil {
+		err = temporary.Sync()
+	}
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), name)
+	}
+	if err != nil {
+		return 0, errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return size, nil
+}
+
+func newRestoreCommand() *cobra.Command {
+	var url, directory string
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Fill an empty store from a backup, before a scheduler starts on it",
+		Long: `Fill an empty store with what weir backup saved: all of it, or nothing if the file is cut off or
+altered. It works on the store itself, so no scheduler may run on it. A backup of SQLite can be
+restored into PostgreSQL and the other way round.`,
+		Example: `  weir backup weir.backup
+  weir restore weir.backup --data-dir ./restored
+
+  weir restore weir.backup --store postgres://weir@db.example/weir &`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (url == "") == (directory == "") {
+				return usageErrorf("give either --data-dir or --store")
+			}
+			input := cmd.InOrStdin()
+			if args[0] != "-" {
+				file, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				input = file
+			}
+			if directory != "" {
+				if err := os.MkdirAll(directory, 0o700); err != nil {
+					return err
+				}
+				url = "sqlite:" + filepath.Join(directory, "weir.db")
+			}
+			db, err := store.Open(cmd.Context(), url)
+			if err != nil {
+				return err
+			}
+			err = errors.Join(db.Import(cmd.Context(), input), db.Close())
+			switch {
+			case errors.Is(err, store.ErrNotEmpty):
+				return fmt.Errorf("%w\n  A backup is restored only into a store that was never used: name another", err)
+			case errors.Is(err, store.ErrHeld):
+				return fmt.Errorf("%w\n  A scheduler runs on it: stop it first", err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&url, "store", "", "the store: sqlite:PATH or postgres://USER@HOST/DATABASE; the password comes from PGPASSWORD")
+	cmd.Flags().StringVar(&directory, "data-dir", "", "the data directory of a scheduler on SQLite")
+	return cmd
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/command/app"
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/node/jobproxy"
+)
+
+func newNodeCommand() *cobra.Command {
+	daemon := &daemonFlags{}
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run the agent of one machine: runs jobs in control groups and reports to the scheduler",
+		Long: `Run the agent of this machine until it is told to stop. Jobs go on when the agent stops, and an
+agent that starts again takes them up.
+
+Settings come from flags, WEIR_NODE_… variables and the file of --config; weir config show node
+prints them. Without control groups jobs are held by process limits, which the node then says.`,
+		Example: `  # What this machine has, for the scheduler at a.example
+  weir node --schedulers a.example:7070 --data-dir ./node &
+
+  # A part of it, with tags for node filters
+  weir node --schedulers a.example:7070 --resources '{cpu: 8, memory: 16GiB, user_slots: 8}' --tags gpu,fast &`,
+		Args: cobra.NoArgs,
+	}
+	flags := config.Bind(cmd.Flags(), config.NodeSection)
+	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := daemon.load(cmd, config.NodeSection, flags)
+		if err != nil {
+			return err
+		}
+		c := &loaded.Config.Node
+		node, err := app.NewNode(cmd.Context(), c, readBuild().Version, app.NewLog(&c.Log, os.Stderr))
+		if err != nil {
+			return err
+		}
+		return node.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// newProxyCommand is the process beside a job. Agents start it, people do not.
+func newProxyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: app.ProxyCommand + " DIRECTORY", Hidden: true, Args: cobra.ExactArgs(1), DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := jobproxy.Main(args[0]); code != 0 {
+				return &jobExit{code}
+			}
+			return nil
+		},
+	}
+}

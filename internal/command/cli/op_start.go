@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+func newOpStartCommand(r *remote) *cobra.Command {
+	var kind, pool, file string
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "start FILE",
+		Short: "Start an operation described by a file and print its id",
+		Long: `Start an operation. FILE holds the specification: YSON if its name ends in .yson, JSON if it ends in
+.json, else YAML; - is the standard input. docs/operations.md lists the options.`,
+		Example: `  weir op start examples/cluster/sleep.yaml
+  weir op start examples/cluster/sleep.yaml --pool research --wait`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if file != "" {
+				args = append(args, file)
+			}
+			return oneFile(cmd, args)
+		},
+		ValidArgsFunction: completeTreeFiles,
+		RunE: r.do(func(s *session, args []string) error {
+			spec, label, err := readDocument(s.cmd, append(args, file)[0])
+			if err != nil {
+				return err
+			}
+			if spec.Kind() != yson.MapKind {
+				return fmt.Errorf("%s: a specification is a map with tasks, not %s", label, spec.Kind())
+			}
+			if pool != "" {
+				spec = spec.With("pool", yson.String(pool))
+			}
+			answer, err := s.change("start_operation", textIf("operation_type", kind), yson.Pair("spec", spec))
+			if err != nil {
+				return err
+			}
+			if err := s.printID(answer); err != nil || !wait {
+				return err
+			}
+			return s.waitFor(firstText(answer))
+		}),
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "the file, for those who are used to weir apply -f")
+	cmd.Flags().StringVar(&kind, "type", "vanilla", "the type of the operation")
+	cmd.Flags().StringVarP(&pool, "pool", "p", "", "the pool, instead of that of the file")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end, like weir op wait")
+	r.mustComplete(cmd, "pool", r.completePools())
+	return cmd
+}
+
+func newOpWaitCommand(r *remote) *cobra.Command {
+	return &cobra.Command{
+		Use:   "wait OPERATION",
+		Short: "Wait for the end of an operation and say how it ended",
+		Long: `Wait until an operation has ended. Exit code 0: it completed; 1: it failed or was aborted, and the
+reason is printed.`,
+		Example: `  weir op wait '*quick'`,
+
+		Args:              oneName("operation"),
+		ValidArgsFunction: r.completeOperations(),
+		RunE:              r.do(func(s *session, args []string) error { return s.waitFor(args[0]) }),
+	}
+}
+
+// waitFor waits for the end of an operation.
+func (s *session) waitFor(name string) error {
+	watch := newWatch(s, name)
+	defer watch.bar.clear()
+	for {
+		ended, err := watch.look()
+		if err != nil {
+			return err
+		}
+		if ended {
+			break
+		}
+		if err := watch.pause(); err != nil {
+			return err
+		}
+	}
+	watch.bar.clear()
+	return watch.verdict()
+}
+
+// verdict is how a command ends that waited for an operation.
+func (w *opWatch) verdict() error {
+	if w.state == "completed" {
+		return nil
+	}
+	result := resultError(w.last)
+	if result == nil {
+		result = &client.Error{Message: "no reason was given"}
+	}
+	fmt.Fprintf(w.s.errs, "weir: operation %s %s: %v\n", w.name, w.state, result)
+	return errReported
+}
+
+func newOpJobsCommand(r *remote) *cobra.Command {
+	var state, node, task string
+	var limit int64
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "jobs OPERATION",
+		Short: "List jobs of an operation, running and finished",
+		Example: `  weir op jobs '*nightly'
+  weir op jobs '*nightly' --state failed
+
+  # What the last failed job wrote
+  weir job stderr $(weir op jobs '*nightly' --state failed --limit 1 -q)`,
+		Args:              oneName("operation"),
+		ValidArgsFunction: r.completeOperations(),
+		RunE: r.do(func(s *session, args []string) error {
+			answer, err := s.ask("list_jobs", operationKey(args[0]), textIf("state", state), textIf("address", node), textIf("task_name", task),
+				countIf("limit", limit), textIf("sort_field", "start_time"), textIf("sort_order", "descending"))
+			if err != nil {
+				return err
+			}
+			return s.print(answer, func(w io.Writer) error { return s.writeJobs(w, answer, quiet) })
+		}),
+	}
+	cmd.Flags().StringVarP(&state, "state", "s", "", "only those in a state: waiting, running, completed, failed, aborted")
+	cmd.Flags().StringVar(&node, "node", "", "only those of a node")
+	cmd.Flags().StringVar(&task, "task", "", "only those of a task")
+	cmd.Flags().Int64Var(&limit, "limit", 1000, "at most so many")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
+	r.mustComplete(cmd, "node", r.completeNodes())
+	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"waiting", "running", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// pathReader is the flags of commands that read paths.
+type pathReader struct {
+	attributes []string
+	format     string
+	maxSize    int64
+}
+
+func (p *pathReader) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&p.attributes, "attribute", nil, "also show this attribute; may be repeated")
+	cmd.Flags().StringVar(&p.format, "format", "", `print as the server writes it: json, yson, "<format=text>yson"; goes before -o`)
+	cmd.Flags().Int64Var(&p.maxSize, "max-size", 0, "show at most so many children")
+}
+
+func (p *pathReader) parameters(path string) []yson.Entry {
+	return []yson.Entry{textIf("path", path), wordsIf("attributes", p.attributes), countIf("max_size", p.maxSize), flagIf("return_only_value", true)}
+}
+
+func newGetCommand(opts *options) *cobra.Command {
+	r, p := newRemote(opts), &pathReader{}
+	cmd := &cobra.Command{
+		Use:   "get PATH",
+		Short: "Print what is at a path: a node, an attribute, the live state",
+		Long: `Print what is at a path of the tree: a node with everything below it, an attribute, a part of the
+live state under //sys/scheduler/orchid. The answer is YSON, as yt prints it, unless -o or --format
+say otherwise.`,
+		Example: `  # An option of a pool as it was set; and what is in force, with defaults
+  weir get //sys/pools/research/@weight
+  weir get //sys/scheduler/orchid/scheduler/pool_trees/default/pools/research/fair_share_ratio
+
+  # All pools of the default tree with their weights
+  weir get //sys/pools --attribute weight -o json
+
+  # All attributes of a node of the cluster
+  weir get //sys/cluster_nodes/@count --format json`,
+		Args:              onePath,
+		ValidArgsFunction: r.completePath(1),
+		RunE: r.do(func(s *session, args []string) error {
+			format, err := parseFormat(p.format)
+			if err != nil {
+				return err
+			}
+			if !format.IsEntity() {
+				return s.raw("get", format, p.parameters(args[0])...)
+			}
+			answer, err := s.ask("get", p.parameters(args[0])...)
+			if err != nil {
+				return err
+			}
+			return s.print(answer, func(w io.Writer) error { return writePretty(w, answer) })
+		}),
+	}
+	p.addTo(cmd)
+	return r.addTo(cmd)
+}
+
+func newListCommand(opts *options) *cobra.Command {
+	r, p := newRemote(opts), &pathReader{}
+	var long, absolute bool
+	cmd := &cobra.Command{
+		Use:     "list PATH",
+		Aliases: []string{"ls"},
+		Short:   "List the children of a node, or the attributes at PATH/@",
+		Example: `  weir list //sys/pools
+  weir list //sys/pools/research/@
+  weir list //sys -l
+  weir list //sys/pools --attribute weight,mode
+  weir list //sys/users --format json`,
+		Args:              onePath,
+		ValidArgsFunction: r.completePath(1),
+		RunE: r.do(func(s *session, args []string) error {
+			if long {
+				p.attributes = append(p.attributes, "type", "modification_time")
+			}
+			format, err := parseFormat(p.format)
+			if err != nil {
+				return err
+			}
+			if !format.IsEntity() {
+				return s.raw("list", format, p.parameters(args[0])...)
+			}
+			answer, err := s.ask("list", p.parameters(args[0])...)
+			if err != nil {
+				return err
+			}
+			prefix := ""
+			if absolute {
+				prefix = strings.TrimRight(args[0], "/") + "/"
+			}
+			return s.print(answer, func(w io.Writer) error { return writeList(w, answer, prefix, p.attributes) })
+		}),
+	}
+	p.addTo(cmd)
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "also show the type and when it was changed")
+	cmd.Flags().BoolVar(&absolute, "absolute", false, "print whole paths")
+	return r.addTo(cmd)
+}
+
+// writeList prints names, one a line, with attributes in columns.
+func writeList(w io.Writer, answer yson.Node, prefix string, attributes []string) error {
+	t := newTable(w)
+	if len(attributes) > 0 {
+		header := []string{"NAME"}
+		for _, name := range attributes {
+			header = append(header, strings.ToUpper(name))
+		}
+		t.row(header...)
+	}
+	for _, item := range answer.Items() {
+		name, _ := item.Text()
+		row := []string{prefix + name}
+		for _, attribute := range attributes {
+			row = append(row, attributeCell(item, attribute))
+		}
+		t.row(row...)
+	}
+	return t.flush()
+}
+
+// attributeCell is an attribute in a column.
+func attributeCell(item yson.Node, name string) string {
+	value, there := item.Attribute(name)
+	if !there {
+		return nothing
+	}
+	return cell(value)
+}
+
+// cell is a value in one column of a table: strings and numbers as people write
+// them, the rest as YSON.
+func cell(value yson.Node) string {
+	switch value.Kind() {
+	case yson.StringKind:
+		text, _ := value.Text()
+		return text
+	case yson.DoubleKind:
+		number, _ := value.Double()
+		return strconv.FormatFloat(number, 'g', -1, 64)
+	case yson.EntityKind:
+		return nothing
+	}
+	return value.String()
+}
+
+func newExistsCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	cmd := &cobra.Command{
+		Use:   "exists PATH",
+		Short: "Say whether there is something at a path",
+		Long: `Print true or false. Exit code 0: there is something; 1: there is not.
+So the command can stand in a condition of a script.`,
+		Example: `  weir exists //sys/pools/research
+  weir exists //sys/pools/nobody/@weight  # exit 1`,
+		Args:              onePath,
+		ValidArgsFunction: r.completePath(1),
+		RunE: r.do(func(s *session, args []string) error {
+			answer, err := s.ask("exists", textIf("path", args[0]), flagIf("return_only_value", true))
+			if err != nil {
+				return err
+			}
+			if wrapped, is := answer.Get("value"); is {
+				answer = wrapped
+			}
+			there, _ := answer.Boolean()
+			if err := s.print(answer, func(w io.Writer) error { _, err := fmt.Fprintln(w, there); return err }); err != nil {
+				return err
+			}
+			if !there {
+				return errReported
+			}
+			return nil
+		}),
+	}
+	return r.addTo(cmd)
+}
+
+// onePath is the rule of commands that take a path.
+func onePath(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageErrorf("%s takes one path, got %d arguments", cmd.Name(), len(args))
+	}
+	return paths(args)
+}
+
+// paths refuses what cannot be a path before a server is asked.
+func paths(args []string) error {
+	i := slices.IndexFunc(args, func(arg string) bool {
+		return !strings.HasPrefix(arg, "/") && !strings.HasPrefix(arg, "#") && !strings.HasPrefix(arg, "<")
+	})
+	if i >= 0 {
+		return usageErrorf("%q is not a path: paths begin with //, like //sys/pools", args[i])
+	}
+	return nil
+}

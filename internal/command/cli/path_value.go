@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// parseValue reads a value of the command line: YSON, as yt has it, or JSON if
+// it is no YSON. So true is the string and %true the boolean.
+func parseValue(text string) (yson.Node, error) {
+	if strings.TrimSpace(text) == "" {
+		return yson.Node{}, errors.New(`the value is empty; the empty string is '""'`)
+	}
+	node, ysonErr := yson.Parse([]byte(text))
+	if ysonErr == nil {
+		return node, nil
+	}
+	node, jsonErr := yson.ParseJSON([]byte(text), yson.JSONOptions{UTF8: true})
+	if jsonErr == nil {
+		return node, nil
+	}
+	// Both say where they stopped. The one that came further knows better what was meant.
+	var asYSON, asJSON *yson.SyntaxError
+	if errors.As(ysonErr, &asYSON) && errors.As(jsonErr, &asJSON) && asJSON.Offset > asYSON.Offset {
+		return node, fmt.Errorf("the value is neither YSON nor JSON: %w", jsonErr)
+	}
+	return node, fmt.Errorf("the value is neither YSON nor JSON: %w", ysonErr)
+}
+
+// parseMapping reads a value that must be a map.
+func parseMapping(flag, text string) (yson.Node, error) {
+	if text == "" {
+		return yson.Entity(), nil
+	}
+	node, err := parseValue(text)
+	if err != nil {
+		return node, usageErrorf("%s: %v", flag, err)
+	}
+	if node.Kind() != yson.MapKind {
+		return node, usageErrorf("%s must be a map like '{name=research}', not %s", flag, node.Kind())
+	}
+	return node, nil
+}
+
+// readValue is the value of an argument: - or none mean the standard input.
+func readValue(cmd *cobra.Command, args []string, format string) (yson.Node, error) {
+	var text string
+	if len(args) == 0 || args[0] == "-" {
+		data, err := readBounded(cmd.InOrStdin(), "stdin")
+		if err != nil {
+			return yson.Node{}, err
+		}
+		text = string(data)
+	} else {
+		text = args[0]
+	}
+	name, err := parseFormat(format)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	switch notation, _ := name.Text(); notation {
+	case "":
+		return parseValue(text)
+	case "json":
+		return yson.ParseJSON([]byte(text), yson.JSONOptions{UTF8: true})
+	default:
+		return yson.Parse([]byte(text))
+	}
+}
+
+// parseFormat reads --format: json, yson, or either with attributes such as
+// <format=text>yson. Without one it is the entity.
+func parseFormat(format string) (yson.Node, error) {
+	if format == "" {
+		return yson.Entity(), nil
+	}
+	node, err := yson.Parse([]byte(format))
+	if err != nil {
+		return node, usageErrorf("--format: %v", err)
+	}
+	if name, ok := node.Text(); !ok || name != "json" && name != "yson" {
+		return node, usageErrorf(`--format must be json, yson, or one of them with attributes like "<format=text>yson", not %s`, format)
+	}
+	return node, nil
+}
+
+// raw runs a command and prints the answer as the server writes it in a format.
+func (s *session) raw(command string, format yson.Node, entries ...yson.Entry) error {
+	if name, _ := format.Text(); name == "json" {
+		if _, given := format.Attribute("encode_utf8"); !given { // people read text, not bytes
+			format = format.WithAttributes(append(format.Attributes()[:len(format.Attributes()):len(format.Attributes())],
+				yson.Pair("encode_utf8", yson.Boolean(false)))...)
+		}
+	}
+	data, err := s.Raw(s.ctx, client.Request{Command: command, Parameters: parameters(append(entries, yson.Pair("output_format", format))...)})
+	if err != nil {
+		return err
+	}
+	if len(data) == 0 || data[len(data)-1] != '\n' {
+		data = append(data, '\n')
+	}
+	_, err = s.out.Write(data)
+	return err
+}
+
+// readDocument reads a file, or the standard input, as a value: YSON if the name
+// ends in .yson, JSON for .json, YAML for all others.
+func readDocument(cmd *cobra.Command, name string) (yson.Node, string, error) {
+	input, label, closeInput, err := openInput(cmd, name)
+	if err != nil {
+		return yson.Node{}, "", err
+	}
+	defer closeInput()
+	data, err := readBounded(input, label)
+	if err != nil {
+		return yson.Node{}, label, err
+	}
+	if filepath.Ext(label) == ".yson" {
+		node, err := yson.Parse(data)
+		if err != nil {
+			return node, label, fmt.Errorf("%s: %w", label, err)
+		}
+		return node, label, nil
+	}
+	value, err := document.Parse(label, data)
+	if err != nil {
+		return yson.Node{}, label, shortenProblems(err)
+	}
+	node, err := nodeOf(value)
+	return node, label, err
+}
+
+// nodeOf is a document as YSON.
+func nodeOf(value document.Value) (yson.Node, error) {
+	text, err := value.JSON("")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return yson.ParseJSON(text, yson.JSONOptions{UTF8: true, Plain: true})
+}
+
+// writePretty writes a value as yt get does.
+func writePretty(w io.Writer, node yson.Node) error { return writeYSON(w, answerNode{node}) }

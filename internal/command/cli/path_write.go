@@ -1,0 +1,216 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+func newSetCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	var recursive, force bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "set PATH [VALUE]",
+		Short: "Set an attribute or a node: options of pools, trees, nodes",
+		Long: `Set what is at a path. VALUE is YSON, as yt takes it, or JSON; - or no VALUE means the standard input.
+In YSON true is a string, the boolean is %true.
+
+Options of pools are checked with the whole tree: a change is made entirely or not at all. In names
+of options - and _ are the same.`,
+		Example: `  weir set //sys/pools/research/@weight 2
+  weir set //sys/pools/research/@resource_limits '{"cpu": 100}'
+  weir set //sys/pools/production/@integral-guarantees '{guarantee_type=relaxed; resource_flow={cpu=10}}'
+
+  # From a file
+  weir set //sys/pools/research/@resource_limits < limits.yson`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usageErrorf("set takes a path and a value, got %d arguments", len(args))
+			}
+			return paths(args[:1])
+		},
+		ValidArgsFunction: r.completePath(1),
+		RunE: r.do(func(s *session, args []string) error {
+			value, err := readValue(s.cmd, args[1:], format)
+			if err != nil {
+				return err
+			}
+			body, err := yson.Append(nil, value, yson.Binary)
+			if err != nil {
+				return err
+			}
+			_, err = s.Execute(s.ctx, client.Request{Command: "set", Input: body, Mutating: true,
+				Parameters: parameters(textIf("path", args[0]), flagIf("recursive", recursive), flagIf("force", force))})
+			return adviseBoolean(err, value)
+		}),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace a node with everything below it")
+	cmd.Flags().StringVar(&format, "format", "", "how VALUE is written: json or yson; without it, YSON if it can be, else JSON")
+	return r.addTo(cmd)
+}
+
+// adviseBoolean helps those who wrote a boolean as JSON has it.
+func adviseBoolean(err error, value yson.Node) error {
+	var refusal *client.Error
+	if word, _ := value.Text(); (word == "true" || word == "false") && errors.As(err, &refusal) {
+		return &advised{err, []string{fmt.Sprintf("In YSON %s is a string; the boolean is %%%s.", word, word)}}
+	}
+	return err
+}
+
+func newCreateCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	var recursive, force, ignoreExisting bool
+	var attributes string
+	cmd := &cobra.Command{
+		Use:   "create TYPE [PATH|NAME]",
+		Short: "Make a pool, a pool tree, a user, a group, or a node of the tree of paths",
+		Long: `Make an object and print its id. Some objects have a name and need no path: scheduler_pool,
+scheduler_pool_tree, user, group; the rest about them is said by --attributes. Nodes have a path: map_node, document, string_node,
+int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or JSON.`,
+		Example: `  weir create scheduler_pool --attributes '{name=adhoc; pool_tree=default; parent_name=research}'
+  weir create user --attributes '{"name": "ann"}' --ignore-existing
+  weir create user ben -i
+  weir create map_node //home/ann -r -i`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || len(args) > 2 {
+				return usageErrorf("create takes a type and perhaps a path, got %d arguments", len(args))
+			}
+			if len(args) == 2 && isNamed(args[0]) && !looksLikePath(args[1]) {
+				return nil
+			}
+			return paths(args[1:])
+		},
+		ValidArgsFunction: r.completeCreate,
+		RunE: r.do(func(s *session, args []string) error {
+			given, err := parseMapping("--attributes", attributes)
+			if err != nil {
+				return err
+			}
+			path := ""
+			switch {
+			case len(args) == 2 && looksLikePath(args[1]):
+				path = args[1]
+			case len(args) == 2:
+				given = given.With("name", yson.String(args[1]))
+			}
+			answer, err := s.change("create", textIf("type", args[0]), textIf("path", path), yson.Pair("attributes", given),
+				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			if err != nil {
+				return err
+			}
+			return s.printID(answer)
+		}),
+	}
+	cmd.Flags().StringVar(&attributes, "attributes", "", "attributes of the new object, a map")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if it is there")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is there")
+	return r.addTo(cmd)
+}
+
+// isNamed says whether objects of a type are found by a name.
+func isNamed(kind string) bool {
+	return slices.Contains([]string{"scheduler_pool", "scheduler_pool_tree", "user", "group"}, kind)
+}
+
+// looksLikePath tells a path from a name.
+func looksLikePath(text string) bool { return strings.ContainsAny(text, "/#") }
+
+func newRemoveCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	var recursive, force bool
+	cmd := &cobra.Command{
+		Use:     "remove PATH",
+		Aliases: []string{"rm"},
+		Short:   "Remove a node, a pool with everything below it, or an attribute",
+		Example: `  weir create scheduler_pool --attributes '{"name": "temporary", "parent_name": "research"}' -i
+  weir remove //sys/pools/research/temporary
+
+  weir remove //sys/pools/research/@resource_limits --force`,
+		Args:              onePath,
+		ValidArgsFunction: r.completePath(1),
+		RunE: r.do(func(s *session, args []string) error {
+			_, err := s.change("remove", textIf("path", args[0]), flagIf("recursive", recursive), flagIf("force", force))
+			return err
+		}),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also remove a node that has children")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not complain if there is nothing")
+	return r.addTo(cmd)
+}
+
+func newCopyCommand(opts *options) *cobra.Command {
+	return transplantCommand(opts, "copy", "cp", "Copy a node with everything below it", `  weir create map_node //home/source -r -i
+  weir copy //home/source //home/copied --force`)
+}
+
+func newMoveCommand(opts *options) *cobra.Command {
+	return transplantCommand(opts, "move", "mv", "Move or rename a node; a pool gets another parent", `  weir create scheduler_pool --attributes '{"name": "wandering", "parent_name": "research"}' -i
+  weir move //sys/pools/research/wandering //sys/pools/production/wandering`)
+}
+
+func transplantCommand(opts *options, name, alias, short, example string) *cobra.Command {
+	r := newRemote(opts)
+	var recursive, force, ignoreExisting bool
+	cmd := &cobra.Command{
+		Use: name + " SOURCE DESTINATION", Aliases: []string{alias}, Short: short, Example: example,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageErrorf("%s takes two paths, got %d arguments", cmd.Name(), len(args))
+			}
+			return paths(args)
+		},
+		ValidArgsFunction: r.completePath(2),
+		RunE: r.do(func(s *session, args []string) error {
+			answer, err := s.change(name, textIf("source_path", args[0]), textIf("destination_path", args[1]),
+				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			if err != nil {
+				return err
+			}
+			return s.printID(answer)
+		}),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is at the destination")
+	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if there is something at the destination")
+	return r.addTo(cmd)
+}
+
+func newLinkCommand(opts *options) *cobra.Command {
+	r := newRemote(opts)
+	var recursive, force, ignoreExisting bool
+	cmd := &cobra.Command{
+		Use:   "link TARGET LINK",
+		Short: "Make a node that leads to another one",
+		Example: `  weir create map_node //home/target -r -i
+  weir link //home/target //home/link --force`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return usageErrorf("link takes two paths, got %d arguments", len(args))
+			}
+			return paths(args)
+		},
+		ValidArgsFunction: r.completePath(2),
+		RunE: r.do(func(s *session, args []string) error {
+			answer, err := s.change("link", textIf("target_path", args[0]), textIf("link_path", args[1]),
+				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			if err != nil {
+				return err
+			}
+			return s.printID(answer)
+		}),
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is at LINK")
+	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if there is something at LINK")
+	return r.addTo(cmd)
+}

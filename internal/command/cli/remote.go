@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// Where a server is named when no flag does.
+const (
+	addressVariable   = "WEIR_ADDR"
+	tokenVariable     = "WEIR_TOKEN"
+	tokenFileVariable = "WEIR_TOKEN_FILE"
+	contextVariable   = "WEIR_CONTEXT"
+	authorityVariable = "WEIR_AUTHORITY"
+
+	// defaultAddress is where weir scheduler and weir up listen unless they are told otherwise.
+	defaultAddress = "127.0.0.1:7070"
+)
+
+// remote is the flags of commands that speak to a scheduler. There is none for
+// a token itself: everybody on the machine can read command lines.
+type remote struct {
+	opts      *options
+	address   string
+	tokenFile string
+	context   string
+	authority string
+	actAs     string
+	patience  time.Duration
+}
+
+func newRemote(opts *options) *remote { return &remote{opts: opts} }
+
+// addTo gives the flags to a command and those below it.
+func (r *remote) addTo(cmd *cobra.Command) *cobra.Command {
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&r.address, "addr", "", "the scheduler, host:port or URL; else "+addressVariable+", the context, "+defaultAddress)
+	flags.StringVar(&r.tokenFile, "token-file", "", "file with the token; else "+tokenVariable+", "+tokenFileVariable+", the context")
+	flags.StringVar(&r.context, "context", "", "the cluster by its name in weir context; else "+contextVariable+", the one in use")
+	flags.StringVar(&r.authority, "authority", "", "file with certificates to trust; else "+authorityVariable+", the context")
+	flags.StringVar(&r.actAs, "as", "", "the user to act as, for administrators")
+	r.mustComplete(cmd, "context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		file, err := loadContexts()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return file.names(), cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+// mustComplete registers the completion of a flag that exists.
+func (r *remote) mustComplete(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err) // the flag was added before
+	}
+}
+
+// server is which scheduler a command speaks to, and who said so.
+type server struct {
+	address, addressFrom string
+	token, tokenFrom     string
+	authority            string
+}
+
+// find decides which server is meant. A token that belongs to a context is never
+// shown to a server that was named otherwise.
+func (r *remote) find() (server, error) {
+	var s server
+	chosen, err := r.chosenContext()
+	if err != nil {
+		return s, err
+	}
+	switch variable := os.Getenv(addressVariable); {
+	case r.address != "":
+		s.address, s.addressFrom = r.address, "was given by --addr"
+	case r.context == "" && variable != "":
+		s.address, s.addressFrom = variable, "comes from "+addressVariable
+	case chosen != nil && chosen.Address != "":
+		s.address, s.addressFrom = chosen.Address, fmt.Sprintf("comes from the context %q", chosen.Name)
+		s.token, s.tokenFrom, s.authority = chosen.Token, fmt.Sprintf("the context %q", chosen.Name), chosen.Authority
+		if chosen.TokenFile != "" {
+			if s.token, err = readToken(chosen.TokenFile); err != nil {
+				return s, fmt.Errorf("context %q: %w", chosen.Name, err)
+			}
+			s.tokenFrom += ", file " + chosen.TokenFile
+		}
+	default:
+		s.address, s.addressFrom = defaultAddress, "is the default"
+	}
+	if err := r.overrideToken(&s); err != nil {
+		return s, err
+	}
+	if file := firstNonEmpty(r.authority, os.Getenv(authorityVariable)); file != "" {
+		s.authority = file
+	}
+	return s, nil
+}
+
+// overrideToken takes the token that the flag or a variable names.
+func (r *remote) overrideToken(s *server) (err error) {
+	file := r.tokenFile
+	if file == "" {
+		if text := os.Getenv(tokenVariable); text != "" {
+			s.token, s.tokenFrom = strings.TrimSpace(text), tokenVariable
+			return nil
+		}
+		file = os.Getenv(tokenFileVariable)
+	}
+	if file != "" {
+		s.token, err = readToken(file)
+		s.tokenFrom = "the file " + file
+	}
+	return err
+}
+
+func firstNonEmpty(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// readToken reads a file with nothing but a token in it.
+func readToken(name string) (string, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	token := strings.TrimSpace(string(data))
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("token file: %s must hold one token and nothing else", name)
+	}
+	return token, nil
+}
+
+// session is a command that speaks to a scheduler.
+type session struct {
+	*client.Client
+	cmd  *cobra.Command
+	ctx  context.Context
+	opts *options
+	out  io.Writer
+	errs io.Writer
+}
+
+// do makes the body of a command. What a scheduler refuses, or why it does not
+// answer, comes with what can be done about it.
+func (r *remote) do(body func(s *session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, found, err := r.open(cmd)
+		if err != nil {
+			return err
+		}
+		return found.advise(body(s, args))
+	}
+}
+
+func (r *remote) open(cmd *cobra.Command) (*session, server, error) {
+	found, err := r.find()
+	if err != nil {
+		return nil, found, err
+	}
+	errs := cmd.ErrOrStderr()
+	c, err := client.New(client.Options{
+		Address: found.address, Token: found.token, User: r.actAs, Authority: found.authority, Patience: r.patience,
+		Agent: "weir/" + readBuild().Version,
+		Warn:  func(warning string) { fmt.Fprintf(errs, "weir: warning: %s\n", warning) },
+	})
+	if err != nil {
+		return nil, found, fmt.Errorf("%w\n  the address %s", err, found.addressFrom)
+	}
+	return &session{Client: c, cmd: cmd, ctx: cmd.Context(), opts: r.opts, out: cmd.OutOrStdout(), errs: errs}, found, nil
+}
+
+// advised is an error with what can be done about it.
+type advised struct {
+	err    error
+	advice []string
+}
+
+func (e *advised) Error() string { return e.err.Error() + "\n  " + strings.Join(e.advice, "\n  ") }
+func (e *advised) Unwrap() error { return e.err }
+
+// advise adds to an error what this server has to do with it.
+func (s *server) advise(err error) error {
+	var away *client.Unreachable
+	var refusal *client.Error
+	switch {
+	case errors.As(err, &away):
+		return &advised{err, []string{
+			"The address " + s.addressFrom + "; --addr, " + addressVariable + " and weir context name others.",
+			"weir up starts a cluster on this machine, weir scheduler only a scheduler.",
+		}}
+	case errors.As(err, &refusal) && refusal.Has(client.CodeAuthentication):
+		if s.token == "" {
+			return &advised{err, []string{"No token was sent: give one by --token-file, " + tokenVariable + " or weir context set."}}
+		}
+		return &advised{err, []string{"The token comes from " + s.tokenFrom + "."}}
+	}
+	return err
+}
+
+// parameters is a map of parameters, without those that are the entity.
+func parameters(entries ...yson.Entry) yson.Node {
+	kept := entries[:0:0]
+	for _, e := range entries {
+		if !e.Value.IsEntity() {
+			kept = append(kept, e)
+		}
+	}
+	return yson.Map(kept...)
+}
+
+// textIf is a parameter that is left out when it is empty.
+func textIf(key, value string) yson.Entry {
+	if value == "" {
+		return yson.Pair(key, yson.Entity())
+	}
+	return yson.Pair(key, yson.String(value))
+}
+
+// flagIf is a parameter that is left out when it is not set.
+func flagIf(key string, set bool) yson.Entry {
+	if !set {
+		return yson.Pair(key, yson.Entity())
+	}
+	return yson.Pair(key, yson.Boolean(true))
+}
+
+// countIf is a parameter that is left out when it is zero.
+func countIf(key string, value int64) yson.Entry {
+	if value == 0 {
+		return yson.Pair(key, yson.Entity())
+	}
+	return yson.Pair(key, yson.Int64(value))
+}
+
+// wordsIf is a list of names, left out when there are none.
+func wordsIf(key string, list []string) yson.Entry {
+	if len(list) == 0 {
+		return yson.Pair(key, yson.Entity())
+	}
+	items := make([]yson.Node, len(list))
+	for i, word := range list {
+		items[i] = yson.String(word)
+	}
+	return yson.Pair(key, yson.List(items...))
+}
+
+// ask runs a command that changes nothing.
+func (s *session) ask(command string, entries ...yson.Entry) (yson.Node, error) {
+	return s.Execute(s.ctx, client.Request{Command: command, Parameters: parameters(entries...)})
+}
+
+// change runs a command that changes something, once.
+func (s *session) change(command string, entries ...yson.Entry) (yson.Node, error) {
+	return s.Execute(s.ctx, client.Request{Command: command, Parameters: parameters(entries...), Mutating: true})
+}
+
+// print writes an answer in the format asked for.
+func (s *session) print(answer yson.Node, table func(io.Writer) error) error {
+	return s.opts.print(s.out, answerNode{answer}, table)
+}
+
+// printID writes the identifier that a command returned.
+func (s *session) printID(answer yson.Node) error {
+	id := firstText(answer)
+	return s.print(answer, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, id)
+		return err
+	})
+}
+
+// firstText is the one string in an answer, which version 4 of the API wraps in a map.
+func firstText(answer yson.Node) string {
+	if entries := answer.Entries(); len(entries) > 0 {
+		answer = entries[0].Value
+	}
+	id, _ := answer.Text()
+	return id
+}

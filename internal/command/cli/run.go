@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// runCall is one call of weir run.
+type runCall struct {
+	pool, tree, title string
+	cpu               float64
+	gpu               int64
+	memory, timeLimit string
+	jobs, retries     int64
+	environment       []string
+	weight            float64
+	detach, quiet     bool
+}
+
+func newRunCommand(opts *options) *cobra.Command {
+	r, c := newRemote(opts), &runCall{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT]...",
+		Short: "Run a command on the cluster and wait for it",
+		Long: `Run a command on the cluster as an operation with one task, and wait for its end. What jobs write
+is printed when they end; with several jobs every line begins with the number of its job. A single
+COMMAND is given to the shell as it is, so it may have pipes; several words are quoted.
+
+The exit code is that of the job that failed first, 0 if all completed, 1 if there is none.
+Ctrl-C aborts the operation, after a question if there is a terminal to ask.`,
+		Example: `  weir run -- echo hello
+  weir run -p research --cpu 2 --memory 1GiB --jobs 3 -- 'echo job $YT_JOB_COOKIE'
+  weir run --detach --title later -- sleep 1
+  weir run -- false  # exit 1`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageErrorf("run needs a command, after --")
+			}
+			return nil
+		},
+		RunE: r.do(c.run),
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // flags after the command are the command's
+	flags.StringVarP(&c.pool, "pool", "p", "", "the pool; without it, one named after you")
+	flags.StringVar(&c.tree, "tree", "", "the pool tree; without it, the default one")
+	flags.StringVar(&c.title, "title", "", "a name for people; without it, the command")
+	flags.Float64Var(&c.cpu, "cpu", 1, "cores of each job")
+	flags.StringVar(&c.memory, "memory", "512MiB", "memory limit of each job")
+	flags.Int64Var(&c.gpu, "gpu", 0, "GPUs of each job")
+	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "how many jobs; each finds its number in YT_JOB_COOKIE")
+	flags.Int64Var(&c.retries, "retries", 0, "how many jobs may fail before the operation does")
+	flags.StringArrayVarP(&c.environment, "env", "e", nil, "a variable of the job, NAME=VALUE, or NAME to pass on yours; may be repeated")
+	flags.StringVar(&c.timeLimit, "time-limit", "", "how long each job may take, such as 90s or 2h")
+	flags.Float64Var(&c.weight, "weight", 0, "weight among the operations of the pool")
+	flags.BoolVarP(&c.detach, "detach", "d", false, "print the id and do not wait")
+	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only what jobs write")
+	r.mustComplete(cmd, "pool", r.completePools())
+	r.mustComplete(cmd, "tree", r.completeTrees())
+	return r.addTo(cmd)
+}
+
+func (c *runCall) run(s *session, args []string) error {
+	spec, err := c.spec(args)
+	if err != nil {
+		return err
+	}
+	answer, err := start(s, spec)
+	if err != nil {
+		return err
+	}
+	id := firstText(answer)
+	if c.detach {
+		return s.printID(answer)
+	}
+	c.say(s, "weir: operation %s started\n", id)
+	output := &runOutput{s: s, id: id, several: c.jobs > 1, seen: map[string]bool{}}
+	watch := newWatch(s, id)
+	defer watch.bar.clear()
+	told := false
+	for {
+		ended, err := watch.look()
+		if err == nil {
+			err = output.show(watch)
+		}
+		if err == nil && !ended && !told && watch.waits() {
+			told = true
+			watch.bar.clear()
+			c.say(s, "weir: no job has started yet; weir explain %s says why\n", id)
+		}
+		if err == nil && !ended {
+			err = watch.pause()
+		}
+		if err != nil {
+			watch.bar.clear()
+			if s.ctx.Err() != nil {
+				c.interrupted(s, id)
+			}
+			return err
+		}
+		if ended {
+			break
+		}
+	}
+	watch.bar.clear()
+	if watch.state == "completed" {
+		c.say(s, "weir: operation %s completed: %v\n", id, watch.counts)
+		return nil
+	}
+	err = watch.verdict()
+	if output.exit > 0 && output.exit < 256 {
+		return &jobExit{output.exit}
+	}
+	return err
+}
+
+// start begins the operation. A command that is told to end while the answer is on its way still waits
+// for it for a moment: an operation that has begun can be aborted only by its id.
+func start(s *session, spec yson.Node) (yson.Node, error) {
+	const patience = 3 * time.Second
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
+	defer cancel()
+	defer context.AfterFunc(s.ctx, func() {
+		timer := time.AfterFunc(patience, cancel)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})()
+	return s.Execute(ctx, client.Request{Command: "start_operation", Mutating: true,
+		Parameters: parameters(textIf("operation_type", "vanilla"), yson.Pair("spec", spec))})
+}
+
+func (c *runCall) say(s *session, format string, args ...any) {
+	if !c.quiet {
+		fmt.Fprintf(s.errs, format, args...)
+	}
+}
+
+// spec describes the operation.
+func (c *runCall) spec(args []string) (yson.Node, error) {
+	command := args[0]
+	if len(args) > 1 {
+		command = quoteAll(args)
+	}
+	memory, err := resource.ParseAmount(resource.Memory, c.memory)
+	if err != nil {
+		return yson.Node{}, usageErrorf("--memory: %v", err)
+	}
+	limit := time.Duration(0)
+	if c.timeLimit != "" {
+		if limit, err = document.ParseDuration(c.timeLimit); err != nil {
+			return yson.Node{}, usageErrorf("--time-limit: %v", err)
+		}
+	}
+	if c.jobs < 1 {
+		return yson.Node{}, usageErrorf("--jobs must be at least 1, not %d", c.jobs)
+	}
+	var variables []yson.Entry
+	for _, variable := range c.environment {
+		name, value, given := strings.Cut(variable, "=")
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				return yson.Node{}, usageErrorf("--env: the variable %s is not set here: give %[1]s=VALUE", name)
+			}
+		}
+		variables = append(variables, yson.Pair(name, yson.String(value)))
+	}
+	environment := yson.Entity()
+	if len(variables) > 0 {
+		environment = yson.Map(variables...)
+	}
+	weight := yson.Entity()
+	if c.weight != 0 {
+		weight = yson.Double(c.weight)
+	}
+	trees := []string(nil)
+	if c.tree != "" {
+		trees = []string{c.tree}
+	}
+	task := parameters(textIf("command", command), countIf("job_count", c.jobs), yson.Pair("cpu_limit", yson.Double(c.cpu)),
+		yson.Pair("memory_limit", yson.Int64(memory)), countIf("gpu_limit", c.gpu), yson.Pair("environment", environment),
+		countIf("job_time_limit", limit.Milliseconds()), flagIf("redirect_stdout_to_stderr", true))
+	return parameters(textIf("pool", c.pool), wordsIf("pool_trees", trees), textIf("title", firstNonEmpty(c.title, document.Shorten(command))),
+		yson.Pair("weight", weight), countIf("max_failed_job_count", c.retries+1), yson.Pair("tasks", yson.Map(yson.Pair("run", task)))), nil
+}
+
+// quoteAll joins words so that a shell reads them back.
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = quoteWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func quoteWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// interrupted aborts the operation of a command that was told to end. A person at
+// a terminal is asked first; a second Ctrl-C there leaves the operation alone.
+func (c *runCall) interrupted(s *session, id string) {
+	if in, ok := s.cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(in.Fd())) {
+		fmt.Fprintf(s.errs, "\nAbort operation %s? [Y/n] ", id)
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		if word := strings.ToLower(strings.TrimSpace(line)); word == "n" || word == "no" {
+			fmt.Fprintf(s.errs, "weir: operation %s goes on; weir op abort %s ends it\n", id, id)
+			return
+		}
+	}
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
+	defer cancel()
+	_, err := s.Execute(ctx, client.Request{Command: "abort_operation", Mutating: true,
+		Parameters: parameters(operationKey(id), textIf("abort_message", "weir run was interrupted"))})
+	if err != nil {
+		fmt.Fprintf(s.errs, "weir: operation %s goes on, since it could not be aborted: %v\n", id, err)
+		return
+	}
+	fmt.Fprintf(s.errs, "weir: operation %s was aborted\n", id)
+}
+
+// runOutput prints what jobs have written, each job once, as they end.
+type runOutput struct {
+	s       *session
+	id      string
+	several bool
+	seen    map[string]bool
+	exit    int // of the job that failed first
+}
+
+// show looks for jobs that have ended since the last time.
+func (o *runOutput) show(watch *opWatch) error {
+	if watch.counts.finished() <= int64(len(o.seen)) && !hasEnded(watch.state) {
+		return nil
+	}
+	token := ""
+	var found []yson.Node
+	for {
+		answer, err := o.s.ask("list_jobs", operationKey(o.id), yson.Pair("include_runtime", yson.Boolean(false)),
+			textIf("sort_field", "finish_time"), textIf("sort_order", "descending"), textIf("continuation_token", token))
+		if err != nil {
+			return err
+		}
+		fresh := 0
+		for _, job := range field(answer, "jobs").Items() {
+			if id := cell(field(job, "id")); !o.seen[id] {
+				o.seen[id] = true
+				found = append(found, job)
+				fresh++
+			}
+		}
+		if token, _ = field(answer, "continuation_token").Text(); token == "" || fresh == 0 {
+			break
+		}
+	}
+	for i := len(found) - 1; i >= 0; i-- {
+		watch.bar.clear()
+		if err := o.print(found[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *runOutput) print(job yson.Node) error {
+	state, code := cell(field(job, "state")), whole(job, "exit_code")
+	if state == "failed" && o.exit == 0 {
+		o.exit = int(code)
+	}
+	if whole(job, "stderr_size") == 0 {
+		return nil
+	}
+	data, err := o.s.jobOutput(cell(field(job, "id")), "stderr")
+	if err != nil {
+		return err
+	}
+	if o.several {
+		data = prefixLines(fmt.Sprintf("[%d] ", whole(job, "job_cookie")), data)
+	}
+	_, err = o.s.out.Write(data)
+	return err
+}
+
+// prefixLines puts a prefix before every line and ends the last one.
+func prefixLines(prefix string, data []byte) []byte {
+	var b bytes.Buffer
+	for line := range bytes.Lines(data) {
+		b.WriteString(prefix)
+		b.Write(line)
+	}
+	if b.Len() > 0 && b.Bytes()[b.Len()-1] != '\n' {
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}

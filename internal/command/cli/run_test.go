@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+)
+
+func TestRunEndsAsItsJobsDo(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	for _, test := range []struct {
+		name string
+		args []string
+		code int
+		out  string
+		errs []string
+	}{
+		{"a command", []string{"--", "echo", "hello"}, ExitOK, "hello\n", []string{"started", "completed: 1 of 1 completed, 0 running, 0 waiting"}},
+		{"a command that is quiet", []string{"-q", "-p", "research", "--", "echo hello"}, ExitOK, "hello\n", nil},
+		{"words are quoted", []string{"-q", "--", "echo", "it is; here"}, ExitOK, "it is\n", nil},
+		{"nothing is written", []string{"-q", "--cpu", "0.5", "--memory", "100MiB", "--", "true"}, ExitOK, "", nil},
+		{"a failure", []string{"--", "echo no; exit 3"}, 3, "no\n", []string{"failed: Failed jobs limit exceeded", "(code 215)\n  User job failed (code 1205)\n    Process exited with code 3 (code 10000)"}},
+		{"a failure that may be repeated", []string{"-q", "--retries", "2", "--", "exit 7"}, 7, "", []string{"3 failed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, out, errs := b.call(append([]string{"run"}, test.args...)...)
+			if code != test.code || out != test.out {
+				t.Errorf("exit code %d, stdout %q; want %d, %q; stderr %q", code, out, test.code, test.out, errs)
+			}
+			for _, want := range test.errs {
+				if !strings.Contains(errs, want) {
+					t.Errorf("stderr lacks %q:\n%s", want, errs)
+				}
+			}
+			if test.errs == nil && errs != "" {
+				t.Errorf("a quiet run said %q", errs)
+			}
+		})
+	}
+}
+
+func TestRunOfSeveralJobsMarksTheirLines(t *testing.T) {
+	b := newTestbed(t, 2)
+	lines := strings.Split(strings.TrimSpace(b.ok("run", "-n", "12", "--", "echo here")), "\n")
+	slices.Sort(lines)
+	var want []string
+	for i := range 12 {
+		want = append(want, fmt.Sprintf("[%d] here", i))
+	}
+	slices.Sort(want)
+	if !slices.Equal(lines, want) {
+		t.Errorf("printed %q, want in some order %q", lines, want)
+	}
+}
+
+// listener tells when a command has written a word.
+type listener struct {
+	bytes.Buffer
+	word  string
+	heard chan struct{} // closed then
+}
+
+func (l *listener) Write(p []byte) (int, error) {
+	before := strings.Contains(l.String(), l.word)
+	n, err := l.Buffer.Write(p)
+	if !before && strings.Contains(l.String(), l.word) {
+		close(l.heard)
+	}
+	return n, err
+}
+
+func TestInterruptedRunAbortsItsOperation(t *testing.T) {
+	b := newTestbed(t, 1)
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out bytes.Buffer
+	errs := &listener{word: "started", heard: make(chan struct{})}
+	go func() { // when both know of the operation: a node that runs its job, and the command that is to end it
+		<-errs.heard
+		if err := b.nodes.Await(ctx, func(t fakenode.Totals) bool { return t.Running == 1 }); err == nil {
+			interrupt()
+		}
+	}()
+	code := execute(ctx, newRootCommand(), []string{"run", "--", "sleep 1000"}, strings.NewReader(""), &out, errs)
+	if code != ExitInterrupted || out.Len() > 0 || !strings.Contains(errs.String(), "was aborted\nweir: interrupted\n") {
+		t.Fatalf("exit code %d, stdout %q, stderr %q", code, &out, errs)
+	}
+	list := b.ok("op", "list")
+	if !strings.Contains(list, "aborted") {
+		t.Errorf("the operation goes on:\n%s", list)
+	}
+	if details := b.ok("op", "get", strings.Fields(list)[8]); !strings.Contains(details, "eir run was interrupted") {
+		t.Errorf("the reason is not kept:\n%s", details)
+	}
+}
+
+func TestARunInterruptedWhileItsStartIsUnderWayAbortsItsOperation(t *testing.T) {
+	b := newTestbed(t, 0)
+	ctx, interrupt := context.WithCancel(t.Context())
+	relay := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: b.scheduler.Address}) },
+		ModifyResponse: func(answer *http.Response) error {
+			if strings.HasSuffix(answer.Request.URL.Path, "/start_operation") {
+				interrupt() // the scheduler has begun, and the command does not know
+			}
+			return nil
+		},
+	}
+	front := httptest.NewServer(relay)
+	defer front.Close()
+	t.Setenv(addressVariable, front.URL)
+	var out, errs bytes.Buffer
+	code := execute(ctx, newRootCommand(), []string{"run", "--", "sleep 1000"}, strings.NewReader(""), &out, &errs)
+	if code != ExitInterrupted || !strings.Contains(errs.String(), "was aborted\nweir: interrupted\n") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, &out, &errs)
+	}
+	if list := b.ok("op", "list"); !strings.Contains(list, "aborted") {
+		t.Errorf("the operation goes on:\n%s", list)
+	}
+}
+
+func TestQuotedWordsAreReadBackByAShell(t *testing.T) {
+	words := []string{"a b", "", "it's", `"x"`, "$HOME", "a=b", "*", "\\", "line\nbreak", "ünï", "--flag=1", "`id`"}
+	if got := typed(t, "weir "+quoteAll(words)); !slices.Equal(got, words) {
+		t.Errorf("a shell reads %q, want %q", got, words)
+	}
+}

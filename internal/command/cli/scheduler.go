@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/command/app"
+	"github.com/weirhq/weir/internal/command/config"
+)
+
+func newSchedulerCommand() *cobra.Command {
+	daemon := &daemonFlags{}
+	cmd := &cobra.Command{
+		Use:   "scheduler",
+		Short: "Run the control plane: keeps pools and operations, gives work to nodes",
+		Long: `Run the scheduler until it is told to stop. State is kept in SQLite in the data directory, or in
+PostgreSQL; several schedulers on one PostgreSQL have one leader, the others stand by and take over.
+
+Settings come from flags, WEIR_SCHEDULER_… variables and the file of --config; weir config show
+prints them. Without any, the scheduler listens on this machine only and everybody there is root.`,
+		Example: `  # On this machine, state in ./data
+  weir scheduler --data-dir ./data &
+
+  # One of several, state in PostgreSQL
+  weir scheduler --listen :7070 --advertise a.example:7070 --store postgres://weir@db.example/weir &`,
+		Args: cobra.NoArgs,
+	}
+	flags := config.Bind(cmd.Flags(), config.SchedulerSection)
+	daemon.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := daemon.load(cmd, config.SchedulerSection, flags)
+		if err != nil {
+			return err
+		}
+		c := &loaded.Config.Scheduler
+		log := app.NewLog(&c.Log, os.Stderr)
+		scheduler, err := app.NewScheduler(cmd.Context(), c, readBuild().Version, log)
+		if err != nil {
+			return err
+		}
+		if err := writePortFile(daemon.portFile, scheduler.Address); err != nil {
+			return err
+		}
+		return scheduler.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// daemonFlags are the flags that every long-running command has.
+type daemonFlags struct {
+	file     string
+	portFile string
+}
+
+func (d *daemonFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&d.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
+	cmd.Flags().StringVar(&d.portFile, "port-file", "", "write the address to this file when listening, for scripts")
+}
+
+// load makes the effective configuration of a section.
+func (d *daemonFlags) load(cmd *cobra.Command, section string, flags ...*config.Flags) (*config.Loaded, error) {
+	var sources config.Sources
+	if name := configFileName(d.file); name != "" {
+		var err error
+		if sources, err = readConfigFile(cmd, name); err != nil {
+			return nil, err
+		}
+	}
+	sources.Environ, sources.Flags = os.Environ(), flags
+	loaded, warnings, err := config.Load(sources)
+	printWarnings(cmd.ErrOrStderr(), warnings)
+	if err != nil {
+		return nil, shortenProblems(err)
+	}
+	return loaded, loaded.Require(section)
+}
+
+// writePortFile tells a script where a daemon listens. The file appears whole.
+func writePortFile(name, address string) error {
+	if name == "" {
+		return nil
+	}
+	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".new")
+	if err := os.WriteFile(temporary, []byte(address+"\n"), 0o644); err != nil {
+		return fmt.Errorf("port file: %w", err)
+	}
+	return os.Rename(temporary, name)
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/sim/report"
+	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/sim/scheduler"
+)
+
+// simulateCall is a call of weir simulate.
+type simulateCall struct {
+	opts    *options
+	html    string
+	csv     string
+	save    string
+	seed    uint64
+	compare bool
+	verify  bool
+}
+
+func newSimulateCommand(opts *options) *cobra.Command {
+	call := &simulateCall{opts: opts}
+	cmd := &cobra.Command{
+		Use:   "simulate SCENARIO",
+		Short: "Run the scheduler on virtual time over a workload or a recorded trace",
+		Long: `Run the real scheduling core on virtual time. A scenario (docs/simulator.md) has nodes, pool
+trees, operations that arrive, and events such as lost nodes or changed limits; workloads may also
+come from logs in the Standard Workload Format and from the Alibaba 2023 GPU trace. The answer is
+who was entitled to what, asked for what, got what and waited how long. The same scenario and seed
+give the same answer, byte for byte.
+
+A scenario may say what it expects; exit code 1 means that an expectation did not hold.
+
+With --compare two saved answers are laid side by side.`,
+		Example: `  weir simulate examples/simulate/production-research.yaml
+  weir simulate examples/simulate/production-research.yaml --html report.html --csv series.csv
+
+  # Two runs side by side
+  weir simulate examples/simulate/node-loss.yaml --seed 1 --save one.json > one.txt
+  weir simulate examples/simulate/node-loss.yaml --seed 2 --save two.json > two.txt
+  weir simulate --compare one.json two.json | less`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case call.compare && len(args) != 2:
+				return usageErrorf("--compare takes two saved answers, got %d files", len(args))
+			case call.compare && args[0] == "-" && args[1] == "-":
+				return usageErrorf("--compare cannot read both answers from the standard input")
+			case call.compare:
+				return call.refuseWithCompare(cmd)
+			case !call.compare && len(args) != 1:
+				return usageErrorf("simulate takes one scenario, got %d files", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if call.compare {
+				return call.runCompare(cmd, args[0], args[1])
+			}
+			return call.run(cmd, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&call.html, "html", "", "write a report with plots into this file; it opens without a network")
+	flags.StringVar(&call.csv, "csv", "", "write the time series into this file")
+	flags.StringVar(&call.save, "save", "", "save the answer as JSON, for --compare")
+	flags.Uint64Var(&call.seed, "seed", 0, "use this seed instead of the scenario's")
+	flags.BoolVar(&call.compare, "compare", false, "compare two answers saved by --save")
+	flags.BoolVar(&call.verify, "verify", false, "check the invariants of the scheduler after every input (slow)")
+	return cmd
+}
+
+// refuseWithCompare refuses flags that mean nothing where nothing is run.
+func (c *simulateCall) refuseWithCompare(cmd *cobra.Command) error {
+	for _, flag := range []string{"csv", "save", "seed", "verify"} {
+		if cmd.Flags().Changed(flag) {
+			return usageErrorf("--compare does not go with --%s: it runs nothing", flag)
+		}
+	}
+	if c.opts.output != outputTable {
+		return usageErrorf("--compare prints a table, not %s", c.opts.output)
+	}
+	return nil
+}
+
+func (c *simulateCall) run(cmd *cobra.Command, name string) error {
+	if err := c.checkFiles(name); err != nil {
+		return err
+	}
+	s, err := c.read(cmd, name)
+	if err != nil {
+		return err
+	}
+	system := scheduler.New(schedulerSettings(s))
+	var broken error
+	if c.verify {
+		system.Verify = func(err error) {
+			if broken == nil {
+				broken = err
+			}
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr(), time.Second)
+	result, err := sim.Run(cmd.Context(), s, system, func(p sim.Progress) {
+		bar.showAs(p.Fraction, fmt.Sprintf("%s, %d jobs run", p.Now.Format("2006-01-02 15:04"), p.RunningJobs))
+	})
+	bar.clear()
+	if err = errors.Join(err, broken); err != nil {
+		return err
+	}
+	if err := c.write(result); err != nil {
+		return err
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	err = c.opts.print(out, result, func(w io.Writer) error { return report.Summary(w, result, report.Primary(result)) })
+	if err := errors.Join(err, out.Flush()); err != nil {
+		return err
+	}
+	if len(result.Failed()) > 0 {
+		return errReported
+	}
+	return nil
+}
+
+// schedulerSettings are the settings of the scheduler that a scenario asks for. It
+// watches for nodes that fall silent only if the scenario has such: otherwise
+// heartbeats of idle nodes need not be simulated.
+func schedulerSettings(s *scenario.Scenario) core.Settings {
+	settings := core.DefaultSettings()
+	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
+	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
+	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
+	if !s.LosesNodesSilently() {
+		settings.NodeTimeout = 0
+	}
+	return settings
+}
+
+// read reads a scenario. Files that it names are looked for beside it.
+func (c *simulateCall) read(cmd *cobra.Command, name string) (*scenario.Scenario, error) {
+	input, label, closeInput, err := openInput(cmd, name)
+	if err != nil {
+		return nil, err
+	}
+	defer closeInput()
+	data, err := readBounded(input, label)
+	if err != nil {
+		return nil, err
+	}
+	s, warnings, err := scenario.Read(label, data, func(file string) (io.ReadCloser, error) {
+		if !filepath.IsAbs(file) && name != "-" {
+			file = filepath.Join(filepath.Dir(name), file)
+		}
+		return os.Open(file)
+	})
+	printWarnings(cmd.ErrOrStderr(), warnings)
+	if err != nil {
+		return nil, shortenProblems(err)
+	}
+	if cmd.Flags().Changed("seed") {
+		s.Seed = c.seed
+	}
+	return s, nil
+}
+
+func (c *simulateCall) runCompare(cmd *cobra.Command, a, b string) error {
+	if err := c.checkFiles(a, b); err != nil {
+		return err
+	}
+	var results [2]*outcome.Result
+	for i, name := range []string{a, b} {
+		input, label, closeInput, err := openInput(cmd, name)
+		if err != nil {
+			return err
+		}
+		data, err := readBounded(input, label)
+		closeInput()
+		if err != nil {
+			return err
+		}
+		if results[i], err = outcome.Parse(label, data); err != nil {
+			return err
+		}
+	}
+	labels := report.Labels{A: a, B: b}
+	if c.html != "" {
+		err := writeWhole(c.html, func(w io.Writer) error { return report.CompareHTML(w, results[0], results[1], labels) })
+		if err != nil {
+			return err
+		}
+	}
+	return report.CompareText(cmd.OutOrStdout(), results[0], results[1], labels)
+}

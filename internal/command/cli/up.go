@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/internal/command/app"
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+func newUpCommand() *cobra.Command {
+	daemon := &daemonFlags{}
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster on this machine: scheduler, store and nodes with real jobs",
+		Long: `Run a scheduler and one or more nodes on this machine until Ctrl-C. Jobs are real processes in
+control groups. There are example pools to begin with. Ctrl-C ends all jobs and leaves nothing
+behind; with --data-dir the state is kept, and the next weir up goes on with it.
+
+Settings come from flags, WEIR_UP_… variables and the file of --config, whose sections scheduler and
+node hold too.`,
+		Example: `  # A cluster with something to look at
+  weir up --demo &
+
+  # Five nodes that say they have eight cores each, state kept
+  weir up --nodes 5 --resources '{cpu: 8, memory: 16GiB, user_slots: 8}' --data-dir ./data &`,
+		Args: cobra.NoArgs,
+	}
+	flags := config.Bind(cmd.Flags(), config.UpSection)
+	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		loaded, err := daemon.load(cmd, config.UpSection, flags)
+		if err != nil {
+			return err
+		}
+		c := &loaded.Config
+		if loaded.Origin("scheduler/log/level").From == config.FromDefault {
+			c.Scheduler.Log.Level = document.Some("warn") // the terminal is for people
+		}
+		up, err := app.NewUp(cmd.Context(), c, readBuild().Version, app.NewLog(&c.Scheduler.Log, os.Stderr))
+		if err != nil {
+			return err
+		}
+		up.Ready = func() error {
+			greet(cmd.OutOrStdout(), up)
+			return writePortFile(c.Up.PortFile.Value(), up.Scheduler.Address)
+		}
+		return up.Run(cmd.Context())
+	}
+	return cmd
+}
+
+// greet tells a newcomer where the cluster is and what to try.
+func greet(w io.Writer, up *app.Up) {
+	nodes := "1 node"
+	if len(up.Nodes) != 1 {
+		nodes = fmt.Sprintf("%d nodes", len(up.Nodes))
+	}
+	fmt.Fprintf(w, "A cluster of %s is up at %s (everybody on this machine is root; state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
+	if up.Scheduler.Address != defaultAddress {
+		fmt.Fprintf(w, "  export WEIR_ADDR=%s\n", up.Scheduler.Address)
+	}
+	weir := programName()
+	for _, try := range [][2]string{
+		{"run -- 'echo hello from $YT_JOB_ID'", "run something"},
+		{"pools", "who is entitled to what, and has it"},
+		{"set //sys/pools/research/@weight 3", "change something and look again"},
+	} {
+		fmt.Fprintf(w, "  %s %-38s # %s\n", weir, try[0], try[1])
+	}
+	fmt.Fprint(w, "\nCtrl-C stops it.\n")
+}
+
+// programName is how people call this program: by its name if their shell finds it, else as it was called now.
+func programName() string {
+	const name = "weir"
+	found, err := exec.LookPath(name)
+	self, selfErr := os.Executable()
+	if err == nil && selfErr == nil && found == self {
+		return name
+	}
+	return os.Args[0]
+}

@@ -1,0 +1,25 @@
+// Package config owns the settings of Weir's processes: what they are called,
+// what they mean, their defaults and bounds, and how a file, WEIR_… variables
+// and flags become one effective configuration that says where each value came
+// from.
+//
+// There are three sections: scheduler, node and up. Each is a list of rows over
+// internal/value/document; everything else follows from the rows: strict reading,
+// flags, names of variables, the printed configuration, docs/configuration.md,
+// and which settings may change while the process runs.
+//
+// A daemon loads its configuration like this:
+//
+//	flags := config.Bind(cmd.Flags(), config.SchedulerSection)
+//	…
+//	loaded, warnings, err := config.Load(config.Sources{
+//		File: name, Data: data, Environ: os.Environ(), Flags: []*config.Flags{flags},
+//	})
+//	if err == nil {
+//		err = loaded.Require(config.SchedulerSection)
+//	}
+//
+// The package reads no file, variable or clock itself: it gets their contents.
+// It knows what settings are and nothing of those who obey them, so it imports
+// no daemon, store or protocol.
+package config

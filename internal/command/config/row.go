@@ -1,0 +1,182 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+// opt is a setting that can be told from unset.
+type opt[F any] = document.Optional[F]
+
+// marks say what a setting is beyond its value.
+type marks struct {
+	runtime bool // it may change while the process runs
+	secret  bool // it is never printed
+	common  bool // its flag is shown by --help
+	noFlag  bool // it has no flag
+}
+
+// row is one setting of a section: an option and its marks, or a nested section.
+type row[T any] struct {
+	option document.Option[T]
+	marks  marks
+	nested []Setting // of a section, with paths from it on
+}
+
+// fixed is a setting that is read when the process starts.
+func fixed[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
+	return row[T]{option: document.Maybe(name, doc, at, t)}
+}
+
+// live is a setting that may change while the process runs.
+func live[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
+	r := fixed(name, doc, at, t)
+	r.marks.runtime = true
+	return r
+}
+
+func (r row[T]) alias(names ...string) row[T] {
+	r.option = r.option.Alias(names...)
+	return r
+}
+
+// common makes --help show the flag.
+func (r row[T]) common() row[T] {
+	r.marks.common = true
+	return r
+}
+
+// secret keeps the value from being printed. A secret that is nothing else has
+// no flag, because everybody on a machine can read command lines.
+func (r row[T]) secret() row[T] {
+	r.marks.secret = true
+	return r
+}
+
+func (r row[T]) noFlag() row[T] {
+	r.marks.noFlag = true
+	return r
+}
+
+// part is a nested section.
+func part[T, F any](name, doc string, at func(*T) *F, g *group[F]) row[T] {
+	return row[T]{option: document.Section(name, doc, at, g.table), nested: g.settings}
+}
+
+// within turns rows of an inner struct into rows of the outer one that contains
+// it, so that both are one section of the document.
+func within[O, I any](rows []row[I], at func(*O) *I) []row[O] {
+	outer := make([]row[O], len(rows))
+	for i, r := range rows {
+		outer[i] = row[O]{
+			option: document.Within([]document.Option[I]{r.option}, at)[0],
+			marks:  r.marks, nested: r.nested,
+		}
+	}
+	return outer
+}
+
+// kept are options of YTsaurus that are accepted and have no effect here, with
+// the reason. Aliases follow a name after spaces.
+func kept[T any](at func(*T) *document.Extras, because string, names ...string) []row[T] {
+	rows := make([]row[T], len(names))
+	for i, name := range names {
+		words := strings.Fields(name)
+		rows[i] = row[T]{option: document.Kept(words[0], "has no effect, because "+because, at)}.alias(words[1:]...)
+	}
+	return rows
+}
+
+// group is a section: its table and its settings in the order of the rows.
+type group[T any] struct {
+	table    *document.Table[T]
+	settings []Setting
+}
+
+func newGroup[T any](lists ...[]row[T]) *group[T] {
+	var options []document.Option[T]
+	var rows []row[T]
+	for _, list := range lists {
+		rows = append(rows, list...)
+		for _, r := range list {
+			options = append(options, r.option)
+		}
+	}
+	g := &group[T]{table: document.NewTable(options...)}
+	for i, info := range g.table.Options() {
+		for _, inner := range rows[i].nested {
+			inner.Path = info.Name + "/" + inner.Path
+			g.settings = append(g.settings, inner)
+		}
+		if rows[i].nested == nil {
+			g.settings = append(g.settings, Setting{Path: info.Name, Info: info, marks: rows[i].marks})
+		}
+	}
+	return g
+}
+
+// keepingUnknown gives the section a place for unknown keys of patches.
+func (g *group[T]) keepingUnknown(at func(*T) *document.Extras) *group[T] {
+	g.table = g.table.KeepingUnknown(at)
+	return g
+}
+
+// Setting is one thing that can be set: what it is called and what it means.
+type Setting struct {
+	// Path leads to the setting from the top of the file: "scheduler/log/level".
+	Path string
+	// Info describes its values and its default.
+	Info  document.Info
+	marks marks
+}
+
+// Section is the first part of the path.
+func (s Setting) Section() string {
+	section, _, _ := strings.Cut(s.Path, "/")
+	return section
+}
+
+// Runtime says whether the setting may change while its process runs.
+func (s Setting) Runtime() bool { return s.marks.runtime }
+
+// Changes says when a change of the setting holds.
+func (s Setting) Changes() string {
+	if s.marks.runtime {
+		return "at run time"
+	}
+	return "at start"
+}
+
+// Secret says whether the value is, or may contain, something that must not be
+// printed.
+func (s Setting) Secret() bool { return s.marks.secret }
+
+// Variable is the environment variable that sets it: WEIR_SCHEDULER_LOG_LEVEL.
+func (s Setting) Variable() string {
+	return "WEIR_" + strings.ToUpper(strings.ReplaceAll(s.Path, "/", "_"))
+}
+
+// Flag is the flag of its section's command that sets it, without dashes:
+// log-level; empty if there is none.
+func (s Setting) Flag() string {
+	_, inner, _ := strings.Cut(s.Path, "/")
+	if s.marks.noFlag || s.Info.NotSupported != "" {
+		return ""
+	}
+	return strings.NewReplacer("/", "-", "_", "-").Replace(inner)
+}
+
+// Settings lists everything that can be set, in the order of the tables.
+// Options that are accepted and have no effect are among them.
+func Settings() []Setting { return sections.settings }
+
+// find returns the setting with this path.
+func find(path string) (Setting, bool) {
+	for _, s := range sections.settings {
+		if s.Path == path {
+			return s, true
+		}
+	}
+	return Setting{}, false
+}

@@ -1,0 +1,248 @@
+package config
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Scheduler is the section of `weir scheduler`. After Load every setting that has
+// a default has a value.
+type Scheduler struct {
+	Listen            opt[string]
+	Advertise         opt[string]
+	DataDir           opt[string]
+	Store             opt[string]
+	StorePasswordFile opt[string]
+	TLS               ServerTLS
+	Log               Log
+	Pprof             opt[bool]
+	OpenMetrics       opt[bool]
+
+	Leader    Leader
+	Commit    Commit
+	Retention Retention
+	History   History
+	EventLog  EventLog
+	SelfCheck SelfCheck
+	Overload  Overload
+
+	Periods    Periods
+	Nodes      NodeRules
+	Operations OperationRules
+	Memory     MemoryDigest
+
+	// Extras are options of YTsaurus's scheduler that have no effect here, and
+	// unknown ones that a patch brought.
+	Extras document.Extras
+}
+
+// ServerTLS is how a process proves who it is and whom it believes.
+type ServerTLS struct {
+	Certificate, Key, ClientCA opt[string]
+	SelfSigned                 opt[bool]
+}
+
+var serverTLS = newGroup([]row[ServerTLS]{
+	fixed("certificate", "File with the certificate in PEM, the chain after it. Without one the scheduler speaks plain HTTP.",
+		func(c *ServerTLS) *opt[string] { return &c.Certificate }, document.Words).common(),
+	fixed("key", "File with the private key in PEM.",
+		func(c *ServerTLS) *opt[string] { return &c.Key }, document.Words).common(),
+	fixed("client_ca", "File with the authorities, in PEM, whose certificates nodes may show in place of a token.",
+		func(c *ServerTLS) *opt[string] { return &c.ClientCA }, document.Words).common(),
+	fixed("self_signed", "Make a key and a certificate in the data directory at the first start, if none is given.",
+		func(c *ServerTLS) *opt[bool] { return &c.SelfSigned }, document.Bools.Default(false)).common(),
+})
+
+// Log is what a process writes about itself to its standard error.
+type Log struct {
+	Level, Format opt[string]
+}
+
+var logGroup = newGroup([]row[Log]{
+	fixed("level", "The least important messages that are written.",
+		func(c *Log) *opt[string] { return &c.Level }, wordsOf("debug", "info", "warn", "error").Default("info")).common(),
+	fixed("format", "Lines for people, or JSON for programs.",
+		func(c *Log) *opt[string] { return &c.Format }, wordsOf("text", "json").Default("text")).common(),
+})
+
+// Leader is how several schedulers on one store agree on who decides.
+type Leader struct {
+	LeaseTTL, RenewPeriod, StandbyPollPeriod opt[time.Duration]
+}
+
+var leader = newGroup([]row[Leader]{
+	fixed("lease_ttl", "How long a leader leads without renewing its lease. A standby takes over at most this and standby_poll_period after the leader died.",
+		func(c *Leader) *opt[time.Duration] { return &c.LeaseTTL }, document.Between(document.Durations, 500*time.Millisecond, time.Minute).Default(3*time.Second)),
+	fixed("renew_period", "How often the leader renews its lease; at most a third of lease_ttl.",
+		func(c *Leader) *opt[time.Duration] { return &c.RenewPeriod }, periods.Default(time.Second)),
+	fixed("standby_poll_period", "How often a standby looks at the lease and brings its warm copy up to date.",
+		func(c *Leader) *opt[time.Duration] { return &c.StandbyPollPeriod }, periods.Default(500*time.Millisecond)),
+})
+
+// Commit is how requests share one commit of the store.
+type Commit struct {
+	Window   opt[time.Duration]
+	MaxBatch opt[int]
+}
+
+var commit = newGroup([]row[Commit]{
+	live("window", "How long a commit waits for further requests that can share it. 0: it takes what is there; what comes while another commit is under way shares the next.",
+		func(c *Commit) *opt[time.Duration] { return &c.Window }, document.Between(document.Durations, 0, time.Second).Default(0)),
+	live("max_batch", "The most requests that share a commit.",
+		func(c *Commit) *opt[int] { return &c.MaxBatch }, document.Between(document.Ints, 1, 100_000).Default(1000)),
+})
+
+// Retention is how long what has ended is kept.
+type Retention struct {
+	Operations, Jobs, Stderr, Audit opt[time.Duration]
+	Period                          opt[time.Duration]
+
+	// Extras are options of YTsaurus's operations_cleaner without effect.
+	Extras document.Extras
+}
+
+var retention = newGroup([]row[Retention]{
+	live("operations", "How long the archive keeps operations.",
+		func(c *Retention) *opt[time.Duration] { return &c.Operations }, timeouts.Default(90*24*time.Hour)),
+	live("jobs", "How long the archive keeps jobs and their statistics.",
+		func(c *Retention) *opt[time.Duration] { return &c.Jobs }, timeouts.Default(14*24*time.Hour)),
+	live("stderr", "How long the archive keeps what jobs wrote to their standard error.",
+		func(c *Retention) *opt[time.Duration] { return &c.Stderr }, timeouts.Default(7*24*time.Hour)),
+	live("audit", "How long the record of who changed what is kept.",
+		func(c *Retention) *opt[time.Duration] { return &c.Audit }, timeouts.Default(365*24*time.Hour)),
+	live("period", "How often the store is cleaned.",
+		func(c *Retention) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+}, keptRetention)
+
+// History is how long the time series behind the charts are kept, by their step.
+type History struct {
+	Seconds, Minutes, Hours opt[time.Duration]
+}
+
+var history = newGroup([]row[History]{
+	live("seconds", "How long the charts have a point for every second.",
+		func(c *History) *opt[time.Duration] { return &c.Seconds }, timeouts.Default(time.Hour)),
+	live("minutes", "How long they have a point for every minute.",
+		func(c *History) *opt[time.Duration] { return &c.Minutes }, timeouts.Default(24*time.Hour)),
+	live("hours", "How long they have a point for every hour.",
+		func(c *History) *opt[time.Duration] { return &c.Hours }, timeouts.Default(180*24*time.Hour)),
+})
+
+// EventLog bounds the log of decisions and says what is in it.
+type EventLog struct {
+	MaxEvents          opt[int]
+	MaxAge             opt[time.Duration]
+	DetailedStarvation opt[bool]
+}
+
+var eventLog = newGroup([]row[EventLog]{
+	live("max_events", "The log keeps at most so many events.",
+		func(c *EventLog) *opt[int] { return &c.MaxEvents }, document.Between(document.Ints, 1000, 100_000_000).Default(1_000_000)),
+	live("max_age", "The log keeps events at most so long.",
+		func(c *EventLog) *opt[time.Duration] { return &c.MaxAge }, timeouts.Default(7*24*time.Hour)),
+	live("enable_detailed_starvation_logs", "Log when starvation of a pool or an operation begins and ends, with its share, usage and demand then.",
+		func(c *EventLog) *opt[bool] { return &c.DetailedStarvation }, document.Bools.Default(true)),
+})
+
+// SelfCheck is how often the core's invariants are checked in production.
+type SelfCheck struct {
+	Enabled opt[bool]
+	Period  opt[time.Duration]
+}
+
+var selfCheck = newGroup([]row[SelfCheck]{
+	live("enabled", "Check the invariants of the core while it runs and raise an alert when one is broken.",
+		func(c *SelfCheck) *opt[bool] { return &c.Enabled }, document.Bools.Default(true)),
+	live("period", "How often the whole state is checked; less often where that takes long.",
+		func(c *SelfCheck) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+})
+
+// Overload is what the scheduler sheds, and when.
+type Overload struct {
+	SoftHeartbeats, QueueLength opt[int]
+}
+
+// softHeartbeatRows are beside the section, where YTsaurus has them.
+var softHeartbeatRows = []row[Overload]{
+	live("soft_concurrent_heartbeat_limit", "With more requests than this waiting, further heartbeats report and are answered without scheduling. YTsaurus has 50; here all wait in one queue, so it is 500.",
+		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(500)),
+}
+
+var overload = newGroup([]row[Overload]{
+	live("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
+		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
+})
+
+// MemoryDigest is how memory reserves of jobs are learnt.
+type MemoryDigest struct {
+	UserPrecision, UserQuantile, ProxyQuantile, OverdraftFactor opt[float64]
+	UserMultiplier, ProxyMultiplier                             opt[float64]
+	MultiplierFromSpec                                          opt[bool]
+	OverdraftMode                                               opt[string]
+	Footprint, ExecFootprint                                    opt[int64]
+}
+
+var memoryRows = []row[MemoryDigest]{
+	live("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
+		func(c *MemoryDigest) *opt[float64] { return &c.UserPrecision }, document.Between(document.Numbers, 0.0001, 0.5).Default(0.01)),
+	live("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
+		func(c *MemoryDigest) *opt[float64] { return &c.UserQuantile }, ratios.Default(0.95)),
+	live("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
+		func(c *MemoryDigest) *opt[float64] { return &c.ProxyQuantile }, ratios.Default(0.95)),
+	live("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
+		func(c *MemoryDigest) *opt[float64] { return &c.OverdraftFactor }, document.Between(document.Numbers, 1, 10).Default(1.1)).
+		alias("resource_overdraft_factor"),
+	live("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
+		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
+	live("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
+		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
+		alias("resource_overdraft_memory_reserve_multiplier"),
+	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
+		func(c *MemoryDigest) *opt[float64] { return &c.ProxyMultiplier }, document.Between(document.Numbers, 1, 10)),
+	live("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
+		func(c *MemoryDigest) *opt[bool] { return &c.MultiplierFromSpec }, document.Bools.Default(false)).
+		alias("use_resource_overdraft_memory_reserve_multiplier_from_spec"),
+	live("footprint_memory", "Memory of a job proxy before it does anything.",
+		func(c *MemoryDigest) *opt[int64] { return &c.Footprint }, memory.Default(128<<20)),
+	live("exec_footprint_memory", "Memory that starting a user process takes in addition.",
+		func(c *MemoryDigest) *opt[int64] { return &c.ExecFootprint }, memory.Default(0)),
+}
+
+var schedulerGroup = newGroup(
+	[]row[Scheduler]{
+		fixed("listen", "Where the scheduler listens for people, programs and nodes.",
+			func(c *Scheduler) *opt[string] { return &c.Listen }, addresses.Default("127.0.0.1:7070")).common(),
+		fixed("advertise", "The address under which others reach it. Unset: the one it listens on.",
+			func(c *Scheduler) *opt[string] { return &c.Advertise }, peers).common(),
+		fixed("data_dir", "Directory for the embedded store and generated keys.",
+			func(c *Scheduler) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/scheduler")).common(),
+		fixed("store", "Where the state is kept: "+storeSays+". Unset: SQLite in the data directory. On the command line it may not contain a password.",
+			func(c *Scheduler) *opt[string] { return &c.Store }, storeURLs).secret().common(),
+		fixed("store_password_file", "File with the password of the store's user.",
+			func(c *Scheduler) *opt[string] { return &c.StorePasswordFile }, document.Words).common(),
+		part("tls", "Keys and certificates.", func(c *Scheduler) *ServerTLS { return &c.TLS }, serverTLS),
+		part("log", "What the scheduler says about itself.", func(c *Scheduler) *Log { return &c.Log }, logGroup),
+		fixed("pprof", "Serve profiles of the process under /debug/pprof: to everybody who reaches it.",
+			func(c *Scheduler) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)).common(),
+		fixed("open_metrics", "Serve /metrics to everybody who reaches it. Unset: to those who may read //sys, so with a token once there are tokens.",
+			func(c *Scheduler) *opt[bool] { return &c.OpenMetrics }, document.Bools.Default(false)),
+		part("leader", "Several schedulers on one store.", func(c *Scheduler) *Leader { return &c.Leader }, leader),
+		part("commit", "How requests share commits of the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
+		part("retention", "How long what has ended is kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),
+		part("history", "Time series behind the charts.", func(c *Scheduler) *History { return &c.History }, history),
+		part("event_log", "The log of decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
+		part("self_check", "Invariants checked in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
+		part("overload", "What is shed when there is too much to do.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
+	},
+	within(periodRows, func(c *Scheduler) *Periods { return &c.Periods }),
+	within(nodeRuleRows, func(c *Scheduler) *NodeRules { return &c.Nodes }),
+	within(operationRuleRows, func(c *Scheduler) *OperationRules { return &c.Operations }),
+	within(memoryRows, func(c *Scheduler) *MemoryDigest { return &c.Memory }),
+	within(softHeartbeatRows, func(c *Scheduler) *Overload { return &c.Overload }),
+	keptScheduler,
+).keepingUnknown(func(c *Scheduler) *document.Extras { return &c.Extras })
+
+// defaultSpare is the least a node must have free to be looked at.
+var defaultSpare = resource.Partial{}.With(resource.UserSlots, 1).With(resource.CPU, 1_00).With(resource.Memory, 256<<20)

@@ -1,0 +1,365 @@
+package api
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// Options are what the API needs beside a server.
+type Options struct {
+	// Version is what clients are told about this program.
+	Version string
+	Log     *slog.Logger
+	// LeaderScheme is how the leader is reached by requests that are forwarded:
+	// "http" or "https"; http if it is empty.
+	LeaderScheme string
+	// CheckConfig says what is wrong with a patch of the scheduler's configuration,
+	// ApplyConfig puts one into force that was found good and stored. Without them
+	// //sys/scheduler/config is a document like others.
+	CheckConfig func(patch document.Value) (warnings document.Problems, err error)
+	ApplyConfig func(patch document.Value)
+	// Transport carries forwarded requests; http.DefaultTransport if it is nil.
+	Transport http.RoundTripper
+}
+
+// API answers requests in the dialect of YTsaurus.
+type API struct {
+	server    *server.Server
+	options   Options
+	log       *slog.Logger
+	started   time.Time
+	mutations mutations
+	people    people
+	leases    leases
+	proxy     *httputil.ReverseProxy
+	paths     *http.ServeMux
+}
+
+// New returns the handler of all paths that clients of YTsaurus know.
+func New(s *server.Server, options Options) *API {
+	if options.Log == nil {
+		options.Log = slog.Default()
+	}
+	if options.Version == "" {
+		options.Version = "unknown"
+	}
+	a := &API{server: s, options: options, log: options.Log, started: time.Now()}
+	a.proxy = a.newProxy()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []string{"v3", "v4"}) })
+	mux.HandleFunc("/api/v3", a.describe(3))
+	mux.HandleFunc("/api/v4", a.describe(4))
+	mux.HandleFunc("/api/v3/{command}", a.serve(3))
+	mux.HandleFunc("/api/v4/{command}", a.serve(4))
+	mux.HandleFunc("/api/", a.notFound)
+	mux.HandleFunc("/hosts", a.hosts)
+	mux.HandleFunc("/hosts/all", a.hosts)
+	mux.HandleFunc("/auth/whoami", a.whoami)
+	mux.HandleFunc("/ping", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, a.options.Version) })
+	mux.HandleFunc("/service", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]string{"start_time": a.started.UTC().Format(timeLayout), "version": a.options.Version})
+	})
+	a.paths = mux
+	return a
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.paths.ServeHTTP(w, r) }
+
+// ReadersOnly lets those through to another handler who may read //sys, by the same
+// rules as commands: whoever is on this machine as long as there is no token, and
+// then whoever shows one.
+func (a *API) ReadersOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, subjects, err := a.authenticate(r, time.Now().UTC())
+		if err != nil {
+			a.refuse(w, asError(err))
+			return
+		}
+		c := &call{ctx: r.Context(), api: a, server: a.server, who: who, subjects: subjects}
+		if err := c.mayReadAt("//sys"); err != nil {
+			a.refuse(w, c.refusal(err))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A client that has gone is its own affair.
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
+	e := errorf(codeGeneric, "There is nothing at %s; commands are at /api/v4/ and /api/v3/", cutText(r.URL.Path, 200))
+	e.Status = http.StatusNotFound
+	a.refuse(w, e)
+}
+
+func (a *API) describe(version int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		text, err := yson.AppendJSON(nil, descriptors(version), yson.JSONOptions{})
+		if err != nil {
+			a.refuse(w, asError(err))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text)
+	}
+}
+
+// hosts lists where heavy commands may be sent: here.
+func (a *API) hosts(w http.ResponseWriter, r *http.Request) {
+	list := []string{}
+	if host := r.Host; host != "" {
+		list = append(list, host)
+	}
+	writeJSON(w, list)
+}
+
+func (a *API) whoami(w http.ResponseWriter, r *http.Request) {
+	who, _, err := a.authenticate(r, time.Now())
+	if err != nil {
+		a.refuse(w, asError(err))
+		return
+	}
+	realm := "token"
+	if who.Open {
+		realm = "loopback"
+	}
+	writeJSON(w, map[string]string{"login": who.User, "realm": realm})
+}
+
+// serve carries out one command.
+func (a *API) serve(version int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id := newID(guid.Object).String()
+		w.Header().Set("X-YT-Request-Id", id)
+		w.Header().Set("X-YT-Proxy", a.server.Address())
+		w.Header().Set("Cache-Control", "no-store")
+		cmd, known := commandOf(version, r.PathValue("command"))
+		if !known {
+			e := errorf(codeGeneric, "Command %q is not known", cutText(r.PathValue("command"), 100))
+			e.Status = http.StatusNotFound
+			a.refuse(w, e)
+			return
+		}
+		c, m, err := a.receive(w, r, version, cmd, id)
+		if err != nil {
+			a.refuse(w, asError(err))
+			return
+		}
+		if a.forwards(c) {
+			a.forward(w, r, m)
+			return
+		}
+		n, err := c.run()
+		if err != nil {
+			e := c.refusal(err)
+			if e.Status == http.StatusServiceUnavailable && !cmd.volatile && a.mayForward(r) {
+				a.forward(w, r, m)
+				return
+			}
+			a.refuse(w, e)
+			return
+		}
+		a.reply(w, c, m, n)
+	}
+}
+
+// receive reads a request and finds out who makes it.
+func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *command, id string) (*call, *message, error) {
+	now := time.Now().UTC()
+	who, subjects, err := a.authenticate(r, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := readMessage(w, r, cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &call{
+		ctx: r.Context(), api: a, server: a.server, command: cmd, version: version, who: who, subjects: subjects, now: now,
+		parameters: parameters{m.parameters}, data: m.input, dataAs: m.inputAs, request: id,
+		outputAs: &m.outputAs,
+	}
+	return c, m, c.readMutation()
+}
+
+// readMutation takes the parameters that name a request. Names of different
+// people and commands never meet.
+func (c *call) readMutation() error {
+	if !c.command.volatile {
+		return nil
+	}
+	id, err := c.parameters.id("mutation_id")
+	if err != nil || id.IsZero() {
+		return err
+	}
+	c.mutation = c.who.User + "/" + c.command.name + "/" + id.String()
+	c.retry, err = c.parameters.boolean("retry", false)
+	return err
+}
+
+// reply writes the answer to a command that succeeded.
+func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
+	a.tellWarnings(w, c)
+	var body []byte
+	switch c.command.outputIn(c.version) {
+	case noData:
+		w.WriteHeader(http.StatusOK)
+		return
+	case structured:
+		if c.whole != nil {
+			a.replyWhole(w, c, m, n)
+			return
+		}
+		var err error
+		if body, err = m.outputAs.write(n); err != nil {
+			a.refuse(w, errorf(codeGeneric, "The answer cannot be written in this format").because(err))
+			return
+		}
+		w.Header().Set("Content-Type", m.outputAs.mediaType())
+	default:
+		body = c.answer
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if about, err := yson.Append(nil, c.about, yson.Text); err == nil && len(c.about.Entries()) > 0 {
+			w.Header().Set("X-YT-Response-Parameters", string(about))
+		}
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// tellWarnings puts warnings into a header, which clients that do not know it
+// pass over.
+func (a *API) tellWarnings(w http.ResponseWriter, c *call) {
+	if len(c.warnings) == 0 {
+		return
+	}
+	var list []yson.Node
+	size := 0
+	for _, p := range c.warnings {
+		text := strings.ToValidUTF8(p.String(), "?")
+		if size += len(text); size > maxErrorHeader/4 {
+			break
+		}
+		list = append(list, yson.String(text))
+	}
+	if text, err := yson.AppendJSON(nil, yson.List(list...), yson.JSONOptions{UTF8: true}); err == nil {
+		w.Header().Set("X-Weir-Warnings", string(asciiJSON(text)))
+	}
+}
+
+// refuse writes an error: in headers, and in full in the body.
+func (a *API) refuse(w http.ResponseWriter, e *Error) {
+	if e.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-YT-Error", e.header())
+	w.Header().Set("X-YT-Response-Code", strconv.Itoa(e.Code))
+	w.Header().Set("X-YT-Response-Message", headerText(e.Message))
+	status := e.Status
+	if status == 0 {
+		status = http.StatusBadRequest
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(e.json())
+}
+
+// headerText makes text fit for a header.
+func headerText(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x20 || r > 0x7e {
+			return '?'
+		}
+		return r
+	}, cutText(text, 1000))
+}
+
+// newID makes an identifier.
+func newID(kind guid.Kind) guid.ID {
+	var bytes [16]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
+}
+
+// authenticate finds out who makes a request.
+func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth.Directory, error) {
+	subjects, tokens, err := a.people.current(a, now)
+	if err != nil {
+		return auth.Identity{}, nil, err
+	}
+	who, err := subjects.Authenticate(tokens, auth.Credentials{
+		Authorization: r.Header.Get("Authorization"), Impersonate: r.Header.Get("X-YT-User-Name"), Loopback: isLoopback(r),
+	}, now)
+	if err == nil && who.Open {
+		err = a.checkOrigin(r)
+	}
+	return who, subjects, err
+}
+
+// Identify says who shows credentials, by the rules of requests, and which groups he is in, himself included.
+func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
+	subjects, tokens, err := a.people.current(a, now)
+	if err != nil {
+		return "", nil, err
+	}
+	who, err := subjects.Authenticate(tokens, c, now)
+	if err != nil {
+		return "", nil, err
+	}
+	return who.User, subjects.Closure(who.User), nil
+}
+
+// isLoopback says whether a request came from this machine and was not passed on
+// for another by a proxy.
+func isLoopback(r *http.Request) bool {
+	if len(r.Header.Values("X-Forwarded-For")) > 0 || len(r.Header.Values("Forwarded")) > 0 {
+		return false
+	}
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// checkOrigin keeps web pages out while whoever is on this machine is root: a
+// browser sends their requests from here too.
+func (a *API) checkOrigin(r *http.Request) error {
+	site := r.Header.Get("Sec-Fetch-Site")
+	_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")
+	if site != "" && site != "same-origin" && site != "none" || r.Header.Get("Origin") != "" && origin != r.Host {
+		return errorf(auth.CodeAuthorization, "Access denied: a page of another site may not send requests; make a token first")
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	own, _, err := net.SplitHostPort(a.server.Address())
+	if err != nil {
+		own = a.server.Address()
+	}
+	_, err = netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil && host != "" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && host != own && strings.Contains(host, ".") {
+		return errorf(auth.CodeAuthorization, "Access denied: the server is not called %q; make a token first", cutText(host, 100))
+	}
+	return nil
+}

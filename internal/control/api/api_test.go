@@ -1,0 +1,271 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// cluster is a server that leads, behind a listener.
+type cluster struct {
+	t *testing.T
+	*server.Server
+	url  string
+	stop func()
+	// headers are sent with every request.
+	headers http.Header
+}
+
+// patience is how long tests wait for what must happen, and does at once on an idle machine.
+const patience = 2 * time.Minute
+
+func quickSettings() server.Settings {
+	s := server.DefaultSettings()
+	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
+	// A busy machine may not renew its lease, nor commit, as soon as others must.
+	s.StandbyPoll, s.LeaseTTL, s.StallPatience = 20*time.Millisecond, time.Minute, time.Hour
+	return s
+}
+
+// newCluster starts a server on a database of its own and waits until it leads.
+func newCluster(t testing.TB) *cluster { return startCluster(t, t.TempDir()) }
+
+func startCluster(t testing.TB, directory string) *cluster {
+	t.Helper()
+	c := launch(t, directory)
+	select {
+	case <-c.Led():
+	case <-time.After(patience):
+		t.Fatal("nobody leads")
+	}
+	return c
+}
+
+// launch starts a server that may have to stand by.
+func launch(t testing.TB, directory string) *cluster {
+	t.Helper()
+	db, err := store.Open(context.Background(), "sqlite:"+filepath.Join(directory, "weir.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewUnstartedServer(nil)
+	address := listener.Listener.Addr().String()
+	s := server.New(server.Options{Store: db, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
+	listener.Config.Handler = New(s, Options{Version: "test", Log: quiet})
+	listener.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	c := &cluster{Server: s, url: listener.URL, headers: http.Header{}}
+	c.stop = sync.OnceFunc(func() {
+		listener.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(c.stop)
+	c.t, _ = t.(*testing.T)
+	return c
+}
+
+// answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (c *cluster) send(method, path string, header http.Header, body []byte) answer {
+	c.t.Helper()
+	request, err := http.NewRequest(method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, more := range []http.Header{c.headers, header} {
+		for name, values := range more {
+			request.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(data)}
+}
+
+// do sends a command as the usual client does: parameters as YSON in a header, data
+// in the body.
+func (c *cluster) do(command, parameters, data string) answer {
+	c.t.Helper()
+	return c.send(http.MethodPut, "/api/v4/"+command, http.Header{
+		"X-YT-Header-Format": {"<format=text>yson"}, "X-YT-Parameters": {parameters},
+		"Accept": {"application/x-yt-yson-text"},
+	}, []byte(data))
+}
+
+// must sends a command that must succeed and returns its answer as text YSON.
+func (c *cluster) must(command, parameters, data string) string {
+	c.t.Helper()
+	a := c.do(command, parameters, data)
+	if a.status != http.StatusOK {
+		c.t.Fatalf("%s %s %s: %d %s", command, parameters, data, a.status, a.body)
+	}
+	return a.body
+}
+
+// refused sends a command that must be refused with a code and words.
+func (c *cluster) refused(command, parameters, data string, code int, words ...string) {
+	c.t.Helper()
+	a := c.do(command, parameters, data)
+	if a.status == http.StatusOK {
+		c.t.Fatalf("%s %s %s was not refused: %s", command, parameters, data, a.body)
+	}
+	e := parseError(c.t, a)
+	if !e.hasCode(code) {
+		c.t.Errorf("%s %s %s: code %d is not in %s", command, parameters, data, code, a.body)
+	}
+	for _, word := range words {
+		if !strings.Contains(e.Error(), word) {
+			c.t.Errorf("%s %s %s: %q is not in %s", command, parameters, data, word, e.Error())
+		}
+	}
+}
+
+// parseError reads a refusal and checks its form.
+func parseError(t testing.TB, a answer) *Error {
+	t.Helper()
+	if a.status < 400 || a.status >= 500 {
+		t.Errorf("status %d: %s", a.status, a.body)
+	}
+	n, err := yson.ParseJSON([]byte(a.body), yson.JSONOptions{UTF8: true})
+	if err != nil {
+		t.Fatalf("a refusal is not JSON: %v\n%s", err, a.body)
+	}
+	e := errorFrom(t, n)
+	if a.header.Get("X-YT-Response-Code") != fmt.Sprint(e.Code) || a.header.Get("X-YT-Error") == "" || e.Code == 0 {
+		t.Errorf("headers of a refusal: %v\n%s", a.header, a.body)
+	}
+	return e
+}
+
+func errorFrom(t tester, n yson.Node) *Error {
+	t.Helper()
+	e := &Error{}
+	code, ok1 := n.Get("code")
+	message, ok2 := n.Get("message")
+	attributes, ok3 := n.Get("attributes")
+	inner, ok4 := n.Get("inner_errors")
+	if !ok1 || !ok2 || !ok3 || !ok4 {
+		t.Fatalf("an error has not all four keys: %s", n)
+	}
+	number, _ := code.Int64()
+	e.Code = int(number)
+	e.Message, _ = message.Text()
+	e.Attributes = attributes.Entries()
+	for _, cause := range inner.Items() {
+		e.Inner = append(e.Inner, errorFrom(t, cause))
+	}
+	return e
+}
+
+// get reads a path.
+func (c *cluster) get(path string) string {
+	c.t.Helper()
+	return c.must("get", fmt.Sprintf("{path=%q;return_only_value=%%true}", path), "")
+}
+
+func (c *cluster) set(path, value string) {
+	c.t.Helper()
+	c.must("set", fmt.Sprintf("{path=%q}", path), value)
+}
+
+// withPools is a cluster with a default tree and pools, parents before children:
+// "a", "a/b".
+func withPools(t *testing.T, paths ...string) *cluster {
+	t.Helper()
+	c := newCluster(t)
+	c.must("create", `{type=scheduler_pool_tree;attributes={name=default}}`, "")
+	for _, path := range paths {
+		attributes := fmt.Sprintf("name=%q;pool_tree=default", path[strings.LastIndexByte(path, '/')+1:])
+		if parts := strings.Split(path, "/"); len(parts) > 1 {
+			attributes += fmt.Sprintf(";parent_name=%q", parts[len(parts)-2])
+		}
+		c.must("create", "{type=scheduler_pool;attributes={"+attributes+"}}", "")
+	}
+	return c
+}
+
+// The pools are fresh and the one above them has no flow: what the documents set
+// comes straight from the tree. Deeper, and once the pool above has a flow, the
+// rule holds; docs/adr/0004.
+func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
+	c := withPools(t, "team", "team/a", "team/a/deep", "team/b")
+	c.must("create", "{type=user;attributes={name=boss}}", "")
+	c.set("//sys/pools/team/@acl", "[{action=allow;subjects=[boss];permissions=[write;use]}]")
+	const flow = "{guarantee_type=relaxed;resource_flow={cpu=10}}"
+	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, codeGeneric, "Resource flow", "is not configured at parent \"a\"")
+
+	// Whoever owns the pool of the first level has not got the cluster to give away.
+	owner := c.actingAs("boss")
+	owner.refused("set", `{path="//sys/pools/team/a/@integral_guarantees"}`, flow, auth.CodeAuthorization, "pool tree \"default\"")
+	owner.refused("apply_pools", `{document={pools={team={pools={a={integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=10}};pools={deep={}}};b={}}}}}}`, "",
+		auth.CodeAuthorization, "pool tree \"default\"")
+	owner.refused("create", `{type=scheduler_pool;attributes={name=c;pool_tree=default;parent_name=team;integral_guarantees={resource_flow={cpu=1}}}}`, "",
+		auth.CodeAuthorization, "pool tree \"default\"")
+	c.set("//sys/pools/team/a/@integral_guarantees", flow)
+	// They may divide it anew, but not add to it.
+	owner.set("//sys/pools/team/a/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=5}}", auth.CodeAuthorization)
+	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", codeGeneric, "less than the sum of children guarantees")
+	c.set("//sys/pools/team/@integral_guarantees", "{resource_flow={cpu=10}}")
+	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=4}}")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=5}", codeGeneric, "less than the sum of children guarantees")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=4;gpu=1}", codeGeneric, "is not configured at parent")
+}
+
+func TestTheDocumentsCommandsAboutPools(t *testing.T) {
+	c := withPools(t, "root-pool", "root-pool/burst", "root-pool/relaxed")
+	c.set("//sys/pools/root-pool/burst/@integral-guarantees/resource_flow", "{cpu=100}")
+	if got := c.get("//sys/pools/root-pool/burst/@integral_guarantees/resource_flow"); got != `{"cpu"=100;}` {
+		t.Error(got)
+	}
+	c.set("//sys/pools/root-pool/burst/@integral-guarantees", `
+   {
+     guarantee_type=burst;
+     resource_flow={cpu=1000};
+     burst_guarantee_resources={cpu=2000}
+   }`)
+	c.set("//sys/pools/root-pool/relaxed/@integral-guarantees", `
+    {
+      guarantee_type=relaxed;
+      resource_flow={cpu=1000}
+    }`)
+	if got := c.get("//sys/pools/root-pool/relaxed/@integral-guarantees"); got != `{"guarantee_type"="relaxed";"resource_flow"={"cpu"=1000;};}` {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/value/ypath"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(
+	command{name: "get_version", local: true, result: "version", run: getVersion},
+	command{name: "get_supported_features", local: true, result: "features", run: getSupportedFeatures},
+	command{name: "get_current_user", local: true, run: getCurrentUser},
+	command{name: "generate_timestamp", local: true, result: "timestamp", run: generateTimestamp},
+	command{name: "parse_ypath", local: true, result: "path", run: parsePath},
+	command{name: "discover_proxies", local: true, run: discoverProxies},
+	command{name: "check_permission", run: checkPermission},
+	command{name: "build_snapshot", volatile: true, run: func(*call) (yson.Node, error) { return yson.Map(), nil }},
+)
+
+func getVersion(c *call) (yson.Node, error) { return yson.String(c.api.options.Version), nil }
+
+func getCurrentUser(c *call) (yson.Node, error) {
+	return yson.Map(yson.Pair("user", yson.String(c.who.User))), nil
+}
+
+// getSupportedFeatures tells what clients ask about before they use it.
+func getSupportedFeatures(*call) (yson.Node, error) {
+	return yson.Map(
+		yson.Pair("primitive_types", texts([]string{"int64", "uint64", "double", "boolean", "string", "any", "null"})),
+		yson.Pair("compression_codecs", texts([]string{"none"})),
+		yson.Pair("erasure_codecs", texts([]string{"none"})),
+		yson.Pair("require_password_in_authentication_commands", yson.Boolean(false)),
+		yson.Pair("user_tokens_metadata", yson.Boolean(true))), nil
+}
+
+// generateTimestamp makes a number that grows with time, as YTsaurus does: seconds
+// and a counter of thirty bits.
+func generateTimestamp(c *call) (yson.Node, error) {
+	return yson.Uint64(uint64(c.now.Unix())<<30 | uint64(c.now.Nanosecond())), nil
+}
+
+func discoverProxies(c *call) (yson.Node, error) {
+	return yson.Map(yson.Pair("proxies", texts([]string{c.server.Address()}))), nil
+}
+
+// parsePath takes a rich path apart: a string with attributes.
+func parsePath(c *call) (yson.Node, error) {
+	given, ok := c.parameters.get("path")
+	if !ok {
+		return given, missing("path")
+	}
+	text, ok := given.Text()
+	if !ok {
+		return given, wrongType("path", "string", given)
+	}
+	attributes, rest, err := yson.CutAttributes([]byte(text))
+	if err != nil {
+		return given, errorf(codeGeneric, "Error parsing attributes of path %q", cutText(text, 200)).because(err)
+	}
+	plain, suffix := ypath.CutSuffix(string(rest))
+	if _, err := ypath.Parse(plain); err != nil {
+		return given, errorf(codeGeneric, "Error parsing path").because(err)
+	}
+	if suffix != "" {
+		attributes = append(attributes, yson.Pair("suffix", yson.String(suffix)))
+	}
+	return yson.String(plain).WithAttributes(distinct(append(attributes, given.Attributes()...))...), nil
+}
+
+// checkPermission answers whether a user may do something. Everybody may ask
+// about themselves; about others, those who may read the object.
+func checkPermission(c *call) (yson.Node, error) {
+	user, err := c.parameters.text("user", c.who.User)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	name, err := c.parameters.needText("permission")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	permission, err := auth.ParsePermission(name)
+	if err != nil {
+		return yson.Node{}, errorf(codeGeneric, "Error parsing permission %q", cutText(name, 100)).because(err)
+	}
+	path, err := c.parameters.path("path")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	t, err := c.find(path, false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	chain := t.chain(c)
+	if user != c.who.User {
+		if err := c.require(auth.Requires(auth.Read, chain)); err != nil {
+			return yson.Node{}, err
+		}
+	}
+	if !c.subjects.IsUser(user) {
+		return yson.Node{}, errorf(auth.CodeNoSuchUser, "No such user %q", cutText(user, 100))
+	}
+	return permissionAnswer(c.subjects.Check(user, permission, chain)), nil
+}
+
+func permissionAnswer(a auth.Answer) yson.Node {
+	action := auth.Deny
+	if a.Allowed {
+		action = auth.Allow
+	}
+	entries := []yson.Entry{
+		yson.Pair("action", yson.String(action.String())),
+		yson.Pair("reason", yson.String(a.Reason.String())),
+	}
+	if a.DecidedAt != "" {
+		entries = append(entries,
+			yson.Pair("object_name", yson.String(a.DecidedAt)),
+			yson.Pair("subject_name", yson.String(a.Subject)))
+	}
+	return yson.Map(entries...)
+}

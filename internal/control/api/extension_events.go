@@ -1,0 +1,213 @@
+package api
+
+import (
+	"errors"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(
+	command{name: "list_events", run: listEvents},
+	command{name: "list_audit", run: listAudit},
+)
+
+// maxListedEvents is the longest list of events and audit records.
+const maxListedEvents = 10_000
+
+// page reads limit, cursor and order of a list of events or audit records.
+func (c *call) page() (limit int, cursor int64, oldestFirst bool, err error) {
+	given, err := c.parameters.integer("limit", 100)
+	switch {
+	case err != nil:
+		return 0, 0, false, err
+	case given < 1 || given > maxListedEvents:
+		return 0, 0, false, errorf(codeGeneric, "Error parsing parameter /limit: it must be from 1 to %d, not %d", maxListedEvents, given)
+	}
+	if cursor, err = c.parameters.integer("cursor", 0); err != nil {
+		return 0, 0, false, err
+	}
+	oldestFirst, err = c.parameters.boolean("oldest_first", false)
+	return int(given), cursor, oldestFirst, err
+}
+
+// eventFilter reads which entries of the decision log a request wants.
+func (c *call) eventFilter() (f store.EventFilter, err error) {
+	p := c.parameters
+	if f.Types, err = p.textList("event_type"); err != nil {
+		return f, err
+	}
+	if more, err := p.textList("types"); err != nil {
+		return f, err
+	} else if more != nil {
+		f.Types = append(f.Types, more...)
+	}
+	if err := p.textsInto(textInto{"pool_tree", &f.Tree}, textInto{"pool", &f.Pool}, textInto{"node", &f.Node}); err != nil {
+		return f, err
+	}
+	if id, err := p.id("job_id"); err != nil {
+		return f, err
+	} else if !id.IsZero() {
+		number, ok := guid.JobNumber(id)
+		if !ok {
+			return f, noJob(id)
+		}
+		f.Job = number
+	}
+	if f.From, err = p.moment("from_time"); err != nil {
+		return f, err
+	}
+	if f.To, err = p.moment("to_time"); err != nil {
+		return f, err
+	}
+	f.Limit, f.Cursor, f.OldestFirst, err = c.page()
+	return f, err
+}
+
+// listEvents is the decision log: who was started, stopped, preempted, starved, and
+// why. A list that is cut continues from next_cursor.
+func listEvents(c *call) (yson.Node, error) {
+	filter, err := c.eventFilter()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if c.parameters.has("operation_id", "operation_alias") {
+		v, err := c.findOperation()
+		if err != nil {
+			return yson.Node{}, err
+		}
+		filter.Operation = int32(v.number)
+	}
+	if err := c.mayReadAt("//sys/scheduler"); err != nil {
+		return yson.Node{}, err
+	}
+	events, more, err := c.server.Store().Events(c.ctx, filter)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	items, err := c.eventNodes(events)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	cursor := yson.Entity()
+	if len(events) > 0 {
+		cursor = yson.Int64(events[len(events)-1].ID)
+	}
+	return yson.Map(yson.Pair("events", items), yson.Pair("incomplete", yson.Boolean(more)), yson.Pair("next_cursor", cursor)), nil
+}
+
+// mayReadAt refuses to those who may not read a node.
+func (c *call) mayReadAt(path string) error {
+	chain, err := c.chainAt(path)
+	if err != nil {
+		return err
+	}
+	return c.require(auth.Requires(auth.Read, chain))
+}
+
+// eventNodes writes events. Operations are named by their ids.
+func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
+	names := map[int32]string{}
+	items := make([]yson.Node, len(events))
+	for i, e := range events {
+		entries := []yson.Entry{
+			yson.Pair("id", yson.Int64(e.ID)),
+			yson.Pair("timestamp", instant(e.Time)),
+			yson.Pair("event_type", yson.String(e.Type)),
+		}
+		if e.Operation != 0 {
+			name, err := c.operationName(e.Operation, names)
+			if err != nil {
+				return yson.Node{}, err
+			}
+			entries = append(entries, yson.Pair("operation_id", orEntity(name)))
+		}
+		if e.Job != 0 {
+			entries = append(entries, yson.Pair("job_id", yson.String(guid.OfJob(e.Job).String())))
+		}
+		for _, text := range []struct{ key, value string }{{"pool_tree", e.Tree}, {"pool", e.Pool}, {"node", e.Node}} {
+			if text.value != "" {
+				entries = append(entries, yson.Pair(text.key, yson.String(text.value)))
+			}
+		}
+		details, err := storedJSON(e.Document)
+		if err != nil {
+			return yson.Node{}, err
+		}
+		items[i] = yson.Map(distinct(append(entries, details.Entries()...))...)
+	}
+	return yson.List(items...), nil
+}
+
+// operationName is the id of an operation with a number; empty if it is forgotten.
+func (c *call) operationName(number int32, known map[int32]string) (string, error) {
+	if name, there := known[number]; there {
+		return name, nil
+	}
+	name := ""
+	if live, there := c.server.OperationByNumber(core.OperationID(number)); there {
+		name = live.ID.String()
+	} else if row, err := c.server.Store().OperationByNumber(c.ctx, number); err == nil {
+		name = row.ID
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+	known[number] = name
+	return name, nil
+}
+
+// listAudit is who changed what. It is for administrators.
+func listAudit(c *call) (yson.Node, error) {
+	chain, err := c.chainAt("//sys")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if err := c.require(auth.Requires(auth.Administer, chain)); err != nil {
+		return yson.Node{}, err
+	}
+	var f store.AuditFilter
+	p := c.parameters
+	if err := p.textsInto(textInto{"user", &f.User}, textInto{"command", &f.Command}, textInto{"object", &f.Object},
+		textInto{"below", &f.Below}, textInto{"request_id", &f.Request}); err != nil {
+		return yson.Node{}, err
+	}
+	if f.From, err = p.moment("from_time"); err != nil {
+		return yson.Node{}, err
+	}
+	if f.To, err = p.moment("to_time"); err != nil {
+		return yson.Node{}, err
+	}
+	if f.Limit, f.Cursor, f.OldestFirst, err = c.page(); err != nil {
+		return yson.Node{}, err
+	}
+	records, more, err := c.server.Store().Audit(c.ctx, f)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	items, cursor := make([]yson.Node, len(records)), yson.Entity()
+	for i, r := range records {
+		items[i] = yson.Map(
+			yson.Pair("id", yson.Int64(r.ID)), yson.Pair("timestamp", instant(r.Time)), yson.Pair("user", yson.String(r.User)),
+			yson.Pair("command", yson.String(r.Command)), yson.Pair("object", yson.String(r.Object)),
+			yson.Pair("request_id", yson.String(r.Request)), yson.Pair("before", auditNode(r.Before)), yson.Pair("after", auditNode(r.After)))
+		cursor = yson.Int64(r.ID)
+	}
+	return yson.Map(
+		yson.Pair("records", yson.List(items...)), yson.Pair("incomplete", yson.Boolean(more)), yson.Pair("next_cursor", cursor)), nil
+}
+
+// auditNode is what an audit record has of a state: a document, or whatever text it
+// is.
+func auditNode(data []byte) yson.Node {
+	if len(data) == 0 {
+		return yson.Entity()
+	}
+	n, err := storedJSON(data)
+	if err != nil {
+		return yson.String(string(data))
+	}
+	return n
+}

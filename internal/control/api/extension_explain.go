@@ -1,0 +1,161 @@
+package api
+
+import (
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(command{name: "explain_operation", run: explainOperation})
+
+// classNames are the names of how easily jobs are preempted, by class.
+var classNames = [...]string{
+	scheduling.NonPreemptible: scheduling.NonPreemptible.String(), scheduling.AggressivelyPreemptible: scheduling.AggressivelyPreemptible.String(),
+	scheduling.Preemptible: scheduling.Preemptible.String(),
+}
+
+// explainOperation says why the jobs of an operation wait: every reason, with
+// amounts, and where its share comes from.
+func explainOperation(c *call) (yson.Node, error) {
+	if err := c.live(); err != nil {
+		return yson.Node{}, err
+	}
+	v, err := c.findOperation()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if err := v.mustLive(); err != nil {
+		return yson.Node{}, err
+	}
+	x, err := c.server.ExplainOperation(c.ctx, v.key())
+	if err != nil {
+		return yson.Node{}, err
+	}
+	trees := make([]yson.Node, len(x.Trees))
+	for i := range x.Trees {
+		trees[i] = explainedTree(&x.Trees[i])
+	}
+	block := yson.Entity()
+	if x.Block != operation.NotBlocked {
+		block = yson.String(x.Block.String())
+	}
+	return yson.Map(
+		yson.Pair("operation_id", yson.String(v.id.String())),
+		yson.Pair("state", yson.String(x.State.String())),
+		yson.Pair("suspended", yson.Boolean(x.Suspended)),
+		yson.Pair("blocked_by", block),
+		yson.Pair("age", milliseconds(x.Age)),
+		yson.Pair("pool_trees", yson.List(trees...))), nil
+}
+
+func explainedTree(x *core.TreeExplanation) yson.Node {
+	waits := yson.Entity()
+	if w := x.Waits; w != nil {
+		waits = yson.Map(
+			yson.Pair("pool", yson.String(w.Pool)), yson.Pair("running", yson.Int64(int64(w.Running))),
+			yson.Pair("max_running_operation_count", yson.Int64(int64(w.Limit))), yson.Pair("ahead", yson.Int64(int64(w.Ahead))))
+	}
+	tasks := make([]yson.Node, len(x.Tasks))
+	for i := range x.Tasks {
+		t := &x.Tasks[i]
+		tasks[i] = yson.Map(
+			yson.Pair("task_name", yson.String(t.Task)), yson.Pair("job_resources", amountsNode(t.Resources)),
+			yson.Pair("waiting_job_count", yson.Int64(int64(t.Waiting))), yson.Pair("fitting_node_count", yson.Int64(int64(t.Fitting))),
+			yson.Pair("obstacles", obstacleNodes(t.Obstacles)))
+	}
+	return yson.Map(
+		yson.Pair("pool_tree", yson.String(x.Tree)),
+		yson.Pair("pool", yson.String(x.Pool)),
+		yson.Pair("running_job_count", yson.Int64(int64(x.RunningJobs))),
+		yson.Pair("waiting_job_count", yson.Int64(int64(x.WaitingJobs))),
+		yson.Pair("node_count", yson.Int64(int64(x.Nodes))),
+		yson.Pair("fitting_node_count", yson.Int64(int64(x.Fitting))),
+		yson.Pair("waits_for", waits),
+		yson.Pair("obstacles", obstacleNodes(x.Obstacles)),
+		yson.Pair("tasks", yson.List(tasks...)),
+		yson.Pair("starvation", starvationNode(&x.Starvation)),
+		yson.Pair("preemption", yson.Map(
+			yson.Pair("priority", yson.String(x.Preemption.Priority.String())),
+			yson.Pair("because_of", orEntity(x.Preemption.Starver)),
+			yson.Pair("fitting_node_count", yson.Int64(int64(x.Preemption.Normal))),
+			yson.Pair("fitting_node_count_aggressively", yson.Int64(int64(x.Preemption.Aggressive))))),
+		yson.Pair("fair_share", shareNode(x.Share)))
+}
+
+func obstacleNodes(list []core.Obstacle) yson.Node {
+	items := make([]yson.Node, len(list))
+	for i := range list {
+		o := &list[i]
+		entries := []yson.Entry{yson.Pair("reason", yson.String(o.Refusal.String())), yson.Pair("pool", orEntity(o.Pool))}
+		if o.Needed != 0 || o.Available != 0 {
+			if o.Refusal == scheduling.RefusedCount {
+				entries = append(entries,
+					yson.Pair("needed", yson.Int64(o.Needed)), yson.Pair("available", yson.Int64(o.Available)))
+			} else {
+				entries = append(entries, yson.Pair("resource", yson.String(o.Resource.String())),
+					yson.Pair("needed", amountNode(o.Resource, o.Needed)), yson.Pair("available", amountNode(o.Resource, o.Available)))
+			}
+		}
+		if o.Nodes > 0 {
+			entries = append(entries,
+				yson.Pair("node_count", yson.Int64(int64(o.Nodes))), yson.Pair("too_small_node_count", yson.Int64(int64(o.TooSmall))))
+		}
+		items[i] = yson.Map(entries...)
+	}
+	return yson.List(items...)
+}
+
+func starvationNode(s *scheduling.StarvationOutlook) yson.Node {
+	aggressive := yson.Entity()
+	if s.Aggressive {
+		aggressive = milliseconds(s.AggressiveTimeout)
+	}
+	return yson.Map(
+		yson.Pair("scheduling_status", yson.String(s.Status.String())),
+		yson.Pair("starvation_status", yson.String(s.Starvation.String())),
+		yson.Pair("below_fair_share_since", instant(s.BelowSince)),
+		yson.Pair("starving_since", instant(s.StarvingSince)),
+		yson.Pair("timeout", milliseconds(s.Timeout)),
+		yson.Pair("aggressive_timeout", aggressive),
+		yson.Pair("tolerance", yson.Double(s.Tolerance)))
+}
+
+// shareNode derives a fair share, from the operation up to the root.
+func shareNode(x *core.ShareExplanation) yson.Node {
+	if x == nil {
+		return yson.Entity()
+	}
+	chain := make([]yson.Node, len(x.Chain))
+	for i := range x.Chain {
+		link := &x.Chain[i]
+		chain[i] = yson.Map(
+			yson.Pair("pool", orEntity(link.Pool)),
+			yson.Pair("fair_share", sharesNode(link.Share)),
+			yson.Pair("guarantee", sharesNode(link.Guarantee)),
+			yson.Pair("demand", sharesNode(link.Demand)),
+			yson.Pair("limits", sharesNode(link.Limits)),
+			yson.Pair("weight", number(link.Weight)),
+			yson.Pair("suggestion", number(link.Suggestion)),
+			yson.Pair("fifo_index", fifoIndex(link.FIFOIndex)))
+	}
+	scarce := yson.Entity()
+	if x.Bound != fairshare.BoundDemand {
+		scarce = yson.String(x.Resource.String())
+	}
+	return yson.Map(
+		yson.Pair("detailed_fair_share", new(vectors).split(&x.Share)),
+		yson.Pair("detailed_dominant_fair_share", dominantSplit(&x.Share)),
+		yson.Pair("bound", yson.String(x.Bound.String())),
+		yson.Pair("bound_by_pool", orEntity(x.By)),
+		yson.Pair("scarce_resource", scarce),
+		yson.Pair("chain", yson.List(chain...)))
+}
+
+func fifoIndex(i int32) yson.Node {
+	if i < 0 {
+		return yson.Entity()
+	}
+	return yson.Int64(int64(i))
+}

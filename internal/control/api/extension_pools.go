@@ -1,0 +1,411 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/feasibility"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(
+	command{name: "plan_pools", run: planPools},
+	command{name: "apply_pools", volatile: true, run: applyPools},
+	command{name: "export_pools", run: exportPools},
+)
+
+// codeGuaranteesOvercommit is that of guarantees which together exceed the cluster.
+const codeGuaranteesOvercommit = 29000
+
+// poolPlan is a tree as it is and as a document wants it to be.
+type poolPlan struct {
+	tree     string
+	isNew    bool
+	before   *pooltree.Tree
+	after    *pooltree.Tree
+	changes  pooltree.Changes
+	warnings document.Problems
+}
+
+// plannedTree is the name of the tree that a request is about.
+func (c *call) plannedTree(trees *server.Trees) (string, error) {
+	name, err := c.parameters.text("pool_tree", trees.Default)
+	if err == nil && name == "" {
+		err = missing("pool_tree")
+	}
+	return name, err
+}
+
+// plan compares the tree that a request wants, the parameter "document", with the
+// one that is there. The document is a map, or text in YAML or JSON; errors about
+// text have lines.
+func (c *call) plan(trees *server.Trees) (*poolPlan, error) {
+	name, err := c.plannedTree(trees)
+	if err != nil {
+		return nil, err
+	}
+	p := &poolPlan{tree: name}
+	if there, ok := trees.Find(name); ok {
+		p.before = there.Tree
+	} else {
+		p.isNew = true
+		if p.before, _, err = pooltree.FromValue(document.Map(), pooltree.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.read(c.parameters); err != nil {
+		return nil, err
+	}
+	p.changes = pooltree.Diff(p.before, p.after)
+	return p, nil
+}
+
+func (p *poolPlan) read(given parameters) error {
+	n, ok := given.get("document")
+	if !ok {
+		return missing("document")
+	}
+	file, err := given.text("file", "document")
+	if err != nil {
+		return err
+	}
+	options := pooltree.Options{KeepUnknown: true}
+	if text, isText := n.Text(); isText {
+		if v, err := document.Parse(file, []byte(text)); err == nil && v.IsNull() {
+			return errorf(codeGeneric, "The document is empty, which would remove every pool; if that is meant, say so: {}")
+		}
+		p.after, p.warnings, err = pooltree.Parse(file, []byte(text), options)
+	} else {
+		var v document.Value
+		if v, err = toDocument(n); err != nil {
+			return err
+		}
+		p.after, p.warnings, err = pooltree.FromValue(v, options)
+	}
+	// Everything that is wrong is told at once.
+	if err = errors.Join(err, p.refuseUnknown()); err != nil {
+		return errorf(codeGeneric, "The document is no correct pool tree").because(problemsIn(err)...)
+	}
+	return nil
+}
+
+// problemsIn are the single errors of several.
+func problemsIn(err error) (list []error) {
+	var problems document.Problems
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, part := range joined.Unwrap() {
+			list = append(list, problemsIn(part)...)
+		}
+		return list
+	}
+	if !errors.As(err, &problems) {
+		return []error{err}
+	}
+	for _, p := range problems {
+		list = append(list, document.Problems{p})
+	}
+	return list
+}
+
+// refuseUnknown refuses options that nobody knows, unless they are there already:
+// what was exported can be applied.
+func (p *poolPlan) refuseUnknown() error {
+	var refused document.Problems
+	for _, w := range p.warnings.With(document.RuleUnknownKey) {
+		parts := strings.Split(w.Path, "/")
+		key, extras := parts[len(parts)-1], p.before.Config().Extras
+		if len(parts) > 1 {
+			extras = nil
+			if pool, there := p.before.Pool(parts[len(parts)-2]); there {
+				extras = pool.Config().Extras
+			}
+		}
+		if _, kept := extras.Get(key); !kept {
+			w.Message = strings.Replace(w.Message, "; it is kept but has no effect", "", 1)
+			refused = append(refused, w)
+		}
+	}
+	return refused.Err()
+}
+
+// planPools tells what a document would change, and whether the promises in it can
+// be kept. It changes nothing.
+func planPools(c *call) (yson.Node, error) {
+	if err := c.mayReadAt(poolTreesPath); err != nil {
+		return yson.Node{}, err
+	}
+	p, err := c.plan(c.server.Trees())
+	if err != nil {
+		return yson.Node{}, err
+	}
+	verdict, err := c.feasible(p)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return p.node(verdict)
+}
+
+// applyPools makes a tree what a document says: as a whole, or not at all.
+func applyPools(c *call) (yson.Node, error) {
+	strict, err := c.parameters.boolean("require_feasible", false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	var p *poolPlan
+	var verdict *feasibility.Verdict
+	err = c.server.EditTrees(c.ctx, c.caller(poolTreesPath), func(trees *server.Trees) (*server.Trees, error) {
+		if p, err = c.plan(trees); err != nil {
+			return nil, err
+		}
+		needs, err := c.planNeeds(p)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.require(needs); err != nil {
+			return nil, err
+		}
+		if tree, there := trees.Find(p.tree); there {
+			if err := c.requireImplied(p.before, p.after, c.treeChain(tree)); err != nil {
+				return nil, err
+			}
+		}
+		if verdict, err = c.feasible(p); err != nil {
+			return nil, err
+		}
+		if strict && verdict != nil && !verdict.OK {
+			return nil, infeasible(verdict)
+		}
+		if p.changes.IsEmpty() && !p.isNew {
+			return trees, nil
+		}
+		next := trees.Put(p.tree, p.after)
+		if next.Default == "" {
+			next.Default = p.tree
+		}
+		return next, nil
+	})
+	if err != nil {
+		return yson.Node{}, err
+	}
+	c.warn(p.warnings)
+	return p.node(verdict)
+}
+
+// infeasible is the refusal of promises that cannot be kept.
+func infeasible(v *feasibility.Verdict) *Error {
+	e := errorf(codeGuaranteesOvercommit, "The promises of the document cannot be kept on the nodes of the tree")
+	for _, f := range v.Findings {
+		if f.Severity == feasibility.Broken {
+			e.because(errorf(codeGuaranteesOvercommit, "%s", f.String()))
+		}
+	}
+	return e
+}
+
+// planNeeds is what applying a plan needs: the same as making each change by hand.
+func (c *call) planNeeds(p *poolPlan) (needs auth.Needs, err error) {
+	if p.isNew {
+		chain, err := c.chainAt(poolTreesPath)
+		return auth.Requires(auth.Write, chain), err
+	}
+	// chainOf is that of a pool, or of the nearest one above it that is there.
+	chainOf := func(name string) (auth.Chain, error) {
+		pool, there := p.before.Pool(name)
+		for !there {
+			next, known := p.after.Pool(name)
+			if !known {
+				break
+			}
+			above, _ := next.Parent()
+			name = above.Name()
+			pool, there = p.before.Pool(name)
+		}
+		path := poolTreesPath + "/" + escapedTree(p.tree)
+		if there && !pool.IsRoot() {
+			path += pool.Path()
+		}
+		return c.chainAt(path)
+	}
+	add := func(pool string, of func(chain auth.Chain) auth.Needs) {
+		if err != nil {
+			return
+		}
+		var chain auth.Chain
+		if chain, err = chainOf(pool); err == nil {
+			needs = append(needs, of(chain)...)
+		}
+	}
+	if len(p.changes.Tree) > 0 {
+		add(pooltree.RootName, func(chain auth.Chain) auth.Needs { return auth.SetTree(chain, optionNames(p.changes.Tree)...) })
+	}
+	for _, pool := range p.changes.Added {
+		add(pool.Parent, func(chain auth.Chain) auth.Needs { return auth.CreatePool(chain, optionNames(pool.Options)...) })
+	}
+	for _, pool := range p.changes.Removed {
+		add(pool.Pool, func(chain auth.Chain) auth.Needs { return auth.RemovePool(chain) })
+	}
+	for _, pool := range p.changes.Moved {
+		add(pool.Pool, func(chain auth.Chain) auth.Needs {
+			var to auth.Chain
+			if to, err = chainOf(pool.To); err != nil {
+				return nil
+			}
+			return auth.MovePool(chain, to)
+		})
+	}
+	for _, pool := range p.changes.Changed {
+		add(pool.Pool, func(chain auth.Chain) auth.Needs { return auth.SetPool(chain, optionNames(pool.Options)...) })
+	}
+	for _, parent := range p.changes.Reordered {
+		add(parent, func(chain auth.Chain) auth.Needs { return auth.Requires(auth.Write, chain) })
+	}
+	return needs, err
+}
+
+// optionNames are the options of changes, without what is inside them.
+func optionNames(changes []document.Change) []string {
+	var names []string
+	for _, change := range changes {
+		name, _, _ := strings.Cut(change.Option, "/")
+		names = append(names, name)
+	}
+	return sortedUnique(names)
+}
+
+// feasible asks whether the promises of a plan can be kept on the nodes that the
+// tree has now; nil if it has none.
+func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
+	state, err := c.orchid()
+	if err != nil {
+		return nil, err
+	}
+	tree, there := state.tree(p.tree)
+	if !there || tree.info.Limits.IsZero() {
+		return nil, nil
+	}
+	cluster := feasibility.Cluster{Total: tree.info.Limits, Nodes: tree.nodeGroups()}
+	settings := p.after.Settings()
+	verdict, err := feasibility.Check(cluster, promisesOf(p.after), nil, feasibility.Options{
+		MainResource: settings.MainResource.Value(), SaturationPeriod: settings.Integral.CapacitySaturationPeriod.Value(),
+		RelaxedMultiplier: settings.Integral.RelaxedMultiplier.Value(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("promises of tree %s: %w", p.tree, err)
+	}
+	return &verdict, nil
+}
+
+// nodeGroups counts equal nodes of the tree.
+func (t *orchidTree) nodeGroups() (groups []feasibility.NodeGroup) {
+	at := map[resource.Amounts]int{}
+	for i := range t.state.snapshot.Nodes {
+		n := &t.state.snapshot.Nodes[i]
+		if n.Tree != t.info.ID || !n.Online {
+			continue
+		}
+		g, known := at[n.Limits]
+		if !known {
+			g = len(groups)
+			at[n.Limits] = g
+			groups = append(groups, feasibility.NodeGroup{Name: n.Limits.String(), Each: n.Limits})
+		}
+		groups[g].Count++
+	}
+	return groups
+}
+
+var integralTypes = [...]feasibility.GuaranteeType{
+	pooltree.NoIntegral: feasibility.NoIntegral, pooltree.Burst: feasibility.Burst, pooltree.Relaxed: feasibility.Relaxed,
+}
+
+// promisesOf are the promises made to the pools of a tree, parents first.
+func promisesOf(tree *pooltree.Tree) (pools []feasibility.Pool) {
+	place := map[string]int{pooltree.RootName: feasibility.Root}
+	for pool := range tree.Pools() {
+		above, _ := pool.Parent()
+		config := pool.Config()
+		place[pool.Name()] = len(pools)
+		pools = append(pools, feasibility.Pool{
+			Name: pool.Name(), Parent: place[above.Name()], Strong: config.StrongGuarantee.Value(), Limits: config.ResourceLimits.Value(),
+			MaxShareRatio: config.MaxShareRatio.Value(), Type: integralTypes[config.Integral.Type.Value()],
+			Flow: config.Integral.ResourceFlow.Value().OrZero(), Burst: config.Integral.Burst.Value().OrZero(),
+			RelaxedMultiplier: config.Integral.RelaxedMultiplier.Value(),
+		})
+	}
+	return pools
+}
+
+// node writes what a plan changes.
+func (p *poolPlan) node(verdict *feasibility.Verdict) (yson.Node, error) {
+	fits, details := yson.Entity(), yson.Entity()
+	if verdict != nil {
+		data, err := json.Marshal(verdict)
+		if err != nil {
+			return yson.Node{}, err
+		}
+		if details, err = storedJSON(data); err != nil {
+			return yson.Node{}, err
+		}
+		fits = yson.Boolean(verdict.OK)
+	}
+	var warnings []string
+	for _, w := range p.warnings {
+		warnings = append(warnings, w.String())
+	}
+	var lines []string
+	if text := strings.TrimSpace(p.changes.String()); text != "" {
+		lines = strings.Split(text, "\n")
+	}
+	return yson.Map(
+		yson.Pair("pool_tree", yson.String(p.tree)),
+		yson.Pair("is_new", yson.Boolean(p.isNew)),
+		yson.Pair("is_empty", yson.Boolean(p.changes.IsEmpty() && !p.isNew)),
+		yson.Pair("changes", texts(lines)),
+		yson.Pair("added", placeNames(p.changes.Added)),
+		yson.Pair("removed", placeNames(p.changes.Removed)),
+		yson.Pair("moved", yson.Int64(int64(len(p.changes.Moved)))),
+		yson.Pair("changed", yson.Int64(int64(len(p.changes.Changed)))),
+		yson.Pair("warnings", texts(warnings)),
+		yson.Pair("is_feasible", fits),
+		yson.Pair("feasibility", details)), nil
+}
+
+func placeNames(list []pooltree.PoolPlace) yson.Node {
+	var names []string
+	for _, p := range list {
+		names = append(names, p.Pool)
+	}
+	return texts(names)
+}
+
+// exportPools writes a whole tree as a document that apply_pools takes: as a value
+// for programs and as YAML for people.
+func exportPools(c *call) (yson.Node, error) {
+	if err := c.mayReadAt(poolTreesPath); err != nil {
+		return yson.Node{}, err
+	}
+	trees := c.server.Trees()
+	name, err := c.plannedTree(trees)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	tree, there := trees.Find(name)
+	if !there {
+		return yson.Node{}, errorf(codeResolve, "Pool tree %q does not exist", name)
+	}
+	text, err := tree.Tree.Document(document.ForPeople).YAML()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return yson.Map(
+		yson.Pair("pool_tree", yson.String(name)),
+		yson.Pair("document", fromDocument(tree.Tree.Document(documentStyle))),
+		yson.Pair("yaml", yson.String(string(text)))), nil
+}

@@ -1,0 +1,308 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// jobQuery is what a list of jobs is to have.
+type jobQuery struct {
+	store.JobFilter
+	// running and archived say where to look.
+	running, archived bool
+	// impossible says that a filter asks for what no job of ours has.
+	impossible bool
+	only       guid.ID
+	sort       string
+	limit      int
+	offset     int
+}
+
+// maxListedJobs is the longest list, and how far into one may be looked.
+const (
+	maxListedJobs = 10_000
+	maxJobOffset  = 1_000_000
+)
+
+// jobSorts are the orders that clients may ask for, and how the store calls them.
+var jobSorts = map[string]store.JobSort{
+	"none": store.SortByNumber, "id": store.SortByNumber, "start_time": store.SortByStartTime, "finish_time": store.SortByFinishTime,
+	"duration": store.SortByDuration, "state": store.SortByState, "type": store.SortByType, "address": store.SortByNode,
+	"task_name": store.SortByTask, "progress": store.SortByNumber,
+}
+
+// jobQuery reads the parameters of a list of jobs.
+func (c *call) jobQuery(of core.OperationID) (q jobQuery, err error) {
+	p := c.parameters
+	q.Operation = int32(of)
+	if err := q.readTexts(p); err != nil {
+		return q, err
+	}
+	if err := q.readFlags(p); err != nil {
+		return q, err
+	}
+	if q.From, err = p.moment("from_time"); err != nil {
+		return q, err
+	}
+	if q.To, err = p.moment("to_time"); err != nil {
+		return q, err
+	}
+	if q.only, err = p.id("job_competition_id"); err != nil {
+		return q, err
+	}
+	return q, q.readPage(p)
+}
+
+func (q *jobQuery) readTexts(p parameters) error {
+	for _, t := range []struct {
+		into  *string
+		names []string
+	}{
+		{&q.State, []string{"job_state", "state"}}, {&q.Type, []string{"job_type", "type"}}, {&q.Node, []string{"address"}},
+		{&q.Task, []string{"task_name"}}, {&q.Tree, []string{"pool_tree"}},
+	} {
+		for _, name := range t.names {
+			text, err := p.text(name, "")
+			if err != nil {
+				return err
+			}
+			if text != "" {
+				*t.into = text
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// readFlags reads filters that are either on or off, and where to look.
+func (q *jobQuery) readFlags(p parameters) error {
+	q.running, q.archived = true, true
+	for _, f := range []struct {
+		name string
+		set  func(bool)
+	}{
+		{"with_stderr", func(with bool) { q.WithStderr = &with }},
+		{"with_spec", func(with bool) { q.impossible = q.impossible || with }},
+		{"with_fail_context", func(with bool) { q.impossible = q.impossible || with }},
+		{"with_competitors", func(with bool) { q.impossible = q.impossible || with }},
+		{"with_monitoring_descriptor", func(with bool) { q.impossible = q.impossible || with }},
+		{"include_runtime", func(look bool) { q.running = q.running && look }},
+		{"include_scheduler", func(look bool) { q.running = q.running && look }},
+		{"include_controller_agent", func(look bool) { q.running = q.running && look }},
+		{"include_archive", func(look bool) { q.archived = look }},
+	} {
+		if !p.has(f.name) {
+			continue
+		}
+		value, err := p.boolean(f.name, false)
+		if err != nil {
+			return err
+		}
+		f.set(value)
+	}
+	source, err := p.text("data_source", "auto")
+	switch {
+	case err != nil:
+		return err
+	case source == "runtime":
+		q.archived = false
+	case source == "archive":
+		q.running = false
+	case source != "auto" && source != "manual":
+		return errorf(codeGeneric, "Error parsing parameter /data_source: it must be auto, manual, runtime or archive, not %q", cutText(source, 100))
+	}
+	return nil
+}
+
+// readPage reads order, limit and where a list continues.
+func (q *jobQuery) readPage(p parameters) error {
+	sort, err := p.text("sort_field", "none")
+	if err != nil {
+		return err
+	}
+	by, known := jobSorts[sort]
+	if !known {
+		return errorf(codeGeneric, "Error parsing parameter /sort_field: jobs cannot be sorted by %q", cutText(sort, 100))
+	}
+	order, err := p.text("sort_order", "ascending")
+	if err != nil {
+		return err
+	}
+	q.sort, q.Sort, q.Reverse = sort, by, order == "descending"
+	limit, err := p.integer("limit", 1000)
+	if err != nil {
+		return err
+	}
+	offset, err := p.integer("offset", 0)
+	if err != nil {
+		return err
+	}
+	token, err := p.text("continuation_token", "")
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		text, found := strings.CutPrefix(token, continuation)
+		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || !found {
+			return errorf(codeGeneric, "Error parsing parameter /continuation_token")
+		}
+	}
+	if limit < 0 || limit > maxListedJobs || offset < 0 || offset > maxJobOffset {
+		return errorf(codeGeneric, "Error parsing parameters /limit and /offset: they must be from 0 to %d and %d", maxListedJobs, maxJobOffset)
+	}
+	q.limit, q.offset = int(limit), int(offset)
+	return nil
+}
+
+// continuation begins tokens that say where a list continues.
+const continuation = "from:"
+
+// listJobs lists running and finished jobs of an operation as one list.
+func listJobs(c *call) (yson.Node, error) {
+	v, err := c.findOperation()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	q, err := c.jobQuery(v.number)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	names, err := c.parameters.attributeNamesOf("attributes")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	states, types := map[string]int64{}, map[string]int64{}
+	jobs := q.runningJobs(c.server, states, types)
+	running := len(jobs)
+	archive, err := q.archivedJobs(c, states, types)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	archived := int64(0)
+	if archive != nil {
+		archived = archive.Total
+		for i := range archive.Jobs {
+			row := &archive.Jobs[i]
+			jobs = append(jobs, &jobView{id: guid.OfJob(row.Number), operation: v.number, row: row})
+		}
+	}
+	q.order(jobs, c.now)
+	from := min(q.offset, len(jobs))
+	page := jobs[from:min(from+q.limit, len(jobs))]
+	items := make([]yson.Node, len(page))
+	for i, j := range page {
+		entries, err := j.describe(v, names, c.now)
+		if err != nil {
+			return yson.Node{}, err
+		}
+		items[i] = yson.Map(entries...)
+	}
+	token := yson.Entity()
+	if next := from + len(page); int64(next) < int64(running)+archived && len(page) > 0 {
+		token = yson.String(continuation + strconv.Itoa(next))
+	}
+	return yson.Map(
+		yson.Pair("jobs", yson.List(items...)),
+		yson.Pair("cypress_job_count", yson.Entity()),
+		yson.Pair("scheduler_job_count", yson.Int64(int64(running))),
+		yson.Pair("controller_agent_job_count", yson.Int64(int64(running))),
+		yson.Pair("archive_job_count", yson.Int64(archived)),
+		yson.Pair("type_counts", countsNode(types)),
+		yson.Pair("state_counts", countsNode(states)),
+		yson.Pair("errors", yson.List()),
+		yson.Pair("continuation_token", token)), nil
+}
+
+// runningJobs are the jobs that run and pass the filters.
+func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64) (jobs []*jobView) {
+	if !q.running || q.impossible || q.WithStderr != nil && *q.WithStderr {
+		return nil
+	}
+	for _, job := range s.Jobs(core.OperationID(q.Operation)) {
+		switch {
+		case q.Node != "" && job.Node != q.Node, q.Task != "" && job.TaskName != q.Task, q.Tree != "" && job.Tree != q.Tree,
+			!q.From.IsZero() && job.Start.Before(q.From), !q.To.IsZero() && !job.Start.Before(q.To),
+			!q.only.IsZero() && job.ID != q.only:
+			continue
+		}
+		stateFits, typeFits := q.State == "" || q.State == job.State, q.Type == "" || q.Type == jobType
+		if typeFits {
+			states[job.State]++
+		}
+		if stateFits {
+			types[jobType]++
+		}
+		if stateFits && typeFits {
+			jobs = append(jobs, &jobView{id: job.ID, operation: job.Operation, live: job})
+		}
+	}
+	return jobs
+}
+
+// jobType is what all jobs are.
+const jobType = "vanilla"
+
+// archivedJobs are the jobs that have ended and pass the filters: as many as the
+// page may need.
+func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store.JobList, error) {
+	if !q.archived || q.impossible || !q.only.IsZero() {
+		return nil, nil
+	}
+	filter := q.JobFilter
+	filter.Limit = max(q.offset+q.limit, 1)
+	list, err := c.server.Store().Jobs(c.ctx, filter)
+	if err != nil {
+		return nil, err
+	}
+	for state, n := range list.States {
+		states[state] += n
+	}
+	for kind, n := range list.Types {
+		types[kind] += n
+	}
+	return &list, nil
+}
+
+// order sorts jobs as the query says; numbers decide between equals.
+func (q *jobQuery) order(jobs []*jobView, now time.Time) {
+	duration := func(j *jobView) time.Duration {
+		if end := j.finish(); !end.IsZero() {
+			return end.Sub(j.start())
+		}
+		return now.Sub(j.start())
+	}
+	compare := func(a, b *jobView) int {
+		switch q.sort {
+		case "start_time":
+			return a.start().Compare(b.start())
+		case "finish_time":
+			return a.finish().Compare(b.finish())
+		case "duration":
+			return cmp.Compare(duration(a), duration(b))
+		case "state":
+			return strings.Compare(a.state(), b.state())
+		case "address":
+			return strings.Compare(a.node(), b.node())
+		case "task_name":
+			return strings.Compare(a.task(), b.task())
+		}
+		return 0
+	}
+	slices.SortFunc(jobs, func(a, b *jobView) int {
+		order := cmp.Or(compare(a, b), cmp.Compare(a.number(), b.number()))
+		if q.Reverse {
+			return -order
+		}
+		return order
+	})
+}

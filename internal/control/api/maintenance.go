@@ -1,0 +1,268 @@
+package api
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(
+	command{name: "add_maintenance", volatile: true, run: addMaintenance, replay: replayAddMaintenance},
+	command{name: "remove_maintenance", volatile: true, run: removeMaintenance, replay: replayRemoveMaintenance},
+)
+
+// maxMaintenanceComment is YTsaurus's limit on comments, in characters.
+const maxMaintenanceComment = 512
+
+// nodeComponent is the only component that can be under maintenance here.
+const nodeComponent = "cluster_node"
+
+// flagOf is the type of maintenance that an attribute of a node tells of.
+func flagOf(attribute string) (server.MaintenanceType, bool) {
+	switch attribute {
+	case "banned":
+		return server.Ban, true
+	case "decommissioned":
+		return server.Decommission, true
+	case "disable_scheduler_jobs", "disable_write_sessions", "disable_tablet_cells", "pending_restart":
+		return server.MaintenanceType(attribute), true
+	}
+	return "", false
+}
+
+// maintenanceRequests writes requests by their identifiers, oldest first.
+func maintenanceRequests(list []server.MaintenanceRequest) yson.Node {
+	entries := make([]yson.Entry, len(list))
+	for i, r := range list {
+		entries[i] = yson.Pair(r.ID.String(), yson.Map(
+			yson.Pair("user", yson.String(r.User)), yson.Pair("comment", yson.String(r.Comment)),
+			yson.Pair("timestamp", instant(r.Time)), yson.Pair("type", yson.String(string(r.Type)))))
+	}
+	return yson.Map(entries...)
+}
+
+// banMessage is why a node is banned: what was set, or what the first who asked for it
+// said.
+func banMessage(n *server.Node) string {
+	if n.BanMessage != "" {
+		return n.BanMessage
+	}
+	for _, r := range n.Maintenance {
+		if r.Type == server.Ban && r.ID != server.FlagRequest(server.Ban) {
+			return r.Comment
+		}
+	}
+	return ""
+}
+
+// maintained returns the node that a request is about. Whoever may write to it may keep
+// it from work.
+func (c *call) maintained() (*server.Node, error) {
+	component, err := c.parameters.needText("component")
+	if err != nil {
+		return nil, err
+	}
+	if strings.ReplaceAll(component, "-", "_") != nodeComponent {
+		return nil, errorf(codeGeneric, "Maintenance component %q is not supported; supported is %s", cutText(component, 100), nodeComponent).
+			with("component", yson.String(component)).with("supported_components", texts([]string{nodeComponent}))
+	}
+	address, err := c.parameters.needText("address")
+	if err != nil {
+		return nil, err
+	}
+	chain, err := c.chainAt(nodesPath)
+	if err != nil {
+		return nil, err
+	}
+	node, there := c.server.Node(address)
+	if there {
+		if chain, err = c.chainAt(joinPath(nodesPath, address)); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.require(auth.Requires(auth.Write, chain)); err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, errorf(codeGeneric, "No such node %q", cutText(address, 200)).with("address", yson.String(address))
+	}
+	return node, nil
+}
+
+// maintenanceType reads a type; empty if it was not given.
+func (p parameters) maintenanceType() (server.MaintenanceType, error) {
+	text, err := p.text("type", "")
+	kind := server.MaintenanceType(strings.ReplaceAll(text, "-", "_"))
+	if err != nil || text == "" || slices.Contains(server.MaintenanceTypes, kind) {
+		return kind, err
+	}
+	names := make([]string, len(server.MaintenanceTypes))
+	for i, known := range server.MaintenanceTypes {
+		names[i] = string(known)
+	}
+	return "", errorf(codeGeneric, "Error parsing parameter /type: it must be one of %s, not %q", strings.Join(names, ", "), cutText(text, 100)).
+		with("supported_types", texts(names))
+}
+
+// addMaintenance keeps a node from something until the request is removed.
+func addMaintenance(c *call) (yson.Node, error) {
+	node, err := c.maintained()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	kind, err := c.parameters.maintenanceType()
+	switch {
+	case err != nil:
+		return yson.Node{}, err
+	case kind == "":
+		return yson.Node{}, missing("type")
+	}
+	comment, err := c.parameters.needText("comment")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	comment = strings.ToValidUTF8(comment, "?")
+	if n := utf8.RuneCountInString(comment); n > maxMaintenanceComment {
+		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /comment: it has %d characters, the most is %d", n, maxMaintenanceComment)
+	}
+	request := server.MaintenanceRequest{ID: newID(guid.Object), Type: kind, Comment: comment, User: c.who.User, Time: c.now}
+	err = c.server.EditNodeWithAnswer(c.ctx, c.caller(joinPath(nodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+		return []byte(request.ID.String()), s.AddMaintenance(request)
+	})
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return replayAddMaintenance(c, []byte(request.ID.String()))
+}
+
+// replayAddMaintenance answers with the identifier: by the address to clients that say
+// that they know this, else as it was before there could be several.
+func replayAddMaintenance(c *call, id []byte) (yson.Node, error) {
+	by, err := c.perTarget()
+	switch {
+	case err != nil:
+		return yson.Node{}, err
+	case by != "":
+		return yson.Map(yson.Pair(by, yson.String(string(id)))), nil
+	case c.version == 3:
+		return yson.String(string(id)), nil
+	}
+	return yson.Map(yson.Pair("id", yson.String(string(id)))), nil
+}
+
+// perTarget is the address under which the answer is wanted, or empty.
+func (c *call) perTarget() (string, error) {
+	wanted, err := c.parameters.boolean("supports_per_target_response", false)
+	if err != nil || !wanted {
+		return "", err
+	}
+	return c.parameters.needText("address")
+}
+
+// removeMaintenance takes requests back, those that all filters choose.
+func removeMaintenance(c *call) (yson.Node, error) {
+	node, err := c.maintained()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	doomed, err := c.maintenanceFilter()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	var answer []byte
+	err = c.server.EditNodeWithAnswer(c.ctx, c.caller(joinPath(nodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+		answer, err = json.Marshal(s.RemoveMaintenance(doomed))
+		return answer, err
+	})
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return replayRemoveMaintenance(c, answer)
+}
+
+// maintenanceFilter reads which requests are meant.
+func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error) {
+	p := c.parameters
+	kind, err := p.maintenanceType()
+	if err != nil {
+		return nil, err
+	}
+	user, err := p.text("user", "")
+	if err != nil {
+		return nil, err
+	}
+	mine, err := p.boolean("mine", false)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.boolean("all", false)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := p.maintenanceIDs()
+	chosen := kind != "" || user != "" || mine || ids != nil
+	switch {
+	case err != nil:
+		return nil, err
+	case mine && user != "":
+		return nil, errorf(codeGeneric, `Cannot specify both "user" and "mine"`)
+	case all && chosen:
+		return nil, errorf(codeGeneric, `"all" cannot be used with other options`)
+	case !all && !chosen:
+		return nil, errorf(codeGeneric, `"all" must be specified explicitly, or some of "id", "ids", "type", "user", "mine"`)
+	case mine:
+		user = c.who.User
+	}
+	return func(r server.MaintenanceRequest) bool {
+		return (kind == "" || r.Type == kind) && (user == "" || r.User == user) && (ids == nil || slices.Contains(ids, r.ID))
+	}, nil
+}
+
+// maintenanceIDs reads "id" or "ids"; nil if neither was given.
+func (p parameters) maintenanceIDs() ([]guid.ID, error) {
+	name := "ids"
+	if p.has("id") {
+		if name = "id"; p.has("ids") {
+			return nil, errorf(codeGeneric, `At most one of "id" and "ids" can be specified at the same time`)
+		}
+	}
+	list, err := p.textList(name)
+	if err != nil || list == nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, errorf(codeGeneric, `"ids" must not be empty if specified`)
+	}
+	ids := make([]guid.ID, len(list))
+	for i, text := range list {
+		if ids[i], err = guid.Parse(text); err != nil {
+			return nil, errorf(codeGeneric, "Error parsing parameter /%s", name).because(err)
+		}
+	}
+	return ids, nil
+}
+
+// replayRemoveMaintenance answers how many requests of each type there were.
+func replayRemoveMaintenance(c *call, answer []byte) (yson.Node, error) {
+	var removed map[server.MaintenanceType]int64
+	if err := json.Unmarshal(answer, &removed); err != nil {
+		return yson.Node{}, err
+	}
+	var counts []yson.Entry
+	for _, kind := range server.MaintenanceTypes {
+		if n := removed[kind]; n > 0 {
+			counts = append(counts, yson.Pair(string(kind), yson.Int64(n)))
+		}
+	}
+	by, err := c.perTarget()
+	if err != nil || by == "" {
+		return yson.Map(counts...), err
+	}
+	return yson.Map(yson.Pair(by, yson.Map(counts...))), nil
+}

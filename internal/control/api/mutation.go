@@ -1,0 +1,125 @@
+package api
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// mutations are the answers to commands that were carried out lately, by the
+// names of the mutations. The store keeps them across restarts; this table also
+// has the answers in full, and makes a repetition wait for the first request if
+// that still runs.
+type mutations struct {
+	mutex sync.Mutex
+	table map[string]*mutation
+}
+
+type mutation struct {
+	done   chan struct{} // closed when there is an answer
+	answer yson.Node
+	err    error
+	until  time.Time // when it may be forgotten
+}
+
+// maxMutations bounds the table; above it the ones that may be forgotten are.
+const maxMutations = 100_000
+
+// begin returns the entry of a mutation, and whether it is new: then the caller
+// must end it.
+func (m *mutations) begin(name string, now time.Time) (entry *mutation, isNew bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if entry, there := m.table[name]; there && (entry.until.IsZero() || now.Before(entry.until)) {
+		return entry, false
+	}
+	if m.table == nil {
+		m.table = map[string]*mutation{}
+	}
+	if len(m.table) >= maxMutations {
+		for other, entry := range m.table {
+			if !entry.until.IsZero() && !now.Before(entry.until) {
+				delete(m.table, other)
+			}
+		}
+	}
+	entry = &mutation{done: make(chan struct{})}
+	m.table[name] = entry
+	return entry, true
+}
+
+// end keeps the answer of a command that was carried out. Refusals are not kept:
+// they changed nothing, so repeating the request is safe.
+func (m *mutations) end(name string, entry *mutation, done bool, until time.Time) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	entry.until = until
+	if !done {
+		delete(m.table, name)
+	}
+	close(entry.done)
+}
+
+// once carries the command out unless a request with the same mutation id did so
+// before.
+func (c *call) once() (yson.Node, error) {
+	if !c.command.volatile || c.mutation == "" {
+		return c.guarded()
+	}
+	entry, isNew := c.api.mutations.begin(c.mutation, c.now)
+	if !isNew {
+		if !c.retry {
+			return yson.Node{}, errorf(codeGeneric, `Duplicate request is not marked as "retry"`)
+		}
+		select {
+		case <-entry.done:
+			return entry.answer, entry.err
+		case <-c.ctx.Done():
+			return yson.Node{}, c.ctx.Err()
+		}
+	}
+	answer, err := c.firstTime()
+	entry.answer, entry.err = answer, err
+	if err == nil && c.command.secret {
+		entry.answer, entry.err = c.command.replay(c, []byte(c.remembered))
+	}
+	c.api.mutations.end(c.mutation, entry, err == nil, c.now.Add(c.server.Settings().MutationTTL))
+	return answer, err
+}
+
+// firstTime runs a command that this process has not seen. Another one, or an
+// earlier life of this one, may have.
+func (c *call) firstTime() (yson.Node, error) {
+	if c.retry {
+		known, err := c.server.Store().Mutation(c.ctx, c.mutation)
+		switch {
+		case err == nil && c.command.replay != nil:
+			return c.command.replay(c, known.Response)
+		case err == nil:
+			return yson.Map(), nil
+		case !errors.Is(err, store.ErrNotFound):
+			return yson.Node{}, err
+		}
+	}
+	return c.guarded()
+}
+
+// first runs a step that another one follows. The mutation is remembered with the
+// last step only: a request that was cut off in between is not called done.
+func (c *call) first(step func() error) error {
+	mutation := c.mutation
+	c.mutation = ""
+	defer func() { c.mutation = mutation }()
+	return step()
+}
+
+// firstIf is first if something follows.
+func (c *call) firstIf(follows bool, step func() error) error {
+	if follows {
+		return c.first(step)
+	}
+	return step()
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"math"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// vectors makes maps by resource. A view of ten thousand pools has hundreds of
+// thousands of them, so their entries are cut from blocks, and zeros are shared.
+type vectors struct{ block, last []yson.Entry }
+
+// vectorBlock is how many entries a block has.
+const vectorBlock = 64 * int(resource.KindCount)
+
+// kindNames are the names of resources, by kind.
+var kindNames = func() (names [resource.KindCount]string) {
+	for _, k := range resource.Kinds {
+		names[k] = k.String()
+	}
+	return names
+}()
+
+var (
+	zeroShares  = new(vectors).makeShares(resource.Shares{})
+	zeroAmounts = new(vectors).makeAmounts(resource.Amounts{})
+	oneShares   = new(vectors).makeShares(resource.Ones())
+)
+
+// entries returns room for one vector.
+func (v *vectors) entries() []yson.Entry {
+	const size = int(resource.KindCount)
+	if len(v.block) < size {
+		v.last = make([]yson.Entry, vectorBlock)
+		v.block = v.last
+	}
+	cut := v.block[:size:size]
+	v.block = v.block[size:]
+	return cut
+}
+
+// reuse takes back the room of the last block: what was made of it is no longer
+// needed.
+func (v *vectors) reuse() { v.block = v.last }
+
+// shares writes fractions of a tree's resources.
+func (v *vectors) shares(s resource.Shares) yson.Node {
+	switch s {
+	case resource.Shares{}:
+		return zeroShares
+	case resource.Ones():
+		return oneShares
+	}
+	return v.makeShares(s)
+}
+
+func (v *vectors) makeShares(s resource.Shares) yson.Node {
+	entries := v.entries()
+	for k, share := range s {
+		entries[k] = yson.Entry{Key: kindNames[k], Value: yson.Double(share)}
+	}
+	return yson.Map(entries...)
+}
+
+// amounts writes amounts in the units that people write: cores are a double,
+// everything else whole numbers.
+func (v *vectors) amounts(a resource.Amounts) yson.Node {
+	if a.IsZero() {
+		return zeroAmounts
+	}
+	return v.makeAmounts(a)
+}
+
+func (v *vectors) makeAmounts(a resource.Amounts) yson.Node {
+	entries := v.entries()
+	for k := range a {
+		entries[k] = yson.Entry{Key: kindNames[k], Value: amountNode(resource.Kind(k), a[k])}
+	}
+	return yson.Map(entries...)
+}
+
+func amountNode(k resource.Kind, amount int64) yson.Node {
+	if k == resource.CPU {
+		return yson.Double(float64(amount) / float64(k.Scale()))
+	}
+	return yson.Int64(amount)
+}
+
+// volume writes amounts multiplied by seconds.
+func (v *vectors) volume(volume resource.Volume) yson.Node { return v.shares(resource.Shares(volume)) }
+
+// split writes a share by its causes.
+func (v *vectors) split(s *fairshare.Split) yson.Node {
+	return yson.Map(
+		yson.Pair("strong_guarantee", v.shares(s.Strong)),
+		yson.Pair("integral_guarantee", v.shares(s.Integral)),
+		yson.Pair("weight_proportional", v.shares(s.WeightProportional)),
+		yson.Pair("total", v.shares(s.Total)))
+}
+
+// dominantSplit writes the largest components of a share by its causes.
+func dominantSplit(s *fairshare.Split) yson.Node {
+	return yson.Map(
+		yson.Pair("strong_guarantee", yson.Double(s.Strong.Largest())),
+		yson.Pair("integral_guarantee", yson.Double(s.Integral.Largest())),
+		yson.Pair("weight_proportional", yson.Double(s.WeightProportional.Largest())),
+		yson.Pair("total", yson.Double(s.Total.Largest())))
+}
+
+// amountsNode writes amounts.
+func amountsNode(a resource.Amounts) yson.Node { return new(vectors).amounts(a) }
+
+// sharesNode writes fractions of a tree's resources.
+func sharesNode(s resource.Shares) yson.Node { return new(vectors).shares(s) }
+
+// partialNode writes the components of a vector that were set.
+func partialNode(p resource.Partial) yson.Node {
+	var entries []yson.Entry
+	for _, k := range resource.Kinds {
+		if amount, there := p.Get(k); there {
+			entries = append(entries, yson.Pair(kindNames[k], amountNode(k, amount)))
+		}
+	}
+	return yson.Map(entries...)
+}
+
+// milliseconds writes a length of time.
+func milliseconds(d time.Duration) yson.Node { return yson.Int64(d.Milliseconds()) }
+
+// seconds writes a length of time that need not be finite.
+func seconds(s float64) yson.Node {
+	if math.IsInf(s, 0) || math.IsNaN(s) {
+		return yson.Entity()
+	}
+	return yson.Double(s)
+}
+
+// orEntity writes text; empty text is the entity.
+func orEntity(text string) yson.Node {
+	if text == "" {
+		return yson.Entity()
+	}
+	return yson.String(text)
+}

@@ -1,0 +1,356 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/ypath"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+const poolTreesPath = "//sys/pool_trees"
+
+var (
+	_ = mountAt(poolTreesPath, func(*call) object { return treesNode{} })
+	_ = mountAt("//sys/pools", func(*call) object { return poolsLink{} })
+)
+
+// poolsLink is //sys/pools: the default tree.
+type poolsLink struct{ bare }
+
+func (poolsLink) kind() string { return "link" }
+func (poolsLink) shape() shape { return linkShape }
+
+func (poolsLink) value(c *call) (yson.Node, error) {
+	tree := c.server.Trees().Default
+	if tree == "" {
+		return yson.Node{}, errorf(codeResolve, "Pool tree does not exist: there is no default tree; set %s/@default_tree", poolTreesPath)
+	}
+	return yson.String(joinPath(poolTreesPath, tree)), nil
+}
+
+func (l poolsLink) attribute(c *call, _ *place, name string) (yson.Node, bool, error) {
+	if name != "target_path" {
+		return yson.Entity(), false, nil
+	}
+	n, err := l.value(c)
+	return n, err == nil, nil
+}
+
+func (poolsLink) attributeNames(*call) (builtin, custom []string) {
+	return []string{"target_path"}, nil
+}
+
+// treesNode is //sys/pool_trees.
+type treesNode struct{ bare }
+
+func (treesNode) kind() string { return "scheduler_pool_tree_map" }
+
+func (treesNode) child(c *call, key string) (object, error) {
+	if tree, there := c.server.Trees().Find(key); there {
+		return treeNode{tree: tree}, nil
+	}
+	return nil, nil
+}
+
+func (treesNode) keys(c *call) ([]string, error) {
+	var keys []string
+	for i := range c.server.Trees().List {
+		keys = append(keys, c.server.Trees().List[i].Name)
+	}
+	return keys, nil
+}
+
+func (treesNode) attribute(c *call, at *place, name string) (yson.Node, bool, error) {
+	if name == "default_tree" {
+		tree := c.server.Trees().Default
+		return yson.String(tree), tree != "", nil
+	}
+	return c.customBeside(at.path(), name)
+}
+
+func (treesNode) knows(name string) bool { return name == "default_tree" }
+
+func (treesNode) attributeNames(c *call) (builtin, custom []string) {
+	return []string{"default_tree"}, c.customNames(poolTreesPath)
+}
+
+// customBeside returns a custom attribute that is stored beside a node.
+func (c *call) customBeside(key, name string) (yson.Node, bool, error) {
+	if isAccessAttribute(name) {
+		return yson.Entity(), false, nil
+	}
+	d, err := besideOf(c.server.Registry(), key)
+	if err != nil {
+		return yson.Entity(), false, err
+	}
+	return d.get(name)
+}
+
+func (c *call) customNames(key string) []string {
+	d, err := besideOf(c.server.Registry(), key)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for name := range d.Custom {
+		names = append(names, name)
+	}
+	return sortedUnique(names)
+}
+
+// treeNode is a pool tree.
+type treeNode struct {
+	bare
+	tree *server.TreeConfig
+}
+
+func (treeNode) kind() string { return "scheduler_pool_tree" }
+
+func (n treeNode) meta(*call) meta { return metaOf(n.tree.Object) }
+
+func metaOf(o server.Object) meta { return meta{id: o.ID, created: o.Created, modified: o.Changed} }
+
+func (n treeNode) access(c *call, _ *place) auth.Object { return c.treeAccess(n.tree) }
+
+func (c *call) treeAccess(tree *server.TreeConfig) auth.Object {
+	return c.accessOf(auth.Object{Kind: auth.KindTree, Name: tree.Name}, "#"+tree.Object.ID.String())
+}
+
+func (c *call) poolAccess(tree *server.TreeConfig, pool string) auth.Object {
+	return c.accessOf(auth.Object{Kind: auth.KindPool, Name: pool}, "#"+tree.Pool(pool).ID.String())
+}
+
+// treeChain is the chain of a pool tree.
+func (c *call) treeChain(tree *server.TreeConfig) auth.Chain {
+	chain := auth.Chain{c.treeAccess(tree)}
+	for _, path := range []string{poolTreesPath, "//sys", "/"} {
+		chain = append(chain, c.accessOf(auth.Object{Kind: auth.KindNode, Name: path}, path))
+	}
+	return chain
+}
+
+// chainOfPool is the chain of a pool; that of the tree for its root.
+func (c *call) chainOfPool(tree *server.TreeConfig, name string) auth.Chain {
+	var chain auth.Chain
+	pool, there := tree.Tree.Pool(name)
+	for there && !pool.IsRoot() {
+		chain = append(chain, c.poolAccess(tree, pool.Name()))
+		pool, there = pool.Parent()
+	}
+	return append(chain, c.treeChain(tree)...)
+}
+
+func (n treeNode) child(_ *call, key string) (object, error) {
+	return childPool(n.tree, n.tree.Tree.Root(), key)
+}
+
+func (n treeNode) keys(*call) ([]string, error) { return poolKeys(n.tree.Tree.Root()), nil }
+
+func childPool(tree *server.TreeConfig, above *pooltree.Pool, key string) (object, error) {
+	pool, there := tree.Tree.Pool(key)
+	if !there || pool.IsRoot() {
+		return nil, nil
+	}
+	if parent, _ := pool.Parent(); parent.Name() != above.Name() {
+		return nil, nil
+	}
+	return &poolNode{tree: tree, pool: pool}, nil
+}
+
+func poolKeys(p *pooltree.Pool) []string {
+	var keys []string
+	for _, child := range p.Children() {
+		keys = append(keys, child.Name())
+	}
+	return keys
+}
+
+func (n treeNode) config() document.Value {
+	config := n.tree.Tree.Config()
+	return pooltree.TreeOptions.Write(&config, document.ForPrograms)
+}
+
+func (n treeNode) attribute(c *call, _ *place, name string) (yson.Node, bool, error) {
+	switch name {
+	case "name":
+		return yson.String(n.tree.Name), true, nil
+	case "config":
+		return fromDocument(n.config()), true, nil
+	}
+	if option, known := pooltree.TreeOptions.Resolve(name); known {
+		value, there := n.config().Get(option)
+		return fromDocument(value), there, nil
+	}
+	return c.customBeside("#"+n.tree.Object.ID.String(), name)
+}
+
+func (treeNode) knows(name string) bool {
+	_, known := pooltree.TreeOptions.Resolve(name)
+	return known
+}
+
+func (n treeNode) attributeNames(c *call) (builtin, custom []string) {
+	return []string{"name", "config"}, c.customNames("#" + n.tree.Object.ID.String())
+}
+
+// normal makes steps inside an attribute those of primary names.
+func (n treeNode) normal(name string, steps []ypath.Step) []ypath.Step {
+	if name != "config" {
+		return normalSteps(steps)
+	}
+	if len(steps) == 0 {
+		return steps
+	}
+	rest := steps[1:]
+	first := steps[0]
+	if option, known := pooltree.TreeOptions.Resolve(first.Name); known && first.Kind == ypath.Child {
+		first.Name = option
+		rest = normalSteps(rest)
+	}
+	return append([]ypath.Step{first}, rest...)
+}
+
+// normalSteps treats hyphens in names as underscores, as options do.
+func normalSteps(steps []ypath.Step) []ypath.Step {
+	out := make([]ypath.Step, len(steps))
+	for i, step := range steps {
+		if _, isPlace := step.Position(); step.Kind == ypath.Child && !isPlace {
+			step.Name = document.Normal(step.Name)
+		}
+		out[i] = step
+	}
+	return out
+}
+
+// poolNode is a pool.
+type poolNode struct {
+	bare
+	tree    *server.TreeConfig
+	pool    *pooltree.Pool
+	written *document.Value
+}
+
+// config is the options that are set, by their primary names.
+func (n *poolNode) config() document.Value {
+	if n.written == nil {
+		config := n.pool.Config()
+		written := pooltree.PoolOptions.Write(&config, document.ForPrograms)
+		n.written = &written
+	}
+	return *n.written
+}
+
+func (*poolNode) kind() string { return "scheduler_pool" }
+
+func (n *poolNode) meta(*call) meta { return metaOf(n.tree.Pool(n.pool.Name())) }
+
+func (n *poolNode) access(c *call, _ *place) auth.Object { return c.poolAccess(n.tree, n.pool.Name()) }
+
+func (n *poolNode) child(_ *call, key string) (object, error) { return childPool(n.tree, n.pool, key) }
+
+func (n *poolNode) keys(*call) ([]string, error) { return poolKeys(n.pool), nil }
+
+func (n *poolNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, error) {
+	switch name {
+	case "name":
+		return yson.String(n.pool.Name()), true, nil
+	case "parent_name":
+		parent, _ := n.pool.Parent()
+		return yson.String(parent.Name()), true, nil
+	}
+	config := n.pool.Config()
+	value, there := pooltree.PoolOptions.WriteOption(&config, name, document.ForPrograms)
+	return fromDocument(value), there, nil
+}
+
+func (*poolNode) knows(name string) bool {
+	_, known := pooltree.PoolOptions.Resolve(name)
+	return known
+}
+
+func (n *poolNode) attributeNames(*call) (builtin, custom []string) {
+	builtin = []string{"name", "parent_name"}
+	for _, e := range n.config().Entries() {
+		if _, known := pooltree.PoolOptions.Resolve(e.Key); !known {
+			custom = append(custom, e.Key)
+			continue
+		}
+		builtin = append(builtin, e.Key)
+		if e.Key == "min_share_resources" {
+			builtin = append(builtin, "strong_guarantee_resources")
+		}
+	}
+	return builtin, sortedUnique(custom)
+}
+
+func (n *poolNode) normal(name string, steps []ypath.Step) []ypath.Step {
+	if n.knows(name) {
+		return normalSteps(steps)
+	}
+	return steps
+}
+
+// findTree finds a tree of a configuration.
+func findTree(trees *server.Trees, name string) (*server.TreeConfig, error) {
+	tree, there := trees.Find(name)
+	if !there {
+		return nil, errorf(codeResolve, "Pool tree %q does not exist", cutText(name, 100))
+	}
+	return tree, nil
+}
+
+// findPool finds a pool of a tree; its root by its own name or none.
+func findPool(tree *server.TreeConfig, name string) (*pooltree.Pool, error) {
+	if name == "" {
+		name = pooltree.RootName
+	}
+	pool, there := tree.Tree.Pool(name)
+	if !there {
+		return nil, errorf(codeResolve, "Pool %q does not exist", cutText(name, 200))
+	}
+	return pool, nil
+}
+
+// poolID is the id of a pool after a change.
+func (c *call) poolID(tree, pool string) (guid.ID, error) {
+	config, err := findTree(c.server.Trees(), tree)
+	if err != nil {
+		return guid.ID{}, err
+	}
+	return config.Pool(pool).ID, nil
+}
+
+// poolPlaceOf is the tree that attributes of a pool to be made speak of.
+func poolPlaceOf(c *call, attributes yson.Node) (*server.TreeConfig, error) {
+	trees := c.server.Trees()
+	name := trees.Default
+	if n, given := attributes.Get("pool_tree"); given {
+		text, ok := n.Text()
+		if !ok {
+			return nil, errorf(codeGeneric, "Attribute \"pool_tree\" has invalid type: expected string, actual %s", n.Kind())
+		}
+		name = text
+	}
+	if name == "" {
+		return nil, errorf(codeGeneric, "Attribute \"pool_tree\" is needed: there is no default tree")
+	}
+	return findTree(trees, name)
+}
+
+// treeNameProblem says what is wrong with the name of a tree.
+func treeNameProblem(name string) string {
+	switch {
+	case name == "":
+		return "it is empty"
+	case len(name) > 100:
+		return "it is too long; the most is 100 bytes"
+	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
+		return "it must match regular expression \"[-_.a-zA-Z0-9]+\""
+	}
+	return ""
+}

@@ -1,0 +1,253 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/sim"
+	"github.com/weirhq/weir/internal/sim/example"
+	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/sim/scheduler"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+var _ = register(
+	command{name: "list_scenarios", local: true, run: listScenarios},
+	command{name: "simulate", local: true, heavy: true, run: simulate},
+)
+
+// A server simulates beside its real work, so that what it is given must be small.
+// The command line has none of these bounds.
+const (
+	maxScenario           = 1 << 20 // bytes of text
+	maxSimulatedNodes     = 5_000
+	maxSimulatedSlots     = 10_000 // of one node
+	maxSimulatedPools     = 500
+	maxSimulatedArrivals  = 50_000  // operations
+	maxSimulatedJobs      = 200_000 // running at once
+	maxSimulatedSamples   = 500     // points of a time series
+	maxReportedOperations = 1_000
+	maxSimulation         = 2 * time.Minute
+)
+
+// simulations are the places for simulations that run now: they take a core each.
+var simulations = make(chan struct{}, 1)
+
+// listScenarios lists the examples with their texts.
+func listScenarios(c *call) (yson.Node, error) {
+	if err := c.mayReadAt("//sys/scheduler"); err != nil {
+		return yson.Node{}, err
+	}
+	var list []yson.Node
+	for _, e := range example.All() {
+		s, _, err := scenario.Read(e.Name+".yaml", []byte(e.Text), noFiles)
+		if err != nil {
+			return yson.Node{}, err
+		}
+		list = append(list, yson.Map(
+			yson.Pair("name", yson.String(e.Name)), yson.Pair("title", yson.String(s.Name)),
+			yson.Pair("description", yson.String(s.Description)), yson.Pair("text", yson.String(e.Text))))
+	}
+	return yson.Map(yson.Pair("scenarios", yson.List(list...))), nil
+}
+
+// simulate runs the core on virtual time over an example or a given scenario, and
+// answers with what weir simulate -o json prints. It ends with the request.
+func simulate(c *call) (yson.Node, error) {
+	if err := c.mayReadAt("//sys/scheduler"); err != nil {
+		return yson.Node{}, err
+	}
+	s, warnings, err := c.scenario()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	select {
+	case simulations <- struct{}{}:
+		defer func() { <-simulations }()
+	default:
+		e := errorf(codeQueueSize, "Another simulation runs here now, and a server runs one at a time: try again later, or use weir simulate")
+		e.Status = http.StatusTooManyRequests
+		return yson.Node{}, e
+	}
+	deadline, cancel := context.WithTimeoutCause(c.ctx, maxSimulation, errorf(codeTimeout,
+		"The simulation takes longer than %v, which is all that a server gives it: make it shorter, or use weir simulate", maxSimulation))
+	defer cancel()
+	ctx, stop := context.WithCancelCause(deadline)
+	defer stop(nil)
+	result, err := sim.Run(ctx, s, &boundedSystem{Scheduler: scheduler.New(simulatedSettings(s)), stop: stop}, nil)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return yson.Node{}, err
+	}
+	text, err := result.JSON()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	report, err := storedJSON(text)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	list := make([]yson.Node, len(warnings))
+	for i, w := range warnings {
+		list[i] = yson.String(w.String())
+	}
+	return yson.Map(
+		yson.Pair("report", report), yson.Pair("warnings", yson.List(list...)), yson.Pair("wall_time", milliseconds(result.Wall))), nil
+}
+
+// scenario reads what to simulate: the parameter example or scenario, and seed.
+func (c *call) scenario() (*scenario.Scenario, document.Problems, error) {
+	name, err := c.parameters.text("example", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := c.parameters.text("scenario", "")
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case (name == "") == (text == ""):
+		return nil, nil, errorf(codeGeneric, "Give either /example, the name of one, or /scenario, the text of one")
+	case len(text) > maxScenario:
+		return nil, nil, errorf(codeGeneric, "The scenario has %d bytes; a server takes %d at most", len(text), maxScenario)
+	case name != "":
+		if text, err = exampleText(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	file := "scenario.yaml"
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		file = "scenario.json"
+	}
+	s, warnings, err := scenario.Read(file, []byte(text), noFiles)
+	if err != nil {
+		return nil, nil, err
+	}
+	seed, err := c.parameters.integer("seed", int64(s.Seed))
+	if err == nil && seed < 0 {
+		err = errorf(codeGeneric, "Error parsing parameter /seed: it must not be below zero")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Seed = uint64(seed)
+	return s, warnings, boundScenario(s)
+}
+
+func exampleText(name string) (string, error) {
+	var names []string
+	for _, e := range example.All() {
+		if e.Name == name {
+			return e.Text, nil
+		}
+		names = append(names, e.Name)
+	}
+	return "", errorf(codeGeneric, "There is no example %q; there are %s", cutText(name, 100), strings.Join(names, ", "))
+}
+
+// noFiles refuses files that a scenario names: nothing of this machine is read for
+// somebody who sends a text.
+func noFiles(name string) (io.ReadCloser, error) {
+	return nil, fmt.Errorf("%s cannot be read here: a server takes the whole scenario in one text; weir simulate reads files", cutText(name, 100))
+}
+
+// boundScenario refuses what is too large, everything at once, and takes away
+// detail that nobody could draw.
+func boundScenario(s *scenario.Scenario) error {
+	var refused []*Error
+	refuse := func(what string, is, most int64) {
+		if is > most {
+			refused = append(refused, errorf(codeGeneric, "The scenario has %d %s; a server simulates %d at most", is, what, most))
+		}
+	}
+	nodes, slots, pools := 0, int64(0), 0
+	for i := range s.Nodes {
+		nodes += s.Nodes[i].Count
+		slots = max(slots, s.Nodes[i].Resources[resource.UserSlots])
+	}
+	for i := range s.Trees {
+		pools += s.Trees[i].Value.Len()
+	}
+	refuse("nodes", int64(nodes), maxSimulatedNodes)
+	refuse("user slots on one node", slots/resource.UserSlots.Scale(), maxSimulatedSlots)
+	refuse("pools", int64(pools), maxSimulatedPools)
+	refuse("operations at once (max_operation_count)", int64(s.MaxOperations.Or(0)), maxSimulatedArrivals)
+	s.Samples, s.Statistics.Operations = min(s.Samples, maxSimulatedSamples), min(s.Statistics.Operations, maxReportedOperations)
+	switch len(refused) {
+	case 0:
+		return nil
+	case 1:
+		return refused[0]
+	}
+	return &Error{Code: codeGeneric, Message: "The scenario is too large for a server; weir simulate has no such bounds", Inner: refused}
+}
+
+// simulatedSettings are the settings of the scheduler that a scenario asks for.
+// Heartbeats of idle nodes are simulated only if some fall silent.
+func simulatedSettings(s *scenario.Scenario) core.Settings {
+	settings := core.DefaultSettings()
+	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
+	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
+	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
+	if !s.LosesNodesSilently() {
+		settings.NodeTimeout = 0
+	}
+	return settings
+}
+
+// boundedSystem is a scheduler whose run is given up when it grows beyond the
+// bounds of a server.
+type boundedSystem struct {
+	*scheduler.Scheduler
+	stop              context.CancelCauseFunc
+	arrivals, running int
+}
+
+// Apply counts operations, and does not let nodes grow beyond what they may have
+// at the beginning.
+func (b *boundedSystem) Apply(now time.Time, change sim.Change, out *sim.Decisions) error {
+	switch change := change.(type) {
+	case sim.StartOperation:
+		if b.arrivals++; b.arrivals > maxSimulatedArrivals {
+			b.stop(errorf(codeGeneric, "More than %d operations come in the scenario, which is all that a server simulates", maxSimulatedArrivals))
+		}
+	case sim.ResizeNode:
+		if most := resource.UserSlots.Scale() * maxSimulatedSlots; change.Resources[resource.UserSlots] > most {
+			change.Resources[resource.UserSlots] = most
+			return b.Scheduler.Apply(now, change, out)
+		}
+	}
+	err := b.Scheduler.Apply(now, change, out)
+	b.count(0, out)
+	return err
+}
+
+// Heartbeat counts jobs.
+func (b *boundedSystem) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Finished, out *sim.Decisions) {
+	b.Scheduler.Heartbeat(now, node, finished, out)
+	b.count(len(finished), out)
+}
+
+// Update counts jobs.
+func (b *boundedSystem) Update(now time.Time, out *sim.Decisions) {
+	b.Scheduler.Update(now, out)
+	b.count(0, out)
+}
+
+// count keeps an estimate of how many jobs run: jobs that are stopped with grace
+// leave twice.
+func (b *boundedSystem) count(finished int, out *sim.Decisions) {
+	b.running = max(0, b.running+len(out.Started)-len(out.Stopped)-finished)
+	if b.running > maxSimulatedJobs {
+		b.stop(errorf(codeGeneric, "More than %d jobs run at once in the scenario, which is all that a server simulates", maxSimulatedJobs))
+	}
+}

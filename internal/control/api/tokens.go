@@ -1,0 +1,250 @@
+package api
+
+import (
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// The answers are not wrapped in either version, as YTsaurus has it: a string, a
+// list or a map.
+var _ = register(
+	command{name: "issue_token", volatile: true, run: issueToken, replay: replayToken, secret: true},
+	command{name: "list_user_tokens", run: listTokens},
+	command{name: "revoke_token", volatile: true, silentV3: true, run: revokeToken},
+)
+
+// maxTokenDescription bounds what people write beside a token.
+const maxTokenDescription = 1000
+
+// issueToken makes a token and answers with its secret. Only the hash is kept, in
+// the tokens as in what is remembered of the request, so nobody can be told the
+// secret a second time.
+func issueToken(c *call) (yson.Node, error) {
+	record, err := c.readNewToken()
+	if err != nil {
+		return yson.Node{}, err
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	token := auth.NewToken(random)
+	record.Hash = token.Hash()
+	c.remembered = record.Hash.String()
+	err = c.editRegistry("token "+string(record.ID()), func(r *server.Registry) (*store.Batch, error) {
+		tokens, err := tokensOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if tokens.IsEmpty() && !c.subjects.IsSuperuser(record.User) {
+			return nil, errorf(codeGeneric, "The first token must be that of root, or of another member of %q: "+
+				"from then on this machine is root no longer, and nobody could make the second", auth.Superusers)
+		}
+		if c.who.Open && !tokens.IsEmpty() {
+			return nil, &auth.Unauthenticated{Cause: errors.New("the first token was made a moment ago; show one")}
+		}
+		if tokens, err = tokens.With(record); err != nil {
+			return nil, err
+		}
+		c.warnOfLastKey(tokens)
+		batch := &store.Batch{}
+		batch.Put.Tokens = append(batch.Put.Tokens, store.Token{
+			Hash: record.Hash.String(), User: record.User, Name: record.Description, Created: record.Created, Expires: record.Expires,
+		})
+		return batch, nil
+	})
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return yson.String(token.Reveal()), nil
+}
+
+// readNewToken reads what a new token is to be, without its secret.
+func (c *call) readNewToken() (record auth.TokenRecord, err error) {
+	record.Created = c.now
+	if record.User, err = c.parameters.text("user", c.who.User); err != nil {
+		return record, err
+	}
+	if err = c.mayRuleTokens(record.User); err != nil {
+		return record, err
+	}
+	if record.Description, err = c.parameters.text("description", ""); err != nil {
+		return record, err
+	}
+	if len(record.Description) > maxTokenDescription {
+		return record, errorf(codeGeneric, "Error parsing parameter /description: it has %d bytes; the most is %d", len(record.Description), maxTokenDescription)
+	}
+	if record.Expires, err = c.parameters.moment("expiration_time"); err != nil {
+		return record, err
+	}
+	lasts, err := c.parameters.duration("expiration_timeout", 0)
+	switch {
+	case err != nil:
+		return record, err
+	case lasts > 0 && !record.Expires.IsZero():
+		return record, errorf(codeGeneric, "A token has an expiration_time or an expiration_timeout, not both")
+	case lasts > 0:
+		record.Expires = c.now.Add(lasts)
+	case !record.Expires.IsZero() && !record.Expires.After(c.now):
+		return record, errorf(codeGeneric, "Error parsing parameter /expiration_time: %s has passed", record.Expires.Format(timeLayout))
+	}
+	return record, nil
+}
+
+// mayRuleTokens refuses to make, list or revoke tokens of somebody else.
+func (c *call) mayRuleTokens(user string) error {
+	switch {
+	case c.subjects.MayRuleTokens(c.who.User, user):
+		return nil
+	case c.who.User == auth.Guest:
+		return errorf(auth.CodeAuthorization, "Access denied for user %q: whoever shows no token has no say in tokens", auth.Guest)
+	case user == auth.Guest:
+		return errorf(codeGeneric, "User %q has no tokens: that is whoever shows none", auth.Guest)
+	case !c.subjects.IsUser(user):
+		return errorf(auth.CodeNoSuchUser, "No such user %q", cutText(user, 100))
+	}
+	return errorf(auth.CodeAuthorization,
+		"Access denied for user %q: tokens of %q are ruled by themselves and by administrators, those of superusers by superusers", c.who.User, user)
+}
+
+// warnOfLastKey says when nobody will be left who can make tokens.
+func (c *call) warnOfLastKey(tokens *auth.Tokens) {
+	var last time.Time
+	for _, r := range tokens.List() {
+		switch {
+		case !r.Revoked.IsZero() || !c.subjects.IsSuperuser(r.User) || !r.Expires.IsZero() && !r.Expires.After(c.now):
+			continue
+		case r.Expires.IsZero():
+			return
+		case r.Expires.After(last):
+			last = r.Expires
+		}
+	}
+	message := "no superuser has a token that is good: see docs/installation.md for the way back in"
+	if !last.IsZero() {
+		message = "the last token of a superuser expires at " + last.Format(timeLayout) + "; make another before"
+	}
+	c.warn(document.Problems{{Path: "tokens", Message: message}})
+}
+
+// replayToken answers a request that is repeated: the token was made.
+func replayToken(_ *call, response []byte) (yson.Node, error) {
+	hash, err := auth.ParseTokenHash(string(response))
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return yson.Node{}, errorf(codeGeneric,
+		"The token %s was made by this request before, and its secret is told once: if that answer was lost, revoke the token and make another", hash.ID()).
+		with("token_sha256", yson.String(hash.String()))
+}
+
+// listTokens lists the hashes of somebody's tokens, or of everybody's whose tokens
+// the caller rules; with_metadata as a map of what is known about them. Revoked
+// ones are told of to those who ask for them.
+func listTokens(c *call) (yson.Node, error) {
+	user, err := c.parameters.text("user", "")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	if user != "" || c.who.User == auth.Guest {
+		if err := c.mayRuleTokens(user); err != nil {
+			return yson.Node{}, err
+		}
+	}
+	metadata, err := c.parameters.boolean("with_metadata", false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	revoked, err := c.parameters.boolean("include_revoked", false)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	tokens, err := tokensOf(c.server.Registry())
+	if err != nil {
+		return yson.Node{}, err
+	}
+	var hashes []string
+	var entries []yson.Entry
+	for _, r := range tokens.List() {
+		if user != "" && r.User != user || !c.rulesToken(r) || !revoked && !r.Revoked.IsZero() {
+			continue
+		}
+		hashes = append(hashes, r.Hash.String())
+		entries = append(entries, yson.Pair(r.Hash.String(), tokenMetadata(r)))
+	}
+	if metadata {
+		return yson.Map(entries...), nil
+	}
+	return texts(hashes), nil
+}
+
+// rulesToken says whether a token is the caller's to list and revoke. Those of
+// users who are gone are everybody's who rules users.
+func (c *call) rulesToken(r auth.TokenRecord) bool {
+	return c.subjects.MayRuleTokens(c.who.User, r.User) || !c.subjects.IsUser(r.User) && c.subjects.IsSuperuser(c.who.User)
+}
+
+func tokenMetadata(r auth.TokenRecord) yson.Node {
+	entries := []yson.Entry{
+		yson.Pair("user", yson.String(r.User)),
+		yson.Pair("description", yson.String(r.Description)),
+		yson.Pair("creation_time", yson.String(r.Created.UTC().Format(timeLayout))),
+	}
+	for _, optional := range []struct {
+		name string
+		at   time.Time
+	}{{"expiration_time", r.Expires}, {"revoked_time", r.Revoked}} {
+		if !optional.at.IsZero() {
+			entries = append(entries, yson.Pair(optional.name, yson.String(optional.at.UTC().Format(timeLayout))))
+		}
+	}
+	return yson.Map(entries...)
+}
+
+// revokeToken makes a token useless. Revoking it again is no mistake.
+func revokeToken(c *call) (yson.Node, error) {
+	text, err := c.parameters.needText("token_sha256")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	hash, err := auth.ParseTokenHash(text)
+	if err != nil {
+		// The text is not repeated: it may be a token.
+		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /token_sha256").because(err)
+	}
+	user, err := c.parameters.text("user", "")
+	if err != nil {
+		return yson.Node{}, err
+	}
+	return nothing(c.editRegistry("token "+string(hash.ID()), func(r *server.Registry) (*store.Batch, error) {
+		row, there := r.Token(hash.String())
+		if !there || user != "" && row.User != user {
+			return nil, errorf(codeGeneric, "Provided token is not recognized: there is no token %s", hash.ID())
+		}
+		record, err := tokenRecord(row)
+		if err != nil {
+			return nil, err
+		}
+		if !c.rulesToken(record) {
+			return nil, c.mayRuleTokens(row.User)
+		}
+		batch := &store.Batch{}
+		if row.Revoked.IsZero() {
+			row.Revoked = c.now
+			batch.Put.Tokens = append(batch.Put.Tokens, row)
+		}
+		tokens, err := tokensOf(r)
+		if err == nil {
+			tokens, err = tokens.Revoke(hash.ID(), c.now)
+		}
+		if err == nil {
+			c.warnOfLastKey(tokens)
+		}
+		return batch, err
+	}))
+}

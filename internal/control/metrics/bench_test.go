@@ -1,0 +1,67 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/server"
+)
+
+// discard is an answer that nobody reads.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header             { return d.header }
+func (discard) WriteHeader(int)                   {}
+func (discard) Write(b []byte) (int, error)       { return len(b), nil }
+func (discard) WriteString(s string) (int, error) { return len(s), nil }
+
+var _ io.StringWriter = discard{}
+
+// BenchmarkScrape is one page of a cluster with so many pools, three resources, a
+// guarantee for each fifth pool. The first page, which makes the series, is not
+// counted.
+func BenchmarkScrape(b *testing.B) {
+	for _, pools := range []int{200, 2000} {
+		for _, encoding := range []string{"identity", "gzip"} {
+			b.Run(fmt.Sprintf("pools=%d/%s", pools, encoding), func(b *testing.B) {
+				handler := New(manyPools(b, pools), Options{}).Handler()
+				request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+				request.Header.Set("Accept-Encoding", encoding)
+				first := httptest.NewRecorder()
+				handler.ServeHTTP(first, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+				b.ReportAllocs()
+				for b.Loop() {
+					handler.ServeHTTP(discard{http.Header{}}, request)
+				}
+				b.ReportMetric(float64(strings.Count(first.Body.String(), "\n")), "lines")
+				b.ReportMetric(float64(first.Body.Len())/(1<<20), "MiB")
+			})
+		}
+	}
+}
+
+func manyPools(b *testing.B, count int) *server.Server {
+	var text strings.Builder
+	text.WriteString("pools:\n")
+	for i := range count {
+		more := ""
+		if i%5 == 0 {
+			more = ", strong_guarantee_resources: {cpu: 0.01}"
+		}
+		fmt.Fprintf(&text, "  pool-%d: {weight: %d%s}\n", i, 1+i%5, more)
+	}
+	s := newServer(b, text.String(), 3)
+	await(b, s, "all pools are there", func(v *server.View) bool { return len(v.Trees) == 1 && len(v.Trees[0].Pools) == count+1 })
+	// Updates of the server are no part of a scrape.
+	settings := s.Settings()
+	settings.UpdatePeriod = time.Hour
+	s.Configure(settings)
+	seen := s.View()
+	await(b, s, "the last update", func(v *server.View) bool { return v != seen })
+	return s
+}

@@ -1,0 +1,268 @@
+package metrics
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+var descriptions = func() (list [metricCount]*prometheus.Desc) {
+	for m := range list {
+		d := &Definitions[m]
+		list[m] = prometheus.NewDesc(d.Name, d.Help, d.Labels, nil)
+	}
+	return list
+}()
+
+// cluster collects everything but pools and requests.
+type cluster struct {
+	server   *server.Server
+	version  string
+	revision string
+	trees    []poolTree // of the scrape at hand
+
+	size     float64
+	sizedAt  time.Time
+	sized    bool
+	patience time.Duration // with a store that is asked for its size
+}
+
+func newCluster(s *server.Server, version string) *cluster {
+	c := &cluster{server: s, version: version, patience: sizePatience}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				c.revision = setting.Value
+			}
+		}
+	}
+	return c
+}
+
+// sink takes series of metrics.
+type sink chan<- prometheus.Metric
+
+func (to sink) value(m metric, value float64, labels ...string) {
+	kind := prometheus.GaugeValue
+	if Definitions[m].Type == "counter" {
+		kind = prometheus.CounterValue
+	}
+	to <- prometheus.MustNewConstMetric(descriptions[m], kind, value, labels...)
+}
+
+func (to sink) status(m metric, holds bool, labels ...string) {
+	value := 0.0
+	if holds {
+		value = 1
+	}
+	to.value(m, value, labels...)
+}
+
+func (to sink) tallies(m metric, list []server.Tally) {
+	for _, t := range list {
+		to.value(m, float64(t.Count), t.Name)
+	}
+}
+
+func (to sink) distribution(m metric, d server.Distribution) {
+	buckets := make(map[float64]uint64, len(d.Bounds))
+	for i, bound := range d.Bounds {
+		buckets[bound.Seconds()] = d.Counts[i]
+	}
+	to <- prometheus.MustNewConstHistogram(descriptions[m], d.Count, d.Sum.Seconds(), buckets)
+}
+
+// Describe names what Collect collects.
+func (c *cluster) Describe(to chan<- *prometheus.Desc) {
+	for m := range metricCount {
+		if m < poolInfo || m > poolCaused && m < apiRequests {
+			to <- descriptions[m]
+		}
+	}
+}
+
+// Collect reads what the server publishes.
+func (c *cluster) Collect(channel chan<- prometheus.Metric) {
+	to := sink(channel)
+	c.collectProcess(to)
+	c.collectTrees(to)
+	c.collectNodes(to)
+	c.collectWork(to)
+	c.collectTimes(to)
+	c.collectStore(to)
+}
+
+// alertKinds are shown even when they are not up, so that a rule on them has
+// something to look at.
+var alertKinds = []server.AlertKind{
+	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused,
+	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig,
+	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait,
+}
+
+func (c *cluster) collectProcess(to sink) {
+	s := c.server
+	leader, leading, view := s.Leader(), s.Leading(), s.View()
+	to.value(buildInfo, 1, c.version, c.revision, goVersion)
+	to.status(leadingStatus, leading)
+	to.status(leaderKnownStatus, leading || leader.Alive)
+	to.value(leaderEpoch, float64(leader.Epoch))
+	to.status(revivingStatus, leading && view.Reviving)
+	if !view.At.IsZero() {
+		to.value(updatedTimestamp, float64(view.At.UnixMilli())/1000)
+	}
+	to.value(waitingRequests, float64(s.Counters().Waiting))
+	up := map[server.AlertKind]bool{}
+	for _, alert := range s.Alerts() {
+		up[alert.Kind] = true
+	}
+	for _, kind := range alertKinds {
+		to.status(alertStatus, up[kind], string(kind))
+	}
+}
+
+func (c *cluster) collectTrees(to sink) {
+	for i := range c.trees {
+		t := &c.trees[i]
+		name := t.view.Name
+		root := &t.view.Pools[0]
+		var guaranteed resource.Amounts
+		var starving, aggressively float64
+		for at := range t.view.Pools {
+			p := &t.view.Pools[at]
+			if p.Parent == 0 && t.promises != nil {
+				guaranteed = guaranteed.Add(t.promises.pools[p.Name].strong)
+			}
+			switch p.Starvation {
+			case scheduling.Starving:
+				starving++
+			case scheduling.AggressivelyStarving:
+				aggressively++
+			}
+		}
+		for _, k := range resource.Kinds {
+			if t.view.Total[k] <= 0 {
+				continue
+			}
+			to.value(treeResources, t.view.Total.Float(k), name, k.String())
+			to.value(treeUsage, root.Usage.Float(k), name, k.String())
+			to.value(treeDemand, root.Demand.Float(k), name, k.String())
+			to.value(treeGuaranteed, guaranteed.Float(k), name, k.String())
+		}
+		to.value(treePools, float64(len(t.view.Pools)-1), name)
+		to.value(treeStarvingPools, starving, name, scheduling.Starving.String())
+		to.value(treeStarvingPools, aggressively, name, scheduling.AggressivelyStarving.String())
+		to.value(treeRunningJobs, float64(root.RunningJobs), name)
+		to.value(treePendingJobs, float64(root.WaitingJobs), name)
+	}
+}
+
+// nodeState is the first state of a node that holds.
+func nodeState(n *server.Node) string {
+	switch {
+	case n.RegistrationError != "":
+		return "refused"
+	case !n.Online:
+		return "offline"
+	case n.Banned:
+		return "banned"
+	case n.Status.GetDraining():
+		return "draining"
+	case n.TakesNoJobs() || n.Status.GetJobsDisabled():
+		return "jobs_disabled"
+	}
+	return "online"
+}
+
+var nodeStates = [...]string{"online", "offline", "banned", "draining", "jobs_disabled", "refused"}
+
+func (c *cluster) collectNodes(to sink) {
+	type place struct{ tree, state string }
+	counts := map[place]int{}
+	trees := []string{""}
+	for i := range c.trees {
+		trees = append(trees, c.trees[i].view.Name)
+	}
+	known := make(map[string]bool, len(trees))
+	for _, tree := range trees {
+		known[tree] = true
+	}
+	for _, n := range c.server.Nodes() {
+		tree := n.Tree
+		if !known[tree] {
+			tree = "" // it has just been removed
+		}
+		counts[place{tree, nodeState(n)}]++
+	}
+	for _, tree := range trees {
+		for _, state := range nodeStates {
+			to.value(nodesByState, float64(counts[place{tree, state}]), tree, state)
+		}
+	}
+}
+
+func (c *cluster) collectWork(to sink) {
+	var states [operation.Aborted + 1]int
+	for _, o := range c.server.Operations() {
+		states[o.State]++
+	}
+	for state := operation.Starting; state <= operation.Aborted; state++ {
+		if !state.IsFinished() {
+			to.value(operationsByState, float64(states[state]), state.String())
+		}
+	}
+	counters, measures := c.server.Counters(), c.server.Measures()
+	to.value(operationsStarted, float64(counters.OperationsStarted))
+	to.tallies(operationsEnded, measures.OperationsEnded)
+	to.tallies(jobsStarted, measures.JobsStarted)
+	to.value(jobsEnded, float64(counters.JobsCompleted), "completed")
+	to.value(jobsEnded, float64(counters.JobsFailed), "failed")
+	to.value(jobsEnded, float64(counters.JobsAborted), "aborted")
+	to.value(jobsEnded, float64(counters.JobsInterrupted), "interrupted")
+	to.tallies(jobsAborted, measures.JobsAborted)
+	to.value(jobsAdopted, float64(counters.Adopted))
+	to.distribution(jobStartLatency, measures.JobStartLatency)
+	to.tallies(preemptions, measures.Preemptions)
+}
+
+func (c *cluster) collectTimes(to sink) {
+	measures := c.server.Measures()
+	to.distribution(heartbeatLatency, measures.HeartbeatLatency)
+	to.distribution(heartbeatProcessing, measures.HeartbeatProcessing)
+	to.tallies(heartbeatsSkipped, measures.HeartbeatsSkipped)
+	to.distribution(updateDuration, measures.UpdateDuration)
+	for _, stage := range measures.UpdateStages {
+		to.value(updateStages, time.Duration(stage.Count).Seconds(), stage.Name)
+	}
+	to.distribution(storeCommitLatency, measures.CommitLatency)
+	to.value(storeCommitRetries, float64(measures.CommitRetries))
+}
+
+// The size of the store is asked for only now and then, and not for long.
+const (
+	sizePeriod   = time.Minute
+	sizePatience = 500 * time.Millisecond
+)
+
+func (c *cluster) collectStore(to sink) {
+	counters := c.server.Counters()
+	to.value(storeInfo, 1, c.server.Store().Engine())
+	to.value(storeCommits, float64(counters.Commits))
+	to.value(storeRows, float64(counters.Rows))
+	if now := time.Now(); now.Sub(c.sizedAt) >= sizePeriod {
+		ctx, cancel := context.WithTimeout(context.Background(), c.patience)
+		defer cancel()
+		size, err := c.server.Store().Size(ctx)
+		c.size, c.sized, c.sizedAt = float64(size), err == nil, now
+	}
+	if c.sized {
+		to.value(storeSize, c.size)
+	}
+}

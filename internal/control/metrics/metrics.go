@@ -1,0 +1,166 @@
+package metrics
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/weirhq/weir/internal/control/server"
+)
+
+// DefaultMaxPools is how many pools are shown one by one unless something else is
+// asked for.
+const DefaultMaxPools = 2000
+
+var goVersion = runtime.Version()
+
+// Options are what metrics need beside a server.
+type Options struct {
+	// Version is that of this program.
+	Version string
+	// MaxPools is how many pools, of all trees together, are shown one by one; zero
+	// means [DefaultMaxPools]. The rest of each tree is summed up as [Others].
+	MaxPools int
+}
+
+// Metrics are the metrics of one scheduler. Its methods may be called from any
+// goroutine.
+type Metrics struct {
+	server   *server.Server
+	maxPools int
+	registry *prometheus.Registry
+	requests requestMetrics
+
+	mutex    sync.Mutex // held while a page is made
+	cluster  *cluster
+	board    poolBoard
+	promises map[string]*promises
+}
+
+// New returns the metrics of a server.
+func New(s *server.Server, o Options) *Metrics {
+	m := &Metrics{
+		server: s, maxPools: cmp.Or(o.MaxPools, DefaultMaxPools), registry: prometheus.NewRegistry(),
+		cluster: newCluster(s, o.Version), requests: newRequestMetrics(), promises: map[string]*promises{},
+	}
+	m.registry.MustRegister(m.cluster, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.requests.register(m.registry)
+	return m
+}
+
+// Handler returns the page with the metrics of a server, for a server whose API is
+// not measured.
+func Handler(s *server.Server, version string) http.Handler {
+	return New(s, Options{Version: version}).Handler()
+}
+
+// gatherer gathers into memory that the next time reuses.
+type gatherer Metrics
+
+// Gather returns all metrics, by name. They may be read until done is called.
+func (g *gatherer) Gather() (families []*dto.MetricFamily, done func(), err error) {
+	m := (*Metrics)(g)
+	m.mutex.Lock()
+	m.cluster.trees = m.readTrees()
+	families, err = m.registry.Gather()
+	m.board.refresh(m.server, m.cluster.trees)
+	for _, family := range m.board.families[poolInfo:] {
+		if len(family.Metric) > 0 {
+			families = append(families, family)
+		}
+	}
+	slices.SortFunc(families, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return families, m.mutex.Unlock, err
+}
+
+// readTrees takes what the last update published, and chooses which pools to show.
+// A scheduler that stands by has no shares to show.
+func (m *Metrics) readTrees() []poolTree {
+	if !m.server.Leading() {
+		return nil
+	}
+	view, configs, nodes := m.server.View(), m.server.Trees(), m.server.Nodes()
+	trees := make([]poolTree, 0, len(view.Trees))
+	before := m.promises
+	m.promises = make(map[string]*promises, len(before))
+	for i := range view.Trees {
+		t := poolTree{view: &view.Trees[i]}
+		if len(t.view.Pools) == 0 {
+			continue
+		}
+		if config, there := configs.Find(t.view.Name); there {
+			t.config = config.Tree
+			t.promises = promisesOf(before[t.view.Name], t.view.Name, t.config, t.view.Total, nodes)
+			m.promises[t.view.Name] = t.promises
+		}
+		trees = append(trees, t)
+	}
+	choose(trees, m.maxPools)
+	return trees
+}
+
+// Handler returns the page for Prometheus.
+func (m *Metrics) Handler() http.Handler {
+	pages := promhttp.HandlerForTransactional((*gatherer)(m), promhttp.HandlerOpts{
+		// It is compressed below, when others can make their pages already.
+		DisableCompression: true,
+	})
+	buffers := sync.Pool{New: func() any { return &page{} }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := buffers.Get().(*page)
+		defer buffers.Put(p)
+		p.header, p.code = w.Header(), http.StatusOK
+		p.body.Reset()
+		pages.ServeHTTP(p, r)
+		p.header = nil
+		p.send(w, r)
+	})
+}
+
+// page is an answer in memory: a client that reads slowly must not keep others from
+// theirs.
+type page struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+	packed *gzip.Writer // kept, since making one costs more than using it
+}
+
+// Header is that of the answer.
+func (p *page) Header() http.Header { return p.header }
+
+// WriteHeader sets the status.
+func (p *page) WriteHeader(code int) { p.code = code }
+
+// Write appends to the body.
+func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
+
+// send writes the page, compressed if that is asked for. Errors are those of a client
+// that has gone.
+func (p *page) send(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(p.code)
+		_, _ = w.Write(p.body.Bytes())
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.WriteHeader(p.code)
+	if p.packed == nil {
+		p.packed, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is right
+	}
+	p.packed.Reset(w)
+	_, _ = p.packed.Write(p.body.Bytes())
+	_ = p.packed.Close()
+	p.packed.Reset(nil)
+}

@@ -1,0 +1,421 @@
+package server
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// take carries out what the core has decided: orders to nodes, rows, events,
+// records for readers.
+func (t *term) take() {
+	for {
+		for i := range t.out.Stopped {
+			t.stopped(&t.out.Stopped[i])
+		}
+		for i := range t.out.Ended {
+			t.ended(&t.out.Ended[i])
+		}
+		for i := range t.out.Stopped {
+			if s := &t.out.Stopped[i]; s.Timeout == 0 {
+				t.archiveStopped(s)
+			}
+		}
+		for i := range t.out.Started {
+			t.started(&t.out.Started[i])
+		}
+		for _, id := range t.out.FailRunning {
+			t.failRunning(id)
+		}
+		for i := range t.out.Operations {
+			t.changed(&t.out.Operations[i])
+		}
+		for _, m := range t.out.Moved {
+			t.markDirty(m.Operation)
+		}
+		for _, id := range t.out.Changed {
+			if op := t.operations[id]; op != nil {
+				op.stale = true
+				t.markDirty(id)
+			}
+		}
+		t.out.Reset()
+		if len(t.later) == 0 {
+			return
+		}
+		ends := t.later
+		t.later = nil
+		t.core.Report(t.now, ends, &t.out)
+	}
+}
+
+func (t *term) markDirty(id core.OperationID) {
+	if t.operations[id] != nil {
+		t.dirty[id] = true
+	}
+}
+
+// started orders a job at its node.
+func (t *term) started(s *core.Started) {
+	op, node := t.operations[s.Operation], t.nodeList[s.Node]
+	number := uint64(s.Job)
+	job := &Job{
+		Number: s.Job, ID: guid.OfJob(number), Operation: s.Operation, JobRef: s.JobRef,
+		TaskName: op.record.Spec.Tasks[s.Task].Name, Tree: t.slots.names[s.Tree], Node: node.record.Name, State: "waiting",
+		Start: t.now, Resources: s.Resources, Usage: s.Resources, Stage: s.Stage.String(), node: s.Node,
+	}
+	identity := &nodev1.JobIdentity{
+		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
+		Cookie: s.Cookie, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
+		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
+		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
+	}
+	t.describeReserve(identity, s)
+	job.Reserve = identity.Reserve
+	t.putJob(job)
+	t.touched[s.Operation] = true
+	count(t.server.counters.jobsStarted[:], int(s.Stage))
+	if err := node.session.Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
+		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
+		node.session.AskFull()
+	}
+	if t.server.settings().JobStarts {
+		t.event(store.Event{Type: "job_started", Operation: int32(s.Operation), Job: number, Tree: job.Tree, Node: job.Node, Pool: op.pool(job.Tree)},
+			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", amountsFact(s.Resources)})
+	}
+}
+
+// spec returns what nodes are told of a task; all of its jobs share it.
+func (o *activeOperation) spec(task int) *nodev1.JobSpec {
+	if o.specs == nil {
+		o.specs = make([]*nodev1.JobSpec, len(o.record.Spec.Tasks))
+	}
+	if o.specs[task] == nil {
+		o.specs[task] = jobSpec(o.record.Spec, task, o.record)
+	}
+	return o.specs[task]
+}
+
+// pool is the pool of the operation in a tree.
+func (o *activeOperation) pool(tree string) string {
+	for _, p := range o.record.Places {
+		if p.Tree == tree {
+			return p.Pool
+		}
+	}
+	return ""
+}
+
+// jobEnvironment are the variables that differ from job to job.
+func (t *term) jobEnvironment(op *activeOperation, job *Job) []*nodev1.Variable {
+	return []*nodev1.Variable{
+		{Name: "YT_POOL_TREE", Value: job.Tree},
+		{Name: "WEIR_POOL", Value: op.pool(job.Tree)},
+	}
+}
+
+// stopped tells a node to end a job. A job that is over for the core already is
+// not waited for.
+func (t *term) stopped(s *core.Stopped) {
+	node := t.nodeList[s.Node]
+	job := t.jobs[s.Job]
+	reason := s.Reason.String()
+	var preemptedFor *nodev1.PreemptedFor
+	if s.For != core.NoOperation {
+		preemptedFor = &nodev1.PreemptedFor{Operation: int32(s.For)}
+		if other := t.operations[s.For]; other != nil {
+			preemptedFor.OperationId = other.record.ID.String()
+		}
+	}
+	if node.session != nil && node.session.Confirmed() {
+		if s.Timeout > 0 && t.isInterruptible(job) {
+			node.session.Interrupt(&nodev1.InterruptOrder{
+				Number: uint64(s.Job), TimeoutUs: s.Timeout.Microseconds(), Reason: s.Preemption.String(), PreemptedFor: preemptedFor,
+				AbortReason: reason,
+			})
+		} else if never := node.session.Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
+			// No result will come: the core hears of it now, as soon as this
+			// round is over.
+			t.later = append(t.later, core.Finished{Job: s.Job, State: core.JobAborted, Reason: s.Reason})
+		}
+	}
+	if job != nil {
+		stopping := *job
+		stopping.State, stopping.Stopping = "aborting", reason
+		t.putJob(&stopping)
+	}
+	if s.Preemption != 0 || s.For != core.NoOperation {
+		t.preempted(s, job)
+	}
+}
+
+// archiveStopped stores a job that its controller has taken back together with all
+// others of its operation. It is no end that a revived controller must hear of.
+func (t *term) archiveStopped(s *core.Stopped) {
+	job := t.jobs[s.Job]
+	if job == nil {
+		return
+	}
+	t.removeJob(s.Job)
+	op := t.operations[job.Operation]
+	if op == nil {
+		return
+	}
+	pool := op.pool(job.Tree)
+	// The snapshot that goes with this commit includes it.
+	op.ends++
+	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
+		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Node: job.Node, Tree: job.Tree, State: "aborted", AbortReason: s.Reason.String(), StartTime: job.Start, FinishTime: t.now,
+		Resources: amountsDocument(job.Resources), Attributes: mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Pool: pool}),
+	})
+	t.event(store.Event{
+		Type: "job_aborted", Operation: int32(job.Operation), Job: uint64(job.Number), Tree: job.Tree, Node: job.Node, Pool: pool,
+	}, fact{"reason", s.Reason.String()}, fact{"ran_ms", t.now.Sub(job.Start).Milliseconds()}, fact{"task", job.TaskName})
+	t.server.counters.jobsEnded[core.JobAborted].Add(1)
+	count(t.server.counters.jobsAborted[:], int(s.Reason))
+}
+
+// isInterruptible says whether a job has a signal by which it can be asked to end.
+func (t *term) isInterruptible(job *Job) bool {
+	if job == nil {
+		return false
+	}
+	op := t.operations[job.Operation]
+	return op != nil && op.record.Spec.Tasks[job.Task].Value.InterruptionSignal.Value() != ""
+}
+
+// preempted writes down who lost what to whom.
+func (t *term) preempted(s *core.Stopped, job *Job) {
+	facts := []fact{
+		{"reason", s.Preemption.String()}, {"abort_reason", s.Reason.String()}, {"class", s.Class.String()},
+		{"resources", amountsFact(s.Held)}, {"timeout_ms", s.Timeout.Milliseconds()},
+	}
+	e := store.Event{Type: "job_preempted", Operation: int32(s.Operation), Job: uint64(s.Job), Node: t.nodeList[s.Node].record.Name}
+	if job != nil {
+		e.Tree = job.Tree
+		facts = append(facts, fact{"ran_ms", t.now.Sub(job.Start).Milliseconds()})
+		if op := t.operations[job.Operation]; op != nil {
+			e.Pool = op.pool(job.Tree)
+		}
+	}
+	forPool := ""
+	if other := t.operations[s.For]; s.For != core.NoOperation && other != nil {
+		forPool = other.pool(e.Tree)
+		facts = append(facts, fact{"preempted_for", other.record.ID.String()}, fact{"preempted_for_pool", forPool})
+	}
+	if s.Limiter != "" {
+		facts = append(facts, fact{"limiter", s.Limiter})
+	}
+	t.event(e, facts...)
+	t.server.counters.preemptions.Add(1)
+	t.server.counters.preemption(s.Preemption, e.Tree, e.Pool, forPool)
+}
+
+// failRunning asks the jobs of an operation that has run out of time to fail.
+func (t *term) failRunning(id core.OperationID) {
+	op := t.operations[id]
+	timeout := op.record.Spec.TimeLimitJobFailTimeout.Value()
+	for _, job := range t.jobs {
+		if job.Operation != id {
+			continue
+		}
+		if node := t.nodeList[job.node]; node.session != nil && node.session.Confirmed() {
+			node.session.Abort(&nodev1.AbortOrder{
+				Number: uint64(job.Number), AbortReason: "operation_failed", FailGracefully: true, TimeoutUs: timeout.Microseconds(),
+			})
+		}
+	}
+}
+
+// jobAttributes are what a row of a job has beside its columns; they suffice to
+// repeat its end.
+type jobAttributes struct {
+	Incarnation uint32             `json:"incarnation,omitempty"`
+	End         string             `json:"end,omitempty"`
+	Failure     *operation.Failure `json:"failure,omitempty"`
+	Stage       string             `json:"stage,omitempty"`
+	Pool        string             `json:"pool,omitempty"`
+	ExecStart   time.Time          `json:"exec_start,omitzero"`
+	ExitCode    *int32             `json:"exit_code,omitempty"`
+	Usage       *operation.Usage   `json:"usage,omitempty"`
+	NotBegun    bool               `json:"not_begun,omitempty"`
+	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
+}
+
+var jobStates = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "completed"}
+
+// ended stores the end of a job.
+func (t *term) ended(e *core.Ended) {
+	op := t.operations[e.Operation]
+	if op == nil {
+		return
+	}
+	op.ends++
+	t.touched[e.Operation] = true
+	if e.State == core.JobFailed && !op.hasFailedJobs {
+		op.hasFailedJobs = true
+		t.markDirty(e.Operation)
+	}
+	job := t.jobs[e.Job]
+	if job == nil {
+		job = &Job{Number: e.Job, Operation: e.Operation, JobRef: e.JobRef, TaskName: op.record.Spec.Tasks[e.Task].Name, Start: t.now}
+	}
+	attributes := jobAttributes{
+		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
+		Usage: e.Usage, NotBegun: e.NotBegun, CPU: job.CPU.archived(t.now.Sub(job.Start)),
+	}
+	if e.State == core.JobFailed {
+		attributes.Failure = &e.Failure
+	}
+	row := store.Job{
+		Number: uint64(e.Job), Operation: int32(e.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: e.Cookie, Type: "vanilla",
+		Node: job.Node, Tree: job.Tree, State: jobStates[e.State], StartTime: job.Start, FinishTime: t.now,
+		Resources: amountsDocument(job.Resources),
+	}
+	if e.State == core.JobAborted {
+		row.AbortReason = e.Reason.String()
+	}
+	if result := t.results[e.Job]; result != nil {
+		t.describeResult(&row, &attributes, result)
+	}
+	row.Attributes = mustJSON(attributes)
+	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, row)
+	t.removeJob(e.Job)
+	t.event(store.Event{
+		Type: "job_" + row.State, Operation: row.Operation, Job: row.Number, Tree: row.Tree, Node: row.Node, Pool: attributes.Pool,
+	}, fact{"reason", row.AbortReason}, fact{"ran_ms", row.FinishTime.Sub(row.StartTime).Milliseconds()}, fact{"task", row.Task})
+	t.server.counters.jobsEnded[e.State].Add(1)
+	if e.State == core.JobAborted {
+		count(t.server.counters.jobsAborted[:], int(e.Reason))
+	}
+	if limit := t.server.settings().SnapshotJobs; limit > 0 && op.ends-op.position >= limit {
+		op.stale = true
+		t.markDirty(e.Operation)
+	}
+}
+
+var endNames = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "interrupted"}
+
+// describeResult adds to a row what the node has told.
+func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result *nodev1.JobResult) {
+	row.Statistics = statisticsDocument(result.GetStatistics())
+	if result.GetError() != nil {
+		row.Error = errorDocument(result.GetError())
+	}
+	if at := result.GetTimings().GetFinishedUs(); at != 0 {
+		// Clocks of nodes differ: a job does not end in the future, nor before
+		// it began.
+		finish := nodeproto.FromMicros(at)
+		if finish.After(row.StartTime) && finish.Before(row.FinishTime) {
+			row.FinishTime = finish
+		}
+	}
+	if at := result.GetTimings().GetExecStartedUs(); at != 0 {
+		if attributes.ExecStart.IsZero() {
+			t.server.counters.jobStartLatency.observe(nodeproto.FromMicros(at).Sub(row.StartTime))
+		}
+		attributes.ExecStart = nodeproto.FromMicros(at)
+	}
+	if result.ExitCode != nil {
+		attributes.ExitCode = result.ExitCode
+	}
+	for _, out := range []struct {
+		kind   string
+		stream nodev1.Stream
+		output *nodev1.Output
+	}{{"stderr", nodev1.Stream_STREAM_STDERR, result.GetStderr()}, {"stdout", nodev1.Stream_STREAM_STDOUT, result.GetStdout()}} {
+		if out.output.GetUploaded() {
+			t.storeUpload(uploadKey{row.Number, out.stream}, core.OperationID(row.Operation))
+		}
+		text := outputText(out.output)
+		if out.output.GetUploaded() || len(text) == 0 {
+			continue
+		}
+		if out.kind == "stderr" {
+			row.StderrSize = int64(len(text))
+		}
+		t.open.rows.Put.JobOutputs = append(t.open.rows.Put.JobOutputs, store.JobOutput{
+			Job: row.Number, Kind: out.kind, Operation: row.Operation, Written: t.now, Data: text,
+		})
+	}
+	if result.GetStderr().GetUploaded() {
+		row.StderrSize = result.GetStderr().GetSize()
+	}
+}
+
+// changed notes that an operation went into a state.
+func (t *term) changed(c *core.OperationChange) {
+	op := t.operations[c.Operation]
+	if op == nil {
+		return
+	}
+	t.markDirty(c.Operation)
+	if c.State == operation.Pending {
+		if c.Waiting != "" {
+			record := *op.record
+			record.Waiting = append(record.Waiting[:len(record.Waiting):len(record.Waiting)], c.Waiting)
+			op.record = &record
+			t.event(store.Event{Type: "operation_pending", Operation: int32(c.Operation), Pool: c.Waiting})
+		}
+		return
+	}
+	op.stale = true
+	kind := "operation_" + c.State.String()
+	var facts []fact
+	if c.Error != nil {
+		facts = append(facts, fact{"error", c.Error})
+	}
+	t.event(store.Event{Type: kind, Operation: int32(c.Operation)}, facts...)
+	if c.State.IsFinished() {
+		op.final = c.Last
+		t.finish(op, c)
+	}
+}
+
+// finish makes the last record of an operation.
+func (t *term) finish(op *activeOperation, c *core.OperationChange) {
+	record := *op.record
+	record.State, record.Result, record.Finish = c.State, c.Error, t.now
+	record.Events = c.Last.Life().Events
+	record.Waiting = nil
+	record.count(c.Last, t.now)
+	op.record = &record
+	t.endings = append(t.endings, c.Operation)
+	count(t.server.counters.operationsEnded[:], int(c.State))
+}
+
+// count reads the numbers of jobs off a controller.
+func (o *Operation) count(c *operation.Controller, now time.Time) {
+	o.Jobs, o.Built = c.Statistics(), now
+	o.Tasks = make([]document.Named[operation.Statistics], len(o.Spec.Tasks))
+	for i := range o.Spec.Tasks {
+		o.Tasks[i] = document.Named[operation.Statistics]{Name: o.Spec.Tasks[i].Name, Value: c.TaskStatistics(i)}
+	}
+	o.Progress = controllerProgress(c)
+}
+
+func (t *term) putJob(job *Job) {
+	t.jobs[job.Number] = job
+	t.server.jobs.put(job.Number, job)
+}
+
+// removeJob forgets a job whose end is in the open rows. Readers find it until these are
+// written.
+func (t *term) removeJob(id core.JobID) {
+	if job := t.jobs[id]; job != nil {
+		last := *job
+		last.ended = true
+		t.server.jobs.put(id, &last)
+	}
+	delete(t.jobs, id)
+	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDERR})
+	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDOUT})
+	t.open.published = append(t.open.published, func(store.Receipt) { t.server.jobs.remove(id) })
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// mustJSON writes a value of ours that always can be written.
+func mustJSON(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("a value of %T cannot be written: %v", v, err))
+	}
+	return data
+}
+
+// amountsFact is a vector as documents have it: by names of resources, in units
+// that people use, without what is zero.
+func amountsFact(a resource.Amounts) map[string]float64 {
+	named := map[string]float64{}
+	for _, k := range resource.Kinds {
+		if a[k] != 0 {
+			named[k.String()] = a.Float(k)
+		}
+	}
+	return named
+}
+
+func amountsDocument(a resource.Amounts) []byte { return mustJSON(amountsFact(a)) }
+
+// errorDocument is an error in the form that clients know.
+func errorDocument(e *nodev1.Error) []byte { return mustJSON(errorTree(e)) }
+
+func errorTree(e *nodev1.Error) map[string]any {
+	attributes := map[string]any{}
+	for _, a := range e.GetAttributes() {
+		attributes[a.GetName()] = a.GetValue()
+	}
+	inner := []any{}
+	for _, i := range e.GetInnerErrors() {
+		inner = append(inner, errorTree(i))
+	}
+	return map[string]any{"code": e.GetCode(), "message": e.GetMessage(), "attributes": attributes, "inner_errors": inner}
+}
+
+// failureOf is an error as controllers know it.
+func failureOf(e *nodev1.Error, node string) operation.Failure {
+	return operation.Failure{Error: operationError(e), Fatal: e.GetFatal(), Node: node}
+}
+
+func operationError(e *nodev1.Error) operation.Error {
+	out := operation.Error{Code: operation.ErrorCode(e.GetCode()), Message: e.GetMessage()}
+	if out.Code == 0 {
+		out.Code = operation.CodeGeneric
+	}
+	for _, i := range e.GetInnerErrors() {
+		out.Inner = append(out.Inner, operationError(i))
+	}
+	return out
+}
+
+// outputText is what is kept of a stream, with a note where something is missing.
+func outputText(o *nodev1.Output) []byte {
+	if len(o.GetTail()) == 0 {
+		return o.GetHead()
+	}
+	text := append([]byte(nil), o.GetHead()...)
+	text = fmt.Appendf(text, "\n… %d bytes are not kept …\n", o.GetSkipped())
+	return append(text, o.GetTail()...)
+}
+
+// fact is a key of an event's document.
+type fact struct {
+	name  string
+	value any
+}
+
+// event writes a line of the decision log.
+func (t *term) event(e store.Event, facts ...fact) {
+	e.Time = t.now
+	if len(facts) > 0 {
+		details := make(map[string]any, len(facts))
+		for _, f := range facts {
+			if f.value != "" && f.value != nil {
+				details[f.name] = f.value
+			}
+		}
+		if len(details) > 0 {
+			e.Document = mustJSON(details)
+		}
+	}
+	t.open.rows.Put.Events = append(t.open.rows.Put.Events, e)
+}
+
+// audit writes down who changed what.
+func (t *term) audit(who Caller, before, after []byte) {
+	t.open.rows.Put.Audit = append(t.open.rows.Put.Audit, store.AuditRecord{
+		Time: t.now, User: who.User, Command: who.Command, Object: who.Object, Request: who.Request, Before: before, After: after,
+	})
+}
+
+// remember keeps the answer to a mutation, so that it is not carried out twice.
+func (t *term) remember(who Caller, response []byte) {
+	if who.Mutation == "" {
+		return
+	}
+	t.open.rows.Put.Mutations = append(t.open.rows.Put.Mutations, store.Mutation{
+		ID: who.Mutation, Expires: t.now.Add(t.server.settings().MutationTTL), Response: response,
+	})
+}
+
+// jobCounts is the part "jobs" of an operation's progress, as clients know it.
+func jobCounts(s *operation.Statistics) document.Value {
+	scheduled, unscheduled := []document.Entry{}, []document.Entry{}
+	total, beforeStart := s.AbortedTotal()
+	for reason, n := range s.Aborted {
+		if n == 0 {
+			continue
+		}
+		e := document.Pair(operation.AbortReason(reason).String(), document.Int(n))
+		if operation.AbortReason(reason).BeforeStart() {
+			unscheduled = append(unscheduled, e)
+		} else {
+			scheduled = append(scheduled, e)
+		}
+	}
+	number := func(n int) document.Value { return document.Int(int64(n)) }
+	group := func(total int64, entries []document.Entry) document.Value {
+		return document.Map(append(entries, document.Pair("total", document.Int(total)))...)
+	}
+	return document.Map(
+		document.Pair("total", number(s.Total)),
+		document.Pair("pending", number(s.Pending)),
+		document.Pair("running", number(s.Running)),
+		document.Pair("completed", document.Map(
+			document.Pair("total", document.Int(s.Completed-s.Lost)),
+			document.Pair("interrupted", document.Map(document.Pair("total", document.Int(s.Interrupted)))),
+			document.Pair("non-interrupted", document.Int(s.Completed-s.Lost)))),
+		document.Pair("failed", document.Int(s.Failed)),
+		document.Pair("aborted", document.Map(
+			document.Pair("total", document.Int(total)),
+			document.Pair("scheduled", group(total-beforeStart, scheduled)),
+			document.Pair("non_scheduled", group(beforeStart, unscheduled)))),
+		document.Pair("lost", document.Int(s.Lost)),
+		document.Pair("invalidated", document.Int(0)),
+		document.Pair("suspended", document.Int(0)),
+		document.Pair("blocked", document.Int(0)),
+		document.Pair("uncategorized", document.Int(0)),
+	)
+}
+
+// BriefProgress is what lists of operations show.
+func (o *Operation) BriefProgress() document.Value {
+	return document.Map(
+		document.Pair("state", document.Text(o.State.String())),
+		document.Pair("build_time", document.Text(o.Built.UTC().Format(timeLayout))),
+		document.Pair("jobs", jobCounts(&o.Jobs)),
+	)
+}
+
+// FullProgress is BriefProgress with tasks and statistics.
+func (o *Operation) FullProgress() document.Value {
+	tasks := make([]document.Value, len(o.Tasks))
+	for i := range o.Tasks {
+		tasks[i] = document.Map(
+			document.Pair("task_name", document.Text(o.Tasks[i].Name)),
+			document.Pair("job_type", document.Text("vanilla")),
+			document.Pair("job_counter", jobCounts(&o.Tasks[i].Value)),
+		)
+	}
+	full := o.BriefProgress().With("tasks", document.List(tasks...))
+	for _, e := range o.Progress.Entries() {
+		full = full.With(e.Key, e.Value)
+	}
+	return full
+}
+
+// timeLayout is how documents write times.
+const timeLayout = "2006-01-02T15:04:05.000000Z"

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/store/history"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Series of a pool that are there for every resource, as amounts, and those that
+// are there once. Their order is their number in the store: new ones go to the
+// end, none is taken out.
+var (
+	resourceSeries = []string{
+		"usage", "demand", "fair_share_strong", "fair_share_integral", "fair_share_weight", "strong_guarantee", "limit",
+		"burst_guarantee", "resource_flow",
+	}
+	poolSeries = []string{"volume", "starvation", "operations", "running_operations", "running_jobs", "pending_jobs"}
+)
+
+// seriesList names all series.
+func seriesList() (list []store.HistorySeries) {
+	for _, name := range resourceSeries {
+		for _, k := range resource.Kinds {
+			list = append(list, store.HistorySeries{Number: int32(len(list)), Resource: k.String(), Name: name})
+		}
+	}
+	for _, name := range poolSeries {
+		list = append(list, store.HistorySeries{Number: int32(len(list)), Name: name})
+	}
+	return list
+}
+
+// chronicle records the time series behind the charts. The loop records, readers
+// ask for what is not stored yet.
+type chronicle struct {
+	mutex    sync.Mutex
+	recorder *history.Recorder
+	values   []float64
+	flushed  time.Time
+}
+
+// historyFlushPeriod is how often recorded points are stored. What is lost with a
+// leader is less than that.
+const historyFlushPeriod = 10 * time.Second
+
+// restore continues the series of an earlier leader.
+func (c *chronicle) restore(ctx context.Context, db *store.Store, now time.Time) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.recorder, c.flushed = history.NewRecorder(), now
+	return db.RestoreHistory(ctx, c.recorder, now)
+}
+
+// sampleHistory records a point of every pool, and stores points now and then.
+func (t *term) sampleHistory() {
+	if t.now.Sub(t.lastHistory) < t.server.settings().HistoryPeriod {
+		return
+	}
+	t.lastHistory = t.now
+	c := &t.server.chronicle
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for i := range t.pools {
+		p := &t.pools[i]
+		c.values = t.pointsOf(p, c.values[:0])
+		c.recorder.Record(t.now, t.slots.names[p.Tree], p.Name, c.values)
+	}
+	if t.now.Sub(c.flushed) >= historyFlushPeriod {
+		c.flushed = t.now
+		t.open.rows.PutHistory(c.recorder.Flush(t.now))
+	}
+}
+
+// flushHistory stores all points that have been recorded.
+func (t *term) flushHistory() {
+	c := &t.server.chronicle
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	t.open.rows.PutHistory(c.recorder.Flush(t.now))
+}
+
+// pointsOf are the values of all series of a pool, by their numbers.
+func (t *term) pointsOf(p *core.PoolView, into []float64) []float64 {
+	total := t.core.TreeTotal(p.Tree)
+	var guarantee, limit, burst, flow resource.Partial
+	if tree, there := t.trees.Find(t.slots.names[p.Tree]); there {
+		if pool, configured := tree.Tree.Pool(p.Name); configured {
+			own := pool.Config()
+			guarantee, limit = own.StrongGuarantee.Value(), own.ResourceLimits.Value()
+			burst, flow = own.Integral.Burst.Value(), own.Integral.ResourceFlow.Value()
+		}
+	}
+	shares := func(s resource.Shares) {
+		for k, amount := range s.Of(total) {
+			into = append(into, unitsOf(resource.Kind(k), amount))
+		}
+	}
+	amounts := func(a resource.Amounts) {
+		for k, amount := range a {
+			into = append(into, unitsOf(resource.Kind(k), amount))
+		}
+	}
+	partial := func(p resource.Partial) {
+		for _, k := range resource.Kinds {
+			amount, given := p.Get(k)
+			if !given {
+				into = append(into, math.NaN())
+				continue
+			}
+			into = append(into, unitsOf(k, amount))
+		}
+	}
+	amounts(p.Usage)
+	amounts(p.Demand)
+	shares(p.Share.Strong)
+	shares(p.Share.Integral)
+	shares(p.Share.WeightProportional)
+	partial(guarantee)
+	partial(limit)
+	partial(burst)
+	partial(flow)
+	volume := math.NaN()
+	if p.Integral {
+		volume = p.Volume
+	}
+	return append(into, volume, float64(p.Starvation), float64(p.Operations), float64(p.RunningOperations),
+		float64(p.RunningJobs), float64(p.WaitingJobs))
+}
+
+func unitsOf(k resource.Kind, amount int64) float64 {
+	var a resource.Amounts
+	a[k] = amount
+	return a.Float(k)
+}
+
+// HistoryQuery asks for the charts of a pool.
+type HistoryQuery struct {
+	Tree, Pool string
+	From, To   time.Time
+	// Names and Resource select series; empty means all.
+	Names    []string
+	Resource string
+	// MaxPoints chooses how fine the answer is; zero means 600.
+	MaxPoints int
+}
+
+// History returns the series of a pool, those of the last seconds included.
+func (s *Server) History(ctx context.Context, q HistoryQuery) ([]store.HistoryLine, history.Level, error) {
+	if q.MaxPoints <= 0 {
+		q.MaxPoints = 600
+	}
+	level := history.Choose(time.Now(), q.From, q.To, q.MaxPoints)
+	lines, err := s.store.History(ctx, store.HistoryQuery{
+		Tree: q.Tree, Pool: q.Pool, Level: level, Resource: q.Resource, Names: q.Names, From: q.From, To: q.To,
+	})
+	if err != nil || !s.Leading() {
+		return lines, level, err
+	}
+	return s.chronicle.complete(lines, &q, level), level, nil
+}
+
+// complete adds to stored series what has only been recorded.
+func (c *chronicle) complete(lines []store.HistoryLine, q *HistoryQuery, level history.Level) []store.HistoryLine {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	var numbers []int32
+	var wanted []store.HistorySeries
+	for _, series := range seriesList() {
+		if (q.Resource == "" || q.Resource == series.Resource) && (len(q.Names) == 0 || slices.Contains(q.Names, series.Name)) {
+			numbers, wanted = append(numbers, series.Number), append(wanted, series)
+		}
+	}
+	recorded := c.recorder.Points(q.Tree, q.Pool, level, numbers, q.From, q.To)
+	stored := map[int32][]history.Point{}
+	for _, line := range lines {
+		stored[line.Series.Number] = line.Points
+	}
+	merged := lines[:0:0]
+	for _, series := range wanted {
+		if points := history.Merge(stored[series.Number], recorded[series.Number]); len(points) > 0 {
+			merged = append(merged, store.HistoryLine{Series: series, Points: points})
+		}
+	}
+	return merged
+}
+
+// retain deletes what is old, in the background.
+func (t *term) retain(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(t.server.settings().RetentionPeriod):
+		}
+		policy, now := t.server.settings().Retention, time.Now()
+		buried := t.catalogue.bury(&policy, now)
+		removed, err := t.server.store.Retain(ctx, t.lease, policy, now)
+		if err != nil || removed.Operations != buried {
+			t.catalogue.forget() // what is gone it finds out by looking
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			t.server.alerts.raise(AlertRetention, err.Error())
+		default:
+			t.server.alerts.clear(AlertRetention)
+		}
+	}
+}

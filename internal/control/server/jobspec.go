@@ -1,0 +1,112 @@
+package server
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+// jobSpec is what a node needs to know of a task in order to run its jobs.
+func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec {
+	t := &spec.Tasks[task].Value
+	out := &nodev1.JobSpec{
+		Command:                       t.Command.Value(),
+		MemoryLimit:                   t.MemoryLimit.Value(),
+		CpuLimit:                      t.CPULimit.Value(),
+		GpuLimit:                      t.GPULimit.Value(),
+		CpuMonitor:                    cpuMonitor(&spec.CPUMonitor),
+		Interruption:                  &nodev1.Interruption{Signal: t.InterruptionSignal.Value(), RootProcessOnly: t.SignalRootProcessOnly.Value()},
+		JobTimeLimitUs:                t.JobTimeLimit.Value().Microseconds(),
+		PrepareTimeLimitUs:            t.PrepareTimeLimit.Value().Microseconds(),
+		MaxStderrSize:                 t.MaxStderrSize.Value(),
+		RedirectStdoutToStderr:        t.RedirectStdoutToStderr.Value(),
+		SetContainerCpuLimit:          t.SetContainerCPULimit.Value(),
+		IncludeMemoryMappedFiles:      t.IncludeMemoryMappedFiles.Value(),
+		JobProxyMemoryOvercommitLimit: t.Memory.ProxyOvercommitLimit.Value(),
+		OperationType:                 record.Type,
+		User:                          record.User,
+		Title:                         spec.Title.Value(),
+	}
+	for _, v := range t.Environment {
+		out.Environment = append(out.Environment, &nodev1.Variable{Name: v.Name, Value: v.Value})
+	}
+	for _, v := range t.TmpfsVolumes {
+		out.TmpfsVolumes = append(out.TmpfsVolumes, &nodev1.TmpfsVolume{Path: v.Path, Size: v.Size})
+	}
+	for _, f := range t.FilePaths {
+		out.Files = append(out.Files, jobFile(f))
+	}
+	if code, given := t.RestartExitCode.Get(); given {
+		restart := int32(code)
+		out.RestartExitCode = &restart
+	}
+	return out
+}
+
+func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {
+	return &nodev1.CpuMonitorOptions{
+		EnableCpuReclaim:      c.EnableReclaim.Value(),
+		CheckPeriodUs:         c.CheckPeriod.Value().Microseconds(),
+		StartDelayUs:          c.StartDelay.Value().Microseconds(),
+		SmoothingFactor:       c.SmoothingFactor.Value(),
+		RelativeUpperBound:    c.RelativeUpperBound.Value(),
+		RelativeLowerBound:    c.RelativeLowerBound.Value(),
+		IncreaseCoefficient:   c.IncreaseCoefficient.Value(),
+		DecreaseCoefficient:   c.DecreaseCoefficient.Value(),
+		VoteWindowSize:        int32(c.VoteWindowSize.Value()),
+		VoteDecisionThreshold: int32(c.VoteDecisionThreshold.Value()),
+		MinCpuLimit:           c.MinCPULimit.Value(),
+	}
+}
+
+// jobFile is a file of a task: a path on every node, or a map with a name and
+// its content. The specification has been checked when it was read.
+func jobFile(f document.Value) *nodev1.File {
+	if text, isText := f.Text(); isText {
+		return &nodev1.File{Path: path.Base(text), Source: &nodev1.File_NodePath{NodePath: strings.TrimPrefix(text, "file:")}}
+	}
+	file := &nodev1.File{}
+	for _, e := range f.Entries() {
+		text, _ := e.Value.Text()
+		switch document.Normal(e.Key) {
+		case "file_name", "name", "path":
+			file.Path = text
+		case "content":
+			file.Source = &nodev1.File_Content{Content: []byte(text)}
+		case "executable":
+			file.Executable, _ = e.Value.Bool()
+		}
+	}
+	return file
+}
+
+// statisticsDocument writes the statistics of a job as clients see them: a tree
+// by the parts of the paths, with a summary in every leaf.
+func statisticsDocument(list []*nodev1.Statistic) []byte {
+	if len(list) == 0 {
+		return nil
+	}
+	tree := map[string]any{}
+	for _, s := range list {
+		at := tree
+		parts := strings.Split(s.Path, "/")
+		for _, part := range parts[:len(parts)-1] {
+			inner, isMap := at[part].(map[string]any)
+			if !isMap {
+				inner = map[string]any{}
+				at[part] = inner
+			}
+			at = inner
+		}
+		at[parts[len(parts)-1]] = map[string]int64{"sum": s.Sum, "count": s.Count, "min": s.Min, "max": s.Max, "last": s.Last}
+	}
+	data, err := json.Marshal(tree)
+	if err != nil {
+		return nil // maps of numbers have no reason to fail
+	}
+	return data
+}

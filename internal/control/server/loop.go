@@ -1,0 +1,351 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+)
+
+// Errors that concern every request.
+var (
+	// ErrNotLeading is the answer of a server that stands by, or has lost the lead
+	// while the request waited: whether it had an effect is not known.
+	ErrNotLeading = errors.New("this scheduler does not lead")
+	// ErrOverloaded is the answer when too many requests wait, or the store does
+	// not answer. The request had no effect.
+	ErrOverloaded = errors.New("the scheduler is overloaded")
+)
+
+// longestQueue is how many requests may wait at most, unless the setting said more
+// when the term began.
+const longestQueue = 1 << 16
+
+// request is a closure that the loop runs. It must leave everything as it was if
+// it returns an error.
+type request struct {
+	run func(t *term) error
+	// hurried requests are let in when the store is stalled: they arrange that
+	// they do not have to wait for it.
+	hurried bool
+	done    chan error
+}
+
+// ask runs a closure on the loop and returns when what it changed is on disk.
+// Once the loop has the closure, the end of the context changes nothing: whoever
+// asks again, with the same mutation id, must find that it was carried out.
+func ask[T any](ctx context.Context, s *Server, f func(t *term) (T, error)) (T, error) {
+	return askHow(ctx, s, false, f)
+}
+
+func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term) (T, error)) (T, error) {
+	var result, nothing T
+	t := s.term.Load()
+	if t == nil {
+		return nothing, ErrNotLeading
+	}
+	if !hurried {
+		if !s.Leading() {
+			return nothing, ErrNotLeading
+		}
+		if err := t.admits(); err != nil {
+			return nothing, err
+		}
+	}
+	r := &request{done: make(chan error, 1), hurried: hurried}
+	r.run = func(t *term) (err error) {
+		result, err = f(t)
+		return err
+	}
+	select {
+	case t.requests <- r:
+	case <-t.over:
+		return nothing, ErrNotLeading
+	case <-ctx.Done():
+		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
+	}
+	answer := func(err error) (T, error) {
+		if err != nil {
+			return nothing, err
+		}
+		return result, nil
+	}
+	givenUp := ctx.Done()
+	if !hurried {
+		givenUp = nil
+	}
+	select {
+	case err := <-r.done:
+		return answer(err)
+	case <-t.over:
+		select {
+		case err := <-r.done: // the last commit served it
+			return answer(err)
+		default:
+			return nothing, ErrNotLeading
+		}
+	case <-givenUp:
+		return nothing, ctx.Err()
+	}
+}
+
+// admits says whether one more request may wait.
+func (t *term) admits() error {
+	if n := len(t.requests); n >= t.server.settings().HardQueue || n == cap(t.requests) {
+		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
+	}
+	if since := t.stalledSince.Load(); since != 0 {
+		if d := time.Since(time.Unix(0, since)); d > t.server.settings().StallPatience {
+			return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// batch is what one commit writes, and who waits for it.
+type batch struct {
+	rows    store.Batch
+	waiting []waiting
+	// published runs on the loop when the rows are on disk.
+	published []func(store.Receipt)
+}
+
+type waiting struct {
+	request *request
+	err     error
+}
+
+// commitResult is what became of a batch.
+type commitResult struct {
+	batch   *batch
+	receipt store.Receipt
+	err     error
+}
+
+// loop runs until the term is over and says why.
+func (t *term) loop(ctx context.Context) error {
+	update := time.NewTimer(0)
+	defer update.Stop()
+	var window commitWindow
+	defer window.close()
+	for {
+		due := false
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r := <-t.requests:
+			t.serve(r)
+			t.drain()
+		case <-update.C:
+			began := time.Now()
+			t.tick(began)
+			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
+		case result := <-t.committed:
+			if result.err != nil {
+				return result.err
+			}
+			t.settle(result)
+			due = true // what came meanwhile has waited
+		case <-window.passed():
+			due = true
+		}
+		if !due && window.holds(t) {
+			continue
+		}
+		window.close()
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+}
+
+// commitWindow keeps a batch open for a moment, so that more requests share it.
+type commitWindow struct{ timer *time.Timer }
+
+// passed is ready when the batch has waited long enough.
+func (w *commitWindow) passed() <-chan time.Time {
+	if w.timer == nil {
+		return nil
+	}
+	return w.timer.C
+}
+
+// holds says whether the open batch waits for more requests. It begins to when
+// the first one is in it, and ends when there are enough.
+func (w *commitWindow) holds(t *term) bool {
+	settings := t.server.settings()
+	if n := len(t.open.waiting); settings.CommitWindow <= 0 || n == 0 || n >= settings.MaxBatch || t.flight != nil {
+		return false
+	}
+	if w.timer == nil {
+		w.timer = time.NewTimer(settings.CommitWindow)
+	}
+	return true
+}
+
+func (w *commitWindow) close() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}
+
+// drain serves what waits already, so that one commit serves it all.
+func (t *term) drain() {
+	for range t.server.settings().MaxBatch {
+		select {
+		case r := <-t.requests:
+			t.serve(r)
+		default:
+			return
+		}
+	}
+}
+
+// serve runs a request on the core.
+func (t *term) serve(r *request) {
+	t.now = t.clock()
+	t.obeySettings()
+	t.answerNow = false
+	err := r.run(t)
+	t.take()
+	if t.answerNow {
+		r.done <- err
+		return
+	}
+	t.open.waiting = append(t.open.waiting, waiting{r, err})
+}
+
+// stalled says that the store takes too long.
+func (t *term) stalled() bool {
+	since := t.stalledSince.Load()
+	return since != 0 && time.Since(time.Unix(0, since)) > t.server.settings().StallPatience
+}
+
+// clock returns the time for the core, which never goes back.
+func (t *term) clock() time.Time {
+	if now := time.Now().UTC(); now.After(t.now) {
+		return now
+	}
+	return t.now
+}
+
+// flush gives the open batch to the committer, unless it is busy with another. A
+// batch without rows needs no commit, but its answers may rest on the one that is
+// being committed.
+func (t *term) flush() error {
+	if t.flight != nil {
+		return nil
+	}
+	if err := t.store(); err != nil {
+		return err
+	}
+	if t.open.rows.Empty() {
+		t.settle(commitResult{batch: t.open})
+		t.open = &batch{}
+		return nil
+	}
+	b := t.open
+	t.open, t.flight = &batch{}, b
+	t.stalledSince.Store(time.Now().UnixNano())
+	t.commits <- b
+	return nil
+}
+
+// settle answers everybody who waited for a batch.
+func (t *term) settle(result commitResult) {
+	if result.receipt.Revision > 0 {
+		t.flight = nil
+		t.stalledSince.Store(0)
+		t.server.counters.commits.Add(1)
+		t.server.counters.rows.Add(uint64(result.batch.rows.Len()))
+		t.catalogue.apply(&result.batch.rows)
+	}
+	for _, publish := range result.batch.published {
+		publish(result.receipt)
+	}
+	for _, w := range result.batch.waiting {
+		w.request.done <- w.err
+	}
+}
+
+// farewellPatience is how long a leader that is told to stop takes to write down
+// what it has.
+const farewellPatience = 3 * time.Second
+
+// farewell commits what is left when the server is told to stop, so that those who
+// wait have their answers and a successor knows all. Nothing is lost without it.
+func (t *term) farewell() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewellPatience)
+	defer cancel()
+	t.now = t.clock()
+	t.flushHistory()
+	if err := t.store(); err != nil {
+		t.server.log.Error("the last state cannot be written", "error", err)
+		return
+	}
+	select {
+	case result := <-t.committed:
+		if result.err == nil {
+			t.settle(result)
+		}
+	default:
+	}
+	for _, b := range []*batch{t.flight, t.open} {
+		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
+			continue
+		}
+		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		if err != nil {
+			t.server.log.Warn("the last state is not written", "error", err)
+			return
+		}
+		t.settle(commitResult{batch: b, receipt: receipt})
+	}
+}
+
+// committer commits batches until the term is over. It repeats a commit that the
+// store could not take for now, because the core has gone on already.
+func (t *term) committer(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case b := <-t.commits:
+			t.committed <- t.commit(ctx, b) // there is room: one batch is on its way at most
+		}
+	}
+}
+
+// Backoff of repeated commits.
+const (
+	commitBackoffMin = 50 * time.Millisecond
+	commitBackoffMax = 2 * time.Second
+)
+
+func (t *term) commit(ctx context.Context, b *batch) commitResult {
+	backoff := commitBackoffMin
+	began := time.Now()
+	for {
+		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		if err == nil {
+			t.server.alerts.clear(AlertStore)
+			t.server.counters.commitLatency.observe(time.Since(began))
+			return commitResult{batch: b, receipt: receipt}
+		}
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull) {
+			return commitResult{batch: b, err: err}
+		}
+		t.server.alerts.raise(AlertStore, err.Error())
+		t.server.counters.commitRetries.Add(1)
+		t.server.log.Warn("the store does not take a commit; trying again", "error", err, "rows", b.rows.Len())
+		select {
+		case <-ctx.Done():
+			return commitResult{batch: b, err: context.Cause(ctx)}
+		case <-time.After(backoff):
+		}
+		backoff = min(2*backoff, commitBackoffMax)
+	}
+}

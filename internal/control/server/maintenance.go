@@ -1,0 +1,120 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// MaintenanceType is what a request for maintenance keeps a node from.
+type MaintenanceType string
+
+// Types of maintenance, as YTsaurus names them. The last three concern parts of a
+// node that a scheduler does not have: they are kept and shown, and change nothing
+// else.
+const (
+	// Ban takes a node out of its tree; its jobs are aborted.
+	Ban MaintenanceType = "ban"
+	// Decommission and DisableSchedulerJobs leave a node its jobs and give it no
+	// others.
+	Decommission         MaintenanceType = "decommission"
+	DisableSchedulerJobs MaintenanceType = "disable_scheduler_jobs"
+	DisableWriteSessions MaintenanceType = "disable_write_sessions"
+	DisableTabletCells   MaintenanceType = "disable_tablet_cells"
+	PendingRestart       MaintenanceType = "pending_restart"
+)
+
+// MaintenanceTypes are all of them; those who set the flag of one without a request
+// get one under [FlagRequest], numbered in this order.
+var MaintenanceTypes = []MaintenanceType{Ban, Decommission, DisableSchedulerJobs, DisableWriteSessions, DisableTabletCells, PendingRestart}
+
+// FlagRequest is the identifier of the request that stands for a flag which was set
+// directly. It is YTsaurus's, and the same on all nodes.
+func FlagRequest(kind MaintenanceType) guid.ID {
+	return guid.ID{3: uint32(slices.Index(MaintenanceTypes, kind) + 1)}
+}
+
+// flagComment is the comment of requests that stand for flags.
+const flagComment = "The attribute was set"
+
+// MaintenanceRequest is somebody's wish to keep a node from something, until it is
+// taken back.
+type MaintenanceRequest struct {
+	ID      guid.ID         `json:"id"`
+	Type    MaintenanceType `json:"type"`
+	Comment string          `json:"comment,omitempty"`
+	User    string          `json:"user,omitempty"`
+	Time    time.Time       `json:"time,omitzero"`
+}
+
+// MostMaintenanceRequests bounds the requests about one node, which are stored in one
+// row.
+const MostMaintenanceRequests = 100
+
+// UnderMaintenance says whether anybody keeps the node from something.
+func (s *NodeSettings) UnderMaintenance(kind MaintenanceType) bool {
+	return slices.ContainsFunc(s.Maintenance, func(r MaintenanceRequest) bool { return r.Type == kind })
+}
+
+// TakesNoJobs says whether the node keeps the jobs that it has and gets no others.
+func (s *NodeSettings) TakesNoJobs() bool { return s.DisableJobs || s.Decommissioned }
+
+// AddMaintenance adds a request.
+func (s *NodeSettings) AddMaintenance(r MaintenanceRequest) error {
+	if len(s.Maintenance) >= MostMaintenanceRequests {
+		return fmt.Errorf("there are %d requests for maintenance of the node, which is the most", len(s.Maintenance))
+	}
+	s.setMaintenance(append(slices.Clone(s.Maintenance), r))
+	return nil
+}
+
+// RemoveMaintenance takes requests back and returns how many there were of each type.
+func (s *NodeSettings) RemoveMaintenance(doomed func(MaintenanceRequest) bool) map[MaintenanceType]int {
+	removed := map[MaintenanceType]int{}
+	s.setMaintenance(slices.DeleteFunc(slices.Clone(s.Maintenance), func(r MaintenanceRequest) bool {
+		gone := doomed(r)
+		if gone {
+			removed[r.Type]++
+		}
+		return gone
+	}))
+	return removed
+}
+
+// SetMaintenanceFlag is what setting an attribute such as @banned does: the word of the
+// one who sets it takes the place of all requests of the type.
+func (s *NodeSettings) SetMaintenanceFlag(kind MaintenanceType, on bool, user string, now time.Time) {
+	s.RemoveMaintenance(func(r MaintenanceRequest) bool { return r.Type == kind })
+	if on {
+		s.setMaintenance(append(s.Maintenance, MaintenanceRequest{ID: FlagRequest(kind), Type: kind, Comment: flagComment, User: user, Time: now}))
+	}
+}
+
+// setMaintenance puts requests in order, oldest first, and raises the flags that follow
+// from them. The slice becomes the settings' own: settings are published, so it must
+// not be one that they had before.
+func (s *NodeSettings) setMaintenance(list []MaintenanceRequest) {
+	slices.SortFunc(list, func(a, b MaintenanceRequest) int {
+		return cmp.Or(a.Time.Compare(b.Time), slices.Compare(a.ID[:], b.ID[:]))
+	})
+	s.Maintenance = list
+	s.Banned, s.DisableJobs, s.Decommissioned = s.UnderMaintenance(Ban), s.UnderMaintenance(DisableSchedulerJobs), s.UnderMaintenance(Decommission)
+}
+
+// restore makes settings whole that were read from the store, where older versions
+// wrote flags without requests.
+func (s *NodeSettings) restore() {
+	list := slices.Clone(s.Maintenance)
+	for _, flag := range []struct {
+		kind MaintenanceType
+		on   bool
+	}{{Ban, s.Banned}, {DisableSchedulerJobs, s.DisableJobs}, {Decommission, s.Decommissioned}} {
+		if flag.on && !s.UnderMaintenance(flag.kind) {
+			list = append(list, MaintenanceRequest{ID: FlagRequest(flag.kind), Type: flag.kind, Comment: flagComment})
+		}
+	}
+	s.setMaintenance(list)
+}

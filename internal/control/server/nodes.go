@@ -1,0 +1,518 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// nodeService is the server as its nodes see it.
+type nodeService struct{ *Server }
+
+// NodeService returns the server as its nodes see it.
+func (s *Server) NodeService() nodeproto.Service { return nodeService{s} }
+
+// notLeading makes an error one that sends a node to the leader.
+func (s *Server) notLeading(err error) error {
+	if !errors.Is(err, ErrNotLeading) {
+		return err
+	}
+	leader := s.Leader()
+	if leader.Address == s.address {
+		leader.Address = "" // it is a moment too early or too late
+	}
+	return &nodeproto.NotLeaderError{Leader: leader.Address, Epoch: uint64(leader.Epoch)}
+}
+
+// Register opens a session.
+func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
+	s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport()))
+	response, err := ask(ctx, s.Server, func(t *term) (*nodev1.RegisterResponse, error) { return t.register(request) })
+	return response, s.notLeading(err)
+}
+
+// jobNumbers are the numbers of all jobs in a report.
+func jobNumbers(report *nodev1.Report) (numbers []uint64) {
+	for _, j := range report.GetJobs() {
+		numbers = append(numbers, j.GetNumber())
+	}
+	for _, r := range report.GetResults() {
+		numbers = append(numbers, r.GetNumber())
+	}
+	return numbers
+}
+
+func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
+	description := request.GetNode()
+	name := description.GetName()
+	node := t.nodes[name]
+	var old *nodeproto.Session
+	if node != nil {
+		old = node.session
+	}
+	if err := old.Admits(request); err != nil {
+		return nil, err
+	}
+	session, err := nodeproto.NewSession(nodeproto.SessionID{Epoch: t.epoch, Number: t.sessions + 1}, request, 0)
+	if err != nil {
+		return nil, err
+	}
+	if node == nil {
+		node = t.newNode(name)
+	}
+	record := *node.record
+	record.Address, record.Version, record.Cgroups = description.GetAddress(), description.GetSoftwareVersion(), description.GetCgroups()
+	record.Resources = nodeproto.FromAmounts(description.GetResources())
+	record.Tags = mergeTags(description.GetTags(), node.settings.UserTags, name)
+	record.Online, record.LastSeen, record.Registered, record.RegistrationError = true, t.now, t.now, ""
+	record.Limits = node.settings.LimitOverrides.Or(record.Resources)
+	if err := t.addNode(node, &record); err != nil {
+		record.Online, record.RegistrationError = false, err.Error()
+		t.showNode(node, &record)
+		t.server.alerts.raise(AlertNodesRefused, err.Error())
+		var two *core.TwoTreesError
+		if errors.As(err, &two) {
+			return nil, &nodeproto.RefusedError{Reason: nodev1.RefusalReason_REFUSAL_REASON_TWO_TREES, Message: err.Error(), Trees: two.Trees}
+		}
+		return nil, err
+	}
+	t.sessions++
+	node.session, node.told, node.retold = session, t.nodeSettings(), false
+	t.showNode(node, &record)
+	t.storeNode(node)
+	t.event(store.Event{Type: "node_registered", Node: name, Tree: record.Tree}, fact{"resources", amountsFact(record.Resources)})
+	return session.Registered(node.told, record.Tree), nil
+}
+
+// mergeTags are the tags of a node by which filters choose it: its agent's, its
+// administrators' and its own name.
+func mergeTags(agent, user []string, name string) []string {
+	tags := slices.Concat(agent, user, []string{name})
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+// newNode makes room for a node that has not been heard of in this term.
+func (t *term) newNode(name string) *activeNode {
+	node := &activeNode{id: core.NodeID(len(t.nodeList)), record: &Node{Name: name}}
+	t.nodes[name] = node
+	t.nodeList = append(t.nodeList, node)
+	return node
+}
+
+// addNode makes the core know what a node has. A banned node keeps its session, so
+// that it hears of the end of its jobs, but the core does not know it.
+func (t *term) addNode(node *activeNode, record *Node) error {
+	if node.settings.Banned {
+		t.core.RemoveNode(t.now, node.id, &t.out)
+		node.known, record.Tree = false, ""
+		return nil
+	}
+	limits := record.Limits
+	if node.settings.TakesNoJobs() || record.Status.GetJobsDisabled() {
+		limits = resource.Amounts{}
+	}
+	if err := t.core.AddNode(t.now, node.id, record.Name, limits, record.Tags, &t.out); err != nil {
+		return err
+	}
+	node.known = true
+	record.Tree = ""
+	if tree, in := t.core.NodeTree(node.id); in {
+		record.Tree = t.slots.names[tree]
+	}
+	return nil
+}
+
+func amountsOf(status *nodev1.NodeStatus) resource.Amounts {
+	return nodeproto.FromAmounts(status.GetLimits())
+}
+
+func (t *term) showNode(node *activeNode, record *Node) {
+	record.NodeSettings = node.settings
+	node.record = record
+	t.server.nodes.put(record.Name, record)
+}
+
+// storeNode writes down that a node is there, so that a successor waits for it.
+func (t *term) storeNode(node *activeNode) {
+	node.storedAt = t.now
+	t.open.rows.Put.Nodes = append(t.open.rows.Put.Nodes, store.Node{
+		Address: node.record.Name, Document: mustJSON(node.settings), LastSeen: t.now,
+	})
+}
+
+// longestBackoff is how many times as long as at first a node keeps silent after
+// many errors.
+const longestBackoff = 12
+
+func (t *term) nodeSettings() nodeproto.Settings {
+	s := t.server.settings()
+	// Nodes that report often are also back soon when a leader has died.
+	usual := nodeproto.DefaultSettings()
+	backoff := min(s.HeartbeatPeriod, usual.BackoffMin)
+	return nodeproto.Settings{
+		HeartbeatPeriod: s.HeartbeatPeriod, HeartbeatSplay: s.HeartbeatSplay,
+		BackoffMin: backoff, BackoffMax: min(longestBackoff*backoff, usual.BackoffMax),
+	}
+}
+
+// Heartbeat takes in a report and answers with orders.
+func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
+	began := time.Now()
+	known, err := s.finishedBefore(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	var response *nodev1.HeartbeatResponse
+	_, err = askHow(ctx, s.Server, true, func(t *term) (struct{}, error) {
+		busy := time.Now()
+		defer func() { s.counters.heartbeatProcessing.observe(time.Since(busy)) }()
+		return struct{}{}, t.heartbeat(request, known, &response)
+	})
+	if err != nil {
+		return nil, s.notLeading(err)
+	}
+	s.counters.heartbeat(time.Since(began))
+	return response, nil
+}
+
+// finishedBefore finds which jobs of a report, started by earlier leaders, have
+// ended according to the store: those are not adopted, whatever the node says.
+func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.HeartbeatRequest) (map[uint64]bool, error) {
+	t := s.term.Load()
+	if t == nil {
+		return nil, s.notLeading(ErrNotLeading)
+	}
+	first := nodeproto.JobNumber(t.epoch, 0)
+	// A registration counts from the first heartbeat on.
+	registered, _ := s.registrations.get(request.GetNodeName())
+	var numbers []uint64
+	for _, number := range slices.Concat(registered, jobNumbers(request.GetReport())) {
+		if _, adopted := s.jobs.get(core.JobID(number)); !adopted && number < first {
+			numbers = append(numbers, number)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	slices.Sort(numbers)
+	return s.store.EndedJobs(ctx, slices.Compact(numbers))
+}
+
+// heartbeat runs on the loop. The response is made when what the node reported is
+// on disk, or at once if the store is stalled; then it acknowledges nothing.
+func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]bool, response **nodev1.HeartbeatResponse) error {
+	node := t.nodes[request.GetNodeName()]
+	if node == nil || node.session == nil {
+		return &nodeproto.MustRegisterError{Reason: "this leader does not know the node"}
+	}
+	report, err := node.session.Receive(request)
+	if err != nil {
+		return err
+	}
+	orders := node.session.Outstanding()
+	t.receive(node, &report, finished)
+	answer := t.schedule(node, &report)
+	// Once they differ from what the node heard first, every answer has them: one may get lost.
+	if settings := t.nodeSettings(); node.retold || settings != node.told {
+		node.retold, answer.Settings = true, &settings
+	}
+	t.take()
+	session, sequence := node.session, request.GetSequence()
+	switch {
+	case t.stalled():
+		answer.Skipped, answer.SkipMessage = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE, "the store does not answer"
+		t.acknowledgeLater(session, report.Finished)
+		fallthrough
+	case len(report.Finished) == 0 && session.Outstanding() <= orders:
+		// It tells nothing that could be forgotten: no need to wait.
+		*response = session.Respond(sequence, answer)
+		t.answerNow = true
+	default:
+		t.open.published = append(t.open.published, func(store.Receipt) {
+			acknowledge(session, report.Finished)
+			*response = session.Respond(sequence, answer)
+		})
+	}
+	return nil
+}
+
+func acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
+	numbers := make([]uint64, len(results))
+	for i, r := range results {
+		numbers[i] = r.GetNumber()
+	}
+	session.Acknowledge(numbers...)
+}
+
+// acknowledgeLater acknowledges results when they are on disk, in whatever
+// response comes next.
+func (t *term) acknowledgeLater(session *nodeproto.Session, results []*nodev1.JobResult) {
+	if len(results) > 0 {
+		t.open.published = append(t.open.published, func(store.Receipt) { acknowledge(session, results) })
+	}
+}
+
+// receive tells the core what a node has reported.
+func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[uint64]bool) {
+	if report.Node != nil || !node.record.Online {
+		t.nodeChanged(node, report.Node)
+	}
+	if report.First {
+		delete(t.awaited, node.record.Name)
+		t.server.registrations.remove(node.record.Name)
+	}
+	for _, job := range report.Jobs {
+		t.jobReported(node, job, finished)
+	}
+	var ends []core.Finished
+	for _, result := range report.Finished {
+		if end, ok := t.resultReported(node, result, finished); ok {
+			ends = append(ends, end)
+		}
+	}
+	for _, number := range report.Lost {
+		ends = append(ends, core.Finished{Job: core.JobID(number), State: core.JobAborted, Reason: operation.AbortDisappearedFromNode})
+	}
+	t.core.Report(t.now, ends, &t.out)
+	if report.Full {
+		running := make([]core.JobID, len(report.Running))
+		for i, number := range report.Running {
+			running[i] = core.JobID(number)
+		}
+		t.core.Reconcile(t.now, node.id, running, &t.out)
+	}
+	t.take()
+	clear(t.results)
+}
+
+// nodeChanged notes a change of what a node can give.
+func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
+	record := *node.record
+	record.Online, record.LastSeen = true, t.now
+	if status != nil {
+		record.Status = status
+		if limits := nodeproto.FromAmounts(status.GetLimits()); status.GetLimits() != nil {
+			record.Limits = node.settings.LimitOverrides.Or(limits)
+		}
+	}
+	if err := t.addNode(node, &record); err != nil {
+		record.RegistrationError = err.Error()
+	}
+	t.showNode(node, &record)
+}
+
+// jobReported takes in the state of a job, which an earlier leader may have
+// started.
+func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished map[uint64]bool) {
+	id := core.JobID(status.GetNumber())
+	job := t.jobs[id]
+	if job == nil {
+		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
+			if !node.known { // otherwise Reconcile has it stopped
+				node.session.Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
+			}
+			return
+		}
+	}
+	changed := *job
+	if changed.State != "aborting" {
+		changed.State = "waiting"
+		if status.GetPhase() != nodev1.Phase_PHASE_PREPARING {
+			changed.State = "running"
+		}
+	}
+	changed.ExecStart = nodeproto.FromMicros(status.GetExecStartTimeUs())
+	if job.ExecStart.IsZero() && !changed.ExecStart.IsZero() {
+		t.server.counters.jobStartLatency.observe(changed.ExecStart.Sub(job.Start))
+	}
+	changed.UserMemory, changed.ProxyMemory, changed.Tmpfs = status.GetUserJobMemory(), status.GetJobProxyMemory(), status.GetTmpfsUsage()
+	changed.SmoothedCPU = status.GetSmoothedCpu()
+	if len(status.GetStatistics()) > 0 {
+		changed.Statistics = status.GetStatistics()
+	}
+	if usage := nodeproto.FromAmounts(status.GetUsage()); status.GetUsage() != nil && usage != job.Usage {
+		changed.Usage = usage
+		t.core.SetJobUsage(id, usage)
+	}
+	if changed.State == "running" {
+		changed.CPU.observe(t.now.Sub(job.Start), cpuPointOf(changed.Usage[resource.CPU], changed.SmoothedCPU))
+	}
+	t.putJob(&changed)
+}
+
+// adopt takes over a job that an earlier leader started. It returns nil if the
+// job has to be stopped.
+func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished map[uint64]bool) *Job {
+	number := identity.GetNumber()
+	op := t.operations[core.OperationID(identity.GetOperation())]
+	if number >= nodeproto.JobNumber(t.epoch, 0) || finished[number] || op == nil || op.record.ID.String() != identity.GetOperationId() {
+		return nil
+	}
+	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == identity.GetTaskName() })
+	adopted := &core.Adopted{
+		Job: core.JobID(number), Operation: op.record.Number,
+		JobRef: operation.JobRef{Task: int32(task), Cookie: identity.GetCookie(), Incarnation: identity.GetGangIncarnation()},
+		Node:   node.id, Resources: nodeproto.FromAmounts(identity.GetResources()), Started: nodeproto.FromMicros(identity.GetStartTimeUs()),
+		UserFactor: identity.GetReserve().GetUserJobFactor(), ProxyFactor: identity.GetReserve().GetJobProxyFactor(),
+	}
+	if err := t.core.Adopt(adopted); err != nil {
+		t.server.log.Info("a job cannot be adopted", "job", identity.GetJobId(), "node", node.record.Name, "reason", err)
+		return nil
+	}
+	job := &Job{
+		Number: adopted.Job, ID: guid.OfJob(number), Operation: adopted.Operation, JobRef: adopted.JobRef, TaskName: identity.GetTaskName(),
+		Tree: identity.GetTreeName(), Node: node.record.Name, State: "running", Start: adopted.Started,
+		Resources: adopted.Resources, Usage: adopted.Resources, Reserve: identity.GetReserve(), Stage: scheduling.Stage(identity.GetStage()).String(), node: node.id,
+	}
+	t.putJob(job)
+	t.touched[job.Operation] = true
+	t.server.counters.adopted.Add(1)
+	return job
+}
+
+// resultReported takes in the end of a job. What the core does not know is only
+// acknowledged: it is in the store, or it is no loss.
+func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finished map[uint64]bool) (core.Finished, bool) {
+	id := core.JobID(result.GetNumber())
+	job := t.jobs[id]
+	if job == nil {
+		if job = t.adopt(node, result.GetIdentity(), finished); job == nil {
+			return core.Finished{}, false
+		}
+	}
+	t.results[id] = result
+	end := core.Finished{Job: id, Usage: usageOf(result, job, t.now), NotBegun: !result.GetStarted()}
+	switch result.GetState() {
+	case nodev1.JobState_JOB_STATE_COMPLETED:
+		end.State = core.JobCompleted
+	case nodev1.JobState_JOB_STATE_FAILED:
+		end.State, end.Failure = core.JobFailed, failureOf(result.GetError(), node.record.Name)
+	case nodev1.JobState_JOB_STATE_INTERRUPTED:
+		end.State = core.JobInterrupted
+	default:
+		end.State = core.JobAborted
+		if err := end.Reason.UnmarshalText([]byte(result.GetAbortReason())); err != nil {
+			end.Reason = operation.AbortOther
+		}
+	}
+	return end, true
+}
+
+// schedule gives a node work, unless something speaks against it.
+func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.Answer {
+	skip := nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED
+	status := node.session.Status()
+	switch {
+	case t.reviving:
+		skip = nodev1.SkipReason_SKIP_REASON_REVIVING
+	case node.settings.Banned:
+		skip = nodev1.SkipReason_SKIP_REASON_BANNED
+	case status.GetDraining():
+		skip = nodev1.SkipReason_SKIP_REASON_DRAINING
+	case status.GetJobsDisabled() || node.settings.TakesNoJobs():
+		skip = nodev1.SkipReason_SKIP_REASON_JOBS_DISABLED
+	case node.record.Tree == "":
+		skip = nodev1.SkipReason_SKIP_REASON_NO_TREE
+	case report.Repeated || report.More:
+		// It comes again at once.
+	case t.overload():
+		skip = nodev1.SkipReason_SKIP_REASON_OVERLOAD
+	case t.stalled():
+		skip = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE
+	default:
+		t.core.Heartbeat(t.now, node.id, nil, &t.out)
+		return nodeproto.Answer{}
+	}
+	t.core.Seen(t.now, node.id, &t.out)
+	if skip != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED {
+		t.server.counters.skipped.Add(1)
+		count(t.server.counters.skippedFor[:], int(skip))
+	}
+	if skip == nodev1.SkipReason_SKIP_REASON_REVIVING {
+		// That is soon over, and nobody's fault: the node comes again in a moment and
+		// does not keep away for longer each time, as it does when it is not wanted.
+		return nodeproto.Answer{Next: min(time.Second, t.server.settings().HeartbeatPeriod)}
+	}
+	return nodeproto.Answer{Skipped: skip}
+}
+
+// overload says whether so many requests wait that nodes must do without work for
+// now, and tells people.
+func (t *term) overload() bool {
+	waiting := len(t.requests)
+	over := waiting > t.server.settings().SoftQueue
+	if over != t.overloaded {
+		t.overloaded = over
+		message := ""
+		if over {
+			message = fmt.Sprintf("%d requests wait: nodes report, but get no new jobs", waiting)
+		}
+		t.server.alerts.set(AlertOverload, message)
+		t.event(store.Event{Type: "overload"}, fact{"began", over}, fact{"waiting", waiting})
+	}
+	return over
+}
+
+// Upload stores a piece of a job's output.
+func (s nodeService) Upload(ctx context.Context, _ nodeproto.Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
+	response, err := ask(ctx, s.Server, func(t *term) (*nodev1.UploadResponse, error) { return t.upload(request) })
+	return response, s.notLeading(err)
+}
+
+// maxUpload bounds what is kept of one stream.
+const maxUpload = 64 << 20
+
+func (t *term) upload(request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
+	key := uploadKey{request.GetJob(), request.GetStream()}
+	if request.GetTotal() > maxUpload || request.GetTotal() < 0 {
+		return nil, fmt.Errorf("output of %d bytes is above the limit of %d", request.GetTotal(), maxUpload)
+	}
+	text := t.uploads[key]
+	if request.GetOffset() != int64(len(text)) {
+		return &nodev1.UploadResponse{NextOffset: int64(len(text))}, nil
+	}
+	text = append(text, request.GetData()...)
+	t.uploads[key] = text
+	if int64(len(text)) < request.GetTotal() {
+		return &nodev1.UploadResponse{NextOffset: int64(len(text))}, nil
+	}
+	switch job := t.jobs[core.JobID(request.GetJob())]; {
+	case job != nil:
+		t.storeUpload(key, job.Operation)
+	case t.reviving: // the job is adopted soon; then the text is stored as that of its operation
+		t.storeUpload(key, 0)
+		t.uploads[key] = text
+	default:
+		delete(t.uploads, key)
+	}
+	return &nodev1.UploadResponse{NextOffset: request.GetTotal()}, nil
+}
+
+// storeUpload stores a text that has come in pieces, if there is one.
+func (t *term) storeUpload(key uploadKey, of core.OperationID) {
+	text, there := t.uploads[key]
+	if !there {
+		return
+	}
+	delete(t.uploads, key)
+	kind := "stderr"
+	if key.stream == nodev1.Stream_STREAM_STDOUT {
+		kind = "stdout"
+	}
+	t.open.rows.Put.JobOutputs = append(t.open.rows.Put.JobOutputs, store.JobOutput{
+		Job: key.job, Kind: kind, Operation: int32(of), Written: t.now, Data: text,
+	})
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Operation is a record of an operation that has not ended, or ended a moment
+// ago. It is immutable: a change makes another one.
+type Operation struct {
+	Number core.OperationID
+	ID     guid.ID
+	Type   string
+	User   string
+	// Spec is what the operation runs by, Provided what the user wrote.
+	Spec         *operation.Spec
+	Provided     document.Value
+	Unrecognized document.Value
+
+	State     operation.State
+	Suspended bool
+	Start     time.Time
+	Finish    time.Time // zero while it lives
+	Events    []operation.Event
+	Result    *operation.Error
+	Alerts    []Alert
+	// Waiting names the pools that keep it from running, by their limits on
+	// numbers of operations.
+	Waiting []string
+	Places  []core.Place
+	// Annotations and ACL are runtime parameters of their own.
+	Annotations document.Value
+	ACL         document.Value
+
+	Jobs     operation.Statistics
+	Tasks    []document.Named[operation.Statistics]
+	Built    time.Time      // when Jobs and Tasks were read
+	Progress document.Value // the statistics of jobs and whatever else the controller tells
+}
+
+// Alias is the name that commands take in place of the id.
+func (o *Operation) Alias() string { return o.Spec.Alias.Value() }
+
+// Job is a running job. It is immutable: a change makes another one.
+type Job struct {
+	Number    core.JobID
+	ID        guid.ID
+	Operation core.OperationID
+	operation.JobRef
+	TaskName  string
+	Tree      string
+	Node      string
+	State     string // "waiting" until its process begins, then "running", then "aborting"
+	Start     time.Time
+	ExecStart time.Time
+	// Resources is what it was given, Usage what it holds now.
+	Resources resource.Amounts
+	Usage     resource.Amounts
+	Reserve   *nodev1.MemoryReserve
+	// Memory in use, as last reported.
+	UserMemory, ProxyMemory, Tmpfs int64
+	SmoothedCPU                    int64
+	CPU                            CPUTrack
+	Stopping                       string // why it is being stopped
+	Stage                          string
+	Statistics                     []*nodev1.Statistic
+
+	node core.NodeID
+	// ended says that it is on its way to the archive: it can still be found here, by
+	// those who ask for it, until it can be found there.
+	ended bool
+}
+
+// Node is a machine as its agent and administrators describe it. It is
+// immutable: a change makes another one.
+type Node struct {
+	Name     string
+	Address  string
+	Online   bool
+	LastSeen time.Time
+	// Registered is when the present session began.
+	Registered time.Time
+	Tree       string
+	Resources  resource.Amounts // as the agent says
+	Limits     resource.Amounts // what jobs may have: overrides applied
+	Tags       []string         // the agent's and the administrators'
+	Status     *nodev1.NodeStatus
+	Version    string
+	Cgroups    string
+	// RegistrationError is why the node is not used.
+	RegistrationError string
+	NodeSettings
+}
+
+// NodeSettings are what administrators say about a node; they are stored.
+type NodeSettings struct {
+	// Maintenance is who keeps the node from what, oldest first. The three flags follow
+	// from it; the methods change them together.
+	Maintenance    []MaintenanceRequest `json:"maintenance,omitempty"`
+	Banned         bool                 `json:"banned,omitempty"`
+	DisableJobs    bool                 `json:"disable_scheduler_jobs,omitempty"`
+	Decommissioned bool                 `json:"decommissioned,omitempty"`
+
+	BanMessage     string           `json:"ban_message,omitempty"`
+	UserTags       []string         `json:"user_tags,omitempty"`
+	LimitOverrides resource.Partial `json:"resource_limits_overrides,omitzero"`
+}
+
+// directory is a table of immutable records that the loop writes and everybody
+// reads.
+type directory[K comparable, V any] struct {
+	mutex   sync.RWMutex
+	entries map[K]V
+}
+
+func newDirectory[K comparable, V any]() *directory[K, V] {
+	return &directory[K, V]{entries: map[K]V{}}
+}
+
+func (d *directory[K, V]) get(key K) (V, bool) {
+	d.mutex.RLock()
+	defer d.mutex.RUnlock()
+	v, ok := d.entries[key]
+	return v, ok
+}
+
+func (d *directory[K, V]) put(key K, value V) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.entries[key] = value
+}
+
+func (d *directory[K, V]) remove(key K) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	delete(d.entries, key)
+}
+
+func (d *directory[K, V]) clear() {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	clear(d.entries)
+}
+
+// all returns the entries in no order.
+func (d *directory[K, V]) all() []V {
+	d.mutex.RLock()
+	defer d.mutex.RUnlock()
+	list := make([]V, 0, len(d.entries))
+	for _, v := range d.entries {
+		list = append(list, v)
+	}
+	return list
+}

@@ -1,0 +1,278 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/weirhq/weir/internal/control/store"
+)
+
+// Registry is what the scheduler keeps for others and does not interpret: nodes
+// of the tree of paths, users, groups, tokens, access lists, settings.
+type Registry struct {
+	mutex    sync.RWMutex
+	paths    map[string]store.PathNode
+	settings map[string]store.Setting
+	users    map[string]store.User
+	groups   map[string]store.Group
+	members  map[store.Member]bool
+	tokens   map[string]store.Token
+	acls     map[string]store.ACL
+}
+
+func newRegistry() *Registry {
+	return &Registry{
+		paths: map[string]store.PathNode{}, settings: map[string]store.Setting{}, users: map[string]store.User{},
+		groups: map[string]store.Group{}, members: map[store.Member]bool{}, tokens: map[string]store.Token{}, acls: map[string]store.ACL{},
+	}
+}
+
+// reset replaces everything by what is stored.
+func (r *Registry) reset(rows *store.Rows) {
+	r.mutex.Lock()
+	for _, m := range []func(){
+		func() { clear(r.paths) }, func() { clear(r.settings) }, func() { clear(r.users) }, func() { clear(r.groups) },
+		func() { clear(r.members) }, func() { clear(r.tokens) }, func() { clear(r.acls) },
+	} {
+		m()
+	}
+	r.mutex.Unlock()
+	r.apply(&store.Batch{Put: *rows})
+}
+
+// apply makes a change of rows.
+func (r *Registry) apply(b *store.Batch) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	change(r.paths, b.Delete.PathNodes, b.Put.PathNodes, func(n store.PathNode) string { return n.Path })
+	change(r.settings, b.Delete.Settings, b.Put.Settings, func(s store.Setting) string { return s.Name })
+	change(r.users, b.Delete.Users, b.Put.Users, func(u store.User) string { return u.Name })
+	change(r.groups, b.Delete.Groups, b.Put.Groups, func(g store.Group) string { return g.Name })
+	change(r.tokens, b.Delete.Tokens, b.Put.Tokens, func(t store.Token) string { return t.Hash })
+	change(r.acls, b.Delete.ACLs, b.Put.ACLs, func(a store.ACL) string { return a.Path })
+	for _, m := range b.Delete.Members {
+		delete(r.members, m)
+	}
+	for _, m := range b.Put.Members {
+		r.members[m] = true
+	}
+}
+
+func change[V any](table map[string]V, remove, put []V, key func(V) string) {
+	for _, v := range remove {
+		delete(table, key(v))
+	}
+	for _, v := range put {
+		table[key(v)] = v
+	}
+}
+
+func (r *Registry) read(f func()) {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	f()
+}
+
+// PathNode returns a node of the tree of paths.
+func (r *Registry) PathNode(path string) (node store.PathNode, there bool) {
+	r.read(func() { node, there = r.paths[path] })
+	return node, there
+}
+
+// Below returns the nodes below a path, at any depth, in the order of their
+// paths.
+func (r *Registry) Below(path string) (nodes []store.PathNode) {
+	r.read(func() {
+		for at, node := range r.paths {
+			if strings.HasPrefix(at, path+"/") {
+				nodes = append(nodes, node)
+			}
+		}
+	})
+	slices.SortFunc(nodes, func(a, b store.PathNode) int { return strings.Compare(a.Path, b.Path) })
+	return nodes
+}
+
+// Setting returns a document by its name.
+func (r *Registry) Setting(name string) (document []byte, there bool) {
+	r.read(func() {
+		s, ok := r.settings[name]
+		document, there = s.Document, ok
+	})
+	return document, there
+}
+
+// User returns a user.
+func (r *Registry) User(name string) (user store.User, there bool) {
+	r.read(func() { user, there = r.users[name] })
+	return user, there
+}
+
+// Users returns all users by name.
+func (r *Registry) Users() (list []store.User) {
+	r.read(func() { list = sorted(r.users) })
+	return list
+}
+
+// Group returns a group.
+func (r *Registry) Group(name string) (group store.Group, there bool) {
+	r.read(func() { group, there = r.groups[name] })
+	return group, there
+}
+
+// Groups returns all groups by name.
+func (r *Registry) Groups() (list []store.Group) {
+	r.read(func() { list = sorted(r.groups) })
+	return list
+}
+
+// Members returns who is in which group, by group and member.
+func (r *Registry) Members() (list []store.Member) {
+	r.read(func() {
+		for m := range r.members {
+			list = append(list, m)
+		}
+	})
+	slices.SortFunc(list, func(a, b store.Member) int {
+		return strings.Compare(a.Group+"\x00"+a.Member, b.Group+"\x00"+b.Member)
+	})
+	return list
+}
+
+// Token returns a token by the hash of the secret.
+func (r *Registry) Token(hash string) (token store.Token, there bool) {
+	r.read(func() { token, there = r.tokens[hash] })
+	return token, there
+}
+
+// Tokens returns all tokens by hash.
+func (r *Registry) Tokens() (list []store.Token) {
+	r.read(func() { list = sorted(r.tokens) })
+	return list
+}
+
+// HasTokens says whether there is a token: from then on the server asks for one.
+func (r *Registry) HasTokens() (has bool) {
+	r.read(func() { has = len(r.tokens) > 0 })
+	return has
+}
+
+// ACL returns the access list of a path.
+func (r *Registry) ACL(path string) (acl store.ACL, there bool) {
+	r.read(func() { acl, there = r.acls[path] })
+	return acl, there
+}
+
+func sorted[V any](table map[string]V) []V {
+	keys := make([]string, 0, len(table))
+	for key := range table {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	list := make([]V, len(keys))
+	for i, key := range keys {
+		list[i] = table[key]
+	}
+	return list
+}
+
+// Registry returns what is on disk of it. It must not be modified.
+func (s *Server) Registry() *Registry { return s.registry }
+
+// EditRegistry changes the registry: the closure sees what is there, with all
+// changes before it, and returns the rows to write. Rows of other kinds are
+// refused, since the core must know of them.
+func (s *Server) EditRegistry(ctx context.Context, who Caller, edit func(*Registry) (*store.Batch, error)) error {
+	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
+		rows, err := edit(t.registry)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if err := checkRegistryRows(rows); err != nil {
+			return struct{}{}, err
+		}
+		t.registry.apply(rows)
+		t.open.rows.Append(rows)
+		if changesDefaultPools(rows) {
+			t.obeyDefaultPools(t.registry)
+		}
+		t.audit(who, nil, nil)
+		t.remember(who, nil)
+		t.open.published = append(t.open.published, func(store.Receipt) {
+			s.registry.apply(rows)
+			if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
+				s.rederive()
+			}
+		})
+		return struct{}{}, nil
+	})
+	return err
+}
+
+func checkRegistryRows(b *store.Batch) error {
+	for _, rows := range []*store.Rows{&b.Put, &b.Delete} {
+		if len(rows.Trees)+len(rows.Pools)+len(rows.Operations)+len(rows.Jobs)+len(rows.Nodes)+len(rows.Volumes) > 0 {
+			return fmt.Errorf("rows of pools, operations, jobs and nodes are not the registry's")
+		}
+	}
+	return b.Check()
+}
+
+// EditNode changes what administrators say about a node, which need not have
+// been seen yet.
+func (s *Server) EditNode(ctx context.Context, who Caller, name string, edit func(*NodeSettings) error) error {
+	return s.EditNodeWithAnswer(ctx, who, name, func(settings *NodeSettings) ([]byte, error) { return nil, edit(settings) })
+}
+
+// EditNodeWithAnswer is EditNode with an answer that a repetition of the request gets.
+func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string, edit func(*NodeSettings) ([]byte, error)) error {
+	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
+		node := t.nodes[name]
+		settings := NodeSettings{}
+		if node != nil {
+			settings = node.settings
+			settings.UserTags = slices.Clone(settings.UserTags)
+		}
+		answer, err := edit(&settings)
+		if err != nil {
+			return struct{}{}, err
+		}
+		if node == nil {
+			node = t.newNode(name)
+		}
+		return struct{}{}, t.setNode(node, settings, who, answer)
+	})
+	return err
+}
+
+// setNode puts settings of a node into force. A banned node loses its jobs.
+func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answer []byte) error {
+	before := node.settings
+	record := *node.record
+	own := record.Tags
+	if node.session != nil {
+		own = slices.DeleteFunc(slices.Clone(own), func(tag string) bool { return slices.Contains(before.UserTags, tag) })
+	}
+	record.Tags = mergeTags(own, settings.UserTags, record.Name)
+	limits := record.Resources
+	if status := record.Status; status.GetLimits() != nil {
+		limits = amountsOf(status)
+	}
+	record.Limits = settings.LimitOverrides.Or(limits)
+	node.settings = settings
+	if node.session != nil {
+		if err := t.addNode(node, &record); err != nil {
+			node.settings = before
+			return err
+		}
+	}
+	t.showNode(node, &record)
+	t.storeNode(node)
+	who.Object = "//sys/cluster_nodes/" + record.Name
+	t.audit(who, mustJSON(before), mustJSON(settings))
+	t.remember(who, answer)
+	return nil
+}

@@ -1,0 +1,363 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// newTerm builds a core from what is stored.
+func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) {
+	state, err := s.store.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.registry.reset(&state.Rows)
+	s.rederive()
+	settings := s.settings()
+	t := &term{
+		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
+		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
+		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{}, catalogue: newCatalogue(s.store),
+		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
+		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
+		uploads: map[uploadKey][]byte{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
+		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
+		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
+	}
+	t.core.Together(atOnce)
+	s.jobs.clear() // those of an earlier term of this server are adopted anew
+	if err := t.reviveTrees(&state.Rows); err != nil {
+		return nil, err
+	}
+	t.obeyDefaultPools(s.registry) // before operations go into their pools
+	t.core.SetNextJob(core.JobID(nodeproto.JobNumber(t.epoch, 1)))
+	clocks := t.reviveClocks(&state.Rows)
+	t.reviveOperations(&state.Rows, clocks)
+	t.reviveNodes(&state.Rows)
+	t.reviveRegistry(&state.Rows)
+	if err := s.chronicle.restore(ctx, s.store, t.now); err != nil {
+		return nil, err
+	}
+	t.open.rows.Put.HistorySeries = seriesList()
+	t.event(store.Event{Type: "scheduler_started"}, fact{"epoch", lease.Epoch}, fact{"address", s.address}, fact{"operations", len(t.operations)})
+	t.take()
+	t.deadline = t.now.Add(settings.ConfirmationTimeout)
+	t.reviving = len(t.awaited) > 0
+	t.showRevived()
+	clear(s.specs) // records have them now
+	s.loaded.Store(true)
+	return t, nil
+}
+
+// showRevived gives readers operations as they were taken up from the store, in
+// place of what this server showed when it stood by.
+func (t *term) showRevived() {
+	for id, op := range t.operations {
+		if controller := t.core.ControllerOf(id); controller != nil {
+			t.renewRecord(op, controller)
+			t.server.showOperation(op.record)
+		}
+	}
+	for _, shown := range t.server.operations.all() {
+		if t.operations[shown.Number] == nil {
+			t.server.hideOperation(shown)
+		}
+	}
+}
+
+func (t *term) reviveTrees(rows *store.Rows) error {
+	trees, err := treesOf(rows)
+	if err != nil {
+		return err
+	}
+	named, err := t.slots.arrange(trees, t.hasOperations)
+	if err != nil {
+		return err
+	}
+	if err := t.core.SetTrees(t.now, named, trees.Default, &t.out); err != nil {
+		return err
+	}
+	t.slots.commit(named)
+	t.trees = trees
+	t.server.trees.Store(trees)
+	return nil
+}
+
+// storedClocks is how the clocks of a tree are stored.
+type storedClocks struct {
+	Pools      map[string]storedClock           `json:"pools,omitempty"`
+	Operations map[core.OperationID]storedClock `json:"operations,omitempty"`
+}
+
+type storedClock struct {
+	BelowSince time.Time             `json:"below_since"`
+	Starvation scheduling.Starvation `json:"starvation,omitempty"`
+}
+
+// reviveClocks lets volumes and starvation go on from where they were. The time
+// that nobody led has not passed for them.
+func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
+	clocks := map[string]storedClocks{}
+	shift := func(c storedClock, saved time.Time) scheduling.Clock {
+		if c.BelowSince.IsZero() {
+			return scheduling.Clock{}
+		}
+		return scheduling.Clock{BelowSince: t.now.Add(c.BelowSince.Sub(saved)), Starvation: c.Starvation}
+	}
+	states := map[volumeKey]*core.PoolState{}
+	at := func(key volumeKey) *core.PoolState {
+		if states[key] == nil {
+			states[key] = &core.PoolState{Tree: key.tree, Pool: key.pool}
+		}
+		return states[key]
+	}
+	for _, row := range rows.Clocks {
+		var c storedClocks
+		if err := json.Unmarshal(row.Data, &c); err != nil {
+			t.server.log.Warn("clocks of a tree cannot be read", "tree", row.Tree, "error", err)
+			continue
+		}
+		for name, clock := range c.Pools {
+			at(volumeKey{row.Tree, name}).Clock = shift(clock, row.Updated)
+		}
+		for id, clock := range c.Operations {
+			shifted := shift(clock, row.Updated)
+			c.Operations[id] = storedClock{shifted.BelowSince, shifted.Starvation}
+		}
+		clocks[row.Tree] = c
+	}
+	for _, row := range rows.Volumes {
+		var state fairshare.State
+		if err := json.Unmarshal(row.Volume, &state); err != nil {
+			t.server.log.Warn("the volume of a pool cannot be read", "tree", row.Tree, "pool", row.Pool, "error", err)
+			continue
+		}
+		at(volumeKey{row.Tree, row.Pool}).State = state
+		t.volumes[volumeKey{row.Tree, row.Pool}] = row.Volume
+	}
+	keys := make([]volumeKey, 0, len(states))
+	for key := range states {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b volumeKey) int {
+		return strings.Compare(a.tree+"\x00"+a.pool, b.tree+"\x00"+b.pool)
+	})
+	for _, key := range keys {
+		t.core.SetPoolState(states[key])
+	}
+	return clocks
+}
+
+// reviveOperations takes up the operations that have not ended. One that cannot
+// be taken up stays in the store and raises an alert: nothing is lost.
+func (t *term) reviveOperations(rows *store.Rows, clocks map[string]storedClocks) {
+	specs := map[int32]*store.OperationSpec{}
+	for i := range rows.OperationSpecs {
+		specs[rows.OperationSpecs[i].Operation] = &rows.OperationSpecs[i]
+	}
+	snapshots := map[int32]*store.ControllerSnapshot{}
+	for i := range rows.ControllerSnapshots {
+		snapshots[rows.ControllerSnapshots[i].Operation] = &rows.ControllerSnapshots[i]
+	}
+	ends := map[int32][]store.Job{}
+	for _, job := range rows.Jobs {
+		if job.Sequence > 0 {
+			ends[job.Operation] = append(ends[job.Operation], job)
+		}
+	}
+	list := slices.Clone(rows.Operations)
+	// Those that ran go on running; those that waited wait for them.
+	waits := func(o *store.Operation) bool { return o.State == operation.Pending.String() }
+	slices.SortStableFunc(list, func(a, b store.Operation) int {
+		if waits(&a) != waits(&b) {
+			if waits(&b) {
+				return -1
+			}
+			return 1
+		}
+		return int(a.Number) - int(b.Number)
+	})
+	var failed []string
+	for i := range list {
+		if err := t.reviveOperation(&list[i], specs[list[i].Number], snapshots[list[i].Number], ends[list[i].Number], clocks); err != nil {
+			t.server.log.Error("an operation cannot be revived", "operation", list[i].ID, "error", err)
+			failed = append(failed, fmt.Sprintf("%s: %v", list[i].ID, err))
+		}
+	}
+	t.server.alerts.set(AlertRevival, strings.Join(failed, "; "))
+}
+
+func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec, snapshot *store.ControllerSnapshot, ends []store.Job, clocks map[string]storedClocks) error {
+	if specs == nil || snapshot == nil {
+		return fmt.Errorf("its specification or its controller is not stored")
+	}
+	record, err := t.server.recordOf(row, specs)
+	if err != nil {
+		return err
+	}
+	revived := &core.Revived{Operation: record.Number, User: record.User, Spec: record.Spec}
+	if err := json.Unmarshal(snapshot.Data, &revived.Snapshot); err != nil {
+		return fmt.Errorf("snapshot: %w", err)
+	}
+	op := &activeOperation{
+		record: record, position: snapshot.Position, ends: snapshot.Position, snapshotTaken: snapshot.Taken,
+		specStored: true, hasFailedJobs: row.HasFailedJobs, stale: true,
+	}
+	for i := range ends {
+		end, err := endOf(record, &ends[i])
+		if err != nil {
+			return fmt.Errorf("job %d: %w", ends[i].Number, err)
+		}
+		revived.Ends = append(revived.Ends, end)
+		op.ends = max(op.ends, ends[i].Sequence)
+	}
+	for _, p := range row.Pools {
+		clock := clocks[p.Tree].Operations[record.Number]
+		revived.Places = append(revived.Places, core.Place{
+			Tree: p.Tree, Pool: p.Pool, Clock: scheduling.Clock{BelowSince: clock.BelowSince, Starvation: clock.Starvation},
+		})
+	}
+	t.operations[record.Number] = op
+	if err := t.core.Revive(t.now, revived, &t.out); err != nil {
+		delete(t.operations, record.Number)
+		return err
+	}
+	t.ids[record.ID] = record.Number
+	if alias := record.Alias(); alias != "" {
+		t.aliases[alias] = record.Number
+	}
+	t.markDirty(record.Number)
+	return nil
+}
+
+// readSpec is a specification with the row that it was read from.
+type readSpec struct {
+	row                    *store.OperationSpec
+	spec                   *operation.Spec
+	provided, unrecognized document.Value
+}
+
+// readSpec reads the specification of an operation, unless this server has read the
+// same before: one that stands by looks often, and must be quick when it takes over.
+func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
+	if known := s.specs[row.Operation]; known != nil && bytes.Equal(known.row.Resulting, row.Resulting) &&
+		bytes.Equal(known.row.Provided, row.Provided) && bytes.Equal(known.row.Unrecognized, row.Unrecognized) {
+		return known, nil
+	}
+	read := &readSpec{row: row}
+	resulting, err := document.ParseJSON("", row.Resulting)
+	if err != nil {
+		return nil, fmt.Errorf("specification: %w", err)
+	}
+	specification, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true})
+	if err != nil {
+		return nil, fmt.Errorf("specification: %w", err)
+	}
+	read.spec = specification.Spec
+	if read.provided, err = document.ParseJSON("", row.Provided); err != nil {
+		return nil, fmt.Errorf("provided specification: %w", err)
+	}
+	if read.unrecognized, err = document.ParseJSON("", row.Unrecognized); err != nil {
+		return nil, fmt.Errorf("unrecognised specification: %w", err)
+	}
+	s.specs[row.Operation] = read
+	return read, nil
+}
+
+// recordOf reads the record of an operation from its rows.
+func (s *Server) recordOf(row *store.Operation, specs *store.OperationSpec) (*Operation, error) {
+	id, err := guid.Parse(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	record := &Operation{
+		Number: core.OperationID(row.Number), ID: id, Type: row.Type, User: row.User, Start: row.StartTime, Finish: row.FinishTime,
+	}
+	read, err := s.readSpec(specs)
+	if err != nil {
+		return nil, err
+	}
+	record.Spec, record.Provided, record.Unrecognized = read.spec, read.provided, read.unrecognized
+	for _, p := range row.Pools {
+		record.Places = append(record.Places, core.Place{Tree: p.Tree, Pool: p.Pool})
+	}
+	return record, nil
+}
+
+// endOf reads the end of a job from its row.
+func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
+	task := slices.IndexFunc(record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == row.Task })
+	if task < 0 {
+		return core.RevivedEnd{}, fmt.Errorf("there is no task %q", row.Task)
+	}
+	var attributes jobAttributes
+	if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
+		return core.RevivedEnd{}, err
+	}
+	end := core.RevivedEnd{At: row.FinishTime}
+	end.Operation = record.Number
+	end.JobRef = operation.JobRef{Task: int32(task), Cookie: row.Cookie, Incarnation: attributes.Incarnation}
+	end.Job = core.JobID(row.Number)
+	state := slices.Index(endNames[:], attributes.End)
+	if state < 0 {
+		return core.RevivedEnd{}, fmt.Errorf("it ended as %q", attributes.End)
+	}
+	end.State = core.JobState(state)
+	if end.State == core.JobAborted {
+		if err := end.Reason.UnmarshalText([]byte(row.AbortReason)); err != nil {
+			return core.RevivedEnd{}, err
+		}
+	}
+	if attributes.Failure != nil {
+		end.Failure = *attributes.Failure
+	}
+	end.Usage, end.NotBegun = attributes.Usage, attributes.NotBegun
+	return end, nil
+}
+
+// reviveNodes reads what administrators say about nodes. Those that were there
+// lately are waited for.
+func (t *term) reviveNodes(rows *store.Rows) {
+	// It is not written down every time that a node is seen.
+	lately := t.server.settings().Core.NodeTimeout + nodeStorePeriod
+	var latest time.Time
+	for _, row := range rows.Nodes {
+		if row.LastSeen.After(latest) {
+			latest = row.LastSeen
+		}
+	}
+	for _, row := range rows.Nodes {
+		node := t.newNode(row.Address)
+		if err := json.Unmarshal(row.Document, &node.settings); len(row.Document) > 0 && err != nil {
+			t.server.log.Warn("settings of a node cannot be read", "node", row.Address, "error", err)
+		}
+		node.settings.restore()
+		record := &Node{Name: row.Address, LastSeen: row.LastSeen}
+		record.Tags = mergeTags(nil, node.settings.UserTags, row.Address)
+		t.showNode(node, record)
+		if len(t.operations) > 0 && latest.Sub(row.LastSeen) < lately && !row.LastSeen.IsZero() {
+			t.awaited[row.Address] = true
+		}
+	}
+}
+
+// reviveRegistry reads what the scheduler keeps for others.
+func (t *term) reviveRegistry(rows *store.Rows) {
+	t.registry = newRegistry()
+	t.registry.reset(rows)
+}

@@ -1,0 +1,292 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// Options are what a server needs.
+type Options struct {
+	Store *store.Store
+	// Name tells this process from all others, Address is where clients and
+	// nodes find it.
+	Name    string
+	Address string
+	// Settings are the defaults if there is no update period.
+	Settings Settings
+	// Derive returns the settings by what administrators have put into the
+	// registry. It is asked when a term begins and when settings in the registry
+	// have changed, and must not modify it. Nil: Settings hold until Configure.
+	Derive func(*Registry) Settings
+	Log    *slog.Logger
+}
+
+// Server is a scheduler that leads or stands by. Its methods may be called from
+// any goroutine.
+type Server struct {
+	store   *store.Store
+	name    string
+	address string
+	log     *slog.Logger
+	current atomic.Pointer[Settings]
+	derive  func(*Registry) Settings
+
+	term          atomic.Pointer[term]
+	leader        atomic.Pointer[store.Leader]
+	began         time.Time
+	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
+	led           chan struct{} // closed when this server leads for the first time
+	loaded        atomic.Bool   // see Loaded
+	ledOnce       sync.Once
+
+	editing       chan struct{}       // full while somebody changes the configuration of pools
+	specs         map[int32]*readSpec // that Run has read while it stood by; its own
+	copied        *standbyCopy        // what Run knows while it stands by; its own, nil if nothing
+	trees         atomic.Pointer[Trees]
+	view          atomic.Pointer[View]
+	snapshotAsked atomic.Int64 // nanoseconds after began; zero: never
+	operations    *directory[guid.ID, *Operation]
+	numbers       *directory[core.OperationID, *Operation]
+	aliases       *directory[string, *Operation]
+	jobs          *directory[core.JobID, *Job]
+	nodes         *directory[string, *Node]
+	registrations *directory[string, []uint64]
+	registry      *Registry
+	chronicle     chronicle
+	alerts        alertBoard
+	counters      counters
+}
+
+// New returns a server that does nothing yet.
+func New(o Options) *Server {
+	s := &Server{
+		store: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
+		began: time.Now(), editing: make(chan struct{}, 1), specs: map[int32]*readSpec{},
+		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
+		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
+		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if o.Settings.UpdatePeriod == 0 {
+		o.Settings = DefaultSettings()
+	}
+	s.current.Store(&o.Settings)
+	s.trees.Store(&Trees{})
+	s.view.Store(&View{})
+	s.leader.Store(&store.Leader{})
+	return s
+}
+
+func (s *Server) settings() *Settings { return s.current.Load() }
+
+// Settings returns the settings in force.
+func (s *Server) Settings() Settings { return *s.settings() }
+
+// Configure changes the settings while the server runs. What is served from then on
+// obeys them.
+func (s *Server) Configure(settings Settings) { s.current.Store(&settings) }
+
+// obeySettings gives the core its settings if they have changed.
+func (t *term) obeySettings() {
+	settings := t.server.settings()
+	if settings == t.obeyed {
+		return
+	}
+	t.obeyed = settings
+	if err := t.core.Configure(settings.Core); err != nil {
+		t.server.log.Error("the core refuses its settings and keeps those it had", "error", err)
+	}
+}
+
+// rederive puts into force what the registry says.
+func (s *Server) rederive() {
+	if s.derive != nil {
+		s.Configure(s.derive(s.registry))
+	}
+}
+
+// newID makes an identifier.
+func (s *Server) newID(kind guid.Kind) guid.ID {
+	var bytes [16]byte
+	_, _ = rand.Read(bytes[:]) // it never fails
+	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
+}
+
+// Run leads and stands by in turn until the context ends.
+func (s *Server) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		lease, err := s.store.Acquire(ctx, s.name, s.address, s.settings().LeaseTTL)
+		var held *store.HeldError
+		switch {
+		case errors.As(err, &held):
+			s.leader.Store(&held.Leader)
+			s.alerts.reset() // they are the leader's now
+			s.standBy(ctx)
+			continue
+		case err != nil:
+			if ctx.Err() != nil {
+				return nil
+			}
+			s.alerts.raise(AlertStore, err.Error())
+			s.log.Warn("the lease cannot be asked for", "error", err)
+			s.pause(ctx)
+			continue
+		}
+		s.lead(ctx, lease)
+	}
+	return nil
+}
+
+// pause waits for a poll period.
+func (s *Server) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(s.settings().StandbyPoll):
+	}
+}
+
+// lead runs a term from its beginning to its end. The lease is renewed from the
+// first moment on: to read everything may take longer than it lasts.
+func (s *Server) lead(ctx context.Context, lease store.Lease) {
+	s.copied = nil
+	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
+	s.answerUntil(lease.Deadline)
+	reign, end := context.WithCancelCause(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() { s.renew(reign, lease, end) })
+	began := time.Now()
+	t, err := s.newTerm(reign, lease)
+	if cause := context.Cause(reign); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
+		level := slog.LevelError
+		if isTemporary(err) || errors.Is(err, store.ErrFenced) || ctx.Err() != nil {
+			level = slog.LevelWarn
+		}
+		s.log.Log(ctx, level, "a term cannot begin", "epoch", lease.Epoch, "error", err)
+		s.alerts.raise(AlertRevival, err.Error())
+	} else {
+		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(t.awaited), "took", time.Since(began))
+		err = t.run(reign)
+		s.log.Info("no longer leading", "epoch", lease.Epoch, "reason", err)
+	}
+	end(err)
+	renewing.Wait()
+	if errors.Is(err, store.ErrFenced) {
+		return
+	}
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
+	defer cancel()
+	if err := s.store.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
+		s.log.Warn("the lease was not released", "error", err)
+	}
+	if ctx.Err() == nil {
+		s.pause(ctx)
+	}
+}
+
+// renew keeps the lease. While the store does not answer nobody else can take it
+// either, so that is no reason to give up: answers wait for commits anyway.
+func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.CancelCauseFunc) {
+	settings := s.settings()
+	ticker := time.NewTicker(cmp.Or(settings.RenewPeriod, settings.LeaseTTL/3))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		ttl := s.settings().LeaseTTL
+		renewed, err := s.store.Renew(ctx, lease, ttl)
+		switch {
+		case err == nil:
+			lease = renewed
+			s.answerUntil(renewed.Deadline)
+		case isTemporary(err):
+			s.log.Warn("the lease could not be renewed", "error", err)
+			s.answerUntil(time.Now().Add(ttl))
+		default:
+			giveUp(err)
+			return
+		}
+	}
+}
+
+// answerUntil sets until when this server may speak as the leader, unless it hears
+// from the store again.
+func (s *Server) answerUntil(deadline time.Time) { s.leaseDeadline.Store(int64(deadline.Sub(s.began))) }
+
+// standBy keeps what readers see up to date until the lease may be free.
+func (s *Server) standBy(ctx context.Context) {
+	revision, err := s.store.Revision(ctx)
+	if err == nil && revision != s.view.Load().Revision {
+		err = s.follow(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("a standby cannot follow", "error", err)
+	}
+	s.pause(ctx)
+}
+
+// publishTerm makes the term known to those who ask, or that there is none.
+func (s *Server) publishTerm(t *term) {
+	s.term.Store(t)
+	if t == nil {
+		return
+	}
+	s.ledOnce.Do(func() { close(s.led) })
+}
+
+// Led is closed when this server has led for the first time.
+func (s *Server) Led() <-chan struct{} { return s.led }
+
+// Leader says who leads, as far as this server knows.
+func (s *Server) Leader() store.Leader { return *s.leader.Load() }
+
+// Leading says whether this server leads. One that was stopped for longer than its
+// lease, and wakes up, does not say so before the store has confirmed it: what it
+// knows may be out of date.
+func (s *Server) Leading() bool {
+	return s.term.Load() != nil && time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
+}
+
+// Loaded says whether there is anything to read here: this server has led, or has
+// a copy as a standby.
+func (s *Server) Loaded() bool { return s.loaded.Load() }
+
+// Store returns the store, for queries of what has ended.
+func (s *Server) Store() *store.Store { return s.store }
+
+// Address is where clients find this server.
+func (s *Server) Address() string { return s.address }
+
+// Trees returns the configuration of pool trees in force.
+func (s *Server) Trees() *Trees { return s.trees.Load() }
+
+// Nodes returns all nodes that are known, in no order.
+func (s *Server) Nodes() []*Node { return s.nodes.all() }
+
+// Node returns a node.
+func (s *Server) Node(name string) (*Node, bool) { return s.nodes.get(name) }
+
+// Alerts returns what people should know.
+func (s *Server) Alerts() []Alert { return s.alerts.list() }
+
+func isTemporary(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull)
+}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// storedPool are the attributes of a row; those of a tree are an Object.
+type storedPool struct {
+	Object
+	Config json.RawMessage `json:"config"`
+}
+
+// defaultTreeSetting is the row that names the default tree.
+const defaultTreeSetting = "default_tree"
+
+// treeRow writes a tree without its pools.
+func treeRow(tree *TreeConfig) (store.Tree, error) {
+	options := tree.Tree.Config()
+	config, err := pooltree.TreeOptions.Write(&options, document.ForPrograms).JSON("")
+	if err != nil {
+		return store.Tree{}, err
+	}
+	attributes, err := json.Marshal(tree.Object)
+	return store.Tree{Name: tree.Name, Config: config, Attributes: attributes}, err
+}
+
+// poolRow writes a pool.
+func poolRow(tree *TreeConfig, pool *pooltree.Pool) (store.Pool, error) {
+	options := pool.Config()
+	config, err := pooltree.PoolOptions.Write(&options, document.ForPrograms).JSON("")
+	if err != nil {
+		return store.Pool{}, err
+	}
+	row := store.Pool{Tree: tree.Name, Name: pool.Name()}
+	if parent, _ := pool.Parent(); !parent.IsRoot() {
+		row.Parent = parent.Name()
+	}
+	row.Attributes, err = json.Marshal(storedPool{tree.objects[pool.Name()], config})
+	return row, err
+}
+
+// treeDifferences are what an edit changed in trees that were there before it and
+// are another value after it, by their names.
+type treeDifferences map[string]pooltree.Changes
+
+// treeChanges are the rows that lead from one configuration to another: as many as
+// pools differ, however many there are.
+func treeChanges(from, to *Trees, differences treeDifferences) (batch store.Batch, err error) {
+	for i := range to.List {
+		tree := &to.List[i]
+		old, there := from.Find(tree.Name)
+		if there && old.Tree == tree.Tree {
+			continue
+		}
+		if err := treeDifference(&batch, old, tree, differences[tree.Name]); err != nil {
+			return batch, err
+		}
+	}
+	for i := range from.List {
+		tree := &from.List[i]
+		if _, kept := to.Find(tree.Name); kept {
+			continue
+		}
+		batch.Delete.Trees = append(batch.Delete.Trees, store.Tree{Name: tree.Name})
+		for pool := range tree.Tree.Pools() {
+			batch.Delete.Pools = append(batch.Delete.Pools, store.Pool{Tree: tree.Name, Name: pool.Name()})
+		}
+	}
+	if from.Default != to.Default {
+		if to.Default == "" {
+			batch.Delete.Settings = append(batch.Delete.Settings, store.Setting{Name: defaultTreeSetting})
+		} else {
+			batch.Put.Settings = append(batch.Put.Settings, store.Setting{Name: defaultTreeSetting, Document: []byte(to.Default)})
+		}
+	}
+	return batch, nil
+}
+
+// treeDifference adds the rows of one tree; without an old one all of them.
+func treeDifference(batch *store.Batch, old, tree *TreeConfig, difference pooltree.Changes) error {
+	row, err := treeRow(tree)
+	if err != nil {
+		return err
+	}
+	differs := func(string) bool { return true }
+	if old != nil {
+		before, err := treeRow(old)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(row.Config, before.Config) && bytes.Equal(row.Attributes, before.Attributes) {
+			row.Name = ""
+		}
+		names := map[string]bool{}
+		for _, p := range difference.Added {
+			names[p.Pool] = true
+		}
+		for _, p := range difference.Moved {
+			names[p.Pool] = true
+		}
+		for _, p := range difference.Changed {
+			names[p.Pool] = true
+		}
+		for _, p := range difference.Removed {
+			batch.Delete.Pools = append(batch.Delete.Pools, store.Pool{Tree: tree.Name, Name: p.Pool})
+		}
+		differs = func(name string) bool { return names[name] }
+	}
+	if row.Name != "" {
+		batch.Put.Trees = append(batch.Put.Trees, row)
+	}
+	for pool := range tree.Tree.Pools() {
+		if !differs(pool.Name()) {
+			continue
+		}
+		row, err := poolRow(tree, pool)
+		if err != nil {
+			return err
+		}
+		batch.Put.Pools = append(batch.Put.Pools, row)
+	}
+	return nil
+}
+
+// identify gives trees and pools that are new their identity, and notes the time
+// of those that changed. It returns what changed.
+func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
+	differences := treeDifferences{}
+	for i := range to.List {
+		tree := &to.List[i]
+		old, there := from.Find(tree.Name)
+		if !there {
+			tree.Object = Object{ID: s.newID(guid.PoolTree), Created: now, Order: i}
+			if i > 0 {
+				tree.Object.Order = to.List[i-1].Object.Order + 1
+			}
+		}
+		if there && old.Tree == tree.Tree {
+			continue
+		}
+		tree.Object.Changed = now
+		tree.objects = maps.Clone(tree.objects)
+		if tree.objects == nil {
+			tree.objects = map[string]Object{}
+		}
+		changed := map[string]bool{}
+		if there {
+			difference := pooltree.Diff(old.Tree, tree.Tree)
+			for _, c := range difference.Changed {
+				changed[c.Pool] = true
+			}
+			differences[tree.Name] = difference
+		}
+		next := 0
+		for _, object := range tree.objects {
+			next = max(next, object.Order+1)
+		}
+		present := map[string]bool{}
+		for pool := range tree.Tree.Pools() {
+			present[pool.Name()] = true
+			object, known := tree.objects[pool.Name()]
+			if !known {
+				object = Object{ID: s.newID(guid.Pool), Created: now, Order: next}
+				next++
+			}
+			if changed[pool.Name()] {
+				object.Changed = now
+			}
+			if !known || changed[pool.Name()] {
+				tree.objects[pool.Name()] = object
+			}
+		}
+		maps.DeleteFunc(tree.objects, func(name string, _ Object) bool { return !present[name] })
+	}
+	return differences
+}

@@ -1,0 +1,291 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+)
+
+// Trees is the configuration of all pool trees. It is immutable.
+type Trees struct {
+	Default string
+	List    []TreeConfig
+}
+
+// TreeConfig is one tree with its pools. Options that nobody knows are kept in
+// it.
+type TreeConfig struct {
+	Name    string
+	Tree    *pooltree.Tree
+	Object  Object
+	objects map[string]Object
+}
+
+// Object is what every object of the tree of paths has.
+type Object struct {
+	ID      guid.ID   `json:"id"`
+	Created time.Time `json:"created"`
+	Changed time.Time `json:"changed,omitzero"`
+	// Order is the place among siblings after a restart: that of their creation.
+	Order int `json:"order"`
+}
+
+// Pool returns the object of a pool.
+func (t *TreeConfig) Pool(name string) Object { return t.objects[name] }
+
+// Find returns a tree by its name.
+func (t *Trees) Find(name string) (*TreeConfig, bool) {
+	for i := range t.List {
+		if t.List[i].Name == name {
+			return &t.List[i], true
+		}
+	}
+	return nil, false
+}
+
+// Put returns a configuration in which a tree has this value; a new name makes a
+// new tree.
+func (t *Trees) Put(name string, tree *pooltree.Tree) *Trees {
+	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	if old, there := next.Find(name); there {
+		old.Tree = tree
+		return next
+	}
+	next.List = append(next.List, TreeConfig{Name: name, Tree: tree})
+	return next
+}
+
+// Remove returns a configuration without a tree.
+func (t *Trees) Remove(name string) *Trees {
+	next := &Trees{Default: t.Default}
+	for _, tree := range t.List {
+		if tree.Name != name {
+			next.List = append(next.List, tree)
+		}
+	}
+	if next.Default == name {
+		next.Default = ""
+	}
+	return next
+}
+
+// Rename returns a configuration in which a pool keeps its identity under
+// another name; the tree has it under the new name already.
+func (t *Trees) Rename(tree, from, to string) *Trees {
+	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	if config, there := next.Find(tree); there {
+		config.objects = maps.Clone(config.objects)
+		config.objects[to] = config.objects[from]
+		delete(config.objects, from)
+	}
+	return next
+}
+
+// treesOf reads a configuration from rows.
+func treesOf(rows *store.Rows) (*Trees, error) {
+	t := &Trees{}
+	for _, s := range rows.Settings {
+		if s.Name == defaultTreeSetting {
+			t.Default = string(s.Document)
+		}
+	}
+	for _, row := range rows.Trees {
+		tree := TreeConfig{Name: row.Name, objects: map[string]Object{}}
+		if err := json.Unmarshal(row.Attributes, &tree.Object); err != nil {
+			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
+		}
+		if err := tree.read(row.Config, rows.Pools); err != nil {
+			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
+		}
+		t.List = append(t.List, tree)
+	}
+	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
+	return t, nil
+}
+
+// read builds the tree from its own row and those of its pools.
+func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
+	root, err := document.ParseJSON("", config)
+	if err != nil {
+		return err
+	}
+	type child struct {
+		order int
+		name  string
+		value document.Value
+	}
+	children := map[string][]child{}
+	for _, row := range rows {
+		if row.Tree != t.Name {
+			continue
+		}
+		var attributes storedPool
+		if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
+			return fmt.Errorf("pool %s: %w", row.Name, err)
+		}
+		value, err := document.ParseJSON("", attributes.Config)
+		if err != nil {
+			return fmt.Errorf("pool %s: %w", row.Name, err)
+		}
+		t.objects[row.Name] = attributes.Object
+		children[row.Parent] = append(children[row.Parent], child{attributes.Order, row.Name, value})
+	}
+	var nest func(parent string, value document.Value) document.Value
+	nest = func(parent string, value document.Value) document.Value {
+		below := children[parent]
+		if len(below) == 0 {
+			return value
+		}
+		slices.SortFunc(below, func(a, b child) int {
+			if a.order != b.order {
+				return a.order - b.order
+			}
+			return strings.Compare(a.name, b.name)
+		})
+		var entries []document.Entry
+		for _, c := range below {
+			entries = append(entries, document.Pair(c.name, nest(c.name, c.value)))
+		}
+		return value.With("pools", document.Map(entries...))
+	}
+	t.Tree, _, err = pooltree.FromValue(nest("", root), pooltree.Options{KeepUnknown: true})
+	return err
+}
+
+// Caller is who asks for a change, for the audit.
+type Caller struct {
+	User    string
+	Command string
+	Object  string
+	Request string
+	// Mutation names the request so that it is carried out once: a repetition is
+	// answered from the store. It may be empty.
+	Mutation string
+}
+
+// ErrTreeInUse is why a tree cannot be removed.
+var ErrTreeInUse = errors.New("the pool tree has operations")
+
+// EditTrees changes the configuration of pool trees: the closure gets the
+// present one and returns the one that is to be. Editors come one after the
+// other; what the closure refuses, or the core, changes nothing.
+func (s *Server) EditTrees(ctx context.Context, who Caller, edit func(*Trees) (*Trees, error)) error {
+	t := s.term.Load()
+	if t == nil || !s.Leading() {
+		return ErrNotLeading
+	}
+	if err := t.admits(); err != nil {
+		return err
+	}
+	select {
+	case s.editing <- struct{}{}:
+		defer func() { <-s.editing }()
+	case <-t.over:
+		return ErrNotLeading
+	case <-ctx.Done():
+		return fmt.Errorf("%w: other changes of pools were first", ErrOverloaded)
+	}
+	before := s.trees.Load()
+	after, err := edit(before)
+	if err != nil {
+		return err
+	}
+	if _, there := after.Find(after.Default); after.Default != "" && !there {
+		return fmt.Errorf("default_tree: there is no pool tree %q", after.Default)
+	}
+	differences := s.identify(before, after, time.Now().UTC())
+	rows, err := treeChanges(before, after, differences)
+	if err != nil {
+		return err
+	}
+	if rows.Empty() {
+		return t.stillLeading(ctx)
+	}
+	_, err = ask(ctx, s, func(t *term) (struct{}, error) {
+		return struct{}{}, t.setTrees(before, after, differences, &rows, who)
+	})
+	return err
+}
+
+// setTrees puts a configuration into force.
+func (t *term) setTrees(before, after *Trees, differences treeDifferences, rows *store.Batch, who Caller) error {
+	if t.trees != before {
+		return errors.New("the configuration of pools has changed in the meantime")
+	}
+	if err := rows.Check(); err != nil {
+		return err
+	}
+	named, err := t.slots.arrange(after, t.hasOperations)
+	if err != nil {
+		return err
+	}
+	if err := t.core.SetTrees(t.now, named, after.Default, &t.out); err != nil {
+		return err
+	}
+	t.slots.commit(named)
+	t.trees = after
+	t.open.rows.Append(rows)
+	t.auditTrees(before, after, differences, who)
+	t.remember(who, nil)
+	t.open.published = append(t.open.published, func(store.Receipt) { t.server.trees.Store(after) })
+	return nil
+}
+
+// treeSlots keeps the order that trees have in the core, which keeps the places of
+// trees that were removed.
+type treeSlots struct{ names []string }
+
+// arrange puts trees in the order that the core has them in. The place of a
+// removed tree is taken by an empty one without nodes.
+func (p *treeSlots) arrange(t *Trees, busy func(tree string) bool) ([]document.Named[*pooltree.Tree], error) {
+	var list []document.Named[*pooltree.Tree]
+	for _, name := range p.names {
+		if tree, there := t.Find(name); there {
+			list = append(list, document.Named[*pooltree.Tree]{Name: name, Value: tree.Tree})
+			continue
+		}
+		if busy(name) {
+			return nil, fmt.Errorf("pool tree %s: %w", name, ErrTreeInUse)
+		}
+		empty, _, err := pooltree.Parse("", []byte(`{"nodes_filter": "%false"}`), pooltree.Options{})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, document.Named[*pooltree.Tree]{Name: name, Value: empty})
+	}
+	for _, tree := range t.List {
+		if !slices.Contains(p.names, tree.Name) {
+			list = append(list, document.Named[*pooltree.Tree]{Name: tree.Name, Value: tree.Tree})
+		}
+	}
+	return list, nil
+}
+
+func (p *treeSlots) commit(list []document.Named[*pooltree.Tree]) {
+	p.names = p.names[:0]
+	for _, named := range list {
+		p.names = append(p.names, named.Name)
+	}
+}
+
+// hasOperations says whether operations run in a tree.
+func (t *term) hasOperations(tree string) bool {
+	for _, op := range t.operations {
+		for _, place := range op.record.Places {
+			if place.Tree == tree {
+				return true
+			}
+		}
+	}
+	return false
+}

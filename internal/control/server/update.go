@@ -1,0 +1,274 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+)
+
+// tick is what happens every update period.
+func (t *term) tick(now time.Time) {
+	t.now = t.clock()
+	t.obeySettings()
+	if t.reviving {
+		if len(t.awaited) > 0 && t.now.Before(t.deadline) {
+			t.show() // nothing is computed before nodes are back
+			return
+		}
+		t.reviving = false
+		clear(t.uploads) // of jobs that nobody has; a text that is on its way begins again
+		if len(t.awaited) > 0 {
+			t.server.log.Warn("nodes did not come back in time; their jobs start again", "nodes", len(t.awaited))
+		}
+		t.event(store.Event{Type: "scheduler_revived"}, fact{"missing_nodes", len(t.awaited)}, fact{"jobs", len(t.jobs)})
+		clear(t.awaited)
+	}
+	watch := stopwatch{&t.server.counters.updateStages, now}
+	t.core.Update(t.now, &t.out)
+	watch.lap(stageFairShare)
+	t.take()
+	t.storeClocks()
+	t.followNodes()
+	t.refreshProgress()
+	watch.lap(stageRecord)
+	t.show()
+	watch.lap(stagePublish)
+	if t.server.settings().StarvationEvents {
+		t.noticeStarvation()
+	}
+	t.sampleHistory()
+	t.selfCheck()
+	t.forgetPools()
+	watch.lap(stageObserve)
+	t.server.counters.updated(time.Since(now))
+}
+
+// storeClocks writes down what pools have saved and since when elements starve. While
+// the store takes nothing there is no use in collecting what the next update
+// makes out of date.
+func (t *term) storeClocks() {
+	if t.stalled() {
+		return
+	}
+	t.states = t.core.PoolStates(t.states[:0])
+	saving := 0
+	clocks := map[string]*storedClocks{}
+	for _, name := range t.slots.names {
+		clocks[name] = &storedClocks{Pools: map[string]storedClock{}, Operations: map[core.OperationID]storedClock{}}
+	}
+	for i := range t.states {
+		s := &t.states[i]
+		if s.Clock != (scheduling.Clock{}) {
+			clocks[s.Tree].Pools[s.Pool] = storedClock{s.Clock.BelowSince, s.Clock.Starvation}
+		}
+		if s.State == (fairshare.State{}) {
+			continue
+		}
+		key, data := volumeKey{s.Tree, s.Pool}, mustJSON(s.State)
+		if !bytes.Equal(t.volumes[key], data) {
+			t.volumes[key] = data
+			t.open.rows.Put.Volumes = append(t.open.rows.Put.Volumes, store.Volume{Tree: s.Tree, Pool: s.Pool, Updated: t.now, Volume: data})
+		}
+		saving++
+	}
+	if saving < len(t.volumes) {
+		t.forgetVolumes()
+	}
+	for id := range t.operations {
+		for _, p := range t.core.PlacesOf(id) {
+			if p.Clock != (scheduling.Clock{}) {
+				clocks[p.Tree].Operations[id] = storedClock{p.Clock.BelowSince, p.Clock.Starvation}
+			}
+		}
+	}
+	for _, name := range t.slots.names {
+		data := mustJSON(clocks[name])
+		// A clock that runs is written again although it has not changed: the
+		// time of the row says how long it has run.
+		running := len(clocks[name].Pools)+len(clocks[name].Operations) > 0
+		if running || !bytes.Equal(t.clocks[name], data) {
+			t.clocks[name] = data
+			t.open.rows.Put.Clocks = append(t.open.rows.Put.Clocks, store.Clock{Tree: name, Updated: t.now, Data: data})
+		}
+	}
+}
+
+// forgetVolumes drops what pools had saved that have nothing any more or are gone.
+func (t *term) forgetVolumes() {
+	there := make(map[volumeKey]bool, len(t.states))
+	for i := range t.states {
+		if s := &t.states[i]; s.State != (fairshare.State{}) {
+			there[volumeKey{s.Tree, s.Pool}] = true
+		}
+	}
+	for key := range t.volumes {
+		if !there[key] {
+			delete(t.volumes, key)
+			t.open.rows.Delete.Volumes = append(t.open.rows.Delete.Volumes, store.Volume{Tree: key.tree, Pool: key.pool})
+		}
+	}
+}
+
+// nodeStorePeriod is how often it is written down that a node is there.
+const nodeStorePeriod = time.Minute
+
+// followNodes notes which nodes are silent, and writes down which are there.
+func (t *term) followNodes() {
+	timeout := t.server.settings().offlineAfter()
+	var strays []string
+	for _, node := range t.nodeList {
+		if node.session == nil {
+			continue
+		}
+		seen := t.core.LastSeen(node.id)
+		if online := timeout <= 0 || t.now.Sub(seen) <= timeout; online != node.record.Online && node.record.RegistrationError == "" {
+			record := *node.record
+			record.Online, record.LastSeen = online, seen
+			t.showNode(node, &record)
+			kind := "node_offline"
+			if online {
+				kind = "node_online"
+			}
+			t.event(store.Event{Type: kind, Node: record.Name, Tree: record.Tree})
+		}
+		if node.record.Online && t.now.Sub(node.storedAt) > nodeStorePeriod {
+			record := *node.record
+			record.LastSeen = seen
+			t.showNode(node, &record)
+			t.storeNode(node)
+		}
+		if node.record.Online && node.record.Tree == "" {
+			strays = append(strays, node.record.Name)
+		}
+	}
+	message := ""
+	if len(strays) > 0 {
+		slices.Sort(strays)
+		message = fmt.Sprintf("%d nodes match no pool tree: %s", len(strays), strings.Join(strays[:min(len(strays), 10)], ", "))
+	}
+	t.server.alerts.set(AlertNodesNoTree, message)
+}
+
+// refreshProgress shows and stores the numbers of jobs of operations in which
+// something happened.
+func (t *term) refreshProgress() {
+	settings := t.server.settings()
+	if t.now.Sub(t.lastProgress) < settings.ProgressPeriod {
+		return
+	}
+	t.lastProgress = t.now
+	ids := make([]core.OperationID, 0, len(t.touched))
+	for id := range t.touched {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	clear(t.touched)
+	for _, id := range ids {
+		op := t.operations[id]
+		controller := t.core.ControllerOf(id)
+		if op == nil || controller == nil {
+			continue
+		}
+		if op.ends > op.position && t.now.Sub(op.snapshotTaken) >= settings.SnapshotPeriod {
+			op.stale = true
+		}
+		t.markDirty(id)
+	}
+}
+
+// starvingKey is an element of a tree: a pool, or an operation.
+type starvingKey struct {
+	tree      core.TreeID
+	pool      string
+	operation core.OperationID
+}
+
+// starving is an element below its fair share.
+type starving struct {
+	status scheduling.Starvation
+	since  time.Time
+}
+
+// noticeStarvation writes down when elements begin and cease to starve.
+func (t *term) noticeStarvation() {
+	note := func(key starvingKey, pool string, v *scheduling.View) {
+		before := t.starvation[key]
+		if before.status == v.Starvation {
+			return
+		}
+		e := store.Event{Type: "starvation_finished", Tree: t.slots.names[key.tree], Pool: pool}
+		if key.operation != core.NoOperation {
+			e.Operation = int32(key.operation)
+		}
+		facts := []fact{{"usage", amountsFact(v.Usage)}, {"demand", amountsFact(v.Demand)}, {"fair_share", v.Share.Total.Largest()}, {"was", before.status.String()}}
+		if v.Starvation == scheduling.NonStarving {
+			delete(t.starvation, key)
+			facts = append(facts, fact{"lasted_ms", t.now.Sub(before.since).Milliseconds()})
+		} else {
+			t.starvation[key] = starving{v.Starvation, t.now}
+			e.Type = "starvation_started"
+			facts = append(facts, fact{"is", v.Starvation.String()})
+		}
+		t.event(e, facts...)
+	}
+	for i := range t.pools {
+		p := &t.pools[i]
+		note(starvingKey{p.Tree, p.Name, core.NoOperation}, p.Name, &p.View)
+	}
+	for i := range t.views {
+		o := &t.views[i]
+		note(starvingKey{o.Tree, "", o.Operation}, o.Pool, &o.View)
+	}
+	view := t.server.View()
+	for key := range t.starvation {
+		there := t.operations[key.operation] != nil
+		if key.operation == core.NoOperation {
+			if tree, known := view.Tree(t.slots.names[key.tree]); known {
+				_, there = tree.Pool(key.pool)
+			}
+		}
+		if !there {
+			delete(t.starvation, key)
+		}
+	}
+}
+
+// selfCheckShare is the part of the time that checks of invariants may take.
+const selfCheckShare = 200
+
+// selfCheck checks the invariants of the core now and then. A violation is an
+// alert, not a crash: jobs run on, and people look.
+func (t *term) selfCheck() {
+	period := t.server.settings().SelfCheckPeriod
+	if period <= 0 || t.now.Sub(t.lastSelfCheck) < max(period, selfCheckShare*t.selfCheckCost) {
+		return
+	}
+	t.lastSelfCheck = t.now
+	began := time.Now()
+	err := t.core.Verify()
+	t.selfCheckCost = time.Since(began)
+	if err == nil {
+		t.server.alerts.clear(AlertInvariants)
+		return
+	}
+	t.server.alerts.raise(AlertInvariants, err.Error())
+	t.server.log.Error("an invariant of the core is violated", "error", err)
+	t.event(store.Event{Type: "invariant_violated"}, fact{"error", err.Error()})
+}
+
+// atOnce updates pool trees at the same time; see [core.Core.Together].
+func atOnce(count int, do func(int)) {
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,147 @@
+package core
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/scheduling"
+)
+
+// SetDefaultPools replaces the map from users to the pools below which pools of
+// theirs are made, in trees with use_user_default_parent_pool_map. Pools that
+// were made so already move.
+func (c *Core) SetDefaultPools(now time.Time, pools map[string]string, out *Decisions) {
+	c.userPools = maps.Clone(pools)
+	for _, t := range c.trees {
+		t.settleEphemeral()
+		c.admitWaiting(now, t, out)
+	}
+}
+
+// admitWaiting lets operations of a tree run that wait for nothing any more.
+func (c *Core) admitWaiting(now time.Time, t *tree, out *Decisions) {
+	for _, slot := range t.state.AdmitAll() {
+		c.admitted(now, t, slot, out)
+	}
+}
+
+// defaultParent is the pool below which a pool of a user is made: that of the map
+// of users, that of the tree, or the root. Pools that are not configured and FIFO
+// pools are left out.
+func (t *tree) defaultParent(user string) *pool {
+	settings := t.config.Settings()
+	var names []string
+	if settings.UseUserDefaultParentPoolMap.Value() {
+		names = append(names, t.core.userPools[user])
+	}
+	for _, name := range append(names, settings.DefaultParentPool.Value()) {
+		if _, configured := t.config.Pool(name); configured && !t.isFIFO(t.pools[name]) {
+			return t.pools[name]
+		}
+	}
+	return t.pools[RootName]
+}
+
+// makesSubpools says whether a pool has an ephemeral subpool for each user.
+func (t *tree) makesSubpools(p *pool) bool {
+	configured, ok := t.config.Pool(p.name)
+	return ok && configured.Config().CreateEphemeralSubpools.Value()
+}
+
+// settleEphemeral puts pools that are not configured where they belong: subpools
+// of a pool stay in it, others are below the default parent pool of who made them.
+func (t *tree) settleEphemeral() {
+	for _, p := range slices.Clone(t.order) {
+		if _, configured := t.config.Pool(p.name); p.parent == nil || configured || t.pools[p.name] != p {
+			continue
+		}
+		p.ephemeral = true
+		if !p.hub {
+			t.movePool(p, t.defaultParent(p.user))
+		}
+		t.state.SetPool(p.slot, t.ephemeralParameters(p.name, p.parent))
+		t.drop(p)
+	}
+}
+
+// movePool puts a pool below another one.
+func (t *tree) movePool(p, parent *pool) {
+	if p.parent == parent {
+		return
+	}
+	old := p.parent
+	t.state.MovePool(p.slot, parent.slot)
+	old.members--
+	parent.members++
+	p.parent = parent
+	t.drop(old)
+}
+
+// dissolve moves operations out of the subpools of pools that make no subpools
+// any more, into these pools. Those that ran come first; where a pool runs no
+// more, they wait. Pools that this leaves empty are gone. It returns operations
+// that run and did not.
+func (t *tree) dissolve(out *Decisions) (admitted []int32) {
+	var list []scheduling.Move
+	var left []*pool
+	for _, ran := range []bool{true, false} {
+		for _, id := range t.core.live {
+			at := t.core.operations[id].placeIn(t.id)
+			if at == nil || !t.isHomeless(at) {
+				continue
+			}
+			if runs, _ := t.state.IsRunning(at.slot); runs != ran {
+				continue
+			}
+			from := t.pools[at.pool]
+			list, left = append(list, scheduling.Move{Operation: at.slot, Pool: from.parent.slot}), append(left, from)
+			t.leavePool(from, at)
+			t.enterPool(from.parent, at)
+			out.Moved = append(out.Moved, Moved{Operation: id, Tree: t.id, Pool: at.pool})
+		}
+	}
+	admitted = t.state.TransferAll(list)
+	for _, p := range left {
+		if t.pools[p.name] == p {
+			t.drop(p)
+		}
+	}
+	return admitted
+}
+
+// isHomeless says whether an operation is in a subpool that is made no more.
+func (t *tree) isHomeless(at *place) bool {
+	p := t.pools[at.pool]
+	return p.hub && !t.makesSubpools(p.parent)
+}
+
+// enterPool counts an operation in a pool.
+func (t *tree) enterPool(p *pool, at *place) {
+	at.pool = p.name
+	p.members++
+	t.enumerate(at)
+}
+
+// leavePool undoes enterPool.
+func (t *tree) leavePool(p *pool, at *place) {
+	p.members--
+	p.numbers[at.number-1] = false
+	at.number = 0
+}
+
+// enumerate gives an operation the smallest number that is free in its pool, if
+// it has none there.
+func (t *tree) enumerate(at *place) {
+	if at.number > 0 {
+		return
+	}
+	p := t.pools[at.pool]
+	free := slices.Index(p.numbers, false)
+	if free < 0 {
+		free = len(p.numbers)
+		p.numbers = append(p.numbers, false)
+	}
+	p.numbers[free] = true
+	at.number = free + 1
+}

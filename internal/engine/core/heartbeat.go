@@ -1,0 +1,189 @@
+package core
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// JobState is how a job ended.
+type JobState uint8
+
+const (
+	JobCompleted JobState = iota
+	JobFailed
+	JobAborted
+	// JobInterrupted jobs were asked to end early and did, having done a part.
+	JobInterrupted
+)
+
+// Finished is a job that is over on its node.
+type Finished struct {
+	Job     JobID
+	State   JobState
+	Reason  operation.AbortReason // of aborted ones
+	Failure operation.Failure     // of failed ones
+	// Usage is what the job has used, nil if nobody measured it.
+	Usage *operation.Usage
+	// NotBegun says of an aborted job that its process never ran.
+	NotBegun bool
+}
+
+// Heartbeat takes in what a node reports and decides what it is to do. Reports
+// of jobs that the core does not know change nothing.
+func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
+	c.Report(now, finished, out)
+	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
+		return
+	}
+	c.seen(now, id, out)
+	n := c.nodes[id]
+	if n.tree == none {
+		return
+	}
+	t := c.trees[n.tree]
+	d := &c.decisions
+	t.state.Heartbeat(now, n.at, d)
+	for i := range d.Starts {
+		c.start(now, t, id, &d.Starts[i], out)
+	}
+	for i := range d.Preemptions {
+		c.preempt(t, id, &d.Preemptions[i], out)
+	}
+}
+
+// Report takes in ends of jobs without asking for work.
+func (c *Core) Report(now time.Time, finished []Finished, out *Decisions) {
+	for i := range finished {
+		c.jobEnded(now, finished[i].Job, finished[i], out)
+	}
+}
+
+// start takes the job of a decision from its operation's controller.
+func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out *Decisions) {
+	op := c.operationAt(t.owners[s.Operation])
+	group := op.controller.Groups()[s.Group]
+	// A retry may need more memory than other jobs of its group: it may have what
+	// the node has left.
+	available := group.Resources.Add(t.state.NodeFree(c.nodes[id].at).Max(resource.Amounts{}))
+	taken, block := op.controller.Schedule(int(s.Group), available)
+	if block != operation.NotBlocked {
+		t.state.FinishAllocation(s.Allocation)
+		c.sync(op)
+		return
+	}
+	c.nextJob++
+	t.jobs = append(t.jobs, make([]job, max(0, int(s.Allocation)+1-len(t.jobs)))...)
+	t.jobs[s.Allocation] = job{id: c.nextJob, operation: op.id, ref: taken.JobRef}
+	c.jobs[c.nextJob] = jobPlace{t.id, s.Allocation}
+	t.state.SetAllocationUsage(s.Allocation, taken.Resources)
+	if len(op.places) > 1 || op.controller.Groups()[s.Group].Resources != group.Resources {
+		c.sync(op)
+	}
+	out.Started = append(out.Started, Started{
+		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: id, Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
+		WaitTimeout: op.placeIn(t.id).waitTimeout,
+	})
+}
+
+var preemptionReasons = [...]operation.AbortReason{
+	scheduling.PreemptedForStarving: operation.AbortPreemption,
+	scheduling.PreemptedForNode:     operation.AbortNodeResourceOvercommit,
+	scheduling.PreemptedForLimit:    operation.AbortPreemption,
+	scheduling.PreemptedGracefully:  operation.AbortPreemption,
+}
+
+// preempt tells that a job is preempted. It stays known until its node reports
+// its end.
+func (c *Core) preempt(t *tree, id NodeID, p *scheduling.Preemption, out *Decisions) {
+	j := &t.jobs[p.Allocation]
+	j.stopping = preemptionReasons[p.Reason]
+	s := Stopped{
+		Job: j.id, Operation: j.operation, Node: id, Reason: j.stopping, Preemption: p.Reason, Class: p.Class,
+		For: NoOperation, Timeout: p.Timeout, Held: p.Held,
+	}
+	if p.For != none {
+		s.For = t.jobs[p.For].operation
+	}
+	if p.Limiter != none {
+		s.Limiter = t.state.PoolName(p.Limiter)
+	}
+	out.Stopped = append(out.Stopped, s)
+}
+
+// jobEnded takes in the end of a job.
+func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
+	where, known := c.jobs[id]
+	if !known {
+		return
+	}
+	t := c.trees[where.tree]
+	j := t.jobs[where.at]
+	op := c.operationAt(j.operation)
+	if f.State == JobFailed && f.Failure.Node == "" {
+		f.Failure.Node = c.nodes[t.nodes[t.state.NodeOf(where.at)]].name
+	}
+	c.release(t, where.at)
+	reason := f.Reason
+	if reason == operation.NotAborted {
+		reason = j.stopping
+	}
+	f.Job = id
+	if f.State == JobAborted {
+		f.Reason = reason
+	}
+	effects, err := tellEnd(op.controller, j.ref, f, reason, now)
+	if err == nil {
+		out.Ended = append(out.Ended, Ended{Operation: op.id, JobRef: j.ref, Finished: f})
+		c.carryOut(now, op, effects, out)
+	}
+}
+
+// tellEnd reports the end of a job to its controller.
+func tellEnd(to *operation.Controller, ref operation.JobRef, f Finished, reason operation.AbortReason, now time.Time) (operation.Effects, error) {
+	return to.JobEnded(ref, operation.Outcome{
+		State: endStates[f.State], Reason: reason, Started: !f.NotBegun, Failure: f.Failure, Usage: f.Usage,
+	}, now)
+}
+
+var endStates = [...]operation.EndState{
+	JobCompleted: operation.EndCompleted, JobFailed: operation.EndFailed, JobAborted: operation.EndAborted,
+	JobInterrupted: operation.EndInterrupted,
+}
+
+// Update lets time pass: fair shares, starvation, time limits.
+func (c *Core) Update(now time.Time, out *Decisions) {
+	if c.begun.IsZero() {
+		c.begun = now
+	}
+	c.giveUpSilent(now, out)
+	c.updateTrees(now)
+	for i := 0; i < len(c.live); i++ {
+		op := c.operations[c.live[i]]
+		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {
+			before := len(c.live)
+			c.carryOut(now, op, op.controller.Tick(now), out)
+			i -= before - len(c.live)
+		}
+	}
+	c.settleRevived(now, out)
+	c.checkHosts(now, out)
+	c.checkProgress(now, out)
+}
+
+// updateTrees computes the fair shares of each tree.
+func (c *Core) updateTrees(now time.Time) {
+	update := func(i int) {
+		c.trees[i].followNodes()
+		c.trees[i].state.Update(now)
+	}
+	if c.together != nil && len(c.trees) > 1 {
+		c.together(len(c.trees), update)
+		return
+	}
+	for i := range c.trees {
+		update(i)
+	}
+}

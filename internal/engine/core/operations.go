@@ -1,0 +1,413 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/entitlement"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// ErrTooManyOperations is the answer when the whole scheduler takes no more.
+var ErrTooManyOperations = errors.New("the scheduler takes no more operations")
+
+// ErrNoOperation is the answer to a request about an operation that does not
+// exist or has ended.
+var ErrNoOperation = errors.New("there is no such operation, or it has ended")
+
+// StartOperation starts an operation. Its pools are found or made, and limits on
+// numbers of operations are checked at every level, in all of its trees, before
+// anything is changed. A tree that does not take it refuses the whole operation,
+// or is left out if erase_trees_with_pool_limit_violations says so.
+func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
+	if c.operationAt(id) != nil || int(id) < len(c.operations) {
+		return fmt.Errorf("operation %d exists already", id)
+	}
+	if len(c.live) >= c.settings.MaxOperations {
+		return ErrTooManyOperations
+	}
+	trees, err := c.treesOf(spec)
+	if err != nil {
+		return err
+	}
+	op := &running{id: id, user: user, controller: operation.New(spec, now)}
+	if c.settings.Memory != nil {
+		if err := op.controller.Configure(*c.settings.Memory); err != nil {
+			return err
+		}
+	}
+	var parents []*pool
+	var refused []error
+	taking := trees[:0]
+	for _, t := range trees {
+		at, parent, err := t.reserve(user, spec)
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		taking, parents = append(taking, t), append(parents, parent)
+		op.places = append(op.places, at)
+	}
+	if len(refused) > 0 && (len(taking) == 0 || !spec.EraseTreesWithLimitViolation.Value()) {
+		return errors.Join(refused...)
+	}
+	trees = taking
+	for step := operation.Register; step < operation.Admit; step++ {
+		if _, err := op.controller.Advance(step, now); err != nil {
+			return err
+		}
+	}
+	c.operations = append(c.operations, make([]*running, int(id)+1-len(c.operations))...)
+	c.operations[id] = op
+	c.live = append(c.live, id)
+	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
+	// It sits in all of its trees before one of them lets it run, because from
+	// then on all of them hear of its jobs.
+	for i, t := range trees {
+		c.seat(op, &op.places[i], t, parents[i])
+	}
+	for _, t := range trees {
+		c.announce(now, op, t, out)
+	}
+	return nil
+}
+
+// announce lets an operation that has come begin if a tree runs it, and tells what
+// it waits for otherwise. The operation may have left the tree for another one
+// meanwhile, or have ended.
+func (c *Core) announce(now time.Time, op *running, t *tree, out *Decisions) {
+	at := op.placeIn(t.id)
+	if at == nil || c.operationAt(op.id) != op {
+		return
+	}
+	if isRunning, waitsAt := t.state.IsRunning(at.slot); isRunning {
+		c.admitted(now, t, at.slot, out)
+	} else if !op.started {
+		out.Operations = append(out.Operations, OperationChange{Operation: op.id, State: operation.Pending, Waiting: t.state.PoolName(waitsAt)})
+	}
+}
+
+// placeIn returns where an operation is in a tree, nil if it is not in it.
+func (op *running) placeIn(id TreeID) *place {
+	for i := range op.places {
+		if op.places[i].tree == id {
+			return &op.places[i]
+		}
+	}
+	return nil
+}
+
+// reserve finds the pool for an operation in the tree and checks that it and all
+// pools above take one more. Nothing is changed.
+func (t *tree) reserve(user string, spec *operation.Spec) (at place, parent *pool, err error) {
+	at = place{tree: t.id, options: spec.OperationOptions.For(t.name)}
+	if parent, at.pool, err = t.resolve(user, at.options.Pool); err != nil {
+		return at, nil, err
+	}
+	first := parent
+	if p := t.pools[at.pool]; p != nil {
+		first = p
+	}
+	return at, parent, t.state.CanAdd(first.slot)
+}
+
+// treesOf returns the trees in which an operation is to run.
+func (c *Core) treesOf(spec *operation.Spec) ([]*tree, error) {
+	names, given := spec.PoolTrees.Get()
+	if !given {
+		if c.defaultTree == none {
+			return nil, errors.New("pool_trees is not given and there is no default tree")
+		}
+		return []*tree{c.trees[c.defaultTree]}, nil
+	}
+	var trees []*tree
+	for _, name := range names {
+		i := slices.IndexFunc(c.trees, func(t *tree) bool { return t.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("pool_trees: there is no pool tree %q", name)
+		}
+		trees = append(trees, c.trees[i])
+	}
+	return trees, nil
+}
+
+// seat puts an operation into a pool of a tree, which is made if need be.
+func (c *Core) seat(op *running, at *place, t *tree, parent *pool) {
+	p := t.pools[at.pool]
+	if p == nil {
+		p = &pool{name: at.pool, parent: parent, ephemeral: true, user: op.user, hub: at.pool != at.options.Pool.Or(op.user)}
+		p.slot = t.state.AddPool(parent.slot, t.ephemeralParameters(at.pool, parent))
+		t.addPool(p)
+	}
+	slot, err := t.state.AddOperation(p.slot, t.operationParameters(op, at))
+	if err != nil {
+		panic(fmt.Sprintf("a pool that took one more operation takes none: %v", err))
+	}
+	t.enterPool(p, at)
+	at.slot = slot
+	t.owners = append(t.owners, make([]OperationID, max(0, int(slot)+1-len(t.owners)))...)
+	t.owners[slot] = op.id
+}
+
+func (t *tree) operationParameters(op *running, at *place) scheduling.OperationParameters {
+	spec := op.controller.Spec()
+	options := spec.OperationOptions
+	options.SchedulingOptions = at.options
+	t.enumerate(at)
+	pool := t.effectiveOf(t.pools[at.pool])
+	at.waitTimeout = max(pool.WaitingForResourcesTimeout.Or(t.core.settings.WaitTimeout), options.WaitingForResourcesTimeout.Value())
+	mode, _ := spec.PreemptionMode.Get()
+	e := entitlement.Operation(&options, resource.Amounts{}, resource.Amounts{}, t)
+	e.StartTime = op.controller.StartTime().UnixMicro()
+	return scheduling.OperationParameters{
+		Element: e, Patience: pool.Starvation.For(at.options), Filter: at.options.SchedulingTagFilter.Value(),
+		Specified: at.options.ResourceLimits.Value(),
+		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
+	}
+}
+
+// admitted is told that a tree lets an operation run.
+func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
+	op := c.operationAt(t.owners[slot])
+	if op == nil {
+		return // it has left the tree meanwhile
+	}
+	if !op.started {
+		op.started = true
+		for _, step := range []operation.Step{operation.Admit, operation.Materialize} {
+			effects, err := op.controller.Advance(step, now)
+			if err != nil {
+				panic(fmt.Sprintf("a pending operation cannot go on: %v", err))
+			}
+			if effects.Entered == operation.Running && !c.settleInOneTree(now, op, out) {
+				return
+			}
+			c.carryOut(now, op, effects, out)
+		}
+		return
+	}
+	c.sync(op)
+}
+
+// sync tells the trees of an operation which jobs wait.
+func (c *Core) sync(op *running) {
+	blocked := op.controller.Blocked() != operation.NotBlocked
+	var groups [8]scheduling.Group
+	list := groups[:0]
+	for _, g := range op.controller.Groups() {
+		waiting := int32(g.Pending)
+		if blocked {
+			waiting = 0
+		}
+		list = append(list, scheduling.Group{Resources: g.Resources, Waiting: waiting})
+	}
+	for i := range op.places {
+		c.trees[op.places[i].tree].state.SetWaiting(op.places[i].slot, list)
+	}
+}
+
+// carryOut does what follows from a change of an operation.
+func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
+	if effects != (operation.Effects{}) {
+		out.Changed = append(out.Changed, op.id)
+	}
+	if effects.AbortRunning != operation.NotAborted {
+		c.stopAll(op, effects.AbortRunning, out)
+	}
+	if effects.FailRunning {
+		out.FailRunning = append(out.FailRunning, op.id)
+	}
+	if effects.BannedNode != "" {
+		c.ban(op, effects.BannedNode)
+	}
+	if effects.Entered == operation.NoState {
+		c.sync(op)
+		return
+	}
+	if effects.Entered.IsFinishing() {
+		committed, err := op.controller.Advance(operation.Commit, now)
+		if err != nil {
+			panic(fmt.Sprintf("a finishing operation cannot be committed: %v", err))
+		}
+		effects.Entered = committed.Entered
+	}
+	change := OperationChange{Operation: op.id, State: effects.Entered, Error: op.controller.Result()}
+	if effects.Entered.IsFinished() {
+		change.Last = op.controller
+	}
+	out.Operations = append(out.Operations, change)
+	if effects.Entered.IsFinished() {
+		c.forget(now, op, out)
+		return
+	}
+	c.sync(op)
+}
+
+// stopAll ends all jobs of an operation, which its controller has taken back.
+func (c *Core) stopAll(op *running, reason operation.AbortReason, out *Decisions) {
+	for i := range op.places {
+		t := c.trees[op.places[i].tree]
+		c.scratch = t.state.AllocationsOf(op.places[i].slot, c.scratch[:0])
+		for _, at := range c.scratch {
+			out.Stopped = append(out.Stopped, Stopped{
+				Job: t.jobs[at].id, Operation: op.id, Node: t.nodes[t.state.NodeOf(at)], Reason: reason, For: NoOperation,
+			})
+			c.release(t, at)
+		}
+	}
+}
+
+// release frees what an allocation holds.
+func (c *Core) release(t *tree, at scheduling.Allocation) {
+	delete(c.jobs, t.jobs[at].id)
+	t.jobs[at] = job{}
+	t.state.FinishAllocation(at)
+}
+
+// forget removes an operation that has ended, and lets others run instead.
+func (c *Core) forget(now time.Time, op *running, out *Decisions) {
+	c.operations[op.id] = nil
+	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
+	for i := range op.places {
+		c.unseat(now, &op.places[i], out)
+	}
+}
+
+// unseat takes an operation out of a tree, and lets others run instead.
+func (c *Core) unseat(now time.Time, at *place, out *Decisions) {
+	t := c.trees[at.tree]
+	admitted := t.state.RemoveOperation(at.slot)
+	t.owners[at.slot] = NoOperation
+	p := t.pools[at.pool]
+	t.leavePool(p, at)
+	t.drop(p)
+	for _, slot := range admitted {
+		c.admitted(now, t, slot, out)
+	}
+}
+
+// AbortOperation ends an operation without a result.
+func (c *Core) AbortOperation(now time.Time, id OperationID, message string, out *Decisions) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	effects, err := op.controller.Abort(message, now)
+	if err == nil {
+		c.carryOut(now, op, effects, out)
+	}
+	return err
+}
+
+// CompleteOperation ends an operation with what it has done.
+func (c *Core) CompleteOperation(now time.Time, id OperationID, out *Decisions) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	effects, err := op.controller.Complete(now)
+	if err == nil {
+		c.carryOut(now, op, effects, out)
+	}
+	return err
+}
+
+// SuspendOperation lets jobs of an operation finish and starts no new ones.
+func (c *Core) SuspendOperation(now time.Time, id OperationID, abortRunning bool, out *Decisions) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	effects, err := op.controller.Suspend(abortRunning)
+	if err == nil {
+		c.carryOut(now, op, effects, out)
+		c.setSuspended(op, true)
+		out.Changed = append(out.Changed, id)
+	}
+	return err
+}
+
+// ResumeOperation undoes SuspendOperation.
+func (c *Core) ResumeOperation(id OperationID, out *Decisions) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	err := op.controller.Resume()
+	if err == nil {
+		c.setSuspended(op, false)
+		c.sync(op)
+		out.Changed = append(out.Changed, id)
+	}
+	return err
+}
+
+func (c *Core) setSuspended(op *running, suspended bool) {
+	for i := range op.places {
+		c.trees[op.places[i].tree].state.Suspend(op.places[i].slot, suspended)
+	}
+}
+
+// Change is a change of an operation at run time, in all of its trees. What is
+// unset stays.
+type Change struct {
+	Pool           document.Optional[string]
+	Weight         document.Optional[float64]
+	ResourceLimits document.Optional[resource.Partial]
+}
+
+// ChangeOperation changes the parameters of an operation.
+func (c *Core) ChangeOperation(now time.Time, id OperationID, change Change, out *Decisions) error {
+	op := c.operationAt(id)
+	if op == nil {
+		return ErrNoOperation
+	}
+	out.Changed = append(out.Changed, id)
+	for i := range op.places {
+		at := &op.places[i]
+		t := c.trees[at.tree]
+		if wanted, ok := change.Pool.Get(); ok {
+			if err := c.move(now, op, at, t, wanted, out); err != nil {
+				return err
+			}
+		}
+		at.options.Weight = change.Weight.OrElse(at.options.Weight)
+		at.options.ResourceLimits = change.ResourceLimits.OrElse(at.options.ResourceLimits)
+		t.state.SetOperation(at.slot, t.operationParameters(op, at))
+	}
+	return nil
+}
+
+// move puts an operation into another pool.
+func (c *Core) move(now time.Time, op *running, at *place, t *tree, wanted string, out *Decisions) error {
+	parent, name, err := t.resolve(op.user, document.Some(wanted))
+	if err != nil || name == at.pool {
+		return err
+	}
+	p := t.pools[name]
+	made := p == nil
+	if made {
+		p = &pool{name: name, parent: parent, ephemeral: true, user: op.user, hub: name != wanted}
+		p.slot = t.state.AddPool(parent.slot, t.ephemeralParameters(name, parent))
+		t.addPool(p)
+	}
+	admitted, err := t.state.MoveOperation(at.slot, p.slot)
+	if err != nil {
+		t.drop(p)
+		return err
+	}
+	old := t.pools[at.pool]
+	t.leavePool(old, at)
+	t.enterPool(p, at)
+	t.drop(old)
+	for _, slot := range admitted {
+		c.admitted(now, t, slot, out)
+	}
+	return nil
+}

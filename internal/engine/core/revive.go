@@ -1,0 +1,274 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// A core that takes over from another one is built in this order:
+//
+//	SetTrees, SetNextJob        what is configured, and job numbers nobody has used
+//	Revive for each operation   those that ran before those that waited
+//	SetPoolState                what pools have saved, since when they starve
+//	AddNode, Adopt              nodes come and say what they run
+//
+// Nothing may be scheduled before all nodes had their chance: until then the
+// owner sends no Heartbeat and no Update, only Adopt and Report. What nobody
+// adopts by then is pending and starts again.
+
+// Revived is an operation as it was stored.
+type Revived struct {
+	Operation OperationID
+	User      string
+	Spec      *operation.Spec
+	Snapshot  operation.Snapshot
+	// Ends are jobs that ended after the snapshot was taken, in their order.
+	Ends   []RevivedEnd
+	Places []Place
+}
+
+// RevivedEnd is the end of a job of a revived operation.
+type RevivedEnd struct {
+	Ended
+	At time.Time
+}
+
+// Place is an operation in one of its trees, with what was changed at run time.
+type Place struct {
+	Tree           string
+	Pool           string
+	Weight         document.Optional[float64]
+	ResourceLimits document.Optional[resource.Partial]
+	// Clock says since when the operation has been below its fair share.
+	Clock scheduling.Clock
+}
+
+// ErrNoTreeLeft is why an operation cannot be revived if all of its trees are
+// gone.
+var ErrNoTreeLeft = errors.New("none of the operation's pool trees is left")
+
+// SetNextJob makes the next job have this number or a larger one.
+func (c *Core) SetNextJob(first JobID) { c.nextJob = max(c.nextJob, first-1) }
+
+// Revive takes up an operation again. Limits on numbers of operations do not
+// turn it away, because it was accepted before; it may have to wait.
+func (c *Core) Revive(now time.Time, r *Revived, out *Decisions) error {
+	if c.operationAt(r.Operation) != nil {
+		return fmt.Errorf("operation %d exists already", r.Operation)
+	}
+	controller, err := operation.Restore(r.Spec, r.Snapshot)
+	if err != nil {
+		return err
+	}
+	controller.Disown()
+	for i := range r.Ends {
+		if err := replayEnd(controller, &r.Ends[i]); err != nil {
+			return fmt.Errorf("end of job %d: %w", r.Ends[i].Job, err)
+		}
+	}
+	op := &running{id: r.Operation, user: r.User, controller: controller}
+	var trees []*tree
+	var clocks []scheduling.Clock
+	for _, p := range r.Places {
+		i := slices.IndexFunc(c.trees, func(t *tree) bool { return t.name == p.Tree })
+		if i < 0 {
+			continue
+		}
+		t := c.trees[i]
+		at := place{tree: t.id, pool: p.Pool, options: r.Spec.OperationOptions.For(t.name)}
+		at.options.Weight = p.Weight.OrElse(at.options.Weight)
+		at.options.ResourceLimits = p.ResourceLimits.OrElse(at.options.ResourceLimits)
+		op.places = append(op.places, at)
+		trees, clocks = append(trees, t), append(clocks, p.Clock)
+	}
+	if len(trees) == 0 {
+		return ErrNoTreeLeft
+	}
+	if err := orphan(controller, now); err != nil {
+		return err
+	}
+	c.operations = append(c.operations, make([]*running, max(0, int(r.Operation)+1-len(c.operations)))...)
+	c.operations[r.Operation] = op
+	c.live = append(c.live, r.Operation)
+	for i, t := range trees {
+		c.reseat(op, &op.places[i], t)
+		t.state.SetClock(op.places[i].slot, clocks[i])
+	}
+	c.setSuspended(op, controller.Life().Suspended)
+	for i, t := range trees {
+		if isRunning, _ := t.state.IsRunning(op.places[i].slot); isRunning {
+			c.admitted(now, t, op.places[i].slot, out)
+		}
+	}
+	return nil
+}
+
+// replayEnd lets a controller hear again of the end of a job.
+func replayEnd(controller *operation.Controller, end *RevivedEnd) error {
+	if err := controller.Adopt(end.JobRef); err != nil {
+		return err
+	}
+	_, err := tellEnd(controller, end.JobRef, end.Finished, end.Reason, end.At)
+	return err
+}
+
+// orphan takes a controller from the state it was in to the one before it is
+// admitted.
+func orphan(controller *operation.Controller, now time.Time) error {
+	steps := []operation.Step{
+		operation.Orphan, operation.ReviveWithJobs, operation.Assign, operation.Initialize, operation.Prepare,
+	}
+	for _, step := range steps {
+		if _, err := controller.Advance(step, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reseat puts a revived operation into its pool, which is made again if it is
+// not configured.
+func (c *Core) reseat(op *running, at *place, t *tree) {
+	p := t.pools[at.pool]
+	if p == nil {
+		parent := t.defaultParent(op.user)
+		hub, _, isHub := hubOf(at.pool)
+		if above := t.pools[hub]; isHub && above != nil {
+			parent = above
+		}
+		p = &pool{name: at.pool, parent: parent, ephemeral: true, user: op.user, hub: isHub}
+		p.slot = t.state.AddPool(parent.slot, t.ephemeralParameters(at.pool, parent))
+		t.addPool(p)
+	}
+	at.slot = t.state.ReviveOperation(p.slot, t.operationParameters(op, at))
+	p.members++
+	t.owners = append(t.owners, make([]OperationID, max(0, int(at.slot)+1-len(t.owners)))...)
+	t.owners[at.slot] = op.id
+}
+
+// hubOf splits the name of a pool that was made for a user below another one.
+func hubOf(name string) (hub, user string, ok bool) {
+	for i := range name {
+		if name[i] == '$' {
+			return name[:i], name[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// Adopted is a job that a node says it runs.
+type Adopted struct {
+	Job       JobID
+	Operation OperationID
+	operation.JobRef
+	Node      NodeID
+	Resources resource.Amounts
+	Started   time.Time
+	// UserFactor and ProxyFactor are how its memory was chosen; zero if nobody
+	// knows.
+	UserFactor, ProxyFactor float64
+}
+
+// Adopt counts a job that a node runs already. An error says why the node must
+// stop it: its operation has ended or it is done or runs elsewhere.
+func (c *Core) Adopt(a *Adopted) error {
+	if place, known := c.jobs[a.Job]; known {
+		if t := c.trees[place.tree]; t.nodes[t.state.NodeOf(place.at)] != a.Node {
+			return fmt.Errorf("job %d runs on another node", a.Job)
+		}
+		return nil
+	}
+	op := c.operationAt(a.Operation)
+	if op == nil || int(a.Node) >= len(c.nodes) || c.nodes[a.Node] == nil {
+		return ErrNoOperation
+	}
+	n := c.nodes[a.Node]
+	i := slices.IndexFunc(op.places, func(p place) bool { return p.tree == n.tree })
+	if i < 0 {
+		return fmt.Errorf("operation %d does not run in the tree of node %s", a.Operation, n.name)
+	}
+	t, at := c.trees[n.tree], &op.places[i]
+	adopt := op.controller.Adopt
+	if a.UserFactor > 0 {
+		adopt = func(ref operation.JobRef) error { return op.controller.AdoptReserved(ref, a.UserFactor, a.ProxyFactor) }
+	}
+	if err := adopt(a.JobRef); err != nil {
+		return err
+	}
+	// The tree takes one of the waiting jobs for it; what waits now is told after.
+	c.sync(op)
+	t.state.AddWaiting(at.slot, a.Task, 1)
+	id := t.state.Adopt(a.Started, at.slot, a.Task, n.at, a.Resources)
+	t.jobs = append(t.jobs, make([]job, max(0, int(id)+1-len(t.jobs)))...)
+	t.jobs[id] = job{id: a.Job, operation: op.id, ref: a.JobRef}
+	c.jobs[a.Job] = jobPlace{t.id, id}
+	c.nextJob = max(c.nextJob, a.Job)
+	return nil
+}
+
+// PlacesOf returns where an operation is, for a later Revive.
+func (c *Core) PlacesOf(id OperationID) []Place {
+	op := c.operationAt(id)
+	if op == nil {
+		return nil
+	}
+	places := make([]Place, len(op.places))
+	for i := range op.places {
+		at := &op.places[i]
+		t := c.trees[at.tree]
+		places[i] = Place{
+			Tree: t.name, Pool: at.pool, Weight: at.options.Weight, ResourceLimits: at.options.ResourceLimits,
+			Clock: t.state.Clock(at.slot),
+		}
+	}
+	return places
+}
+
+// SnapshotOf returns the state of an operation's controller, for a later Revive.
+func (c *Core) SnapshotOf(id OperationID) (operation.Snapshot, bool) {
+	op := c.operationAt(id)
+	if op == nil {
+		return operation.Snapshot{}, false
+	}
+	return op.controller.Snapshot(), true
+}
+
+// PoolState is what a pool carries from update to update.
+type PoolState struct {
+	Tree, Pool string
+	State      fairshare.State
+	Clock      scheduling.Clock
+}
+
+// PoolStates appends the states of pools that have one: those that save or
+// starve.
+func (c *Core) PoolStates(into []PoolState) []PoolState {
+	for _, t := range c.trees {
+		for _, p := range t.order {
+			s := PoolState{Tree: t.name, Pool: p.name, State: t.state.State(p.slot), Clock: t.state.Clock(p.slot)}
+			if s.State != (fairshare.State{}) || s.Clock != (scheduling.Clock{}) {
+				into = append(into, s)
+			}
+		}
+	}
+	return into
+}
+
+// SetPoolState lets a pool go on from where it was. Pools that are not there any
+// more lose what they had.
+func (c *Core) SetPoolState(s *PoolState) {
+	for _, t := range c.trees {
+		if p := t.pools[s.Pool]; t.name == s.Tree && p != nil {
+			t.state.SetState(p.slot, s.State)
+			t.state.SetClock(p.slot, s.Clock)
+		}
+	}
+}

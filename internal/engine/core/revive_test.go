@@ -1,0 +1,166 @@
+package core
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// stored is what a store would have of an operation.
+type stored struct {
+	snapshot operation.Snapshot
+	ends     []RevivedEnd
+}
+
+// archive keeps what core asks to be kept: snapshots of what has changed, ends
+// of jobs after them.
+type archive map[OperationID]*stored
+
+func (a archive) keep(w *world, all bool) {
+	for _, end := range w.out.Ended {
+		if s := a[end.Operation]; s != nil {
+			s.ends = append(s.ends, RevivedEnd{end, w.now})
+		}
+	}
+	for _, id := range w.live {
+		if all || a[id] == nil || slices.Contains(w.out.Changed, id) {
+			snapshot, _ := w.SnapshotOf(id)
+			a[id] = &stored{snapshot: snapshot}
+		}
+	}
+}
+
+// figures of an operation that a restart must not change.
+type figures struct {
+	Pending, Running int
+	Suspended        bool
+	Counters         operation.Counters
+	Pools            []string
+	Usage            resource.Amounts
+}
+
+func figuresOf(c *Core) map[OperationID]figures {
+	all := map[OperationID]figures{}
+	for _, v := range c.Operations(nil) {
+		controller := c.operations[v.Operation].controller
+		f := all[v.Operation]
+		f.Pending, f.Running = controller.PendingJobCount(), controller.RunningJobCount()
+		f.Suspended = controller.Life().Suspended
+		f.Counters = controller.Statistics().Counters
+		f.Pools = append(f.Pools, v.Pool)
+		f.Usage = f.Usage.Add(v.Usage)
+		all[v.Operation] = f
+	}
+	return all
+}
+
+// TestPropertyARevivedCoreGoesOnWhereTheOtherStopped lets a core die at a random
+// moment of a random history and builds another one from what was stored and
+// what nodes report.
+func TestPropertyARevivedCoreGoesOnWhereTheOtherStopped(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(r, threePools)
+		kept := archive{}
+		w.onTake = func() { kept.keep(w, false) }
+		w.addNode(0, 8)
+		w.addNode(1, 5)
+		w.addNode(2, 5, "gpu")
+		w.pass(time.Second)
+		for range rapid.IntRange(5, 40).Draw(r, "steps") {
+			w.step(r)
+			if rapid.IntRange(0, 9).Draw(r, "snapshot") == 0 {
+				kept.keep(w, true)
+			}
+		}
+		next := w.successor(r, kept)
+		if err := next.Verify(); err != nil {
+			r.Fatal(err)
+		}
+		before, after := figuresOf(w.Core), figuresOf(next)
+		if diff := cmp.Diff(before, after); diff != "" {
+			r.Fatalf("the revived core differs:\n%s", diff)
+		}
+		var out Decisions
+		next.Update(w.now.Add(time.Minute), &out)
+		for id := range w.nodes {
+			next.Heartbeat(w.now.Add(time.Minute), id, nil, &out)
+		}
+		if err := next.Verify(); err != nil {
+			r.Fatal(err)
+		}
+		for _, s := range out.Started {
+			if _, known := w.jobs[s.Job]; known || w.over[s.Job] {
+				r.Fatalf("the number of job %d is used again", s.Job)
+			}
+		}
+	})
+}
+
+// successor builds a core as a daemon does after a restart.
+func (w *world) successor(r *rapid.T, kept archive) *Core {
+	var out Decisions
+	next := New(w.settings)
+	var trees []document.Named[*pooltree.Tree]
+	for _, t := range w.trees {
+		trees = append(trees, document.Named[*pooltree.Tree]{Name: t.name, Value: t.config})
+	}
+	if err := next.SetTrees(w.now, trees, "default", &out); err != nil {
+		r.Fatal(err)
+	}
+	next.SetNextJob(w.nextJob + 1)
+	revived := slices.Clone(w.live)
+	slices.SortStableFunc(revived, func(a, b OperationID) int {
+		return boolInt(w.operations[b].started) - boolInt(w.operations[a].started)
+	})
+	for _, id := range revived {
+		op := w.operations[id]
+		s := kept[id]
+		err := next.Revive(w.now, &Revived{
+			Operation: id, User: op.user, Spec: op.controller.Spec(), Snapshot: s.snapshot, Ends: s.ends, Places: w.PlacesOf(id),
+		}, &out)
+		if err != nil {
+			r.Fatalf("operation %d: %v", id, err)
+		}
+	}
+	for id, n := range w.Core.nodes {
+		if n == nil {
+			continue
+		}
+		if err := next.AddNode(w.now, NodeID(id), n.name, n.resources, n.tags, &out); err != nil {
+			r.Fatal(err)
+		}
+	}
+	var jobs []JobID
+	for id := range w.Core.jobs {
+		jobs = append(jobs, id)
+	}
+	slices.SortFunc(jobs, func(a, b JobID) int { return int(b) - int(a) }) // nodes come in any order
+	for _, id := range jobs {
+		where := w.Core.jobs[id]
+		t := w.trees[where.tree]
+		j := t.jobs[where.at]
+		err := next.Adopt(&Adopted{
+			Job: id, Operation: j.operation, JobRef: j.ref, Node: t.nodes[t.state.NodeOf(where.at)],
+			Resources: w.jobs[id].Resources, Started: midnight.Add(time.Duration(id) * time.Second),
+		})
+		if err != nil {
+			r.Fatalf("job %d: %v", id, err)
+		}
+	}
+	return next
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package fairshare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// syntheticTree has as many operations as asked for in 5 % as many pools on two
+// levels, the larger the index of a pool the fewer; 30 % of the lower pools are
+// FIFO. Demand is half as large again as the cluster.
+func syntheticTree(operations int, seed uint64) *Tree {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	n := float64(operations)
+	tree := &Tree{Options: DefaultOptions(), Elements: []Element{{Kind: KindPool}}}
+	tree.Total = resource.Amounts{int64(110 * n), int64(100_00 * n), 0, int64(4e11 * n), int64(50 * n)}
+	pools := operations / 20
+	top := max(2, int(math.Sqrt(float64(pools))))
+	for i := range pools {
+		element := Element{Kind: KindPool, Weight: math.Exp(2 * rng.Float64()), Pool: &Pool{}}
+		if i >= top {
+			element.Parent = int32(1 + skewed(rng, top))
+			if rng.Float64() < 0.3 {
+				element.Pool = &Pool{Mode: FIFO}
+			}
+		}
+		if rng.Float64() < 0.3 {
+			part := 0.5 * rng.Float64() / float64(top)
+			if i >= top {
+				part /= float64(pools) / float64(top)
+			}
+			element.Pool.Strong = onlyMain(tree, part)
+		}
+		if rng.Float64() < 0.1 {
+			element.Limits = onlyMain(tree, rng.Float64()/10)
+		}
+		tree.Elements = append(tree.Elements, element)
+	}
+	for i := range operations {
+		tree.Elements = append(tree.Elements, syntheticOperation(rng, int32(1+top+skewed(rng, pools-top)), i))
+	}
+	return tree
+}
+
+// skewed draws an index below n, smaller ones more often.
+func skewed(rng *rand.Rand, n int) int {
+	return min(int(float64(n)*math.Pow(rng.Float64(), 1.3)), n-1)
+}
+
+func syntheticOperation(rng *rand.Rand, parent int32, start int) Element {
+	jobs := int64(1 + math.Exp(5.5*rng.Float64()))
+	cpu := int64(100 * (1 + rng.IntN(4)))
+	memory := int64(1+rng.IntN(12)) << 30
+	amounts := func(jobs int64) resource.Amounts {
+		return resource.Amounts{jobs, jobs * cpu, 0, jobs * memory, jobs * int64(rng.IntN(2))}
+	}
+	running := int64(0)
+	if rng.IntN(2) == 0 {
+		running = rng.Int64N(jobs + 1)
+	}
+	demand := amounts(jobs)
+	return Element{
+		Kind: KindOperation, Parent: parent, Weight: 1, Demand: demand, Usage: amounts(running).Min(demand), StartTime: int64(start),
+	}
+}
+
+// churn changes the usage of a part of the operations.
+func churn(tree *Tree, round int, part float64) {
+	rng := rand.New(rand.NewPCG(uint64(round), 3))
+	for range int(part * float64(len(tree.Elements))) {
+		element := &tree.Elements[rng.IntN(len(tree.Elements))]
+		if element.Kind == KindOperation {
+			element.Usage = element.Demand.Times(rng.Float64())
+		}
+	}
+}
+
+// productionTree has the shape of a production tree: 565 pools up to ten levels
+// deep, 286 of them FIFO, 743 operations of which 670 are gangs, 226 pools with
+// strong guarantees, five resources with gpu the scarce one.
+func productionTree() *Tree {
+	rng := rand.New(rand.NewPCG(5, 6))
+	tree := &Tree{Options: DefaultOptions(), Elements: []Element{{Kind: KindPool}}}
+	tree.Options.MainResource = resource.GPU
+	tree.Total = resource.Amounts{60_000, 300_000_00, 8_000, 3 << 50, 400_000}
+	depth := map[int32]int{0: 0}
+	inner, fifo := []int32{0}, []int32(nil)
+	for i := range 565 {
+		slot := int32(len(tree.Elements))
+		parent := inner[skewed(rng, len(inner))]
+		for depth[parent] >= 9 {
+			parent = inner[rng.IntN(len(inner))]
+		}
+		depth[slot] = depth[parent] + 1
+		settings := &Pool{}
+		if i < 226 {
+			settings.Strong = onlyMain(tree, 0.004*rng.Float64())
+		}
+		if i%2 == 1 || i > 560 {
+			settings.Mode = FIFO
+			fifo = append(fifo, slot)
+		} else {
+			inner = append(inner, slot)
+		}
+		tree.Elements = append(tree.Elements, Element{Kind: KindPool, Parent: parent, Pool: settings})
+	}
+	for i := range 743 {
+		jobs := int64(1 + math.Exp(4*rng.Float64()))
+		job := resource.Amounts{1, int64(rng.IntN(40_00)), 8, int64(rng.IntN(1 << 38)), int64(rng.IntN(5))}
+		demand := job.Times(float64(jobs))
+		parent := fifo[skewed(rng, len(fifo))]
+		if i%10 == 0 {
+			parent = inner[rng.IntN(len(inner))]
+		}
+		operation := Element{Kind: KindOperation, Parent: parent, Weight: 1, Demand: demand, Gang: i%10 != 0, StartTime: int64(i)}
+		if rng.IntN(2) == 0 {
+			operation.Usage = demand
+		}
+		tree.Elements = append(tree.Elements, operation)
+	}
+	return tree
+}
+
+// fifoTree is one FIFO pool with many operations.
+func fifoTree(operations int) *Tree {
+	tree := syntheticTree(operations, 3)
+	for i := range tree.Elements {
+		if element := &tree.Elements[i]; element.Kind == KindOperation {
+			element.Parent = 1
+		} else if i > 0 {
+			element.Pool, element.Parent = &Pool{Mode: FIFO}, 0
+		}
+	}
+	return tree
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		tree *Tree
+	}{
+		{"production", productionTree()},
+		{"1k", syntheticTree(1_000, 1)},
+		{"10k", syntheticTree(10_000, 1)},
+		{"100k", syntheticTree(100_000, 1)},
+		{"fifo20k", fifoTree(20_000)},
+	} {
+		for _, mode := range []string{"default", "improved"} {
+			tree := *c.tree
+			tree.Elements = slices.Clone(c.tree.Elements)
+			tree.Options.Improved = mode == "improved"
+			tree.Options.GangSteps = mode == "improved"
+			b.Run(fmt.Sprintf("tree=%s/mode=%s/changed=fresh", c.name, mode), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Compute(&tree, FirstUpdate)
+				}
+			})
+			for _, part := range []float64{1, 0.01, 0} {
+				b.Run(fmt.Sprintf("tree=%s/mode=%s/changed=%g", c.name, mode, part), func(b *testing.B) {
+					benchmarkRepeated(b, &tree, part)
+				})
+			}
+		}
+	}
+}
+
+// benchmarkRepeated measures updates of one engine between which a part of the
+// operations changes.
+func benchmarkRepeated(b *testing.B, tree *Tree, part float64) {
+	var e Engine
+	var results [2]Result
+	round := 0
+	e.Update(tree, time.Second, &results[0])
+	e.Update(tree, time.Second, &results[1])
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		round++
+		churn(tree, round, part)
+		b.StartTimer()
+		e.Update(tree, 200*time.Millisecond, &results[round%2])
+	}
+}

@@ -1,0 +1,228 @@
+package fairshare
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// FirstUpdate is the elapsed time of an update that has no predecessor: volumes
+// are neither refilled nor charged.
+const FirstUpdate time.Duration = -1
+
+// Compute is one update with nothing kept from earlier ones.
+func Compute(tree *Tree, elapsed time.Duration) *Result {
+	var engine Engine
+	var result Result
+	engine.Update(tree, elapsed, &result)
+	return &result
+}
+
+// Engine computes updates of one tree, one after another. Between them it keeps
+// its memory and the functions of pools in which nothing changed, so an update
+// that changes little costs little. The zero value is ready to use. An Engine
+// is not safe for concurrent use.
+type Engine struct {
+	total        resource.Amounts
+	options      Options
+	previous     []Element // the last input, to see what changed
+	nodes        []node    // by slot
+	pools        []pool    // the root first, then in order of slots
+	order        []int32   // pools, depth first, parents before children
+	burst        []int32   // burst pools in that order
+	relaxed      []int32   // relaxed pools in that order
+	promising    []int32   // topmost pools that compute promised shares
+	shares       []resource.Shares
+	promised     []resource.Shares
+	alerts       []Alert
+	updates      uint64 // how many there were
+	rebuiltAt    uint64 // the last of them that changed the edges of the tree
+	reconfigured bool   // settings, limits or totals differ from the last input
+	canSkip      bool   // divisions that are what they were need not be made again
+	stamp        uint64 // grows whenever a function is thrown away
+
+	spare       []resource.Shares // a division that is tried, by slot
+	prefix      fifoPrefix
+	openBuckets []int32
+	takers      []relaxedPool
+	childSlots  []int32
+	childPools  []int32
+	touched     []bool          // by slot: the element differs from the last input
+	history     []HistoricUsage // by slot, where it is kept
+}
+
+// node is the engine's view of an element.
+type node struct {
+	kind       Kind
+	steps      bool  // a gang that takes all or nothing
+	parent     int32 // slot
+	pool       int32 // index in Engine.pools, -1 for operations
+	fifoIndex  int32
+	weight     float64
+	suggestion float64
+	usage      resource.Shares
+	demand     resource.Shares
+	limits     resource.Shares
+}
+
+// pool is the engine's view of a pool.
+type pool struct {
+	slot     int32
+	settings *Pool
+	children []int32 // slots, in order
+	subpools []int32 // those that are pools, as indices in Engine.pools
+	sorted   []int32 // FIFO: children in the order they are served
+
+	limits                resource.Shares // the node's
+	limitsMoved           bool            // they differ from the last update's
+	usageSum, demandSum   resource.Amounts
+	inferred              resource.Amounts
+	strong, proposed      resource.Shares
+	tiers                 [tierCount]resource.Shares
+	donorSeen, promises   bool
+	clipped               bool // rounding put guarantee and proposal above a limit
+	burstRatio, flowRatio float64
+	totalBurst, totalFlow float64
+	state                 State
+	overflow, acceptable  resource.Volume
+	accepted              resource.Volume
+	childrenOverflow      resource.Volume
+
+	estimated, guaranteed         resource.Shares
+	estimatedRest, guaranteedRest resource.Shares // what children divide by weight
+	weights                       float64         // the sum of children's
+	leastWeight                   float64
+	factor                        float64 // the fit factor of the division
+
+	touched   bool     // some child differs from the last input
+	resummed  bool     // its usage and demand were summed up anew
+	division  division // the last one recorded in Engine.shares
+	divided   float64  // the fit factor it was made at
+	changedAt uint64   // the last update that changed what children got
+
+	prepared   bool // the functions of this update are fixed
+	stale      bool // a child changed in a way that spoils the fit
+	unsorted   bool // FIFO: the order may have changed
+	fit        fit
+	fitStamp   uint64
+	curve      curve
+	curveStamp uint64
+	bounds     // of the curve
+	boundsKey  bounds
+}
+
+// division is everything that the shares of a pool's subtree depend on.
+type division struct {
+	fitStamp uint64
+	factor   float64
+	given    resource.Shares
+}
+
+var defaultPool Pool
+
+func (p *pool) isIntegral() bool { return p.settings.Integral.Type != NoIntegral }
+
+func (e *Engine) parentOf(p *pool) *pool {
+	return &e.pools[e.nodes[e.nodes[p.slot].parent].pool]
+}
+
+func (e *Engine) alert(code AlertCode, message string, slots []int32) {
+	e.alerts = append(e.alerts, Alert{code, message, slots})
+}
+
+// Update computes the shares of a tree and the next state of its integral
+// pools. elapsed is the time since the previous update, or FirstUpdate. What it
+// computes depends on its arguments only, never on earlier calls.
+//
+// The order of the steps is part of the rules: guarantees are satisfied strong
+// first, then burst, then relaxed, and the rest goes by weight.
+func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
+	e.updates++
+	e.load(tree)
+	e.limit()
+	if e.reconfigured {
+		e.configure()
+	}
+	e.begin(tree)
+	e.turnVolumes(elapsed)
+	e.weigh(tree, elapsed)
+	e.estimateGuarantees()
+	e.shareBurst()
+	e.shareRelaxed()
+
+	root := &e.pools[0]
+	e.prepare(root)
+	e.sharePromised()
+	e.canSkip = len(e.promising) == 0 && !e.truncates()
+	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
+	e.nodes[0].suggestion = 1
+	e.assign(root, e.shares)
+	e.truncate(e.shares)
+	e.fill(tree, result)
+}
+
+// configure computes what follows from settings, limits and totals alone, and
+// raises alerts about them.
+func (e *Engine) configure() {
+	e.alerts = e.alerts[:0]
+	e.findPromising()
+	e.findDonors()
+	e.inferGuarantees()
+	e.measureGuarantees()
+	e.checkOvercommit()
+	e.fitGuarantees()
+}
+
+// begin makes pools ready for an update: their states, and the order of
+// operations in FIFO pools.
+func (e *Engine) begin(tree *Tree) {
+	for _, at := range e.order {
+		p := &e.pools[at]
+		p.proposed, p.clipped, p.prepared = nothing, false, false
+		p.state = State{}
+		if int(p.slot) < len(tree.States) {
+			p.state = tree.States[p.slot]
+		}
+		if p.unsorted {
+			e.arrange(p)
+		}
+	}
+}
+
+// sharePromised divides the guarantees of pools that ask for it, as if nobody
+// had anything beyond guarantees.
+func (e *Engine) sharePromised() {
+	e.promised = e.promised[:0]
+	if len(e.promising) == 0 {
+		return
+	}
+	e.promised = resize(e.promised, len(e.nodes))
+	clear(e.promised)
+	e.canSkip = false
+	for _, at := range e.promising {
+		p := &e.pools[at]
+		p.factor, e.promised[p.slot] = e.poolAt(p, 0, &p.bounds)
+		e.assign(p, e.promised)
+	}
+	e.truncate(e.promised)
+}
+
+// findPromising lists the topmost pools that ask for promised shares.
+func (e *Engine) findPromising() {
+	e.promising = e.promising[:0]
+	var nested []int32
+	for _, at := range e.order {
+		p := &e.pools[at]
+		inside := p.slot != 0 && e.parentOf(p).promises
+		p.promises = p.settings.Promised || inside
+		switch {
+		case p.settings.Promised && inside:
+			nested = append(nested, p.slot)
+		case p.settings.Promised:
+			e.promising = append(e.promising, at)
+		}
+	}
+	if len(nested) > 0 {
+		e.alert(AlertNestedPromised, "Found pools with enabled promised guarantee fair share computation which are nested inside other such pools", nested)
+	}
+}

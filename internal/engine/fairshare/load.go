@@ -1,0 +1,351 @@
+package fairshare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// load takes in the tree and finds out what differs from the last one.
+func (e *Engine) load(tree *Tree) {
+	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
+	e.total, e.options = tree.Total, tree.Options
+	for at := range e.pools {
+		e.pools[at].touched = everything
+	}
+	e.reconfigured = everything
+	if e.isRebuilt(tree) {
+		e.rebuild(tree)
+		e.reconfigured = true
+	}
+	for slot := range tree.Elements {
+		element := &tree.Elements[slot]
+		e.touched[slot] = everything || *element != e.previous[slot]
+		if e.touched[slot] {
+			e.loadElement(int32(slot), element, everything)
+		}
+	}
+	e.sumUp()
+}
+
+// loadElement takes in an element that differs from the last input.
+func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
+	n := &e.nodes[slot]
+	switch n.kind {
+	case KindPool:
+		p := &e.pools[n.pool]
+		if settings := settingsOf(element); everything || p.settings != settings {
+			p.settings, p.stale, p.unsorted, p.touched = settings, true, true, true
+			e.reconfigured = true
+		}
+	case KindOperation:
+		n.usage = element.Usage.Share(e.total)
+		n.demand = element.Demand.Share(e.total)
+	}
+	if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
+		parent.stale, parent.unsorted, parent.touched = true, true, true
+	}
+	e.previous[slot] = *element
+}
+
+func settingsOf(element *Element) *Pool {
+	if element.Pool == nil {
+		return &defaultPool
+	}
+	return element.Pool
+}
+
+// poolOf returns the pool in a slot, nil if there is none.
+func (e *Engine) poolOf(slot int32) *pool {
+	if slot < 0 || int(slot) >= len(e.nodes) || e.nodes[slot].pool < 0 {
+		return nil
+	}
+	return &e.pools[e.nodes[slot].pool]
+}
+
+// isRebuilt says whether the edges of the tree differ from the last input.
+func (e *Engine) isRebuilt(tree *Tree) bool {
+	if len(tree.Elements) != len(e.previous) {
+		return true
+	}
+	for slot := range tree.Elements {
+		old, now := &e.previous[slot], &tree.Elements[slot]
+		if old.Kind != now.Kind || old.Parent != now.Parent {
+			return true
+		}
+	}
+	return false
+}
+
+// rebuild makes the lists of pools and children anew. Pools that stay in their
+// slots keep their functions; those that lose or gain a child are marked.
+func (e *Engine) rebuild(tree *Tree) {
+	old, oldNodes := e.pools, e.nodes
+	for slot := range oldNodes {
+		n := &oldNodes[slot]
+		if slot >= len(tree.Elements) || tree.Elements[slot].Kind != n.kind || tree.Elements[slot].Parent != n.parent {
+			if parent := e.poolOf(n.parent); parent != nil {
+				parent.stale, parent.unsorted, parent.touched = true, true, true
+			}
+		}
+	}
+	e.nodes = make([]node, len(tree.Elements))
+	e.pools = make([]pool, 0, len(old))
+	for slot := range tree.Elements {
+		element := &tree.Elements[slot]
+		n := &e.nodes[slot]
+		if slot < len(oldNodes) {
+			*n = oldNodes[slot]
+		}
+		kept := n.pool
+		wasPool := slot < len(oldNodes) && n.kind == KindPool
+		n.kind, n.parent, n.pool, n.fifoIndex = element.Kind, element.Parent, -1, -1
+		if slot == 0 {
+			n.kind, n.parent = KindPool, -1
+		}
+		if n.kind != KindPool {
+			continue
+		}
+		n.pool = int32(len(e.pools))
+		if wasPool {
+			e.pools = append(e.pools, old[kept])
+		} else {
+			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true, touched: true})
+		}
+	}
+	previous := make([]Element, len(tree.Elements))
+	copy(previous, e.previous)
+	for slot := len(e.previous); slot < len(previous); slot++ {
+		previous[slot].Weight = math.NaN() // unequal to anything
+	}
+	e.previous = previous
+	e.touched = make([]bool, len(tree.Elements))
+	e.shares = make([]resource.Shares, len(tree.Elements))
+	e.spare = make([]resource.Shares, len(tree.Elements))
+	e.rebuiltAt = e.updates
+	e.link()
+}
+
+// link fills the children of every pool and the order of pools.
+func (e *Engine) link() {
+	counts := make([]int32, len(e.pools))
+	poolCounts := make([]int32, len(e.pools))
+	for slot := range e.nodes {
+		if at, n := e.parentPool(slot); at >= 0 {
+			counts[at]++
+			if n.pool >= 0 {
+				poolCounts[at]++
+			}
+		}
+	}
+	e.childSlots = make([]int32, len(e.nodes))
+	e.childPools = make([]int32, len(e.pools))
+	slots, pools := e.childSlots, e.childPools
+	for at := range e.pools {
+		p := &e.pools[at]
+		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
+		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
+		p.unsorted, p.division = true, division{}
+	}
+	for slot := range e.nodes {
+		if at, n := e.parentPool(slot); at >= 0 {
+			p := &e.pools[at]
+			p.children = append(p.children, int32(slot))
+			if n.pool >= 0 {
+				p.subpools = append(p.subpools, n.pool)
+			}
+		}
+	}
+	e.order = e.order[:0]
+	stack := []int32{0}
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		e.order = append(e.order, at)
+		subpools := e.pools[at].subpools
+		for i := len(subpools) - 1; i >= 0; i-- {
+			stack = append(stack, subpools[i])
+		}
+	}
+}
+
+// parentPool returns the index of the parent pool of the element in a slot, -1
+// for the root, free slots and elements whose parent is no pool.
+func (e *Engine) parentPool(slot int) (int32, *node) {
+	n := &e.nodes[slot]
+	if slot == 0 || n.kind == KindNone || e.poolOf(n.parent) == nil {
+		return -1, n
+	}
+	return e.nodes[n.parent].pool, n
+}
+
+// sumUp computes usage and demand of pools below which something changed.
+func (e *Engine) sumUp() {
+	for i := len(e.order) - 1; i >= 0; i-- {
+		p := &e.pools[e.order[i]]
+		p.resummed = p.touched
+		for _, at := range p.subpools {
+			p.resummed = p.resummed || e.pools[at].resummed
+		}
+		if !p.resummed {
+			continue
+		}
+		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
+		for _, slot := range p.children {
+			if at := e.nodes[slot].pool; at >= 0 {
+				c := &e.pools[at]
+				p.usageSum, p.demandSum = p.usageSum.Add(c.usageSum), p.demandSum.Add(c.demandSum)
+				continue
+			}
+			element := &e.previous[slot]
+			for k := range element.Usage {
+				p.usageSum[k] += element.Usage[k]
+				p.demandSum[k] += element.Demand[k]
+			}
+		}
+		n := &e.nodes[p.slot]
+		n.usage, n.demand = p.usageSum.Share(e.total), p.demandSum.Share(e.total)
+	}
+}
+
+// limit computes the limits of elements as shares, top-down, because
+// max_share_ratio is a part of what the parent may have.
+func (e *Engine) limit() {
+	root := &e.pools[0]
+	before := root.limits
+	e.limitElement(0, resource.Ones())
+	root.limitsMoved = before != root.limits
+	e.reconfigured = e.reconfigured || root.limitsMoved
+	for _, at := range e.order {
+		p := &e.pools[at]
+		if !p.touched && !p.limitsMoved {
+			for _, at := range p.subpools {
+				e.pools[at].limitsMoved = false
+			}
+			continue
+		}
+		for _, slot := range p.children {
+			n := &e.nodes[slot]
+			before := n.limits
+			e.limitElement(slot, p.limits)
+			moved := before != n.limits
+			p.stale = p.stale || moved
+			if n.pool >= 0 {
+				e.pools[n.pool].limitsMoved = moved
+				e.reconfigured = e.reconfigured || moved
+			} else {
+				n.steps = e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
+			}
+		}
+	}
+}
+
+func (e *Engine) limitElement(slot int32, parent resource.Shares) {
+	n := &e.nodes[slot]
+	n.limits = limitsOf(&e.previous[slot], e.total, parent)
+	if n.pool >= 0 {
+		e.pools[n.pool].limits = n.limits
+	}
+}
+
+// arrange gives operations of FIFO pools their places, and those of others none.
+func (e *Engine) arrange(p *pool) {
+	p.unsorted = false
+	if p.settings.Mode == FIFO {
+		e.sortFIFO(p)
+		return
+	}
+	for _, slot := range p.children {
+		e.nodes[slot].fifoIndex = -1
+	}
+}
+
+// sortFIFO puts the children of a FIFO pool in the order they are served.
+func (e *Engine) sortFIFO(p *pool) {
+	keys := p.settings.FIFOKeys
+	if len(keys) == 0 {
+		keys = DefaultFIFOKeys
+	}
+	order := func(i, j int32) int {
+		a, b := &e.previous[i], &e.previous[j]
+		for _, key := range keys {
+			var c int
+			switch key {
+			case ByWeight:
+				c = cmp.Compare(specifiedWeight(b), specifiedWeight(a))
+			case ByStartTime:
+				c = cmp.Compare(a.StartTime, b.StartTime)
+			case ByPending:
+				c = cmp.Compare(a.Pending, b.Pending)
+			}
+			if c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(i, j)
+	}
+	p.sorted = append(p.sorted[:0], p.children...)
+	if !slices.IsSortedFunc(p.sorted, order) {
+		slices.SortFunc(p.sorted, order)
+	}
+	for i, slot := range p.sorted {
+		e.nodes[slot].fifoIndex = int32(i)
+	}
+}
+
+func specifiedWeight(element *Element) float64 {
+	if element.Weight == 0 {
+		return 1
+	}
+	return element.Weight
+}
+
+// weigh computes the weights that take part. It comes after guarantees are
+// fitted, because weights may be inferred from them.
+func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
+	for _, at := range e.order {
+		p := &e.pools[at]
+		historic := p.settings.HistoricUsagePeriod > 0
+		if !p.touched && !historic && e.options.InferWeightMultiplier == 0 {
+			continue
+		}
+		p.weights = 0
+		for _, slot := range p.children {
+			element, n := &e.previous[slot], &e.nodes[slot]
+			weight := element.Weight
+			switch {
+			case historic:
+				weight = specifiedWeight(element) * e.historicFactor(tree, slot, p.settings.HistoricUsagePeriod, elapsed)
+			case weight == 0:
+				weight = e.inferredWeight(p, n)
+			}
+			if n.weight != weight {
+				n.weight, p.stale = weight, true
+			}
+			p.weights += weight
+		}
+	}
+}
+
+func (e *Engine) inferredWeight(parent *pool, n *node) float64 {
+	if e.options.InferWeightMultiplier == 0 || n.pool < 0 {
+		return 1
+	}
+	p := &e.pools[n.pool]
+	own := p.strong.Largest() + p.totalFlow
+	all := parent.strong.Largest() + parent.totalFlow
+	if own < Epsilon || all < Epsilon {
+		return 1
+	}
+	return own * e.options.InferWeightMultiplier / all
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return append(s[:cap(s)], make([]T, n-cap(s))...)
+	}
+	return s[:n]
+}

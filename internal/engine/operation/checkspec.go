@@ -1,0 +1,239 @@
+package operation
+
+import (
+	"fmt"
+	"math/bits"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Rules of whole specifications. Those of single options are in package
+// document.
+const (
+	RuleBoundOrder      document.Rule = "bound_order"       // a lower bound above an upper one
+	RuleTmpfsTwice      document.Rule = "tmpfs_twice"       // tmpfs_volumes beside tmpfs_path and tmpfs_size
+	RuleTmpfsPath       document.Rule = "tmpfs_path"        // outside the sandbox, or inside another volume
+	RuleTmpfsOverMemory document.Rule = "tmpfs_over_memory" // more than memory_limit
+	RuleTooManyTasks    document.Rule = "too_many_tasks"
+	RuleTooManyJobs     document.Rule = "too_many_jobs"
+	RuleTotalTooLarge   document.Rule = "total_too_large" // jobs that together need more than can be counted
+	RuleGangRestart     document.Rule = "gang_restart"    // restart_completed_jobs in a gang
+	RuleIneffective     document.Rule = "ineffective"     // the value has no effect beside another one; a warning
+	RuleNotMutable      document.Rule = "not_mutable"     // an option that cannot be changed at run time
+)
+
+// refuseOption reports a problem of an option of a map that the reader is in.
+func refuseOption[T any](r *document.Reader, t *document.Table[T], v document.Value, name string,
+	rule document.Rule, message string, facts ...document.Entry,
+) {
+	at := v.Position()
+	if e, ok := t.Find(v, name); ok {
+		at = e.At
+	}
+	r.Enter(name)
+	r.Refuse(at, rule, message, facts...)
+	r.Leave()
+}
+
+// warnOption is refuseOption for warnings.
+func warnOption[T any](r *document.Reader, t *document.Table[T], v document.Value, name string, rule document.Rule, message string) {
+	at := v.Position()
+	if e, ok := t.Find(v, name); ok {
+		at = e.At
+	}
+	r.Enter(name)
+	r.Warn(at, rule, message)
+	r.Leave()
+}
+
+// checkSpec applies the rules between options. Options in wrong were refused
+// already.
+func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string, options ReadOptions) {
+	if e, ok := specTable.Find(v, "job_cpu_monitor"); ok && !slices.Contains(wrong, "job_cpu_monitor") {
+		r.Enter(e.Key)
+		spec.CPUMonitor.check(r, e.Value)
+		r.Leave()
+	}
+	checkMemory(r, specTable, v, &spec.Memory)
+	if v.Kind() != document.MapKind && !v.IsNull() {
+		return
+	}
+	tasks, ok := specTable.Find(v, "tasks")
+	if !ok || tasks.Value.IsNull() || tasks.Value.Kind() == document.MapKind && len(tasks.Value.Entries()) == 0 {
+		refuseOption(r, specTable, v, "tasks", document.RuleMissing, "an operation has at least one task")
+		return
+	}
+	r.Enter("tasks")
+	entries := tasks.Value.Entries()
+	if len(entries) > MaxTaskCount {
+		r.Refuse(tasks.At, RuleTooManyTasks, fmt.Sprintf("there are %d tasks; the most is %d", len(entries), MaxTaskCount))
+	}
+	var good []*Task
+	for i, e := range entries {
+		var t *Task
+		if len(spec.Tasks) == len(entries) {
+			t = &spec.Tasks[i].Value
+		} else { // one of them was refused, so that none was kept
+			t = readAgain(e.Value)
+		}
+		r.Enter(e.Key)
+		checkTask(r, e, t, spec, options)
+		r.Leave()
+		if t != nil {
+			good = append(good, t)
+		}
+	}
+	checkTotals(r, tasks, good)
+	r.Leave()
+}
+
+// readAgain returns the task, or nil if there is something wrong with it, which
+// has been reported.
+func readAgain(v document.Value) *Task {
+	r := document.NewReader("")
+	r.KeepUnknown = true
+	t := &Task{}
+	if wrong := taskTable.Read(r, v, t); len(wrong) > 0 {
+		return nil
+	}
+	return t
+}
+
+// checkTask applies the rules between the options of a task; t is nil when one
+// of them was refused.
+func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, options ReadOptions) {
+	if e.Key == "" {
+		r.Refuse(e.At, document.RuleBadFormat, "a task must have a name")
+	}
+	if e.Value.Kind() != document.MapKind && !e.Value.IsNull() {
+		return
+	}
+	for _, name := range []string{"job_count", "command"} {
+		if _, given := taskTable.Find(e.Value, name); !given && !(name == "command" && options.CommandOptional) {
+			r.Enter(name)
+			r.Refuse(e.At, document.RuleMissing, "must be given for every task")
+			r.Leave()
+		}
+	}
+	if t == nil {
+		return
+	}
+	checkMemory(r, taskTable, e.Value, &t.Memory)
+	checkTmpfs(r, e.Value, t)
+	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
+		refuseOption(r, taskTable, e.Value, "restart_completed_jobs", RuleGangRestart,
+			"jobs of a gang end together, so that single ones cannot be restarted")
+	}
+	if t.RestartExitCode.IsSet() && !t.InterruptionSignal.IsSet() {
+		warnOption(r, taskTable, e.Value, "restart_exit_code", RuleIneffective,
+			"jobs without interruption_signal are never interrupted, so that the code is never looked at")
+	}
+}
+
+func checkMemory[T any](r *document.Reader, table *document.Table[T], v document.Value, m *MemoryOptions) {
+	if e, ok := table.Find(v, "job_proxy_memory_digest"); ok {
+		r.Enter(e.Key)
+		m.ProxyDigest.check(r, e.Value)
+		r.Leave()
+	}
+	if !m.ReserveFactor.IsSet() || m.IgnoreFactorBelowOne.Value() && m.ReserveFactor.Value() != 1 {
+		return
+	}
+	for _, name := range []string{"user_job_memory_digest_default_value", "user_job_memory_digest_lower_bound"} {
+		if _, given := table.Find(v, name); given {
+			warnOption(r, table, v, name, RuleIneffective, "memory_reserve_factor sets it too and wins")
+		}
+	}
+}
+
+func checkTmpfs(r *document.Reader, v document.Value, t *Task) {
+	const volumes = "tmpfs_volumes"
+	limit := t.MemoryLimit.Or(512 << 20)
+	list, option := t.TmpfsVolumes, volumes
+	switch {
+	case len(list) > 0 && (t.tmpfsPath.IsSet() || t.tmpfsSize.IsSet()):
+		refuseOption(r, taskTable, v, volumes, RuleTmpfsTwice, "cannot be given beside tmpfs_path and tmpfs_size, which mean one such volume")
+		return
+	case t.tmpfsSize.IsSet() && !t.tmpfsPath.IsSet():
+		refuseOption(r, taskTable, v, "tmpfs_size", document.RuleMissing, "needs tmpfs_path")
+		return
+	case t.tmpfsPath.IsSet():
+		option = "tmpfs_path"
+		list = []TmpfsVolume{{Path: t.tmpfsPath.Value(), Size: t.tmpfsSize.Or(limit)}}
+	}
+	var total int64
+	for i, volume := range list {
+		if volume.Path == "" || volume.Size == 0 {
+			refuseOption(r, taskTable, v, option, document.RuleMissing, "every volume needs path and size")
+			return
+		}
+		total = min(total, resource.Unlimited) + volume.Size
+		if !isInside(volume.Path) {
+			refuseOption(r, taskTable, v, option, RuleTmpfsPath, fmt.Sprintf("%q must be a path inside the sandbox", document.Shorten(volume.Path)))
+			continue
+		}
+		for _, other := range list[:i] {
+			if contains(volume.Path, other.Path) || contains(other.Path, volume.Path) {
+				refuseOption(r, taskTable, v, option, RuleTmpfsPath, fmt.Sprintf("%q and %q are one inside the other",
+					document.Shorten(other.Path), document.Shorten(volume.Path)))
+			}
+		}
+	}
+	if total > limit {
+		refuseOption(r, taskTable, v, option, RuleTmpfsOverMemory,
+			fmt.Sprintf("tmpfs takes %s, more than memory_limit, %s", resource.FormatExact(resource.Memory, total), resource.FormatExact(resource.Memory, limit)),
+			document.Pair("tmpfs_size", document.Int(total)), document.Pair("memory_limit", document.Int(limit)))
+	}
+}
+
+// isInside says whether a path stays in the directory it is relative to.
+func isInside(p string) bool {
+	return !strings.HasPrefix(p, "/") && !slices.Contains(strings.Split(p, "/"), "..")
+}
+
+// contains says whether inner is outer or inside it.
+func contains(outer, inner string) bool {
+	outer, inner = path.Clean(outer), path.Clean(inner)
+	return outer == "." || outer == inner || strings.HasPrefix(inner, outer+"/")
+}
+
+// maxTotal bounds what all jobs may need together. It leaves room for reserves
+// that are larger than limits.
+const maxTotal = resource.Unlimited / 8
+
+// checkTotals makes sure that sums over all jobs can be kept exactly.
+func checkTotals(r *document.Reader, at document.Entry, tasks []*Task) {
+	total := 0
+	for _, t := range tasks {
+		total += t.JobCount
+	}
+	if total > MaxJobCount {
+		r.Refuse(at.At, RuleTooManyJobs, fmt.Sprintf("the tasks have %d jobs together; the most is %d", total, MaxJobCount),
+			document.Pair("job_count", document.Int(int64(total))), document.Pair("limit", document.Int(MaxJobCount)))
+		return
+	}
+	var sums resource.Amounts
+	for _, t := range tasks {
+		job := resource.Amounts{
+			resource.CPU: t.CPULimit.Value(), resource.GPU: t.GPULimit.Value(),
+			resource.Memory: t.MemoryLimit.Value(), resource.Network: t.NetworkLimit.Value(),
+		}
+		for k := range job {
+			high, low := bits.Mul64(uint64(job[k]), uint64(t.JobCount))
+			if high > 0 || low > uint64(maxTotal) {
+				low = uint64(maxTotal)
+			}
+			sums[k] = min(sums[k]+int64(low), maxTotal)
+		}
+	}
+	for _, k := range resource.Kinds {
+		if sums[k] >= maxTotal {
+			r.Refuse(at.At, RuleTotalTooLarge, fmt.Sprintf("all jobs together need more %v than can be counted", k),
+				document.Pair("resource", document.Text(k.String())))
+		}
+	}
+}

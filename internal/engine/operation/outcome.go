@@ -1,0 +1,111 @@
+package operation
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/cpumonitor"
+)
+
+// EndState is how a job ended.
+type EndState uint8
+
+const (
+	EndCompleted   EndState = iota
+	EndInterrupted          // it ended early and well, and is started again
+	EndFailed
+	EndAborted
+
+	// EndStateCount is the number of states.
+	EndStateCount
+)
+
+var endStateNames = [EndStateCount]string{"completed", "interrupted", "failed", "aborted"}
+
+// String returns the name that clients see.
+func (s EndState) String() string { return nameOf(endStateNames[:], s, "EndState") }
+
+// MarshalText returns the name.
+func (s EndState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads the name.
+func (s *EndState) UnmarshalText(text []byte) (err error) {
+	*s, err = valueOf[EndState](endStateNames[:], text, "end of a job")
+	return err
+}
+
+// Usage is what a job has used, as its node reports it. Zeros stand for figures
+// that nobody has measured.
+type Usage struct {
+	// Job is the number that the owner gave to the job. The controller gives it
+	// back as the predecessor of a retry.
+	Job uint64 `json:"job,omitempty"`
+	// Duration is how long the job held its resources.
+	Duration time.Duration `json:"duration,omitempty"`
+	// UserMaxMemory and ProxyMaxMemory are the most memory that the two
+	// processes used, tmpfs not included.
+	UserMaxMemory  int64 `json:"user_job_max_memory,omitempty"`
+	ProxyMaxMemory int64 `json:"job_proxy_max_memory,omitempty"`
+	// TmpfsMaxUsage is the most that all tmpfs volumes held together, TmpfsVolumes
+	// the most that each held, in the order of the specification.
+	TmpfsMaxUsage int64   `json:"tmpfs_max_usage,omitempty"`
+	TmpfsVolumes  []int64 `json:"tmpfs_volumes,omitempty"`
+	// UserMemoryTime and ProxyMemoryTime are memory over time, in MiB × seconds.
+	UserMemoryTime  int64 `json:"user_job_memory_mb_sec,omitempty"`
+	ProxyMemoryTime int64 `json:"job_proxy_memory_mb_sec,omitempty"`
+	// CPU is what the CPU monitor of the job has found.
+	CPU *cpumonitor.Statistics `json:"cpu,omitempty"`
+	// More has further statistics, custom ones of the job included. A path that
+	// the controller has a figure for itself is ignored.
+	More []Statistic `json:"more,omitempty"`
+}
+
+// sane returns a copy without negative figures, which a node in trouble may send.
+func (u *Usage) sane() Usage {
+	s := *u
+	s.Duration = max(0, s.Duration)
+	for _, figure := range []*int64{&s.UserMaxMemory, &s.ProxyMaxMemory, &s.TmpfsMaxUsage, &s.UserMemoryTime, &s.ProxyMemoryTime} {
+		*figure = min(max(0, *figure), maxStatistic)
+	}
+	return s
+}
+
+// Outcome is the end of a job.
+type Outcome struct {
+	State EndState
+	// Reason and Started are of aborted jobs; see JobAborted.
+	Reason  AbortReason
+	Started bool
+	// Failure is of failed jobs.
+	Failure Failure
+	// Usage is what the job has used, nil if nothing is known.
+	Usage *Usage
+}
+
+// state is the state under which the end is counted: some failures are aborts.
+func (o *Outcome) state(c *Controller) EndState {
+	if o.State == EndFailed && c.ignores(&o.Failure) {
+		return EndAborted
+	}
+	return o.State
+}
+
+// JobEnded reports the end of a job with what it has used. Digests and statistics
+// take it in, and a job that was aborted for resource_overdraft is given more at
+// its next start, even if nothing is known of its use. Otherwise it is the same as
+// JobCompleted, JobInterrupted, JobFailed and JobAborted, which are for owners
+// that measure nothing.
+func (c *Controller) JobEnded(job JobRef, o Outcome, now time.Time) (Effects, error) {
+	if _, err := c.find(job); err != nil {
+		return Effects{}, err
+	}
+	c.learn(job, &o)
+	switch o.State {
+	case EndCompleted:
+		return c.JobCompleted(job, now)
+	case EndInterrupted:
+		return c.JobInterrupted(job, now)
+	case EndFailed:
+		return c.JobFailed(job, o.Failure, now)
+	}
+	return c.JobAborted(job, o.Reason, o.Started, now)
+}

@@ -1,0 +1,181 @@
+package operation
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Bounds of an operation.
+const (
+	MaxTaskCount   = 100
+	MaxJobCount    = 10_000_000 // of all tasks together
+	maxMemoryLimit = 16 << 40
+)
+
+// Task is a group of equal jobs of an operation.
+type Task struct {
+	JobCount    int
+	Command     document.Optional[string]
+	Environment []document.Named[string]
+	FilePaths   []document.Value
+
+	CPULimit     document.Optional[int64] // hundredths of a core
+	GPULimit     document.Optional[int64]
+	MemoryLimit  document.Optional[int64]
+	NetworkLimit document.Optional[int64]
+	Memory       MemoryOptions
+	// TmpfsVolumes is all tmpfs of a job; tmpfs_path and tmpfs_size become one
+	// of them when the specification is read.
+	TmpfsVolumes []TmpfsVolume
+	tmpfsSize    document.Optional[int64]
+	tmpfsPath    document.Optional[string]
+
+	JobTimeLimit          document.Optional[time.Duration]
+	PrepareTimeLimit      document.Optional[time.Duration]
+	InterruptionSignal    document.Optional[string]
+	SignalRootProcessOnly document.Optional[bool]
+	RestartExitCode       document.Optional[int]
+	RestartCompletedJobs  document.Optional[bool]
+	FailOnJobRestart      document.Optional[bool]
+
+	SetContainerCPULimit     document.Optional[bool]
+	IncludeMemoryMappedFiles document.Optional[bool]
+	MaxStderrSize            document.Optional[int64]
+	RedirectStdoutToStderr   document.Optional[bool]
+
+	// Extras holds options that are known but not supported.
+	Extras       document.Extras
+	unrecognized document.Extras
+}
+
+const (
+	reasonImages   = "jobs run on the file system of the node, without images"
+	reasonTables   = "there are no tables"
+	reasonCounted  = "there are no tables; the memory of the job proxy is estimated for them all the same"
+	reasonDisk     = "disk space is not a resource here"
+	reasonGPUCheck = "nodes check their GPUs themselves"
+	reasonProfiler = "jobs are not profiled"
+	reasonNoSpec   = "there are no speculative jobs"
+)
+
+var unsupportedTaskOptions = []unsupported{
+	{reasonImages, []string{
+		"layer_paths", "docker_image", "system_layer_path", "make_rootfs_writable", "enable_gpu_layers", "cuda_toolkit_version",
+		"enable_porto", "enable_fuse",
+	}},
+	{reasonTables, []string{
+		"output_paths", "output_streams", "format", "input_format", "output_format",
+		"enable_input_table_index", "use_yamr_descriptors", "check_input_fully_consumed",
+	}},
+	{reasonCounted, []string{"job_io", "input_table_paths", "output_table_paths"}},
+	{reasonDisk, []string{"disk_request", "disk_space_limit", "inode_limit"}},
+	{reasonGPUCheck, []string{"gpu_check_layer_name", "gpu_check_binary_path", "gpu_check_binary_args"}},
+	{reasonProfiler, []string{"profilers", "enable_profiling", "monitoring", "custom_statistics_count_limit"}},
+	{reasonNoSpec, []string{"job_speculation_timeout"}},
+	{"the whole operation is one gang: use is_gang", []string{"gang_options"}},
+	{"ports are not handed out to jobs", []string{"port_count"}},
+	{"jobs use the network of the node", []string{"network_project", "enable_rpc_proxy_in_job_proxy", "rpc_proxy_worker_thread_pool_size"}},
+	{"memory is measured by the kernel's own counters", []string{"use_smaps_memory_tracker", "use_porto_memory_tracking"}},
+	{"core dumps are not collected", []string{"force_core_dump", "fail_job_on_core_dump"}},
+	{"files are always copied into the sandbox", []string{"copy_files"}},
+	{"it has no meaning for vanilla operations", []string{"deterministic", "task_title", "extra_environment"}},
+}
+
+var taskOptions = concat(
+	[]document.Option[Task]{
+		document.Plain("job_count", "How many jobs the task has. It must be given.",
+			func(c *Task) *int { return &c.JobCount }, document.Between(document.Ints, 1, MaxJobCount)),
+		document.Maybe("command", "What a job runs, by bash -c. It must be given.",
+			func(c *Task) *opt[string] { return &c.Command }, document.Words),
+		document.Plain("environment", "Environment variables of the command.",
+			func(c *Task) *[]document.Named[string] { return &c.Environment }, environment),
+		document.Plain("file_paths", "Files that are put into the sandbox.",
+			func(c *Task) *[]document.Value { return &c.FilePaths }, document.ListOf(filePath)),
+		document.Maybe("cpu_limit", "Cores of a job.",
+			func(c *Task) *opt[int64] { return &c.CPULimit }, cpuAmount.Default(resource.CPU.Scale())),
+		document.Maybe("gpu_limit", "GPUs of a job.",
+			func(c *Task) *opt[int64] { return &c.GPULimit }, gpuAmount.Default(0)),
+		document.Maybe("memory_limit", "The most memory that a job may use, tmpfs included; a job that uses more fails.",
+			func(c *Task) *opt[int64] { return &c.MemoryLimit },
+			document.Between(memoryAmount, 1, maxMemoryLimit).Default(512<<20)),
+		document.Maybe("network_limit", "Units of network of a job.",
+			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)).Alias("network"),
+	},
+	document.Within(memoryOptions, func(c *Task) *MemoryOptions { return &c.Memory }),
+	[]document.Option[Task]{
+		document.Plain("tmpfs_volumes", "File systems in memory. Together not above memory_limit; none inside another.",
+			func(c *Task) *[]TmpfsVolume { return &c.TmpfsVolumes }, document.ListOf(tmpfsTable.Type())),
+		document.Maybe("tmpfs_path", "One tmpfs instead of tmpfs_volumes: its path.",
+			func(c *Task) *opt[string] { return &c.tmpfsPath }, document.Words),
+		document.Maybe("tmpfs_size", "One tmpfs instead of tmpfs_volumes: its size. Unset: memory_limit.",
+			func(c *Task) *opt[int64] { return &c.tmpfsSize }, someMemory),
+		document.Maybe("job_time_limit", "A job that runs longer fails.",
+			func(c *Task) *opt[time.Duration] { return &c.JobTimeLimit }, document.AtLeast(document.Durations, time.Second)).
+			Alias("exec_time_limit"),
+		document.Maybe("prepare_time_limit", "A job whose preparation takes longer is aborted.",
+			func(c *Task) *opt[time.Duration] { return &c.PrepareTimeLimit },
+			document.AtLeast(document.Durations, time.Minute).Default(45*time.Minute)),
+		document.Maybe("interruption_signal", "What a job is sent when it is preempted, so that it can finish by itself. Unset: it is ended at once.",
+			func(c *Task) *opt[string] { return &c.InterruptionSignal }, signal),
+		document.Maybe("signal_root_process_only", "Send interruption_signal to the command itself only, not to everything it started.",
+			func(c *Task) *opt[bool] { return &c.SignalRootProcessOnly }, switched.Default(false)),
+		document.Maybe("restart_exit_code", "An interrupted job that exits with this code is started again.",
+			func(c *Task) *opt[int] { return &c.RestartExitCode }, document.Between(document.Ints, 1, 255)),
+		document.Maybe("restart_completed_jobs", "Start completed jobs again. Such an operation ends only when it is told to.",
+			func(c *Task) *opt[bool] { return &c.RestartCompletedJobs }, switched.Default(false)),
+		document.Maybe("fail_on_job_restart", "As of the operation, for jobs of this task.",
+			func(c *Task) *opt[bool] { return &c.FailOnJobRestart }, switched.Default(false)),
+		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
+			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),
+		document.Maybe("include_memory_mapped_files", "Count mapped files as memory of the job.",
+			func(c *Task) *opt[bool] { return &c.IncludeMemoryMappedFiles }, switched.Default(true)),
+		document.Maybe("max_stderr_size", "How much of the end of stderr is kept.",
+			func(c *Task) *opt[int64] { return &c.MaxStderrSize }, document.Between(memoryAmount, 1, 1<<30).Default(5<<20)),
+		document.Maybe("redirect_stdout_to_stderr", "Keep stdout together with stderr.",
+			func(c *Task) *opt[bool] { return &c.RedirectStdoutToStderr }, switched.Default(false)),
+	},
+	kept(func(c *Task) *document.Extras { return &c.Extras }, unsupportedTaskOptions),
+)
+
+var taskTable = document.NewTable(taskOptions...).KeepingUnknown(func(c *Task) *document.Extras { return &c.unrecognized })
+
+func concat[T any](lists ...[]T) (all []T) {
+	for _, list := range lists {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// complete fills in defaults and puts options into their one form.
+func (t *Task) complete(spec *Spec) {
+	memory := t.Memory // its defaults come after what was given for all tasks
+	taskTable.FillDefaults(t)
+	t.Memory = memory
+	if path, ok := t.tmpfsPath.Get(); ok {
+		t.TmpfsVolumes = []TmpfsVolume{{Path: path, Size: t.tmpfsSize.Or(t.MemoryLimit.Value())}}
+	}
+	t.tmpfsPath, t.tmpfsSize = opt[string]{}, opt[int64]{}
+	t.Memory.complete(&spec.Memory, float64(t.TmpfsSize())/float64(t.MemoryLimit.Value()))
+}
+
+// TmpfsSize is the size of all tmpfs volumes of a job.
+func (t *Task) TmpfsSize() (total int64) {
+	for _, v := range t.TmpfsVolumes {
+		total += v.Size
+	}
+	return total
+}
+
+// JobResources is what a job takes from a node when this much memory is set
+// aside for it.
+func (t *Task) JobResources(reserve int64) resource.Amounts {
+	return resource.Amounts{
+		resource.UserSlots: 1,
+		resource.CPU:       t.CPULimit.Value(),
+		resource.GPU:       t.GPULimit.Value(),
+		resource.Memory:    reserve,
+		resource.Network:   t.NetworkLimit.Value(),
+	}
+}

@@ -1,0 +1,306 @@
+package scheduling
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// CountError says that a pool takes no more operations.
+type CountError struct {
+	Pool    string
+	Slot    int32
+	Limit   int
+	Running bool // the limit is on running operations
+}
+
+// Error names the pool and the limit.
+func (e *CountError) Error() string {
+	option := "max_operation_count"
+	if e.Running {
+		option = "max_running_operation_count"
+	}
+	return fmt.Sprintf("pool %s has reached its limit of %d operations (%s)", e.Pool, e.Limit, option)
+}
+
+// fullPool returns the lowest pool, from one up to the root, that takes no more
+// operations, or none.
+func (t *Tree) fullPool(slot int32, running bool) int32 {
+	for {
+		p := t.elements[slot].pool
+		if running && p.running >= p.maxRunning || !running && p.operations >= p.maxOperations {
+			return slot
+		}
+		if slot == 0 {
+			return none
+		}
+		slot = t.elements[slot].parent
+	}
+}
+
+// count changes the numbers of operations of a pool and of all above it.
+func (t *Tree) count(slot int32, operations, running int) {
+	for {
+		p := t.elements[slot].pool
+		p.operations += operations
+		p.running += running
+		if slot == 0 {
+			return
+		}
+		slot = t.elements[slot].parent
+	}
+}
+
+// CanAdd says whether a pool takes one more operation.
+func (t *Tree) CanAdd(pool int32) error {
+	if full := t.fullPool(pool, false); full != none {
+		p := t.elements[full].pool
+		return &CountError{Pool: p.name, Slot: full, Limit: p.maxOperations}
+	}
+	return nil
+}
+
+// AddOperation adds an operation to a pool, if the pool and all above it take
+// one more, and returns its slot. It runs at once if they also run one more;
+// otherwise it waits for the lowest pool that does not.
+func (t *Tree) AddOperation(pool int32, p OperationParameters) (int32, error) {
+	if err := t.CanAdd(pool); err != nil {
+		return none, err
+	}
+	slot := t.addOperation(pool, p)
+	t.count(pool, 1, 0)
+	t.admit(slot)
+	return slot, nil
+}
+
+// IsRunning says whether an operation may get resources, and if not, which
+// pool's limit it waits for.
+func (t *Tree) IsRunning(slot int32) (running bool, waitsAt int32) {
+	op := t.elements[slot].operation
+	return op.running, op.waitsAt
+}
+
+// admit lets an operation run, or queues it at the lowest pool that runs no
+// more. It says whether the operation runs.
+func (t *Tree) admit(slot int32) bool {
+	e := &t.elements[slot]
+	full := t.fullPool(e.parent, true)
+	e.operation.waitsAt = full
+	if full != none {
+		p := t.elements[full].pool
+		p.waiting = append(p.waiting, slot)
+		return false
+	}
+	t.run(slot)
+	return true
+}
+
+// run lets an operation run, whatever the limits are.
+func (t *Tree) run(slot int32) {
+	e := &t.elements[slot]
+	e.operation.running = true
+	t.count(e.parent, 0, 1)
+	t.refresh(slot)
+}
+
+// RemoveOperation forgets an operation, whose allocations must have been
+// finished before, and returns those that run instead of it.
+func (t *Tree) RemoveOperation(slot int32) (admitted []int32) {
+	pool := t.elements[slot].parent
+	t.leave(slot)
+	t.free(slot)
+	return t.admitWaiting(pool)
+}
+
+// leave takes an operation out of the counts, queues and heaps of its pools.
+func (t *Tree) leave(slot int32) {
+	e := &t.elements[slot]
+	op := e.operation
+	if op.waitsAt != none {
+		p := t.elements[op.waitsAt].pool
+		for i, waiting := range p.waiting {
+			if waiting == slot {
+				p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
+				break
+			}
+		}
+		op.waitsAt = none
+	}
+	running := 0
+	if op.running {
+		running = -1
+	}
+	t.count(e.parent, -1, running)
+	op.running, op.activatedAt = false, time.Time{}
+	t.refresh(slot)
+}
+
+// admitWaiting lets operations run that wait for a pool or one above it, in the
+// order they came, and returns them. An operation that has got past one pool may
+// be stopped by another; it waits there from then on.
+func (t *Tree) admitWaiting(pool int32) (admitted []int32) {
+	for {
+		p := t.elements[pool].pool
+		queue := p.waiting
+		p.waiting = nil
+		for i, slot := range queue {
+			if p.running >= p.maxRunning {
+				p.waiting = append(p.waiting, queue[i:]...)
+				break
+			}
+			if t.admit(slot) {
+				admitted = append(admitted, slot)
+			}
+		}
+		if pool == 0 {
+			return admitted
+		}
+		pool = t.elements[pool].parent
+	}
+}
+
+// AdmitAll tries all operations that wait anywhere, after limits were raised.
+func (t *Tree) AdmitAll() (admitted []int32) {
+	for slot := range t.elements {
+		p := t.elements[slot].pool
+		if p == nil || len(p.waiting) == 0 {
+			continue
+		}
+		queue := p.waiting
+		p.waiting = nil
+		for _, waiting := range queue {
+			if t.admit(waiting) {
+				admitted = append(admitted, waiting)
+			}
+		}
+	}
+	return admitted
+}
+
+// MoveOperation moves an operation to another pool. Limits of pools that it is
+// in already do not count against it if it runs there; a move never makes a
+// running operation wait.
+func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
+	e := &t.elements[slot]
+	for at := pool; ; at = t.elements[at].parent {
+		if t.contains(at, slot) && e.operation.running {
+			break
+		}
+		p := t.elements[at].pool
+		if !t.contains(at, slot) && p.operations >= p.maxOperations {
+			return nil, &CountError{Pool: p.name, Slot: at, Limit: p.maxOperations}
+		}
+		if p.running >= p.maxRunning {
+			return nil, &CountError{Pool: p.name, Slot: at, Limit: p.maxRunning, Running: true}
+		}
+		if at == 0 {
+			break
+		}
+	}
+	running := e.operation.running
+	old := t.carry(slot, pool)
+	if running {
+		t.run(slot)
+	} else {
+		t.admit(slot)
+	}
+	t.lowerLeast(slot)
+	return t.admitWaiting(old), nil
+}
+
+// Transfer moves an operation to another pool as TransferAll does. It says whether
+// the operation runs that did not.
+func (t *Tree) Transfer(slot, pool int32) (admitted bool) {
+	return len(t.TransferAll([]Move{{slot, pool}})) > 0
+}
+
+// Move is an operation and the pool that it is to be in.
+type Move struct {
+	Operation, Pool int32
+}
+
+// TransferAll moves operations to other pools because their own will be no more.
+// Unlike MoveOperation it is not refused; where a pool runs no more operations,
+// those that come last in the list wait, even if they ran before. It returns
+// operations that run and did not. Others that could run now are left to AdmitAll.
+func (t *Tree) TransferAll(list []Move) (admitted []int32) {
+	ran := make([]bool, len(list))
+	for i, move := range list {
+		ran[i] = t.elements[move.Operation].operation.running
+		t.carry(move.Operation, move.Pool)
+	}
+	for i, move := range list {
+		if t.admit(move.Operation) && !ran[i] {
+			admitted = append(admitted, move.Operation)
+		}
+		t.lowerLeast(move.Operation)
+	}
+	return admitted
+}
+
+// Outlook is what a pool is guaranteed when everybody is hungry, as of the last
+// update, and what its operations but one demand now.
+func (t *Tree) Outlook(pool, but int32) (guarantee resource.Shares, demand resource.Amounts) {
+	if p := t.result.Pool(pool); p != nil && t.elements[pool].known {
+		guarantee = p.Estimated
+	}
+	for slot := range t.elements {
+		e := &t.elements[slot]
+		if e.operation == nil || int32(slot) == but || !t.contains(pool, int32(slot)) {
+			continue
+		}
+		demand = demand.Add(e.usage)
+		if e.operation.running && !e.operation.suspended {
+			for _, g := range e.operation.groups {
+				for k := range g.Resources {
+					demand[k] += g.Resources[k] * int64(g.Waiting)
+				}
+			}
+		}
+	}
+	return guarantee, demand
+}
+
+// carry takes an operation with its usage from one pool to another, where it does
+// not run yet, and returns the one it was in.
+func (t *Tree) carry(slot, pool int32) (old int32) {
+	e := &t.elements[slot]
+	old = e.parent
+	t.leave(slot)
+	t.addUsage(old, resource.Amounts{}.Sub(e.usage))
+	e.parent, t.shares.Elements[slot].Parent = pool, pool
+	t.addUsage(pool, e.usage)
+	t.count(pool, 1, 0)
+	return old
+}
+
+// contains says whether an operation is somewhere below a pool.
+func (t *Tree) contains(pool, slot int32) bool {
+	for slot != 0 {
+		slot = t.elements[slot].parent
+		if slot == pool {
+			return true
+		}
+	}
+	return false
+}
+
+// CountLimit is a pool that runs no more operations.
+type CountLimit struct {
+	Pool           int32
+	Running, Limit int
+	// Ahead is how many operations wait for the same pool and came before.
+	Ahead int
+}
+
+// CountLimit returns what keeps an operation from running, if anything does.
+func (t *Tree) CountLimit(slot int32) (CountLimit, bool) {
+	at := t.elements[slot].operation.waitsAt
+	if at == none {
+		return CountLimit{}, false
+	}
+	p := t.elements[at].pool
+	return CountLimit{Pool: at, Running: p.running, Limit: p.maxRunning, Ahead: slices.Index(p.waiting, slot)}, true
+}

@@ -1,0 +1,206 @@
+package scheduling
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Allocation is the index of an allocation in its tree. Indices of allocations
+// that ended are used again.
+type Allocation int32
+
+// none is the index of nothing.
+const none = -1
+
+// allocation is resources of one node given to one operation.
+type allocation struct {
+	usage     resource.Amounts // zero once it is preempted
+	progress  time.Time        // start of the last job
+	operation int32            // slot of the operation
+	node      Node
+	// place is the position in the node's list.
+	place int32
+	// before and after are the neighbours in the operation's list, oldest
+	// progress first.
+	before, after Allocation
+	group         int32
+	class         Class
+	preempted     bool
+	alive         bool
+}
+
+// ledger has the allocations of an operation in the order of their progress,
+// divided into three classes by two cuts: non_preemptible up to firstAggressive,
+// aggressively_preemptible up to firstPreemptible, then preemptible.
+//
+// Invariants: firstAggressive is not after firstPreemptible; every allocation's
+// class says in which part it is; usage[c] is the sum of the part c and counts[c]
+// its length.
+type ledger struct {
+	oldest, newest   Allocation
+	firstAggressive  Allocation
+	firstPreemptible Allocation
+	count            int32
+	counts           [classCount]int32
+	usage            [classCount]resource.Amounts
+}
+
+func newLedger() ledger {
+	return ledger{oldest: none, newest: none, firstAggressive: none, firstPreemptible: none}
+}
+
+// append puts an allocation at the end: it is the newest, and preemptible until
+// classes are balanced.
+func (t *Tree) appendAllocation(l *ledger, at Allocation) {
+	a := &t.allocations[at]
+	a.before, a.after, a.class = l.newest, none, Preemptible
+	if l.newest == none {
+		l.oldest = at
+	} else {
+		t.allocations[l.newest].after = at
+	}
+	l.newest = at
+	if l.firstPreemptible == none {
+		l.firstPreemptible = at
+	}
+	if l.firstAggressive == none {
+		l.firstAggressive = at
+	}
+	l.usage[Preemptible] = l.usage[Preemptible].Add(a.usage)
+	l.counts[Preemptible]++
+	l.count++
+}
+
+// removeAllocation takes an allocation out of its operation's list.
+func (t *Tree) removeAllocation(l *ledger, at Allocation) {
+	a := &t.allocations[at]
+	if l.firstAggressive == at {
+		l.firstAggressive = a.after
+	}
+	if l.firstPreemptible == at {
+		l.firstPreemptible = a.after
+	}
+	if a.before == none {
+		l.oldest = a.after
+	} else {
+		t.allocations[a.before].after = a.after
+	}
+	if a.after == none {
+		l.newest = a.before
+	} else {
+		t.allocations[a.after].before = a.before
+	}
+	l.usage[a.class] = l.usage[a.class].Sub(a.usage)
+	l.counts[a.class]--
+	l.count--
+}
+
+// setUsage changes what an allocation holds.
+func (t *Tree) setAllocationUsage(l *ledger, at Allocation, usage resource.Amounts) {
+	a := &t.allocations[at]
+	l.usage[a.class] = l.usage[a.class].Sub(a.usage).Add(usage)
+	a.usage = usage
+}
+
+// reclass moves an allocation at a cut from one class to another.
+func (t *Tree) reclass(l *ledger, at Allocation, to Class) {
+	a := &t.allocations[at]
+	l.usage[a.class] = l.usage[a.class].Sub(a.usage)
+	l.counts[a.class]--
+	a.class = to
+	l.usage[to] = l.usage[to].Add(a.usage)
+	l.counts[to]++
+}
+
+// last returns the allocation before a cut.
+func (t *Tree) last(l *ledger, cut Allocation) Allocation {
+	if cut == none {
+		return l.newest
+	}
+	return t.allocations[cut].before
+}
+
+// classBounds are the two shares that divide the allocations of an operation.
+type classBounds struct {
+	aggressive, normal resource.Shares
+	// guard is the usage within which nothing is preemptible; unset components
+	// do not bind. It is ignored if it has no components.
+	guard      resource.Partial
+	guarded    bool
+	boundaryIn bool // the allocation that crosses a bound is on the far side
+}
+
+// rebalance divides the allocations of an operation into classes: the oldest
+// ones whose usage together is below a bound are on the safe side of it. The
+// allocation that crosses a bound is safe too, unless boundaryIn says otherwise.
+//
+// It moves the cuts from where they are, so it costs as much as they move. Two
+// rounds are needed, because an allocation may have to cross the middle class.
+func (t *Tree) rebalance(l *ledger, e *entitlement, b *classBounds) {
+	for range 2 {
+		t.balance(l, e, b, &b.aggressive, NonPreemptible)
+		t.balance(l, e, b, &b.normal, AggressivelyPreemptible)
+	}
+}
+
+// balance moves the cut between the class safe and the next one.
+func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resource.Shares, safe Class) {
+	cut, start := &l.firstAggressive, &l.oldest
+	usage := l.usage[NonPreemptible]
+	if safe == AggressivelyPreemptible {
+		cut, start = &l.firstPreemptible, &l.firstAggressive
+		usage = usage.Add(l.usage[AggressivelyPreemptible])
+	}
+	for *cut != *start { // the safe part is not empty
+		at := t.last(l, *cut)
+		if at == none {
+			break
+		}
+		rest := usage.Sub(t.allocations[at].usage)
+		tested := rest
+		if b.boundaryIn {
+			tested = usage
+		}
+		if t.isBelow(e, b, bound, tested) {
+			break
+		}
+		t.reclass(l, at, safe+1)
+		*cut, usage = at, rest
+	}
+	for at := *cut; at != none && t.allocations[at].class == safe+1; at = *cut {
+		grown := usage.Add(t.allocations[at].usage)
+		tested := usage
+		if b.boundaryIn {
+			tested = grown
+		}
+		if !t.isBelow(e, b, bound, tested) {
+			break
+		}
+		t.reclass(l, at, safe)
+		*cut, usage = t.allocations[at].after, grown
+	}
+}
+
+// isBelow says whether a usage is below a bound or guarded.
+func (t *Tree) isBelow(e *entitlement, b *classBounds, bound *resource.Shares, usage resource.Amounts) bool {
+	if b.guarded {
+		within := true
+		for _, k := range resource.Kinds {
+			if limit, ok := b.guard.Get(k); ok && usage[k] >= limit {
+				within = false
+			}
+		}
+		if within {
+			return true
+		}
+	}
+	share := usage.Share(t.total)
+	if b.boundaryIn {
+		// What reaches the bound exactly is inside.
+		reached := bound.Times(1 + 2*fairshare.Epsilon)
+		bound = &reached
+	}
+	return e.exceeds(bound, &share)
+}

@@ -1,0 +1,266 @@
+package scheduling
+
+import (
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// PoolParameters are the settings of a pool.
+type PoolParameters struct {
+	Name string
+	// Element is the pool as fair share sees it; its parent is set by the tree.
+	Element   fairshare.Element
+	Effective pooltree.Effective
+	Filter    nodefilter.Filter
+	// Specified are the configured resource_limits, without what filters and
+	// shares make of them.
+	Specified resource.Partial
+}
+
+// OperationParameters are the settings of an operation in one tree.
+type OperationParameters struct {
+	// Element is the operation as fair share sees it; its parent, demand and
+	// usage are set by the tree.
+	Element  fairshare.Element
+	Patience pooltree.Starvation
+	Filter   nodefilter.Filter
+	// Specified are the operation's resource_limits.
+	Specified resource.Partial
+	// LimitDemand says that the operation asks for no more than its limits.
+	LimitDemand bool
+	// Graceful operations are asked to give up what is above their share; they
+	// are never victims of others.
+	Graceful bool
+}
+
+// New returns a tree with nothing but a root pool.
+func New(settings Settings, options fairshare.Options, root PoolParameters) *Tree {
+	t := &Tree{settings: settings}
+	t.shares.Options = options
+	t.addElement(0, root.Element, fairshare.KindPool)
+	t.elements[0].pool = &poolState{}
+	t.SetPool(0, root)
+	return t
+}
+
+// Configure changes the settings of the tree.
+func (t *Tree) Configure(settings Settings, options fairshare.Options) {
+	t.settings, t.shares.Options = settings, options
+	for slot := range t.elements {
+		if op := t.elements[slot].operation; op != nil && len(op.sightings) > 0 {
+			t.forgetSightings(op)
+		}
+	}
+}
+
+func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
+	e.Kind, e.Parent = kind, parent
+	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts()}
+	if last := len(t.freeSlots) - 1; last >= 0 {
+		slot := t.freeSlots[last]
+		t.freeSlots = t.freeSlots[:last]
+		t.elements[slot], t.shares.Elements[slot] = added, e
+		return slot
+	}
+	t.elements = append(t.elements, added)
+	t.shares.Elements = append(t.shares.Elements, e)
+	return int32(len(t.elements) - 1)
+}
+
+// AddPool adds a pool below another one and returns its slot.
+func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
+	slot := t.addElement(parent, p.Element, fairshare.KindPool)
+	t.elements[slot].pool = &poolState{}
+	t.SetPool(slot, p)
+	return slot
+}
+
+// SetPool changes the settings of a pool. Fair shares follow at the next update,
+// limits and filters at once.
+func (t *Tree) SetPool(slot int32, p PoolParameters) {
+	e := &t.elements[slot]
+	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
+	t.shares.Elements[slot] = p.Element
+	e.limits = t.limitsOf(slot)
+	e.patience, e.rest().specified = p.Effective.Starvation, p.Specified
+	s := e.pool
+	s.name, s.filter = p.Name, p.Filter
+	wasFIFO := s.fifo
+	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
+	s.protectsNormal = !p.Effective.AllowNormalPreemption
+	s.protectsAggressive = !p.Effective.AllowAggressivePreemption
+	s.maxRunning, s.maxOperations = p.Effective.MaxRunningOperationCount, p.Effective.MaxOperationCount
+	if s.fifo != wasFIFO {
+		t.rekey(slot)
+	}
+}
+
+// limitsOf returns what an element may use: its own limits, and with
+// max_share_ratio that part of what its parent may use.
+func (t *Tree) limitsOf(slot int32) resource.Amounts {
+	e := &t.shares.Elements[slot]
+	limits := e.Limits.OrUnlimited()
+	if e.MaxShareRatio <= 0 || slot == 0 {
+		return limits
+	}
+	parent := t.limitsOf(e.Parent).Min(t.total)
+	for k := range limits {
+		// Rounded down, but not by the error of the product.
+		limits[k] = min(limits[k], int64(float64(parent[k])*e.MaxShareRatio*(1+fairshare.Epsilon)))
+	}
+	return limits
+}
+
+// rekey puts the children of a pool in the order that its mode asks for.
+func (t *Tree) rekey(slot int32) {
+	for child := range t.elements {
+		if e := &t.elements[child]; e.kind == fairshare.KindOperation && e.parent == slot {
+			t.refresh(int32(child))
+		}
+	}
+}
+
+// RemovePool forgets an empty pool. Operations elsewhere that wait for its limit,
+// because they were below it before it changed places, wait for the root until
+// AdmitAll.
+func (t *Tree) RemovePool(slot int32) {
+	root := t.elements[0].pool
+	for _, waiting := range t.elements[slot].pool.waiting {
+		t.elements[waiting].operation.waitsAt = 0
+		root.waiting = append(root.waiting, waiting)
+	}
+	t.free(slot)
+}
+
+func (t *Tree) free(slot int32) {
+	t.elements[slot] = element{place: none}
+	t.shares.Elements[slot] = fairshare.Element{}
+	if int(slot) < len(t.shares.States) {
+		t.shares.States[slot] = fairshare.State{} // the slot may be another's before the next update
+	}
+	t.freeSlots = append(t.freeSlots, slot)
+}
+
+// PoolOf returns the slot of the pool an element is in.
+func (t *Tree) PoolOf(slot int32) int32 { return t.elements[slot].parent }
+
+// addOperation adds an operation to a pool and returns its slot. It is not
+// counted yet and does not run.
+func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
+	slot := t.addElement(pool, p.Element, fairshare.KindOperation)
+	t.elements[slot].operation = &operationState{ledger: newLedger(), waitsAt: none}
+	t.SetOperation(slot, p)
+	return slot
+}
+
+// SetOperation changes the parameters of an operation.
+func (t *Tree) SetOperation(slot int32, p OperationParameters) {
+	e := &t.elements[slot]
+	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
+	p.Element.Usage, p.Element.BestShare = e.usage, t.shares.Elements[slot].BestShare
+	t.shares.Elements[slot] = p.Element
+	e.limits = t.limitsOf(slot)
+	e.patience, e.rest().specified = p.Patience, p.Specified
+	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
+	e.operation.classes.guard = p.Patience.Threshold
+	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
+	t.refresh(slot)
+}
+
+// SetWaiting tells how many jobs of each kind wait for a place.
+func (t *Tree) SetWaiting(slot int32, groups []Group) {
+	op := t.elements[slot].operation
+	op.groups = append(op.groups[:0], groups...)
+	op.waiting = 0
+	for _, g := range op.groups {
+		op.waiting += g.Waiting
+	}
+	t.lowerLeast(slot)
+	t.refresh(slot)
+}
+
+// AddWaiting changes the number of waiting jobs of one kind.
+func (t *Tree) AddWaiting(slot int32, group, delta int32) {
+	op := t.elements[slot].operation
+	op.groups[group].Waiting += delta
+	op.waiting += delta
+	t.lowerLeast(slot)
+	t.refresh(slot)
+}
+
+// lowerLeast lets the pools above an operation know that smaller jobs wait now.
+// That jobs have become larger is found out by the next update.
+func (t *Tree) lowerLeast(slot int32) {
+	op := t.elements[slot].operation
+	if op.waiting == 0 {
+		return
+	}
+	least := resource.UnlimitedAmounts()
+	for _, g := range op.groups {
+		if g.Waiting > 0 {
+			least = least.Min(g.Resources)
+		}
+	}
+	for slot != 0 {
+		slot = t.elements[slot].parent
+		p := t.elements[slot].pool
+		p.least = p.least.Min(least)
+	}
+}
+
+// Suspend keeps an operation from starting jobs, or lets it start them again.
+func (t *Tree) Suspend(slot int32, suspended bool) {
+	t.elements[slot].operation.suspended = suspended
+	t.refresh(slot)
+}
+
+// PoolName returns the name of a pool, or of the pool an operation is in.
+func (t *Tree) PoolName(slot int32) string {
+	if p := t.elements[slot].pool; p != nil {
+		return p.name
+	}
+	return t.elements[t.elements[slot].parent].pool.name
+}
+
+// MovePool puts a pool with everything in it below another one. Limits on numbers
+// of operations do not prevent it; operations that wait are to be tried again by
+// AdmitAll.
+func (t *Tree) MovePool(slot, parent int32) {
+	e := &t.elements[slot]
+	if e.place != none {
+		t.heapRemove(t.elements[e.parent].pool, slot)
+		t.refresh(e.parent)
+	}
+	p := e.pool
+	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
+	t.count(e.parent, -p.operations, -p.running)
+	e.parent, t.shares.Elements[slot].Parent = parent, parent
+	t.addUsage(parent, e.usage)
+	t.count(parent, p.operations, p.running)
+	for above := parent; ; above = t.elements[above].parent {
+		t.elements[above].pool.least = t.elements[above].pool.least.Min(p.least)
+		if above == 0 {
+			break
+		}
+	}
+	t.refresh(slot)
+}
+
+// SetState sets what an element carries from update to update, such as the
+// volume of an integral pool.
+func (t *Tree) SetState(slot int32, state fairshare.State) {
+	for len(t.shares.States) <= int(slot) {
+		t.shares.States = append(t.shares.States, fairshare.State{})
+	}
+	t.shares.States[slot] = state
+}
+
+// State returns what an element carries from update to update.
+func (t *Tree) State(slot int32) fairshare.State {
+	if int(slot) >= len(t.shares.States) {
+		return fairshare.State{}
+	}
+	return t.shares.States[slot]
+}

@@ -1,0 +1,224 @@
+package scheduling
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Start is the decision to start a job.
+type Start struct {
+	Allocation Allocation
+	Operation  int32 // slot
+	Group      int32
+	Stage      Stage
+}
+
+// Preemption is the decision to take an allocation away.
+type Preemption struct {
+	Allocation Allocation
+	Operation  int32
+	Reason     PreemptionReason
+	Class      Class
+	// For is the allocation that needed the place, none if it was no starving
+	// operation.
+	For Allocation
+	// Limiter is the element whose limits are violated, none otherwise.
+	Limiter int32
+	// Held is what the allocation held.
+	Held resource.Amounts
+	// Timeout is how long the job may take to end by itself.
+	Timeout time.Duration
+}
+
+// Decisions are the outcome of a heartbeat. The slices are reused by the next
+// one that is passed the same value.
+type Decisions struct {
+	Starts      []Start
+	Preemptions []Preemption
+	// Attempts counts the operations that were tried in each stage.
+	Attempts [stageCount]int
+	// Preemptive says whether preemption was considered, which is not done on
+	// every heartbeat.
+	Preemptive bool
+}
+
+func (d *Decisions) reset() {
+	*d = Decisions{Starts: d.Starts[:0], Preemptions: d.Preemptions[:0]}
+}
+
+// Heartbeat decides what starts on a node and what is preempted there.
+func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
+	d.reset()
+	t.heartbeats++
+	n := &t.nodes[at]
+	n.settled = len(n.allocations)
+	t.preemptGracefully(n, d)
+	t.scheduleGuaranteed(now, at, d)
+	t.scheduleRegularly(now, at, d)
+	if len(t.misfits) > 0 {
+		t.scheduleMisfits(now, at, d)
+	}
+	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {
+		n.preemptedAt = now
+		d.Preemptive = true
+		if !t.schedulePreemptively(now, at, StageAggressive, d) {
+			t.schedulePreemptively(now, at, StageNormal, d)
+		}
+	}
+	t.preemptOvercommit(now, n, d)
+}
+
+// scheduleGuaranteed starts jobs of operations that have less than guarantees
+// alone promise them.
+func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
+	n := &t.nodes[at]
+	for _, slot := range t.guaranteed {
+		e := &t.elements[slot]
+		for e.operation != nil && e.operation.isCandidate() && t.lacksGuarantee(e) && n.free().Dominates(t.settings.MinSpare) {
+			d.Attempts[StageRegularHigh]++
+			group, refusal := t.fits(slot, n, n.free(), true)
+			if refusal == RefusedNothing && t.settings.Packing.Enabled && !t.suits(now, slot, group, n.free()) {
+				refusal = RefusedPacking
+				t.setAside(slot)
+			}
+			if refusal != RefusedNothing {
+				e.operation.refusals[refusal]++
+				break
+			}
+			id := t.startAllocation(now, slot, group, at)
+			d.Starts = append(d.Starts, Start{id, slot, group, StageRegularHigh})
+		}
+	}
+}
+
+// scheduleRegularly starts jobs, least satisfied operations first, until nothing
+// fits.
+func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
+	n := &t.nodes[at]
+	root := t.elements[0].pool
+	for len(root.heap) > 0 {
+		free := n.free()
+		if !free.Dominates(t.settings.MinSpare) {
+			break
+		}
+		slot := t.descend(n, free)
+		if slot == none {
+			continue // something was set aside; look again
+		}
+		d.Attempts[StageRegular]++
+		group, refusal := t.fits(slot, n, free, false)
+		if refusal == RefusedNothing && t.settings.Packing.Enabled && !t.suits(now, slot, group, free) {
+			refusal = RefusedPacking
+			t.setAside(slot)
+		}
+		if refusal != RefusedNothing {
+			t.elements[slot].operation.refusals[refusal]++
+			t.bench(slot)
+			continue
+		}
+		id := t.startAllocation(now, slot, group, at)
+		d.Starts = append(d.Starts, Start{id, slot, group, StageRegular})
+		if len(t.misfits) > 0 {
+			t.reconsider()
+		}
+	}
+	t.unbench()
+}
+
+// descend walks down the heads of heaps to the next operation to try. A pool
+// inside which nothing can fit the node is set aside; then none is returned.
+func (t *Tree) descend(n *node, free resource.Amounts) int32 {
+	slot := int32(0)
+	for {
+		p := t.elements[slot].pool
+		if p == nil {
+			return slot
+		}
+		if slot != 0 && (!t.leavesRoom(slot, p.least) || !p.filter.Matches(n.hasTag)) || !free.Dominates(p.least) {
+			if slot == 0 {
+				// Nothing that waits anywhere fits.
+				for len(p.heap) > 0 {
+					t.bench(p.heap[0])
+				}
+			} else {
+				t.bench(slot)
+			}
+			return none
+		}
+		slot = p.heap[0]
+	}
+}
+
+// leavesRoom says whether the limits of an element leave room for an amount.
+func (t *Tree) leavesRoom(slot int32, amount resource.Amounts) bool {
+	e := &t.elements[slot]
+	for k := range amount {
+		if e.limits[k]-e.usage[k] < amount[k] && amount[k] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fits finds a group of waiting jobs of which one can be started on a node that
+// has so much free, or says why there is none. Stages that take operations from a
+// list do not walk down the tree, so that filters of pools have to be looked at
+// here.
+func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (int32, Refusal) {
+	e := &t.elements[slot]
+	op := e.operation
+	switch {
+	case op.suspended:
+		return 0, RefusedSuspended
+	case op.waiting == 0:
+		return 0, RefusedNoDemand
+	case op.graceful && e.status == Normal:
+		return 0, RefusedGracefulAboveShare
+	case !op.filter.Matches(n.hasTag), listed && !t.poolsMatch(slot, n):
+		return 0, RefusedTag
+	case op.avoids(n.id):
+		return 0, RefusedBanned
+	}
+	refusal := RefusedNoDemand
+	for i := range op.groups {
+		g := &op.groups[i]
+		if g.Waiting == 0 {
+			continue
+		}
+		if !free.Dominates(g.Resources) {
+			refusal = RefusedNodeResources
+			continue
+		}
+		if r := t.withinLimits(slot, g.Resources); r != RefusedNothing {
+			refusal = r
+			continue
+		}
+		return int32(i), RefusedNothing
+	}
+	return 0, refusal
+}
+
+// poolsMatch says whether all pools above an operation may use a node.
+func (t *Tree) poolsMatch(slot int32, n *node) bool {
+	for slot = t.elements[slot].parent; slot != 0; slot = t.elements[slot].parent {
+		if !t.elements[slot].pool.filter.Matches(n.hasTag) {
+			return false
+		}
+	}
+	return true
+}
+
+// withinLimits checks the limits of an operation and of every pool above it.
+func (t *Tree) withinLimits(slot int32, amount resource.Amounts) Refusal {
+	refusal := RefusedOperationLimit
+	for {
+		if !t.leavesRoom(slot, amount) {
+			return refusal
+		}
+		if slot == 0 {
+			return RefusedNothing
+		}
+		slot, refusal = t.elements[slot].parent, RefusedPoolLimit
+	}
+}

@@ -1,0 +1,190 @@
+package scheduling
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Node is the index of a node in its tree.
+type Node int32
+
+// node is a machine of the tree.
+type node struct {
+	limits resource.Amounts
+	// usage is what its allocations hold that are not preempted.
+	usage       resource.Amounts
+	allocations []Allocation
+	// settled is how many of them were there before the heartbeat at hand; what
+	// a heartbeat starts it does not preempt.
+	settled int
+	tags    []string // sorted
+	id      Node
+	alive   bool
+
+	overloaded bool // its allocations hold more than it has
+
+	preemptedAt   time.Time // the last time preemption was considered
+	overcommitted time.Time // since when allocations hold more than there is
+}
+
+func (n *node) hasTag(tag string) bool {
+	_, found := slices.BinarySearch(n.tags, tag)
+	return found
+}
+
+// free is what the node has left.
+func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
+
+// NodeFree is what a node has left; less than nothing where its allocations hold
+// more than it has.
+func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
+
+// AddNode adds a node with these resources and tags.
+func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
+	n := node{limits: limits, tags: slices.Clone(tags), alive: true}
+	slices.Sort(n.tags)
+	t.total = t.total.Add(limits)
+	if last := len(t.freeNodes) - 1; last >= 0 {
+		at := t.freeNodes[last]
+		t.freeNodes = t.freeNodes[:last]
+		n.id, n.allocations = at, t.nodes[at].allocations[:0]
+		t.nodes[at] = n
+		return at
+	}
+	n.id = Node(len(t.nodes))
+	t.nodes = append(t.nodes, n)
+	return n.id
+}
+
+// SetNodeLimits changes what a node has.
+func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
+	n := &t.nodes[at]
+	t.total = t.total.Sub(n.limits).Add(limits)
+	n.limits = limits
+	t.weighNode(n)
+}
+
+// weighNode notes whether a node holds more than it has.
+func (t *Tree) weighNode(n *node) {
+	over := n.alive && !n.limits.Dominates(n.usage)
+	if over == n.overloaded {
+		return
+	}
+	n.overloaded = over
+	if over {
+		t.overloaded++
+	} else {
+		t.overloaded--
+	}
+}
+
+// RemoveNode forgets a node. Its allocations must have been finished before.
+func (t *Tree) RemoveNode(at Node) {
+	n := &t.nodes[at]
+	t.total = t.total.Sub(n.limits)
+	n.alive = false
+	t.weighNode(n)
+	t.unban(at)
+	t.freeNodes = append(t.freeNodes, at)
+}
+
+// NodeAllocations lists the allocations of a node, preempted ones included,
+// until they are finished. It must not be modified.
+func (t *Tree) NodeAllocations(at Node) []Allocation { return t.nodes[at].allocations }
+
+// startAllocation gives resources of a node to an operation.
+func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) Allocation {
+	op := t.elements[slot].operation
+	g := &op.groups[group]
+	a := allocation{
+		usage: g.Resources, progress: now, operation: slot, node: at, group: group,
+		place: int32(len(t.nodes[at].allocations)), alive: true,
+	}
+	var id Allocation
+	if last := len(t.freeAllocs) - 1; last >= 0 {
+		id = t.freeAllocs[last]
+		t.freeAllocs = t.freeAllocs[:last]
+		t.allocations[id] = a
+	} else {
+		id = Allocation(len(t.allocations))
+		t.allocations = append(t.allocations, a)
+	}
+	g.Waiting--
+	op.waiting--
+	op.starts++
+	op.startedAt = now
+	n := &t.nodes[at]
+	n.allocations = append(n.allocations, id)
+	n.usage = n.usage.Add(a.usage)
+	t.weighNode(n)
+	t.appendAllocation(&op.ledger, id)
+	t.addUsage(slot, a.usage)
+	t.rebalance(&op.ledger, &t.elements[slot].entitlement, &op.classes)
+	t.refresh(slot)
+	return id
+}
+
+// FinishAllocation ends an allocation: completed, failed or aborted, it holds
+// nothing any more.
+func (t *Tree) FinishAllocation(id Allocation) {
+	a := &t.allocations[id]
+	t.holdNothing(id)
+	n := &t.nodes[a.node]
+	last := len(n.allocations) - 1
+	moved := n.allocations[last]
+	n.allocations[a.place] = moved
+	t.allocations[moved].place = a.place
+	n.allocations = n.allocations[:last]
+	slot := a.operation
+	op := t.elements[slot].operation
+	t.removeAllocation(&op.ledger, id)
+	*a = allocation{}
+	t.freeAllocs = append(t.freeAllocs, id)
+	t.rebalance(&op.ledger, &t.elements[slot].entitlement, &op.classes)
+	t.refresh(slot)
+}
+
+// holdNothing takes from an allocation what it holds, at once, wherever it is
+// counted.
+func (t *Tree) holdNothing(id Allocation) { t.SetAllocationUsage(id, resource.Amounts{}) }
+
+// SetAllocationUsage changes what an allocation holds: the memory it is given,
+// or the cpu that a monitor has found it to need.
+func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
+	a := &t.allocations[id]
+	delta := usage.Sub(a.usage)
+	if delta.IsZero() {
+		return
+	}
+	n := &t.nodes[a.node]
+	n.usage = n.usage.Add(delta)
+	t.weighNode(n)
+	t.addUsage(a.operation, delta)
+	op := t.elements[a.operation].operation
+	t.setAllocationUsage(&op.ledger, id, usage)
+	t.rebalance(&op.ledger, &t.elements[a.operation].entitlement, &op.classes)
+	t.refresh(a.operation)
+}
+
+// AllocationsOf appends the allocations of an operation, oldest first.
+func (t *Tree) AllocationsOf(slot int32, into []Allocation) []Allocation {
+	for at := t.elements[slot].operation.oldest; at != none; at = t.allocations[at].after {
+		into = append(into, at)
+	}
+	return into
+}
+
+// NodeOf returns the node of an allocation.
+func (t *Tree) NodeOf(id Allocation) Node { return t.allocations[id].node }
+
+// Total is what all nodes of the tree have together.
+func (t *Tree) Total() resource.Amounts { return t.total }
+
+// SetNodeTags changes the tags of a node.
+func (t *Tree) SetNodeTags(at Node, tags []string) {
+	n := &t.nodes[at]
+	n.tags = slices.Clone(tags)
+	slices.Sort(n.tags)
+}

@@ -1,0 +1,260 @@
+package scheduling
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// schedulePreemptively starts at most one job of a starving operation, into
+// what is free and what allocations of the stage's classes hold, and preempts
+// as little as that takes. It says whether it started one.
+func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Decisions) bool {
+	n := &t.nodes[at]
+	candidates := t.starving[stage-StageAggressive]
+	if len(candidates) == 0 && stage == StageAggressive {
+		return false
+	}
+	all := t.victims(n.allocations[:n.settled], stage)
+	victims := all
+	started := Allocation(none)
+	for _, slot := range candidates {
+		op := t.elements[slot].operation
+		if op == nil || !op.isCandidate() {
+			continue
+		}
+		d.Attempts[stage]++
+		usable := t.usable(slot, t.starver(slot, stage), all)
+		room := n.free()
+		for _, id := range usable {
+			room = room.Add(t.allocations[id].usage)
+		}
+		group, refusal := t.fits(slot, n, room, true)
+		if refusal != RefusedNothing {
+			op.refusals[refusal]++
+			continue
+		}
+		started = t.startAllocation(now, slot, group, at)
+		d.Starts = append(d.Starts, Start{started, slot, group, stage})
+		victims = usable
+		break
+	}
+	t.preempt(n, victims, started, d)
+	return started != none
+}
+
+// usable lists the victims that may go for an operation, because it or a pool
+// above it, the starver, starves. Two kinds may not, because that would go on for ever:
+//
+// Those inside the element that starves gain it nothing: operations of a pool
+// that are above their own shares would take places from each other.
+//
+// Aggressively preemptible ones are within the fair share of their operation. If
+// that became no more satisfied than the one that gets the place is now, the two
+// would only change places. As it is, every preemption leaves the worse off of
+// the two better off than before, so preemptions come to an end.
+func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
+	used := t.elements[slot].usage.Share(t.total)
+	satisfied := t.elements[slot].entitlement.satisfaction(&used)
+	usable, taken := t.usableList[:0], t.taken[:0]
+	for _, id := range victims {
+		a := &t.allocations[id]
+		if t.isWithin(starver, a.operation) {
+			continue
+		}
+		i := slices.IndexFunc(taken, func(x takenFrom) bool { return x.operation == a.operation })
+		if i < 0 {
+			i = len(taken)
+			taken = append(taken, takenFrom{operation: a.operation})
+		}
+		sum := taken[i].amounts.Add(a.usage)
+		if a.class == AggressivelyPreemptible {
+			victim := &t.elements[a.operation]
+			left := victim.usage.Sub(sum).Share(t.total)
+			if victim.entitlement.satisfaction(&left) <= satisfied {
+				continue
+			}
+		}
+		taken[i].amounts = sum
+		usable = append(usable, id)
+	}
+	t.usableList, t.taken = usable, taken
+	return usable
+}
+
+// takenFrom is what an operation would lose.
+type takenFrom struct {
+	operation int32
+	amounts   resource.Amounts
+}
+
+// starver is the lowest element, from an operation up, that starves so much that
+// a stage serves it.
+func (t *Tree) starver(slot int32, stage Stage) int32 {
+	least := Starving
+	if stage == StageAggressive {
+		least = AggressivelyStarving
+	}
+	for slot != 0 && t.elements[slot].starvation < least {
+		slot = t.elements[slot].parent
+	}
+	return slot
+}
+
+// isWithin says whether an operation is an element or somewhere below it.
+func (t *Tree) isWithin(slot, operation int32) bool {
+	return slot == operation || t.contains(slot, operation)
+}
+
+// victims lists those allocations of a node that a stage may preempt, first to go
+// first: preemptible ones before aggressively preemptible ones, and the newest
+// first.
+func (t *Tree) victims(allocations []Allocation, stage Stage) []Allocation {
+	victims := t.victimList[:0]
+	for _, id := range allocations {
+		if t.isVictim(&t.allocations[id], stage) {
+			victims = append(victims, id)
+		}
+	}
+	t.victimList = victims
+	slices.SortFunc(victims, t.goesBefore)
+	return victims
+}
+
+func (t *Tree) goesBefore(i, j Allocation) int {
+	a, b := &t.allocations[i], &t.allocations[j]
+	return cmp.Or(cmp.Compare(b.class, a.class), b.progress.Compare(a.progress), cmp.Compare(j, i))
+}
+
+func (t *Tree) isVictim(a *allocation, stage Stage) bool {
+	e := &t.elements[a.operation]
+	switch {
+	case a.preempted, a.class == NonPreemptible, e.operation.graceful:
+		return false
+	case e.starvation != NonStarving && !t.settings.FromStarvingOperations.Value():
+		return false
+	case a.class == AggressivelyPreemptible:
+		return stage == StageAggressive && !t.elements[e.parent].pool.protectsAggressive
+	}
+	return stage != StageNormal || !t.elements[e.parent].pool.protectsNormal
+}
+
+// preempt takes away allocations until the node's fit into it, and those whose
+// limits are violated.
+func (t *Tree) preempt(n *node, victims []Allocation, started Allocation, d *Decisions) {
+	chosen := 0
+	usage := n.usage
+	for chosen < len(victims) && !n.limits.Dominates(usage) {
+		usage = usage.Sub(t.allocations[victims[chosen]].usage)
+		chosen++
+	}
+	spared := t.spare(n, victims[:chosen], usage)
+	reason := PreemptedForStarving
+	if started == none {
+		reason = PreemptedForNode
+	}
+	for i, id := range victims[:chosen] {
+		if !spared[i] {
+			t.takeAway(id, Preemption{Reason: reason, For: started, Limiter: none}, d)
+		}
+	}
+	for i, id := range victims {
+		if i < chosen && !spared[i] {
+			continue
+		}
+		if limiter := t.violated(t.allocations[id].operation); limiter != none {
+			t.takeAway(id, Preemption{Reason: PreemptedForLimit, For: none, Limiter: limiter}, d)
+		}
+	}
+}
+
+// spare gives back chosen victims, oldest first, that need not go: the first to
+// go may hold nothing of the resource that is short.
+func (t *Tree) spare(n *node, chosen []Allocation, usage resource.Amounts) []bool {
+	t.spared = append(t.spared[:0], make([]bool, len(chosen))...)
+	if !t.settings.MinimizePreemptedSet.Or(true) {
+		return t.spared
+	}
+	for i := len(chosen) - 1; i >= 0; i-- {
+		if grown := usage.Add(t.allocations[chosen[i]].usage); n.limits.Dominates(grown) {
+			usage = grown
+			t.spared[i] = true
+		}
+	}
+	return t.spared
+}
+
+// violated returns the lowest element, from an operation up, whose usage is
+// above its limits, or none.
+func (t *Tree) violated(slot int32) int32 {
+	for {
+		e := &t.elements[slot]
+		if !e.limits.Dominates(e.usage) {
+			return slot
+		}
+		if slot == 0 {
+			return none
+		}
+		slot = e.parent
+	}
+}
+
+// takeAway preempts an allocation: what it holds is free at once, for the
+// scheduler; on the node it takes up to a timeout.
+func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
+	a := &t.allocations[id]
+	p.Allocation, p.Operation, p.Class, p.Held = id, a.operation, a.class, a.usage
+	p.Timeout = t.settings.PreemptionTimeout.Value()
+	a.preempted = true
+	t.holdNothing(id)
+	d.Preemptions = append(d.Preemptions, p)
+}
+
+// preemptGracefully asks preemptible allocations of operations that wish so to
+// end. What they hold is free when they have ended.
+func (t *Tree) preemptGracefully(n *node, d *Decisions) {
+	for _, id := range n.allocations {
+		a := &t.allocations[id]
+		if a.preempted || a.class != Preemptible || !t.elements[a.operation].operation.graceful {
+			continue
+		}
+		a.preempted = true
+		d.Preemptions = append(d.Preemptions, Preemption{
+			Allocation: id, Operation: a.operation, Reason: PreemptedGracefully, Class: a.class,
+			For: none, Limiter: none, Held: a.usage, Timeout: t.settings.GracefulPreemptionTimeout.Value(),
+		})
+	}
+}
+
+// preemptOvercommit takes away allocations that have not fitted into a node for
+// too long: safe ones and old ones are kept first.
+func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
+	if n.limits.Dominates(n.usage) {
+		n.overcommitted = time.Time{}
+		return
+	}
+	if n.overcommitted.IsZero() {
+		n.overcommitted = now
+	}
+	if now.Sub(n.overcommitted) <= t.settings.OvercommitPatience {
+		return
+	}
+	all := t.victimList[:0]
+	for _, id := range n.allocations[:n.settled] {
+		if !t.allocations[id].preempted {
+			all = append(all, id)
+		}
+	}
+	t.victimList = all
+	slices.SortFunc(all, t.goesBefore)
+	var kept resource.Amounts
+	for i := len(all) - 1; i >= 0; i-- {
+		if grown := kept.Add(t.allocations[all[i]].usage); n.limits.Dominates(grown) {
+			kept = grown
+		} else {
+			t.takeAway(all[i], Preemption{Reason: PreemptedForNode, For: none, Limiter: none}, d)
+		}
+	}
+}

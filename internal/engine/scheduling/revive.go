@@ -1,0 +1,80 @@
+package scheduling
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// ReviveOperation adds an operation that was there before the scheduler
+// restarted: a pool that has become full meanwhile does not turn it away.
+func (t *Tree) ReviveOperation(pool int32, p OperationParameters) int32 {
+	slot := t.addOperation(pool, p)
+	t.count(pool, 1, 0)
+	t.admit(slot)
+	return slot
+}
+
+// Adopt gives resources of a node to a job that has been running there since
+// started. One of the waiting jobs of the group is taken for it.
+func (t *Tree) Adopt(started time.Time, slot, group int32, at Node, usage resource.Amounts) Allocation {
+	id := t.startAllocation(started, slot, group, at)
+	t.SetAllocationUsage(id, usage)
+	op := t.elements[slot].operation
+	a := &t.allocations[id]
+	// Classes go by the order of starts: it goes back to where it belongs.
+	after := a.before
+	for after != none && t.allocations[after].progress.After(started) {
+		after = t.allocations[after].before
+	}
+	if after != a.before {
+		t.removeAllocation(&op.ledger, id)
+		t.insertAllocation(&op.ledger, id, after)
+		t.rebalance(&op.ledger, &t.elements[slot].entitlement, &op.classes)
+	}
+	return id
+}
+
+// insertAllocation puts an allocation behind another one, before the end of the
+// list. It takes the class of the one that comes after it.
+func (t *Tree) insertAllocation(l *ledger, at, before Allocation) {
+	a := &t.allocations[at]
+	after := l.oldest
+	if before != none {
+		after = t.allocations[before].after
+	}
+	a.before, a.after, a.class = before, after, t.allocations[after].class
+	t.allocations[after].before = at
+	if before == none {
+		l.oldest = at
+	} else {
+		t.allocations[before].after = at
+	}
+	if l.firstAggressive == after {
+		l.firstAggressive = at
+	}
+	if l.firstPreemptible == after {
+		l.firstPreemptible = at
+	}
+	l.usage[a.class] = l.usage[a.class].Add(a.usage)
+	l.counts[a.class]++
+	l.count++
+}
+
+// Clock says since when an element has been below its fair share.
+type Clock struct {
+	BelowSince time.Time
+	Starvation Starvation
+}
+
+// Clock returns the clock of an element; its zero value is that of an element
+// that has enough.
+func (t *Tree) Clock(slot int32) Clock {
+	e := &t.elements[slot]
+	return Clock{e.belowSince, e.starvation}
+}
+
+// SetClock lets the starvation of an element go on from where it was.
+func (t *Tree) SetClock(slot int32, c Clock) {
+	t.elements[slot].belowSince, t.elements[slot].starvation = c.BelowSince, c.Starvation
+}

@@ -1,0 +1,85 @@
+package scheduling
+
+import (
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// InfiniteSatisfaction is the satisfaction of an element without a fair share.
+// Such elements still run when nobody else wants the node.
+const InfiniteSatisfaction = 1e9
+
+// entitlement is the outcome of the last update for an element: what it is
+// judged by until the next one.
+type entitlement struct {
+	share  resource.Shares
+	demand resource.Shares
+}
+
+// allBlocked says whether the element gets all it demands of every resource.
+func (e *entitlement) allBlocked() bool { return e.share.Dominates(e.demand) }
+
+// exceeds says whether a is larger than b, by more than rounding, where it
+// matters: in every resource the element does not get in full, or in any if it
+// gets all in full. It is not an order.
+func (e *entitlement) exceeds(a, b *resource.Shares) bool {
+	all, any := true, false
+	blocked := true
+	for k := range a {
+		// Relative, because jobs may take next to nothing of some resource.
+		larger := a[k]-b[k] > fairshare.Epsilon*a[k]
+		any = any || larger
+		if e.share[k] < e.demand[k] {
+			blocked = false
+			all = all && larger
+		}
+	}
+	if blocked {
+		return any
+	}
+	return all
+}
+
+// satisfaction returns the ratio of usage to fair share.
+func (e *entitlement) satisfaction(usage *resource.Shares) float64 {
+	over, hasShare := 0.0, false
+	for k, share := range e.share {
+		if share > fairshare.Epsilon {
+			hasShare = true
+		}
+		if usage[k] > share {
+			if share == 0 {
+				over = InfiniteSatisfaction
+			} else {
+				over = max(over, usage[k]/share)
+			}
+		}
+	}
+	if !hasShare {
+		return InfiniteSatisfaction
+	}
+	if over > 0 {
+		for k, share := range e.share { // the largest ratio of all resources
+			if share > 0 {
+				over = max(over, usage[k]/share)
+			}
+		}
+		return min(over, InfiniteSatisfaction)
+	}
+	if e.allBlocked() {
+		least := 1.0
+		for k, share := range e.share {
+			if share > 0 {
+				least = min(least, usage[k]/share)
+			}
+		}
+		return least
+	}
+	ratio := 0.0
+	for k, share := range e.share {
+		if share < e.demand[k] && share != 0 {
+			ratio = max(ratio, usage[k]/share)
+		}
+	}
+	return ratio
+}

@@ -1,0 +1,244 @@
+package scheduling
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Tree is the state of one pool tree.
+type Tree struct {
+	settings Settings
+	total    resource.Amounts // of all nodes
+
+	elements    []element // by slot; the root is slot 0
+	freeSlots   []int32
+	nodes       []node
+	freeNodes   []Node
+	allocations []allocation
+	freeAllocs  []Allocation
+
+	engine  fairshare.Engine
+	shares  fairshare.Tree // slots are those of elements
+	result  fairshare.Result
+	updated time.Time
+	begun   time.Time // the first update
+	// boundedAt is when shares of all operations were last bounded by nodes.
+	boundedAt time.Time
+	// heartbeats counts those of all nodes.
+	heartbeats uint64
+
+	benched    []int32 // elements set aside for the rest of a stage
+	misfits    []int32 // operations that only packing keeps off the node at hand
+	starving   [2][]int32
+	guaranteed []int32 // operations below what guarantees alone promise them
+	overloaded int     // nodes that hold more than they have
+	excesses   int     // elements above their limits, and operations that give up jobs by themselves
+	victimList []Allocation
+	usableList []Allocation
+	taken      []takenFrom
+	spared     []bool
+}
+
+// Settings are the settings of a tree that concern scheduling.
+type Settings struct {
+	pooltree.TreePreemption
+	// MinSpare is the least a node must have free to be looked at.
+	MinSpare resource.Amounts
+	// FIFOBySatisfaction orders operations in FIFO pools like those in others.
+	FIFOBySatisfaction bool
+	// GuaranteesFirst serves operations first that have less than guarantees
+	// alone promise them, in pools that compute such promises.
+	GuaranteesFirst bool
+	// OvercommitPatience is how long allocations of a node may hold more than
+	// it has.
+	OvercommitPatience time.Duration
+	Packing            Packing
+	// BestSharePeriod is how often it is computed how much of an operation fits
+	// on nodes of these sizes; zero means never.
+	BestSharePeriod time.Duration
+	// NodeReconnection is for how long after the first update nodes may still be
+	// coming back.
+	NodeReconnection time.Duration
+}
+
+// element is a pool or an operation.
+type element struct {
+	kind   fairshare.Kind
+	parent int32
+	// place is the position in the parent's heap, none while the element is not
+	// a candidate.
+	place        int32
+	key          float64 // its order there
+	satisfaction float64
+	usage        resource.Amounts
+	limits       resource.Amounts // unlimited where there are none
+	entitlement
+	// promised is the part of guarantees alone, where that is computed.
+	promised resource.Shares
+
+	status     Status
+	starvation Starvation
+	belowSince time.Time
+	known      bool // an update has computed its share
+	patience   pooltree.Starvation
+
+	pool      *poolState
+	operation *operationState
+}
+
+// background is what an element has that heartbeats do not look at; kept apart,
+// elements stay small.
+type background struct {
+	specified     resource.Partial // what was configured of the limits
+	starvingSince time.Time        // when it began to starve, zero while it does not
+}
+
+// rest returns the background of an element.
+func (e *element) rest() *background {
+	if e.pool != nil {
+		return &e.pool.background
+	}
+	return &e.operation.background
+}
+
+// poolState is what a pool has beyond an element.
+type poolState struct {
+	name string
+	fifo bool
+	heap []int32 // active children by key
+	// least bounds from below what any waiting job of the subtree needs: if a
+	// node does not have that, there is no need to look inside.
+	least  resource.Amounts
+	filter nodefilter.Filter
+
+	protectsNormal, protectsAggressive bool
+
+	maxRunning, maxOperations int
+	running, operations       int
+	waiting                   []int32 // operations kept from running by this pool's limit
+
+	background
+}
+
+// Group is a number of equal jobs that wait for a place.
+type Group struct {
+	Resources resource.Amounts
+	Waiting   int32
+}
+
+// operationState is what an operation has beyond an element.
+type operationState struct {
+	ledger
+	groups  []Group
+	waiting int32 // in all groups
+	filter  nodefilter.Filter
+	// running is false while limits on numbers of operations keep it waiting.
+	running   bool
+	suspended bool
+	graceful  bool
+	// limitDemand says that it asks for no more than its limits.
+	limitDemand bool
+	fifoIndex   int32
+	waitsAt     int32 // the pool whose limit keeps it from running
+	classes     classBounds
+	refusals    [refusalCount]uint32
+	starts      uint32
+	bounded     bool // its share was bounded by nodes at least once
+
+	activatedAt  time.Time // when an update first saw it running
+	startedAt    time.Time // when its last job started
+	limitedSince time.Time // since when a limit is smaller than its smallest job
+	beatsBefore  uint64    // heartbeats of the tree before it began to starve
+
+	banned    []Node     // nodes that it avoids, sorted
+	sightings []sighting // nodes it was tried on, with packing only
+
+	background
+}
+
+// isCandidate says whether jobs of the operation may be started at all.
+func (o *operationState) isCandidate() bool {
+	return o.running && !o.suspended && o.waiting > 0
+}
+
+// less orders children of one pool; slots break ties.
+func (t *Tree) less(a, b int32) bool {
+	x, y := &t.elements[a], &t.elements[b]
+	if x.key != y.key {
+		return x.key < y.key
+	}
+	return a < b
+}
+
+// refresh computes the satisfaction and the key of an element anew and puts it,
+// and everything above it, in its place. Elements that are no candidates leave
+// the heap they are in.
+func (t *Tree) refresh(slot int32) {
+	for {
+		e := &t.elements[slot]
+		candidate := false
+		if e.operation != nil {
+			candidate = e.operation.isCandidate()
+			usage := e.usage.Share(t.total)
+			e.satisfaction = e.entitlement.satisfaction(&usage)
+		} else if candidate = len(e.pool.heap) > 0; candidate {
+			e.satisfaction = t.elements[e.pool.heap[0]].satisfaction
+		}
+		if slot == 0 {
+			return
+		}
+		parent := t.elements[e.parent].pool
+		e.key = e.satisfaction
+		if parent.fifo && e.operation != nil {
+			e.key = float64(e.operation.fifoIndex)
+		}
+		switch {
+		case !candidate && e.place != none:
+			t.heapRemove(parent, slot)
+		case candidate && e.place == none:
+			t.heapInsert(parent, slot)
+		case candidate:
+			t.heapFix(parent, slot)
+		}
+		slot = e.parent
+	}
+}
+
+// bench sets an element aside until unbench.
+func (t *Tree) bench(slot int32) {
+	e := &t.elements[slot]
+	t.heapRemove(t.elements[e.parent].pool, slot)
+	t.benched = append(t.benched, slot)
+	t.refresh(e.parent)
+}
+
+// unbench brings back what was set aside, last things first, so that pools are
+// back before what was benched in them needs them.
+func (t *Tree) unbench() {
+	for i := len(t.benched) - 1; i >= 0; i-- {
+		slot := t.benched[i]
+		e := &t.elements[slot]
+		if e.operation != nil || len(e.pool.heap) > 0 {
+			t.refresh(slot)
+		}
+	}
+	t.benched = t.benched[:0]
+}
+
+// addUsage changes the usage of an operation and of all pools above it.
+func (t *Tree) addUsage(slot int32, delta resource.Amounts) {
+	for {
+		e := &t.elements[slot]
+		for k := range delta {
+			e.usage[k] += delta[k]
+		}
+		if slot == 0 {
+			return
+		}
+		slot = e.parent
+	}
+}

@@ -1,0 +1,295 @@
+package scheduling
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Update computes fair shares as of now and everything that follows from them
+// until the next update: satisfaction, starvation, classes of allocations.
+func (t *Tree) Update(now time.Time) *fairshare.Result {
+	elapsed := fairshare.FirstUpdate
+	if !t.updated.IsZero() {
+		elapsed = max(now.Sub(t.updated), 0)
+	}
+	t.updated = now
+	if t.begun.IsZero() {
+		t.begun = now
+	}
+	t.shares.Total = t.total
+	for slot := range t.elements {
+		t.measure(int32(slot))
+	}
+	t.boundByNodes(now)
+	t.engine.Update(&t.shares, elapsed, &t.result)
+	t.shares.States = append(t.shares.States[:0], t.result.States...)
+	t.excesses = 0
+	for slot := range t.elements {
+		t.publish(now, int32(slot))
+	}
+	t.rebuildHeaps()
+	t.listStarving()
+	return &t.result
+}
+
+// measure writes the usage and demand of an operation for fair share.
+func (t *Tree) measure(slot int32) {
+	e := &t.elements[slot]
+	op := e.operation
+	if op == nil {
+		return
+	}
+	share := &t.shares.Elements[slot]
+	share.Usage, share.Demand, share.Pending = e.usage, e.usage, 0
+	if !op.running || op.suspended {
+		return
+	}
+	share.Pending = int64(op.waiting)
+	for _, g := range op.groups {
+		for k := range g.Resources {
+			share.Demand[k] += g.Resources[k] * int64(g.Waiting)
+		}
+	}
+	if op.limitDemand {
+		share.Demand = share.Demand.Min(e.limits).Max(e.usage)
+	}
+}
+
+// publish takes over the outcome of fair share for an element.
+func (t *Tree) publish(now time.Time, slot int32) {
+	e := &t.elements[slot]
+	if e.kind == fairshare.KindNone {
+		return
+	}
+	if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
+		t.excesses++
+	}
+	if t.shares.Elements[slot].MaxShareRatio > 0 {
+		e.limits = t.limitsOf(slot) // nodes may have come or gone
+	}
+	e.known = true
+	result := &t.result.Elements[slot]
+	e.share, e.promised = result.FairShare, resource.Shares{}
+	if len(t.result.Promised) > 0 {
+		e.promised = t.result.Promised[slot]
+	}
+	if p := t.result.Pool(slot); p != nil {
+		e.demand = p.Demand
+		t.judge(now, slot)
+		return
+	}
+	e.demand = t.shares.Elements[slot].Demand.Share(t.total)
+	op := e.operation
+	op.fifoIndex = result.FIFOIndex
+	if op.running && op.activatedAt.IsZero() {
+		op.activatedAt = now
+	}
+	t.judge(now, slot)
+	t.bound(e)
+	t.rebalance(&op.ledger, &e.entitlement, &op.classes)
+}
+
+// bound computes the two shares that divide an operation's allocations. An
+// operation that gets all it demands has no preemptible ones.
+func (t *Tree) bound(e *element) {
+	c := &e.operation.classes
+	s := &t.settings
+	c.boundaryIn = s.BoundaryJobIsPreemptible.Value()
+	c.aggressive = e.share.Times(s.AggressiveSatisfactionThreshold.Value())
+	c.normal = e.share.Times(s.SatisfactionThreshold.Value())
+	if e.share.Near(e.demand, fairshare.Epsilon) && e.demand.Largest() > fairshare.Epsilon {
+		c.normal = resource.Uniform(InfiniteSatisfaction)
+	}
+}
+
+// judge finds out whether an element gets enough, and for how long it has not.
+func (t *Tree) judge(now time.Time, slot int32) {
+	e := &t.elements[slot]
+	e.status = t.status(slot)
+	if e.status == Normal {
+		if e.starvation != NonStarving {
+			e.starvation, e.rest().starvingSince = NonStarving, time.Time{}
+		}
+		e.belowSince = time.Time{}
+		return
+	}
+	if e.belowSince.IsZero() {
+		e.belowSince = now
+		return
+	}
+	timeout, aggressive := t.timeouts(slot)
+	switch below := now.Sub(e.belowSince); {
+	case e.patience.Aggressive && below > aggressive:
+		e.starvation = AggressivelyStarving
+	case below > timeout && e.starvation == NonStarving:
+		e.starvation = Starving
+	}
+	if e.starvation != NonStarving && e.rest().starvingSince.IsZero() {
+		e.rest().starvingSince = now
+		if e.operation != nil {
+			e.operation.beatsBefore = t.heartbeats
+		}
+	}
+}
+
+// timeouts are how long an element may be below its fair share until it starves,
+// and until it starves aggressively if it may.
+func (t *Tree) timeouts(slot int32) (normal, aggressive time.Duration) {
+	e := &t.elements[slot]
+	normal, aggressive = e.patience.FairShareTimeout, e.patience.AggressiveTimeout
+	if t.isBelowGuarantee(slot) {
+		normal = e.patience.MinShareTimeout
+	}
+	if op := e.operation; op != nil {
+		if part := float64(op.waiting) / t.settings.JobCountTimeoutCoefficient.Or(1); part < 1 {
+			normal = time.Duration(float64(normal) * part)
+			aggressive = time.Duration(float64(aggressive) * part)
+		}
+	}
+	return normal, aggressive
+}
+
+// status says whether an element gets at least its fair share, less a
+// tolerance.
+func (t *Tree) status(slot int32) Status {
+	e := &t.elements[slot]
+	if slot == 0 {
+		return Normal
+	}
+	tolerance := e.patience.Tolerance
+	if e.operation != nil {
+		if !e.operation.isCandidate() {
+			return Normal
+		}
+		if e.share.Add(resource.Uniform(fairshare.LargeEpsilon)).Dominates(e.demand) {
+			tolerance = 1
+		}
+	} else if !t.settings.EnablePoolStarvation.Or(true) {
+		return Normal
+	}
+	bound := e.share.Times(tolerance).Min(e.demand)
+	usage := e.usage.Share(t.total)
+	if e.exceeds(&bound, &usage) {
+		return BelowFairShare
+	}
+	return Normal
+}
+
+// isBelowGuarantee says whether a pool uses less than the strong guarantee
+// covers of its fair share. An operation has no guarantee but those of the pools
+// above it.
+func (t *Tree) isBelowGuarantee(slot int32) bool {
+	if t.elements[slot].operation != nil {
+		for pool := t.elements[slot].parent; pool != 0; pool = t.elements[pool].parent {
+			if t.isBelowGuarantee(pool) {
+				return true
+			}
+		}
+		return false
+	}
+	e, p := &t.elements[slot], t.result.Pool(slot)
+	return p != nil && e.usage.Share(t.total).Largest() < p.Strong.Min(e.demand).Largest()
+}
+
+// rebuildHeaps computes all satisfactions anew and puts children in order,
+// children before parents.
+func (t *Tree) rebuildHeaps() {
+	for slot := range t.elements {
+		if p := t.elements[slot].pool; p != nil {
+			p.heap, p.least = p.heap[:0], resource.UnlimitedAmounts()
+		}
+		t.elements[slot].place = none
+	}
+	for slot := range t.elements {
+		if e := &t.elements[slot]; e.operation != nil && e.operation.isCandidate() {
+			t.refresh(int32(slot))
+			t.lowerLeast(int32(slot))
+		}
+	}
+}
+
+// listStarving lists operations that may preempt others, those to be served
+// first first.
+func (t *Tree) listStarving() {
+	for i := range t.starving {
+		t.starving[i] = t.starving[i][:0]
+	}
+	t.guaranteed = t.guaranteed[:0]
+	for slot := range t.elements {
+		e := &t.elements[slot]
+		if e.operation == nil || !e.operation.isCandidate() {
+			continue
+		}
+		if t.lacksGuarantee(e) {
+			t.guaranteed = append(t.guaranteed, int32(slot))
+		}
+		switch t.priority(int32(slot)) {
+		case AggressivelyStarving:
+			t.starving[0] = append(t.starving[0], int32(slot))
+		case Starving:
+			t.starving[1] = append(t.starving[1], int32(slot))
+		}
+	}
+	for i := range t.starving {
+		slices.SortFunc(t.starving[i], t.comesBefore)
+	}
+	slices.SortFunc(t.guaranteed, t.comesBefore)
+}
+
+// lacksGuarantee says whether an operation has less than guarantees alone
+// promise it.
+func (t *Tree) lacksGuarantee(e *element) bool {
+	if !t.settings.GuaranteesFirst || e.promised.IsZero() {
+		return false
+	}
+	usage := e.usage.Share(t.total)
+	return e.exceeds(&e.promised, &usage)
+}
+
+// priority is the worst starvation of an operation and of the pools above it.
+func (t *Tree) priority(slot int32) (worst Starvation) {
+	for slot != 0 {
+		e := &t.elements[slot]
+		worst = max(worst, e.starvation)
+		slot = e.parent
+	}
+	return worst
+}
+
+// comesBefore orders operations as the walk down the tree would.
+func (t *Tree) comesBefore(a, b int32) int {
+	if a == b {
+		return 0
+	}
+	x, y := a, b
+	for t.depth(x) > t.depth(y) {
+		x = t.elements[x].parent
+	}
+	for t.depth(y) > t.depth(x) {
+		y = t.elements[y].parent
+	}
+	for t.elements[x].parent != t.elements[y].parent {
+		x, y = t.elements[x].parent, t.elements[y].parent
+	}
+	if t.less(x, y) {
+		return -1
+	}
+	return 1
+}
+
+func (t *Tree) depth(slot int32) (depth int) {
+	for slot != 0 {
+		slot = t.elements[slot].parent
+		depth++
+	}
+	return depth
+}
+
+// Idle says that heartbeats of nodes on which nothing has finished would change
+// nothing before the next update or change.
+func (t *Tree) Idle() bool {
+	return len(t.elements[0].pool.heap) == 0 && t.overloaded == 0 && t.excesses == 0
+}

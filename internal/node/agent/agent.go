@@ -1,0 +1,352 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Caller reaches the scheduler; *nodeproto.Client is one.
+type Caller interface {
+	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
+	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
+	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+}
+
+// Options are what an agent needs.
+type Options struct {
+	Caller      Caller
+	Description *nodev1.NodeDescription
+	// Directory holds everything that must survive the agent.
+	Directory string
+	// Proxy is the command that runs a job proxy; the directory of the job is added.
+	Proxy  []string
+	Driver cgroup.Driver
+	Rules  Rules
+	// Watermark is memory that the node has beside what its description offers: the scheduler does not give it out, but
+	// jobs may grow into it.
+	Watermark int64
+	// Pace changes how the scheduler wants the node to report; zero fields leave it its way.
+	Pace Pace
+	Log  *slog.Logger
+	// Alerts are told to the scheduler, such as why there are no control groups.
+	Alerts []string
+}
+
+// Pace is how a node reports if the scheduler does not have its way.
+type Pace struct {
+	Period, Splay, BackoffMin, BackoffMax, CallTimeout time.Duration
+	BackoffFactor                                      float64
+}
+
+// over applies the node's own wishes to those of the scheduler.
+func (p *Pace) over(s nodeproto.Settings) nodeproto.Settings {
+	prefer := func(own time.Duration, into *time.Duration) {
+		if own > 0 {
+			*into = own
+		}
+	}
+	prefer(p.BackoffMin, &s.BackoffMin)
+	prefer(p.BackoffMax, &s.BackoffMax)
+	prefer(p.CallTimeout, &s.CallTimeout)
+	if p.BackoffFactor >= 1 {
+		s.BackoffFactor = p.BackoffFactor
+	}
+	if p.Period > 0 { // the scheduler's splay fits its own period
+		s.HeartbeatPeriod, s.HeartbeatSplay = p.Period, p.Splay
+	}
+	s.BackoffMax = max(s.BackoffMax, s.BackoffMin)
+	return s
+}
+
+// Rules are what the node does about jobs that take more than they were given.
+type Rules struct {
+	// Ahead is how far the request of a growing job is kept above its use.
+	Ahead int64
+	// WatchdogPeriod is how often a proxy looks at the memory of its job.
+	WatchdogPeriod time.Duration
+	// AdjustmentPeriod is how often it is looked whether jobs hold more than the node has; MemoryPatience and
+	// CPUPatience are how long they may.
+	AdjustmentPeriod            time.Duration
+	MemoryPatience, CPUPatience time.Duration
+	// AbortOnOverdraft ends every job that uses more than its reserve, even if there is room.
+	AbortOnOverdraft bool
+	// IgnoreLimit lets jobs use more than the memory limit of their specifications.
+	IgnoreLimit bool
+	// OOMScoreAdj is the oom_score_adj of processes that use more than their reserves; zero leaves them as they are.
+	OOMScoreAdj int
+	// ProcessLimit bounds the processes of a job, threads included, for each core that it has ordered or begun to.
+	ProcessLimit int64
+	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
+	KernelLimit int64
+}
+
+// DefaultRules returns the defaults of the reference.
+func DefaultRules() Rules {
+	return Rules{
+		Ahead: 100 << 20, WatchdogPeriod: time.Second, AdjustmentPeriod: 5 * time.Second,
+		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 1000, KernelLimit: 256 << 20,
+	}
+}
+
+// processLimit is how many processes a job with this limit of CPU, in hundredths of a core, may have: at least those of
+// one core, and never more than the kernel can count.
+func (r *Rules) processLimit(cpu int64) int64 {
+	cores := max(1, (cpu+99)/100)
+	if r.ProcessLimit > cgroup.MaxProcesses/cores {
+		return cgroup.MaxProcesses
+	}
+	return r.ProcessLimit * cores
+}
+
+// Agent is one node.
+type Agent struct {
+	Options
+	root    string // of the jobs' directories
+	limits  resource.Amounts
+	events  chan func()
+	session *nodeproto.NodeSession
+	pace    nodeproto.Pace
+	jobs    map[uint64]*job
+	workers sync.WaitGroup
+	ctx     context.Context // ends when the agent is told to stop
+
+	calling   bool      // a call to the scheduler is under way
+	failed    bool      // the last one failed: results wait for the next
+	next      time.Time // when the next call is due
+	called    time.Time // when the last one began
+	draining  bool
+	queue     []queued // jobs that wait for room
+	overSince overdrafts
+	launches  chan struct{} // bounds how many proxies are being started
+	heard     atomic.Bool   // the scheduler answered the last call
+	status    *nodev1.NodeStatus
+}
+
+// maxLaunches is how many proxies are started at once: more only make each slower.
+const maxLaunches = 8
+
+// New takes up what an earlier life of the agent left: jobs that run and results that are not acknowledged.
+func New(ctx context.Context, o Options) (*Agent, error) {
+	a := &Agent{
+		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
+		events: make(chan func(), 64), jobs: map[uint64]*job{}, launches: make(chan struct{}, maxLaunches),
+	}
+	if err := os.MkdirAll(a.root, 0o711); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
+	if err != nil {
+		return nil, err
+	}
+	restored, err := a.restore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.session = nodeproto.NewNodeSession(o.Description, incarnation, restored)
+	a.pace.Adopt(a.settings())
+	return a, nil
+}
+
+// settings are how the node reports.
+func (a *Agent) settings() nodeproto.Settings { return a.Options.Pace.over(a.session.Settings()) }
+
+// nextIncarnation numbers this life of the agent and remembers the number.
+func nextIncarnation(name string) (uint64, error) {
+	var last uint64
+	data, err := os.ReadFile(name)
+	if err == nil {
+		last, err = strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("incarnation: %w", err)
+	}
+	next := nodeproto.NextIncarnation(time.Now(), last)
+	temporary := name + ".new"
+	if err := os.WriteFile(temporary, []byte(strconv.FormatUint(next, 10)+"\n"), 0o600); err != nil {
+		return 0, fmt.Errorf("incarnation: %w", err)
+	}
+	return next, os.Rename(temporary, name)
+}
+
+// Run works until the context ends. Jobs go on.
+func (a *Agent) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.ctx = ctx
+	for _, j := range a.jobs {
+		if j.result == nil {
+			a.watch(j)
+		}
+	}
+	a.tellNode()
+	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
+	defer adjust.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			a.workers.Wait()
+			return nil
+		case event := <-a.events:
+			event()
+		case <-adjust.C:
+			a.adjust(time.Now())
+			a.tellNode()
+		case <-timer.C:
+		}
+		timer.Reset(a.exchange())
+	}
+}
+
+// post lets the loop run an event. It gives up when the agent stops.
+func (a *Agent) post(event func()) {
+	select {
+	case a.events <- event:
+	case <-a.ctx.Done():
+	}
+}
+
+// work runs something that waits, beside the loop.
+func (a *Agent) work(f func()) { a.workers.Go(f) }
+
+// urgentPause is how long results of jobs that end together are collected before they are reported out of turn.
+const urgentPause = 5 * time.Millisecond
+
+// exchange calls the scheduler if it is time to, and returns after how long it is time to look again.
+func (a *Agent) exchange() time.Duration {
+	const long = time.Hour
+	if a.calling {
+		return long
+	}
+	now := time.Now()
+	if wait := a.next.Sub(now); wait > 0 {
+		if _, registered := a.session.Registered(); !registered || !a.session.Urgent() || a.failed {
+			return wait
+		}
+		if wait > urgentPause {
+			a.next = now.Add(urgentPause)
+			return urgentPause
+		}
+		return wait
+	}
+	a.calling, a.called = true, now
+	timeout := a.settings().CallTimeout
+	if _, registered := a.session.Registered(); !registered {
+		request := a.session.Register()
+		a.work(func() {
+			ctx, cancel := context.WithTimeout(a.ctx, timeout)
+			defer cancel()
+			response, err := a.Caller.Register(ctx, request)
+			a.post(func() { a.registered(request, response, err) })
+		})
+		return long
+	}
+	request, err := a.session.Heartbeat()
+	if err != nil {
+		a.Log.Error("a heartbeat cannot be made", "error", err)
+		a.answered(request.GetSequence(), err)
+		return time.Until(a.next)
+	}
+	a.work(func() {
+		ctx, cancel := context.WithTimeout(a.ctx, timeout)
+		defer cancel()
+		response, err := a.Caller.Heartbeat(ctx, request)
+		a.post(func() { a.reported(request, response, err) })
+	})
+	return long
+}
+
+func (a *Agent) registered(request *nodev1.RegisterRequest, response *nodev1.RegisterResponse, err error) {
+	if err == nil {
+		err = a.session.Welcome(response)
+	}
+	if err != nil {
+		a.answered(request.GetSequence(), err)
+		return
+	}
+	a.calling, a.failed = false, false
+	a.heard.Store(true)
+	a.pace.Adopt(a.settings())
+	a.next = time.Now().Add(a.pace.Succeeded(nil, rand.Float64()))
+	a.Log.Info("registered", "tree", response.GetTree(), "epoch", response.GetSession().GetEpoch())
+}
+
+func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.HeartbeatResponse, err error) {
+	if err != nil {
+		a.answered(request.GetSequence(), err)
+		return
+	}
+	orders, err := a.session.Receive(time.Now(), response)
+	if err != nil {
+		a.answered(request.GetSequence(), err)
+		return
+	}
+	a.calling, a.failed = false, false
+	a.heard.Store(true)
+	a.pace.Adopt(a.settings())
+	a.next = time.Now().Add(a.pace.Succeeded(response, rand.Float64()))
+	a.carryOut(&orders)
+}
+
+// answered notes that a call failed: the next one comes later, or at once if the scheduler wants to be asked anew.
+func (a *Agent) answered(sequence uint64, err error) {
+	a.calling, a.failed = false, true
+	a.heard.Store(false)
+	a.session.Failed(sequence, err)
+	var refused *nodeproto.RefusedError
+	var least time.Duration
+	if errors.As(err, &refused) {
+		least = refused.RetryAfter
+	}
+	var register *nodeproto.MustRegisterError
+	if errors.As(err, &register) {
+		a.failed = false
+		a.next = time.Now()
+		return
+	}
+	pause := a.pace.Failed(least, rand.Float64())
+	a.next = time.Now().Add(pause)
+	if a.ctx.Err() == nil {
+		a.Log.Warn("the scheduler did not answer as hoped", "error", err, "again_in", pause.Round(time.Millisecond))
+	}
+}
+
+// releasePause is the least time between two calls of which the second only tells that a job holds less.
+const releasePause = 500 * time.Millisecond
+
+// tellRelease reports out of turn that there is room for others.
+func (a *Agent) tellRelease() {
+	if a.failed {
+		return
+	}
+	if soon := a.called.Add(releasePause); soon.Before(a.next) {
+		a.next = soon
+	}
+}
+
+// Heard says whether the node is registered and the scheduler answered the last call. Anybody may ask.
+func (a *Agent) Heard() bool { return a.heard.Load() }
+
+// Drain makes the node take no new jobs, or take them again.
+func (a *Agent) Drain(draining bool) {
+	a.post(func() {
+		a.draining = draining
+		a.tellNode()
+	})
+}

@@ -1,0 +1,497 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/cpumonitor"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// job is a job of the node, from its order to the acknowledgement of its result.
+type job struct {
+	number   uint64
+	dir      string
+	identity *nodev1.JobIdentity
+	given    resource.Amounts // by the scheduler
+	state    *jobproxy.State  // nil until the proxy has told one
+	result   *nodev1.JobResult
+	launched bool
+	// waiting are orders that came before the proxy was there.
+	waiting []jobproxy.Order
+	ending  bool // it is being ended, by this node or by order
+	queued  bool // it waits for room
+}
+
+// requested is the memory that the node counts for the job.
+func (j *job) requested() int64 {
+	if j.result != nil {
+		return 0
+	}
+	requested := j.given[resource.Memory]
+	if j.state != nil {
+		requested = max(requested, j.state.RequestedMemory)
+	}
+	return requested
+}
+
+// uses is the memory that the job really takes.
+func (j *job) uses() int64 {
+	if j.state == nil || j.result != nil {
+		return 0
+	}
+	return j.state.UserMemory + j.state.TmpfsUsage + j.state.ProxyMemory
+}
+
+// holds is what the job takes from the node.
+func (j *job) holds() resource.Amounts {
+	if j.result != nil {
+		return resource.Amounts{}
+	}
+	held := j.given
+	held[resource.Memory] = j.requested()
+	if j.state != nil && j.state.CPULimit > 0 {
+		held[resource.CPU] = j.state.CPULimit
+	}
+	return held
+}
+
+// restore finds the jobs that an earlier life of the agent left.
+func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
+	found, err := jobproxy.Sweep(ctx, a.root, a.Driver)
+	if err != nil {
+		a.Log.Error("not everything could be cleared up", "error", err)
+	}
+	var restored []nodeproto.RestoredJob
+	for _, f := range found {
+		if f.Err != nil {
+			a.Log.Error("a job could not be cleared up", "job", filepath.Base(f.Dir), "error", f.Err)
+			continue
+		}
+		description, err := jobproxy.ReadDescription(f.Dir)
+		if err != nil {
+			a.Log.Error("a job is not known", "job", filepath.Base(f.Dir), "error", err)
+			if !f.Alive {
+				err = jobproxy.Remove(ctx, f.Dir, a.Driver)
+			}
+			if err != nil {
+				a.Log.Error("a job could not be removed", "job", filepath.Base(f.Dir), "error", err)
+			}
+			continue
+		}
+		identity := &nodev1.JobIdentity{}
+		if err := proto.Unmarshal(description.Identity, identity); err != nil {
+			return nil, fmt.Errorf("job %s: identity: %w", description.JobID, err)
+		}
+		j := &job{number: identity.GetNumber(), dir: f.Dir, identity: identity, given: nodeproto.FromAmounts(identity.GetResources()), launched: true}
+		if state, err := jobproxy.ReadState(f.Dir); err == nil {
+			j.state = state
+		}
+		a.jobs[j.number] = j
+		job := nodeproto.RestoredJob{Status: j.statusMessage()}
+		job.Status.Identity = identity
+		if f.Result != nil {
+			j.result = a.resultMessage(j, f.Result)
+			job.Result = j.result
+		}
+		restored = append(restored, job)
+	}
+	a.Log.Info("jobs of an earlier life", "count", len(restored))
+	return restored, nil
+}
+
+// carryOut does what the scheduler ordered.
+func (a *Agent) carryOut(orders *nodeproto.Orders) {
+	for _, number := range orders.Acknowledged {
+		if j := a.jobs[number]; j != nil {
+			delete(a.jobs, number)
+			a.work(func() { a.remove(j) })
+		}
+	}
+	for i := range orders.Start {
+		a.start(&orders.Start[i])
+	}
+	for _, order := range orders.Interrupt {
+		a.order(order.GetNumber(), jobproxy.Order{
+			Command: jobproxy.Interrupt, Reason: order.GetAbortReason(), Message: order.GetReason(),
+			Timeout: jobproxy.Duration(nodeproto.Duration(order.GetTimeoutUs())),
+		})
+	}
+	for _, order := range orders.Abort {
+		command := jobproxy.Abort
+		if order.GetFailGracefully() {
+			command = jobproxy.Fail
+		}
+		a.order(order.GetNumber(), jobproxy.Order{
+			Command: command, Reason: order.GetAbortReason(), Message: order.GetMessage(),
+			Timeout: jobproxy.Duration(nodeproto.Duration(order.GetTimeoutUs())),
+		})
+	}
+	a.tellNode()
+}
+
+// remove deletes what is left of a job whose result is durable.
+func (a *Agent) remove(j *job) {
+	if j.dir == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
+	defer cancel()
+	if err := jobproxy.Remove(ctx, j.dir, a.Driver); err != nil {
+		a.Log.Error("a job could not be removed", "job", j.identity.GetJobId(), "error", err)
+	}
+}
+
+// start launches the proxy of a job.
+func (a *Agent) start(s *nodeproto.Start) {
+	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources())}
+	a.jobs[j.number] = j
+	description, err := a.describe(s)
+	if err != nil {
+		a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
+		return
+	}
+	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {
+		a.enqueue(j, description)
+		return
+	}
+	a.launch(j, description)
+}
+
+// launch begins a job.
+func (a *Agent) launch(j *job, description *jobproxy.Description) {
+	a.work(func() {
+		a.launches <- struct{}{}
+		dir, err := jobproxy.Launch(a.Proxy, a.root, description)
+		<-a.launches
+		a.post(func() {
+			if err != nil {
+				a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
+				return
+			}
+			j.dir, j.launched = dir, true
+			orders := j.waiting
+			j.waiting = nil
+			a.watch(j)
+			for _, order := range orders {
+				a.order(j.number, order)
+			}
+		})
+	})
+}
+
+// notStarted is the result of a job that this node could not begin.
+func notStarted(j *job, reason, message string) *nodev1.JobResult {
+	return &nodev1.JobResult{
+		Number: j.number, Identity: j.identity, State: nodev1.JobState_JOB_STATE_ABORTED, AbortReason: reason,
+		Error:   &nodev1.Error{Code: jobproxy.CodeNotPrepared, Message: message},
+		Timings: &nodev1.Timings{FinishedUs: nodeproto.ToMicros(time.Now())},
+	}
+}
+
+// describe writes down everything that the proxy of a job needs to know.
+func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
+	identity, spec := s.Identity, s.Spec
+	packed, err := proto.Marshal(identity)
+	if err != nil {
+		return nil, err
+	}
+	d := &jobproxy.Description{
+		Version: jobproxy.DescriptionVersion, JobID: identity.GetJobId(), OperationID: identity.GetOperationId(),
+		TaskName: identity.GetTaskName(), Tree: identity.GetTreeName(), Node: a.Description.GetName(),
+		Index: int64(identity.GetIndex()), TaskIndex: int64(identity.GetCookie()), Cookie: int64(identity.GetCookie()),
+		Identity: packed, AcceptedAt: time.Now(), Command: spec.GetCommand(), Stdin: spec.GetStdin(),
+		MaxStderrSize: spec.GetMaxStderrSize(), KeepStdout: spec.GetKeepStdout(), MaxStdoutSize: spec.GetMaxStdoutSize(),
+		RedirectStdoutToStderr: spec.GetRedirectStdoutToStderr(), CPULimit: float64(spec.GetCpuLimit()) / 100,
+		SetContainerCPULimit: spec.GetSetContainerCpuLimit(), TimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetJobTimeLimitUs())),
+		PrepareTimeLimit: jobproxy.Duration(nodeproto.Duration(spec.GetPrepareTimeLimitUs())),
+		Interruption:     jobproxy.Interruption{Signal: spec.GetInterruption().GetSignal(), RootProcessOnly: spec.GetInterruption().GetRootProcessOnly()},
+		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.processLimit(spec.GetCpuLimit())},
+		Memory:           a.memoryOf(identity, spec),
+	}
+	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {
+		d.Container.MemoryLimit = spec.GetMemoryLimit() + a.Rules.KernelLimit
+	}
+	if spec.RestartExitCode != nil {
+		code := int(spec.GetRestartExitCode())
+		d.RestartExitCode = &code
+	}
+	for _, v := range slices.Concat(spec.GetEnvironment(), s.Environment) {
+		d.Environment = append(d.Environment, jobproxy.Variable{Name: v.GetName(), Value: v.GetValue()})
+	}
+	for _, v := range spec.GetTmpfsVolumes() {
+		d.Tmpfs = append(d.Tmpfs, jobproxy.Tmpfs{Path: v.GetPath(), Size: v.GetSize()})
+	}
+	for _, f := range spec.GetFiles() {
+		d.Files = append(d.Files, jobproxy.File{Path: f.GetPath(), Executable: f.GetExecutable(), Content: f.GetContent(), Source: f.GetNodePath()})
+	}
+	if m := spec.GetCpuMonitor(); m != nil {
+		d.CPUMonitor = &cpumonitor.Options{
+			EnableReclaim: m.GetEnableCpuReclaim(), CheckPeriod: nodeproto.Duration(m.GetCheckPeriodUs()), StartDelay: nodeproto.Duration(m.GetStartDelayUs()),
+			SmoothingFactor: m.GetSmoothingFactor(), RelativeUpperBound: m.GetRelativeUpperBound(), RelativeLowerBound: m.GetRelativeLowerBound(),
+			IncreaseCoefficient: m.GetIncreaseCoefficient(), DecreaseCoefficient: m.GetDecreaseCoefficient(),
+			VoteWindowSize: int(m.GetVoteWindowSize()), VoteDecisionThreshold: int(m.GetVoteDecisionThreshold()), MinCPULimit: m.GetMinCpuLimit(),
+		}
+	}
+	return d, nil
+}
+
+func (a *Agent) memoryOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec) jobproxy.Memory {
+	reserve := identity.GetReserve()
+	ahead := spec.GetAheadMemoryReserve()
+	if ahead == 0 {
+		ahead = a.Rules.Ahead
+	}
+	limit := spec.GetMemoryLimit()
+	if a.Rules.IgnoreLimit {
+		limit = 0
+	}
+	return jobproxy.Memory{
+		Limit: limit, ExcludeMapped: !spec.GetIncludeMemoryMappedFiles(),
+		WatchdogPeriod: jobproxy.Duration(a.Rules.WatchdogPeriod), Allocation: identity.GetResources().GetMemory(), Ahead: ahead,
+		UserReserve: reserve.GetUserJob(), ProxyEstimate: reserve.GetJobProxyEstimate(), ProxyReserve: reserve.GetJobProxy(),
+		Footprint: reserve.GetFootprint(), ProxyOvercommit: spec.GetJobProxyMemoryOvercommitLimit(),
+		AbortOnOverdraft: a.Rules.AbortOnOverdraft || spec.GetAlwaysAbortOnReserveOverdraft(), OOMScoreAdj: a.Rules.OOMScoreAdj,
+	}
+}
+
+// watch follows the proxy of a job until the job is over.
+func (a *Agent) watch(j *job) {
+	dir := j.dir
+	a.work(func() {
+		a.follow(j, dir)
+		if a.ctx.Err() != nil {
+			return
+		}
+		result, err := jobproxy.Recover(a.ctx, dir, a.Driver)
+		for err != nil && a.ctx.Err() == nil {
+			a.Log.Error("a job cannot be ended", "job", j.identity.GetJobId(), "error", err)
+			select {
+			case <-a.ctx.Done():
+			case <-time.After(time.Second):
+			}
+			result, err = jobproxy.Recover(a.ctx, dir, a.Driver)
+		}
+		if err == nil {
+			a.ended(j, result)
+		}
+	})
+}
+
+// follow tells the loop every state of a job until its proxy is gone.
+func (a *Agent) follow(j *job, dir string) {
+	connection, err := jobproxy.Attach(dir)
+	if err != nil {
+		return
+	}
+	stop := context.AfterFunc(a.ctx, func() { _ = connection.Close() }) // the job does not notice
+	defer stop()
+	if err := connection.Watch(); err != nil {
+		return
+	}
+	for {
+		state, err := connection.Next()
+		if err != nil {
+			return
+		}
+		a.post(func() { a.changed(j, state) })
+	}
+}
+
+// order passes an order on to the proxy of a job.
+func (a *Agent) order(number uint64, order jobproxy.Order) {
+	j := a.jobs[number]
+	switch {
+	case j == nil || j.result != nil:
+		return
+	case j.queued: // it has nothing to lose
+		a.finish(j, notStarted(j, order.Reason, order.Message))
+		return
+	}
+	j.ending = j.ending || order.Command == jobproxy.Abort
+	if !j.launched {
+		j.waiting = append(j.waiting, order)
+		return
+	}
+	a.work(func() {
+		connection, err := jobproxy.Attach(j.dir)
+		if errors.Is(err, jobproxy.ErrGone) {
+			return // it is over, and its watcher says so
+		}
+		if err == nil {
+			defer connection.Close()
+			_, err = connection.Do(order, 10*time.Second)
+		}
+		if err != nil && !errors.Is(err, jobproxy.ErrGone) {
+			a.Log.Warn("a job proxy does not take an order", "job", j.identity.GetJobId(), "order", order.Command, "error", err)
+		}
+	})
+}
+
+// changed takes in a new state of a job.
+func (a *Agent) changed(j *job, state *jobproxy.State) {
+	if j.result != nil {
+		return
+	}
+	grew := j.state == nil || state.RequestedMemory > j.state.RequestedMemory
+	before := j.holds()
+	j.state = state
+	a.session.JobChanged(j.statusMessage())
+	if grew {
+		a.checkMemory(j)
+	}
+	a.tellNode()
+	if j.holds()[resource.CPU] != before[resource.CPU] {
+		a.admit()
+		a.tellRelease()
+	}
+}
+
+var phases = map[jobproxy.Phase]nodev1.Phase{
+	jobproxy.Preparing: nodev1.Phase_PHASE_PREPARING, jobproxy.Running: nodev1.Phase_PHASE_RUNNING,
+	jobproxy.Finishing: nodev1.Phase_PHASE_FINISHING, jobproxy.Finished: nodev1.Phase_PHASE_FINISHING,
+}
+
+// statusMessage is the job as the scheduler sees it.
+func (j *job) statusMessage() *nodev1.JobStatus {
+	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: nodeproto.ToAmounts(j.holds())}
+	if s := j.state; s != nil {
+		status.Phase = phases[s.Phase]
+		status.UserJobMemory, status.JobProxyMemory, status.TmpfsUsage, status.SmoothedCpu = s.UserMemory, s.ProxyMemory, s.TmpfsUsage, s.SmoothedCPU
+		status.ExecStartTimeUs = nodeproto.ToMicros(s.Timings.ExecStarted)
+		status.InterruptionDeadlineUs = nodeproto.ToMicros(s.InterruptionDeadline)
+		status.Statistics = statisticsMessage(s.Statistics)
+		if s.InterruptionReason != "" {
+			status.Preemption, status.PreemptionReason = nodev1.PreemptionState_PREEMPTION_STATE_INTERRUPTED, s.InterruptionReason
+		}
+	}
+	return status
+}
+
+func statisticsMessage(list []jobproxy.Statistic) []*nodev1.Statistic {
+	out := make([]*nodev1.Statistic, len(list))
+	for i, s := range list {
+		out[i] = &nodev1.Statistic{Path: s.Path, Sum: s.Value, Count: 1, Min: s.Value, Max: s.Value, Last: s.Value}
+	}
+	return out
+}
+
+var outcomes = map[jobproxy.Outcome]nodev1.JobState{
+	jobproxy.Completed: nodev1.JobState_JOB_STATE_COMPLETED, jobproxy.Failed: nodev1.JobState_JOB_STATE_FAILED,
+	jobproxy.Aborted: nodev1.JobState_JOB_STATE_ABORTED, jobproxy.Interrupted: nodev1.JobState_JOB_STATE_INTERRUPTED,
+}
+
+// resultMessage is the end of a job as the scheduler sees it. Its output is small enough, or follows.
+func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
+	out := &nodev1.JobResult{
+		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason,
+		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero(),
+		Timings: &nodev1.Timings{
+			AcceptedUs: nodeproto.ToMicros(r.Timings.Accepted), ExecStartedUs: nodeproto.ToMicros(r.Timings.ExecStarted),
+			ExecFinishedUs: nodeproto.ToMicros(r.Timings.ExecFinished), FinishedUs: nodeproto.ToMicros(r.Timings.Finished),
+		},
+		Stderr: a.output(j, "stderr"), Stdout: a.output(j, "stdout"),
+	}
+	if r.Error != nil {
+		out.Error = errorMessage(r.Error)
+	}
+	if r.ExitCode != nil {
+		code := int32(*r.ExitCode)
+		out.ExitCode = &code
+	}
+	if r.Signal != nil {
+		signal := int32(*r.Signal)
+		out.Signal = &signal
+	}
+	return out
+}
+
+func errorMessage(e *jobproxy.Error) *nodev1.Error {
+	out := &nodev1.Error{Code: int32(e.Code), Message: e.Message}
+	names := make([]string, 0, len(e.Attributes))
+	for name := range e.Attributes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value := string(e.Attributes[name])
+		var text string
+		if json.Unmarshal(e.Attributes[name], &text) == nil {
+			value = text
+		}
+		out.Attributes = append(out.Attributes, &nodev1.Attribute{Name: name, Value: value})
+	}
+	for i := range e.Inner {
+		out.InnerErrors = append(out.InnerErrors, errorMessage(&e.Inner[i]))
+	}
+	return out
+}
+
+// maxOutput bounds what is read of one stream; the proxy keeps no more than the specification says.
+const maxOutput = 64 << 20
+
+func (a *Agent) output(j *job, name string) *nodev1.Output {
+	kept, err := jobproxy.ReadOutput(j.dir, name, maxOutput)
+	if err != nil || kept.Size == 0 {
+		return nil
+	}
+	return &nodev1.Output{Head: kept.Head, Tail: kept.Tail, Size: kept.Size, Skipped: kept.Skipped}
+}
+
+// ended sends large output ahead and then tells the loop that a job is over.
+func (a *Agent) ended(j *job, r *jobproxy.Result) {
+	result := a.resultMessage(j, r)
+	settings := nodeproto.DefaultSettings()
+	for stream, output := range map[nodev1.Stream]*nodev1.Output{
+		nodev1.Stream_STREAM_STDERR: result.Stderr, nodev1.Stream_STREAM_STDOUT: result.Stdout,
+	} {
+		if int64(len(output.GetHead())+len(output.GetTail())) > settings.MaxInlineOutput {
+			a.upload(j, stream, output, &settings)
+		}
+	}
+	a.post(func() { a.finish(j, result) })
+}
+
+// finish notes the end of a job.
+func (a *Agent) finish(j *job, result *nodev1.JobResult) {
+	j.result, j.queued = result, false
+	a.session.JobFinished(result)
+	a.admit()
+	a.tellNode()
+	if a.session.Urgent() && !a.failed && time.Until(a.next) > urgentPause {
+		a.next = time.Now().Add(urgentPause)
+	}
+}
+
+// upload sends output that is too large for a result, piece by piece, again and again until the scheduler has it or
+// the agent stops; then the next life does it.
+func (a *Agent) upload(j *job, stream nodev1.Stream, output *nodev1.Output, settings *nodeproto.Settings) {
+	text := slices.Concat(output.Head, output.Tail)
+	for offset := int64(0); offset < int64(len(text)); {
+		piece := text[offset:min(offset+settings.MaxUploadPiece, int64(len(text)))]
+		response, err := a.Caller.Upload(a.ctx, &nodev1.UploadRequest{
+			NodeName: a.Description.GetName(), Incarnation: a.session.Incarnation(), Job: j.number, Stream: stream,
+			Offset: offset, Data: piece, Total: int64(len(text)),
+		})
+		if err == nil {
+			offset = response.GetNextOffset()
+			continue
+		}
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-time.After(settings.BackoffMin):
+		}
+	}
+	output.Head, output.Tail, output.Uploaded = nil, nil, true
+}

@@ -1,0 +1,264 @@
+package jobproxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/value/cpumonitor"
+)
+
+// DescriptionVersion is the version of job.json that this program writes and reads.
+const DescriptionVersion = 1
+
+// Description is everything that a proxy needs to know about its job.
+type Description struct {
+	Version     int    `json:"version"`
+	JobID       string `json:"job_id"`
+	OperationID string `json:"operation_id"`
+	TaskName    string `json:"task_name,omitempty"`
+	Tree        string `json:"tree,omitempty"`
+	Node        string `json:"node,omitempty"`         // its address, for the job's environment
+	Index       int64  `json:"job_index"`              // among the jobs of the operation
+	TaskIndex   int64  `json:"task_job_index"`         // among the jobs of the task
+	Cookie      int64  `json:"job_cookie"`             // which piece of work it is, whatever the attempt
+	Identity    []byte `json:"identity,omitempty"`     // opaque: what the agent must give back to the scheduler
+	AcceptedAt  Time   `json:"accepted_at,omitzero"`   // when the agent took the job in
+	KeepSandbox bool   `json:"keep_sandbox,omitempty"` // leave the working directory when the job has ended
+
+	Command     string      `json:"command"`
+	Shell       []string    `json:"shell,omitempty"` // what runs the command; unset: bash -c, or sh -c where there is no bash
+	Environment []Variable  `json:"environment,omitempty"`
+	Credential  *Credential `json:"credential,omitempty"` // unset: the proxy's own user
+	Files       []File      `json:"files,omitempty"`
+	Tmpfs       []Tmpfs     `json:"tmpfs_volumes,omitempty"`
+	Stdin       []byte      `json:"stdin,omitempty"`
+	StdinPath   string      `json:"stdin_path,omitempty"` // a file or fifo of the node instead of Stdin
+
+	MaxStderrSize          int64 `json:"max_stderr_size"`
+	KeepStdout             bool  `json:"keep_stdout,omitempty"`
+	MaxStdoutSize          int64 `json:"max_stdout_size,omitempty"`
+	RedirectStdoutToStderr bool  `json:"redirect_stdout_to_stderr,omitempty"`
+
+	Container Container `json:"container"`
+	Memory    Memory    `json:"memory"`
+	CPULimit  float64   `json:"cpu_limit"` // cores
+	// SetContainerCPULimit makes CPULimit hold even if cores are idle.
+	SetContainerCPULimit bool                `json:"set_container_cpu_limit,omitempty"`
+	CPUMonitor           *cpumonitor.Options `json:"job_cpu_monitor,omitempty"` // unset: no monitor
+
+	TimeLimit        Duration     `json:"job_time_limit,omitzero"`
+	PrepareTimeLimit Duration     `json:"prepare_time_limit,omitzero"`
+	Interruption     Interruption `json:"interruption,omitzero"`
+	RestartExitCode  *int         `json:"restart_exit_code,omitempty"`
+}
+
+// Variable is an environment variable.
+type Variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Credential is the user that the command runs as.
+type Credential struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
+
+// File is put into the sandbox before the command starts: given bytes, or a copy of a file of the node.
+type File struct {
+	Path       string `json:"path"`
+	Executable bool   `json:"executable,omitempty"`
+	Content    []byte `json:"content,omitempty"`
+	Source     string `json:"source,omitempty"`
+}
+
+// Tmpfs is a file system in memory. Path is relative to the sandbox; "." is all of it.
+type Tmpfs struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+}
+
+// Container says where and how the processes of the job are held.
+type Container struct {
+	Parent string      `json:"parent"`
+	Mode   cgroup.Mode `json:"mode"`
+	// MemoryLimit is the kernel's own limit, zero for none. It ends a job that grows faster than it is looked at.
+	MemoryLimit  int64 `json:"memory_limit,omitempty"`
+	ProcessLimit int64 `json:"process_limit,omitempty"`
+}
+
+// Memory is what was promised to the job and what it may use. Zero limits do not hold.
+type Memory struct {
+	Limit          int64    `json:"memory_limit"`
+	ExcludeMapped  bool     `json:"exclude_memory_mapped_files,omitempty"`
+	WatchdogPeriod Duration `json:"memory_watchdog_period,omitzero"` // 1 s
+	Allocation     int64    `json:"allocation_memory"`               // what the scheduler charges: reserves and footprint
+	Ahead          int64    `json:"ahead_memory_reserve"`            // how far the request is kept above the use
+	UserReserve    int64    `json:"user_job_reserve"`
+	ProxyEstimate  int64    `json:"job_proxy_estimate,omitempty"`
+	ProxyReserve   int64    `json:"job_proxy_reserve,omitempty"` // without footprint
+	Footprint      int64    `json:"footprint,omitempty"`
+	// AbortOnOverdraft aborts a job as soon as it uses more than its reserve.
+	AbortOnOverdraft bool `json:"always_abort_on_memory_reserve_overdraft,omitempty"`
+	// OOMScoreAdj is the oom_score_adj of the user's processes, and of the proxy, while they use more than their reserves.
+	// Zero leaves it what it is.
+	OOMScoreAdj int `json:"oom_score_adj_on_exceeded_memory_reserve,omitempty"`
+	// ProxyOvercommit is how far the proxy may exceed its reserve and footprint.
+	ProxyOvercommit int64 `json:"job_proxy_memory_overcommit_limit,omitempty"`
+}
+
+// Interruption says how the job is asked to end early. Without a signal it cannot be asked.
+type Interruption struct {
+	Signal          string `json:"signal,omitempty"`
+	RootProcessOnly bool   `json:"root_process_only,omitempty"`
+}
+
+// Duration is a time.Duration that is written like "1.5s".
+type Duration time.Duration
+
+// MarshalText writes the duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	value, err := time.ParseDuration(string(text))
+	*d = Duration(value)
+	return err
+}
+
+// Time is a moment; the zero time is not written.
+type Time = time.Time
+
+// DecodeDescription reads a description strictly: unknown keys and wrong values are refused.
+func DecodeDescription(text []byte) (*Description, error) {
+	var head struct{ Version int }
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("job description: %w", err)
+	}
+	if head.Version != DescriptionVersion {
+		return nil, fmt.Errorf("job description: version is %d, this program reads %d", head.Version, DescriptionVersion)
+	}
+	d := new(Description)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(d); err != nil {
+		return nil, fmt.Errorf("job description: %w", err)
+	}
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("job description: %w", err)
+	}
+	return d, nil
+}
+
+// Validate returns everything that is wrong with a description.
+func (d *Description) Validate() error {
+	var problems []error
+	refuse := func(path, rule string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s: "+rule, append([]any{path}, args...)...))
+	}
+	if d.Version != DescriptionVersion {
+		refuse("version", "is %d, must be %d", d.Version, DescriptionVersion)
+	}
+	if d.JobID == "" || strings.ContainsAny(d.JobID, "/\x00") || d.JobID[0] == '.' {
+		refuse("job_id", "%q cannot name a directory", d.JobID)
+	}
+	if d.Command == "" {
+		refuse("command", "must be given")
+	}
+	if strings.ContainsRune(d.Command, 0) {
+		refuse("command", "must not hold a zero byte")
+	}
+	for i, v := range d.Environment {
+		if v.Name == "" || strings.ContainsAny(v.Name, "=\x00") || strings.ContainsRune(v.Value, 0) {
+			refuse(fmt.Sprintf("environment/%d", i), "%q is no environment variable", v.Name)
+		}
+	}
+	if len(d.Stdin) > 0 && d.StdinPath != "" {
+		refuse("stdin", "must not be given together with stdin_path")
+	}
+	for name, value := range map[string]int64{
+		"max_stderr_size": d.MaxStderrSize, "max_stdout_size": d.MaxStdoutSize, "container/memory_limit": d.Container.MemoryLimit,
+		"container/process_limit": d.Container.ProcessLimit, "memory/memory_limit": d.Memory.Limit, "memory/allocation_memory": d.Memory.Allocation,
+		"memory/ahead_memory_reserve": d.Memory.Ahead, "memory/user_job_reserve": d.Memory.UserReserve, "job_time_limit": int64(d.TimeLimit),
+		"memory/job_proxy_reserve": d.Memory.ProxyReserve, "memory/memory_watchdog_period": int64(d.Memory.WatchdogPeriod),
+		"prepare_time_limit": int64(d.PrepareTimeLimit),
+	} {
+		if value < 0 {
+			refuse(name, "is %d, must not be negative", value)
+		}
+	}
+	if score := d.Memory.OOMScoreAdj; score != 0 && (score <= cgroup.StartOOMScore || score > cgroup.MaxOOMScore) {
+		refuse("memory/oom_score_adj_on_exceeded_memory_reserve", "is %d, must be above %d, which every job has, and at most %d",
+			score, cgroup.StartOOMScore, cgroup.MaxOOMScore)
+	}
+	if !(d.CPULimit >= 0 && d.CPULimit < 1e6) {
+		refuse("cpu_limit", "is %v, must be a number of cores", d.CPULimit)
+	}
+	if d.CPUMonitor != nil {
+		if err := d.CPUMonitor.Validate(); err != nil {
+			refuse("job_cpu_monitor", "%w", err)
+		}
+	}
+	if name := d.Interruption.Signal; name != "" && signalNumber(name) == 0 {
+		refuse("interruption/signal", "%q is no signal", name)
+	}
+	problems = append(problems, d.checkSandbox()...)
+	return errors.Join(sorted(problems)...)
+}
+
+// checkSandbox keeps every path inside the sandbox and tmpfs volumes apart.
+func (d *Description) checkSandbox() (problems []error) {
+	for i, f := range d.Files {
+		if !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) == "." {
+			problems = append(problems, fmt.Errorf("files/%d/path: %q is not inside the sandbox", i, f.Path))
+		}
+		if len(f.Content) > 0 && f.Source != "" {
+			problems = append(problems, fmt.Errorf("files/%d: content and source exclude each other", i))
+		}
+	}
+	for i, v := range d.Tmpfs {
+		if !filepath.IsLocal(v.Path) {
+			problems = append(problems, fmt.Errorf("tmpfs_volumes/%d/path: %q is not inside the sandbox", i, v.Path))
+		}
+		if v.Size <= 0 {
+			problems = append(problems, fmt.Errorf("tmpfs_volumes/%d/size: is %d, must be above zero", i, v.Size))
+		}
+		for j, other := range d.Tmpfs[:i] {
+			if within(v.Path, other.Path) || within(other.Path, v.Path) {
+				problems = append(problems, fmt.Errorf("tmpfs_volumes/%d/path: %q and %q of volume %d are not apart", i, v.Path, other.Path, j))
+			}
+		}
+	}
+	return problems
+}
+
+// within says whether a path is another one or lies under it.
+func within(path, parent string) bool {
+	relative, err := filepath.Rel(parent, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// signalNumber knows signals by name, with or without "SIG"; zero if it does not.
+func signalNumber(name string) syscall.Signal {
+	if !strings.HasPrefix(name, "SIG") {
+		name = "SIG" + name
+	}
+	return unix.SignalNum(name)
+}
+
+// signalName is "SIGTERM" or, for a signal without a name, its number.
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprint(int(s))
+}

@@ -1,0 +1,56 @@
+package jobproxy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+)
+
+// searchPath is the PATH of a command that does not set its own.
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment of the command. What it says of the job cannot be overridden by the user; the rest can.
+func (p *proxy) environment() []string {
+	sandbox := filepath.Join(p.dir, sandboxDir)
+	variables := map[string]string{
+		"PATH": searchPath, "HOME": sandbox, "TMPDIR": filepath.Join(p.dir, temporaryDir), "LANG": "C.UTF-8",
+		"USER": "weir", "SHELL": p.shell()[0],
+	}
+	for _, v := range p.job.Environment {
+		variables[v.Name] = v.Value
+	}
+	for name, value := range map[string]string{
+		"JOB_ID": p.job.JobID, "OPERATION_ID": p.job.OperationID, "JOB_COOKIE": strconv.FormatInt(p.job.Cookie, 10),
+		"JOB_INDEX": strconv.FormatInt(p.job.Index, 10), "TASK_JOB_INDEX": strconv.FormatInt(p.job.TaskIndex, 10),
+		"TASK_NAME": p.job.TaskName, "POOL_TREE": p.job.Tree, "NODE_ADDRESS": p.job.Node, "SANDBOX_PATH": sandbox,
+		"CPU_LIMIT": strconv.FormatFloat(p.job.CPULimit, 'f', -1, 64), "MEMORY_LIMIT": strconv.FormatInt(p.job.Memory.Limit, 10),
+	} {
+		variables["YT_"+name], variables["WEIR_"+name] = value, value
+	}
+	variables["YT_START_ROW_INDEX"] = "0"
+	for i, v := range p.job.Tmpfs {
+		path := filepath.Join(sandbox, v.Path)
+		variables["WEIR_TMPFS_PATH_"+strconv.Itoa(i)] = path
+	}
+	var entries []string
+	for name, value := range variables {
+		entries = append(entries, name+"="+value)
+	}
+	entries = append(entries, cgroup.Mark(p.driver, p.job.JobID))
+	slices.Sort(entries)
+	return entries
+}
+
+// shell is what runs the command.
+func (p *proxy) shell() []string {
+	if len(p.job.Shell) > 0 {
+		return p.job.Shell
+	}
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		return []string{"/bin/bash", "-c"}
+	}
+	return []string{"/bin/sh", "-c"}
+}

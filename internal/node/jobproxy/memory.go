@@ -1,0 +1,140 @@
+package jobproxy
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+)
+
+// memorySample is what one look at a job found, in bytes.
+type memorySample struct {
+	user    int64   // anonymous memory and mapped files, without tmpfs
+	volumes []int64 // use of each tmpfs volume
+	proxy   int64   // of the proxy itself, without what it shares with others
+}
+
+func (s memorySample) tmpfs() (total int64) {
+	for _, v := range s.volumes {
+		total += v
+	}
+	return total
+}
+
+// userMemory is the memory of the user's processes without tmpfs. The kernel counts pages of tmpfs files that are mapped
+// among the mapped ones too; as many of these as may be such are left out, because they are counted as tmpfs already.
+func userMemory(u cgroup.Usage, tmpfs int64, excludeMapped bool) int64 {
+	if excludeMapped {
+		return u.Anonymous
+	}
+	files := max(0, u.Cache-u.Shared)
+	sharedElsewhere := max(0, u.Shared-tmpfs)
+	return u.Anonymous + min(u.Mapped, files+sharedElsewhere)
+}
+
+// memoryWatch holds the use of memory against what was promised and allowed.
+//
+// Invariants: requested never falls and is at least the allocation; every maximum is that of the samples.
+type memoryWatch struct {
+	promised Memory
+
+	last       time.Time
+	now        memorySample
+	maxUser    int64
+	maxTmpfs   int64
+	maxVolumes []int64
+	maxProxy   int64
+	totalMax   int64
+	requested  int64
+	// bytes · seconds; a float because the product does not fit an integer
+	userTime, proxyTime float64
+}
+
+func newMemoryWatch(promised Memory, volumes int, now time.Time) *memoryWatch {
+	return &memoryWatch{
+		promised: promised, last: now, maxVolumes: make([]int64, volumes),
+		totalMax: promised.Allocation - promised.Ahead, requested: promised.Allocation,
+	}
+}
+
+// memoryVerdict is what follows from a sample.
+type memoryVerdict struct {
+	limitExceeded bool   // the user's limit: the job fails
+	overdraft     string // the reserve of whom, if the job must be aborted for it
+	grown         bool   // requested is more than it was
+}
+
+func (w *memoryWatch) observe(now time.Time, s memorySample) memoryVerdict {
+	passed := max(0, now.Sub(w.last).Seconds())
+	w.userTime += float64(s.user) * passed
+	w.proxyTime += float64(s.proxy) * passed
+	w.last, w.now = now, s
+	w.maxUser, w.maxProxy, w.maxTmpfs = max(w.maxUser, s.user), max(w.maxProxy, s.proxy), max(w.maxTmpfs, s.tmpfs())
+	for i, v := range s.volumes {
+		w.maxVolumes[i] = max(w.maxVolumes[i], v)
+	}
+	usage := s.user + s.tmpfs()
+	w.totalMax = max(w.totalMax, usage+s.proxy)
+
+	var verdict memoryVerdict
+	if want := w.totalMax + w.promised.Ahead; want > w.requested {
+		w.requested, verdict.grown = want, true
+	}
+	p := w.promised
+	verdict.limitExceeded = p.Limit > 0 && usage > p.Limit
+	switch {
+	case p.AbortOnOverdraft && w.userIsAbove():
+		verdict.overdraft = "user_job"
+	case p.AbortOnOverdraft && w.proxyIsAbove(),
+		p.ProxyOvercommit > 0 && s.proxy > p.ProxyReserve+p.Footprint+p.ProxyOvercommit:
+		verdict.overdraft = "job_proxy"
+	}
+	return verdict
+}
+
+// userIsAbove says whether the user's processes use more than their reserve, by the last sample.
+func (w *memoryWatch) userIsAbove() bool { return w.now.user+w.now.tmpfs() > w.promised.UserReserve }
+
+// proxyIsAbove says the same of the proxy.
+func (w *memoryWatch) proxyIsAbove() bool {
+	return w.now.proxy > w.promised.ProxyReserve+w.promised.Footprint
+}
+
+// ended takes in the greatest resident size of a process that has ended. It finds what a short job used between two
+// looks; the kernel's peak bounds it, because pages of others may be in it. Mapped tmpfs would be in it too.
+func (w *memoryWatch) ended(residentPeak, containerPeak int64) {
+	if w.maxTmpfs == 0 && containerPeak > 0 {
+		w.maxUser = max(w.maxUser, min(residentPeak, containerPeak))
+	}
+}
+
+// ownMemory reads the memory of this process that it shares with nobody.
+type ownMemory struct {
+	file   *os.File
+	buffer [128]byte
+}
+
+func openOwnMemory() (*ownMemory, error) {
+	file, err := os.Open("/proc/self/statm")
+	if err != nil {
+		return nil, fmt.Errorf("memory of the proxy: %w", err)
+	}
+	return &ownMemory{file: file}, nil
+}
+
+func (o *ownMemory) read() (int64, error) {
+	n, err := cgroup.ReadCounter(o.file.Fd(), o.buffer[:])
+	if err != nil {
+		return 0, fmt.Errorf("memory of the proxy: %w", err)
+	}
+	fields := bytes.Fields(o.buffer[:n]) // size resident shared ..., in pages
+	if len(fields) < 3 {
+		return 0, fmt.Errorf("memory of the proxy: %q", o.buffer[:n])
+	}
+	resident, _ := strconv.ParseInt(string(fields[1]), 10, 40)
+	shared, _ := strconv.ParseInt(string(fields[2]), 10, 40)
+	return (resident - shared) * int64(os.Getpagesize()), nil
+}

@@ -1,0 +1,401 @@
+package jobproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/value/cpumonitor"
+)
+
+// Periods of a proxy.
+const (
+	defaultWatchdogPeriod = time.Second
+	firstLook             = 10 * time.Millisecond // after the start; later looks are ever further apart, up to the period
+	firstRecord           = time.Second           // after the start, it is told what the job uses
+	statePeriod           = 10 * time.Second      // and then again and again
+	idleStatePeriod       = time.Minute           // while nothing but time passes
+	killPatience          = 30 * time.Second      // after which it is said that processes do not go
+	streamPatience        = 5 * time.Second       // for streams that somebody outside the container holds open
+)
+
+// shrinkDelays are when, after the start, the proxy makes itself small: short jobs do without, and the first record of
+// what the job uses needs memory once more.
+var shrinkDelays = []time.Duration{300 * time.Millisecond, firstRecord + 300*time.Millisecond}
+
+// proxy runs one job. All fields belong to the goroutine of Main, which stays on one thread: mounts and the command's
+// tie to the proxy's life are of that thread. While the command runs it lends them to watch and only waits.
+type proxy struct {
+	dir string
+	job *Description
+	log *log.Logger
+
+	driver    cgroup.Driver
+	container cgroup.Container
+	sandbox   *sandbox
+	own       *ownMemory
+	memory    *memoryWatch
+	monitor   *cpumonitor.Monitor // nil without
+	used      cgroup.Usage
+	glanced   cgroup.Usage // the last look, as it was
+	stirred   bool         // a process of the job has run since the last record
+	oomScores oomScores
+
+	board   *board
+	orders  chan Order
+	signals chan os.Signal
+	oom     <-chan struct{}
+	alarm   *alarm
+
+	phase        Phase
+	timings      Timings
+	warnings     []string
+	root         int // the command's process; zero before
+	status       *syscall.WaitStatus
+	rusage       unix.Rusage
+	cause        *ending
+	interruption *interruption
+	streams      []*keeper
+	drained      []<-chan struct{}
+
+	shrinks                         int           // how often it has been done
+	look                            time.Duration // until the next look at memory
+	nextMemory, nextCPU, nextRecord time.Time
+}
+
+// Main runs the job whose description is in a directory, to its end, and returns the exit code of the process: zero if
+// there is a result, however the job ended.
+func Main(dir string) int {
+	runtime.LockOSThread() // for ever
+	debug.SetGCPercent(50)
+	debug.SetMemoryLimit(16 << 20)
+	logger := log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)
+	p := &proxy{dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), phase: Preparing}
+	p.timings.ProxyStarted = time.Now()
+	lock, listener, err := takeOver(dir)
+	if err != nil {
+		logger.Printf("job in %s: %v", dir, err)
+		return 1
+	}
+	defer listener.Close()
+	defer runtime.KeepAlive(lock) // the kernel gives it back when the process has ended, not before
+	// Orphans of the job come to the proxy and not to a first process that may not wait for them.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		logger.Printf("orphans of the job will go elsewhere: %v", err)
+	}
+	p.signals = make(chan os.Signal, 8)
+	// Handlers, unlike ignored signals, are not inherited by the command.
+	signal.Notify(p.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	if err := p.run(listener); err != nil {
+		logger.Printf("job in %s: %v", dir, err)
+		return 1
+	}
+	return 0
+}
+
+// inheritedFiles is set by Launch: file 3 is the lock, file 4 the listening socket.
+const inheritedFiles = "WEIR_JOB_PROXY_FILES"
+
+// takeOver gets the lock and the socket from the agent, or makes them when the proxy is started by hand. It refuses a
+// directory in which a job has begun already.
+func takeOver(dir string) (lock *os.File, listener net.Listener, err error) {
+	inherited := os.Getenv(inheritedFiles) != ""
+	if inherited {
+		os.Unsetenv(inheritedFiles)
+		syscall.CloseOnExec(3)
+		syscall.CloseOnExec(4)
+		lock = os.NewFile(3, lockFile)
+	} else if lock, err = lockDirectory(dir); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case exists(dir, stateFile) || exists(dir, resultFile):
+		err = errors.New("it has been started before")
+	case inherited:
+		socket := os.NewFile(4, socketFile)
+		listener, err = net.FileListener(socket)
+		socket.Close()
+	default:
+		listener, err = listen(dir)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, nil, err
+	}
+	return lock, listener, nil
+}
+
+// ending is why and how the job ends, if not by itself.
+type ending struct {
+	outcome Outcome
+	reason  string // of an abort
+	err     *Error
+}
+
+// end notes why the job ends. The first reason stays.
+func (p *proxy) end(outcome Outcome, reason string, err *Error) {
+	if p.cause == nil {
+		p.cause = &ending{outcome, reason, err}
+	}
+}
+
+func (p *proxy) run(listener net.Listener) error {
+	job, err := ReadDescription(p.dir)
+	if err != nil { // somebody waits for an answer all the same
+		p.job = &Description{JobID: filepath.Base(p.dir)}
+		p.memory = newMemoryWatch(Memory{}, 0, time.Now())
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+		return p.finish(func() {})
+	}
+	p.job, p.timings.Accepted = job, job.AcceptedAt
+	p.memory = newMemoryWatch(job.Memory, len(job.Tmpfs), p.timings.ProxyStarted)
+	ctx, cancel := context.WithCancel(context.Background())
+	if limit := time.Duration(job.PrepareTimeLimit); limit > 0 {
+		ctx, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+	done := make(chan struct{})
+	control := &controller{
+		listener: listener, board: p.board, orders: p.orders, done: done, connections: map[net.Conn]struct{}{},
+		arrived: func(Order) { cancel() }, // any order makes going on preparing pointless
+	}
+	p.publish(true)
+	control.serving.Go(control.serve)
+
+	p.prepare(ctx)
+	p.takeOrders()
+	if p.cause == nil {
+		p.start()
+	}
+	if p.cause == nil {
+		// On another goroutine: one that is tied to its thread costs two switches of threads each time it wakes up.
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			p.watch()
+		}()
+		<-watched
+	}
+	return p.finish(func() { close(done); control.stop() })
+}
+
+// prepare makes the container and the sandbox.
+func (p *proxy) prepare(ctx context.Context) {
+	var err error
+	if p.own, err = openOwnMemory(); err == nil {
+		p.alarm, err = newAlarm()
+	}
+	if err != nil {
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+		return
+	}
+	if p.job.Container.Mode == cgroup.ProcessLimits {
+		p.driver, err = cgroup.NewProcessLimits(p.job.Container.Parent)
+	} else {
+		p.driver, err = cgroup.Use(p.job.Container.Parent)
+	}
+	if err == nil {
+		p.container, err = p.driver.Create(p.job.JobID, cgroup.Limits{
+			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit,
+		})
+	}
+	if err == nil {
+		p.oom, _, err = p.container.WatchOOM()
+	}
+	if err != nil {
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, "container of the job: "+err.Error()))
+		return
+	}
+	if p.job.CPUMonitor != nil {
+		if p.monitor, err = cpumonitor.New(*p.job.CPUMonitor, p.job.CPULimit); err != nil {
+			p.warn("%v", err)
+		}
+	}
+	if p.monitor != nil {
+		p.board.keepHistory(p.monitor.History)
+	}
+	var warnings []string
+	p.sandbox, warnings, err = prepare(ctx, p.dir, p.job)
+	p.warnings = append(p.warnings, warnings...)
+	switch {
+	case err == nil:
+	case errors.Is(err, context.Canceled): // by an order that is on its way; a job that is not prepared must not begin
+		p.order(<-p.orders)
+	case isNodesFault(err):
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+	default:
+		p.end(Failed, "", newError(CodeNotPrepared, err.Error()))
+	}
+}
+
+func (p *proxy) cpu(guarantee float64) cgroup.CPU {
+	cpu := cgroup.CPU{Guarantee: guarantee}
+	if p.job.SetContainerCPULimit {
+		cpu.Limit = p.job.CPULimit
+	}
+	return cpu
+}
+
+// start runs the command.
+func (p *proxy) start() {
+	files, err := p.openStreams()
+	if err == nil {
+		command := cgroup.Command{
+			Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: p.sandbox.path, Files: files,
+		}
+		if c := p.job.Credential; c != nil {
+			command.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID}
+		}
+		p.root, err = cgroup.Start(p.container, command)
+	}
+	for _, file := range files {
+		file.Close()
+	}
+	if err != nil {
+		p.root = 0
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+		return
+	}
+	now := time.Now()
+	p.timings.ExecStarted, p.phase = now, Running
+	p.memory.last = now
+	p.look, p.nextMemory = firstLook, now.Add(firstLook)
+	if p.monitor != nil {
+		p.nextCPU = p.monitor.FirstCheck(now)
+	}
+	p.publish(true)
+}
+
+// openStreams returns the command's ends of its standard streams, and begins to move what goes through them.
+func (p *proxy) openStreams() (files []*os.File, err error) {
+	stdin, err := p.openStdin()
+	if err != nil {
+		return nil, fmt.Errorf("stdin of the job: %w", err)
+	}
+	files = append(files, stdin, nil, nil)
+	if files[2], err = p.keep("stderr", p.job.MaxStderrSize); err != nil {
+		return files[:1], err
+	}
+	switch {
+	case p.job.RedirectStdoutToStderr:
+		files[1], err = duplicate(files[2])
+	case p.job.KeepStdout:
+		files[1], err = p.keep("stdout", p.job.MaxStdoutSize)
+	default:
+		files[1], err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	}
+	if err != nil {
+		return []*os.File{files[0], files[2]}, fmt.Errorf("stdout of the job: %w", err)
+	}
+	return files, nil
+}
+
+func (p *proxy) openStdin() (*os.File, error) {
+	switch {
+	case p.job.StdinPath != "":
+		return os.Open(p.job.StdinPath)
+	case len(p.job.Stdin) == 0:
+		return os.Open(os.DevNull)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	data := p.job.Stdin
+	p.job.Stdin = nil // it is not needed twice
+	go func() {
+		write.Write(data) // a command that does not read it to the end is within its rights
+		write.Close()
+	}()
+	return read, nil
+}
+
+func (p *proxy) keep(name string, limit int64) (*os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("%s of the job: %w", name, err)
+	}
+	k := newKeeper(p.dir, name, limit)
+	p.streams = append(p.streams, k)
+	p.drained = append(p.drained, drain(read, k))
+	return write, nil
+}
+
+func duplicate(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}
+
+func (p *proxy) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.log.Print(text)
+	p.warnings = append(p.warnings, text)
+}
+
+// recordDue says whether it is time to write the state down and tell it, though nothing in particular has happened.
+func (p *proxy) recordDue(now time.Time) bool {
+	return !now.Before(p.nextRecord) && (p.stirred || now.Sub(p.nextRecord) >= idleStatePeriod-statePeriod)
+}
+
+// publish shows the state to those who ask. If it matters it is written down, and those who watch are told; otherwise
+// statistics stay what they were.
+func (p *proxy) publish(matters bool) {
+	if !matters {
+		p.board.update(p.showUse)
+		return
+	}
+	now := time.Now()
+	p.stirred = false
+	state := State{
+		Version: DescriptionVersion, JobID: p.job.JobID, Phase: p.phase, ProxyPID: os.Getpid(), RootPID: p.root,
+		Mode: p.job.Container.Mode, Timings: p.timings, Statistics: p.statistics(now), Warnings: p.warnings,
+	}
+	p.showUse(&state)
+	if i := p.interruption; i != nil {
+		state.InterruptionReason, state.InterruptionDeadline = i.reason, i.deadline
+	}
+	p.nextRecord = now.Add(statePeriod)
+	if p.phase == Running && now.Sub(p.timings.ExecStarted) < firstRecord {
+		p.nextRecord = p.timings.ExecStarted.Add(firstRecord)
+	}
+	if p.phase != Finished {
+		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
+			p.log.Printf("state: %v", err)
+		}
+	}
+	p.board.show(state)
+}
+
+// showUse fills in what the job has and uses.
+func (p *proxy) showUse(state *State) {
+	state.RequestedMemory, state.CPULimit = p.memory.requested, hundredths(p.job.CPULimit)
+	state.UserMemory, state.TmpfsUsage, state.ProxyMemory = p.memory.now.user, p.memory.now.tmpfs(), p.memory.now.proxy
+	state.OOMScoreAdj = 0
+	if p.oomScores.above {
+		state.OOMScoreAdj = p.job.Memory.OOMScoreAdj
+	}
+	if p.monitor != nil {
+		state.SmoothedCPU = p.monitor.Statistics().SmoothedUsageX100
+		if p.monitor.Options().EnableReclaim {
+			state.CPULimit = hundredths(p.monitor.Limit())
+		}
+	}
+}
+
+// hundredths of a core, rounded once.
+func hundredths(cores float64) int64 { return int64(cores*100 + 0.5) }

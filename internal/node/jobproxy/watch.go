@@ -1,0 +1,318 @@
+package jobproxy
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhq/weir/internal/node/cgroup"
+)
+
+// interruption is a wish that the job end by itself.
+type interruption struct {
+	reason   string // of the abort if it does not
+	message  string
+	deadline time.Time // zero is never
+	failing  bool      // whatever it does, it has failed
+}
+
+// watch is with the job until its command ends or there is a cause to end it.
+func (p *proxy) watch() {
+	defer p.alarm.close()
+	for p.status == nil && p.cause == nil {
+		p.alarm.set(p.nextDeadline())
+		select {
+		case s := <-p.signals:
+			p.signalled(s)
+		case order := <-p.orders:
+			p.order(order)
+		case <-p.oom:
+			p.checkMemory(time.Now())
+		case <-p.alarm.rings:
+			p.tick(time.Now())
+		}
+	}
+}
+
+// nextDeadline is when something is due by the clock.
+func (p *proxy) nextDeadline() time.Time {
+	next := p.nextMemory
+	for _, at := range []time.Time{p.nextCPU, p.timeLimit(), p.interruptionDeadline()} {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}
+
+func (p *proxy) timeLimit() time.Time {
+	if p.job.TimeLimit == 0 {
+		return time.Time{}
+	}
+	return p.timings.ExecStarted.Add(time.Duration(p.job.TimeLimit))
+}
+
+func (p *proxy) interruptionDeadline() time.Time {
+	if p.interruption == nil {
+		return time.Time{}
+	}
+	return p.interruption.deadline
+}
+
+func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
+
+// tick does what is due.
+func (p *proxy) tick(now time.Time) {
+	if due(p.timeLimit(), now) {
+		p.end(Failed, "", newError(CodeTimeLimitExceeded, "Job time limit exceeded", "limit", time.Duration(p.job.TimeLimit).Milliseconds()))
+		return
+	}
+	if i := p.interruption; i != nil && due(i.deadline, now) {
+		p.outOfTime(i)
+		return
+	}
+	checkCPU := due(p.nextCPU, now)
+	if !checkCPU && !due(p.nextMemory, now) {
+		return
+	}
+	// A check of CPU looks at memory too: with equal periods the two then go together.
+	p.checkMemory(now)
+	if checkCPU && p.cause == nil {
+		p.checkCPU(now)
+	}
+	if p.shrinks < len(shrinkDelays) && now.Sub(p.timings.ExecStarted) >= shrinkDelays[p.shrinks] {
+		p.shrinks++
+		if err := shrink(); err != nil {
+			p.log.Print(err)
+		}
+	}
+}
+
+func (p *proxy) outOfTime(i *interruption) {
+	if i.failing {
+		p.end(Failed, "", newError(CodeGeneric, i.message))
+		return
+	}
+	p.end(Aborted, i.reason, newError(CodeGeneric, "the job was asked to end and did not in time", "reason", i.message))
+}
+
+// checkMemory takes a sample and acts upon it.
+func (p *proxy) checkMemory(now time.Time) {
+	period := time.Duration(p.job.Memory.WatchdogPeriod)
+	if period == 0 {
+		period = defaultWatchdogPeriod
+	}
+	p.look = min(2*p.look, period)
+	p.nextMemory = now.Add(p.look)
+
+	verdict, ok := p.sample(now, p.recordDue(now))
+	if !ok {
+		return
+	}
+	switch {
+	case p.used.OOMKills > 0:
+		p.sample(now, true) // who is to blame is in the details
+		p.killedByKernel()
+	case verdict.limitExceeded:
+		p.memoryLimitExceeded(p.memory.now.user+p.memory.now.tmpfs(), p.memory.now.tmpfs())
+	case verdict.overdraft != "":
+		p.end(Aborted, ResourceOverdraft, newError(CodeGeneric, "memory reserve exceeded", "process", verdict.overdraft,
+			"usage", p.memory.now.user+p.memory.now.tmpfs(), "user_job_reserve", p.job.Memory.UserReserve,
+			"job_proxy_usage", p.memory.now.proxy, "job_proxy_reserve", p.job.Memory.ProxyReserve+p.job.Memory.Footprint))
+	}
+	crossed := p.cause == nil && p.setOOMScores()
+	p.publish(verdict.grown || crossed || p.recordDue(now))
+}
+
+// sample measures the job, if need be with everything that is known of it.
+func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok bool) {
+	var usage cgroup.Usage
+	var err error
+	if detailed {
+		usage, err = p.container.Usage()
+	} else {
+		usage, err = p.container.Glance(p.glanced)
+	}
+	if err != nil {
+		p.log.Print(err)
+		return verdict, false
+	}
+	if !detailed && usage == p.glanced && !usage.Approximate { // nobody has run: nothing has changed
+		return p.memory.observe(now, p.memory.now), true
+	}
+	p.glanced, p.used, p.stirred = usage, newer(p.used, usage), true
+	s := memorySample{volumes: p.sandbox.usage()}
+	s.user = userMemory(usage, s.tmpfs(), p.job.Memory.ExcludeMapped)
+	if s.proxy, err = p.own.read(); err != nil {
+		p.log.Print(err)
+		return verdict, false
+	}
+	return p.memory.observe(now, s), true
+}
+
+// memoryLimitExceeded fails the job, and says who used so much while they are there to be asked.
+func (p *proxy) memoryLimitExceeded(usage, tmpfs int64) {
+	pids, _ := p.container.Processes()
+	p.end(Failed, "", newError(CodeMemoryLimitExceeded, "Memory limit exceeded", "usage", usage, "limit", p.job.Memory.Limit,
+		"tmpfs_usage", tmpfs, "processes", cgroup.LargestProcesses(pids, 20)))
+}
+
+// killedByKernel ends a job of which the kernel has killed a process. If that was for the container's own limit, and
+// this is not lower than the user's, the job has used more than the user allows. Otherwise the machine, or the group that
+// holds all jobs, had no memory left: the kernel tells this container of that group's limit too, but then it was not full.
+func (p *proxy) killedByKernel() {
+	limit := p.job.Container.MemoryLimit
+	own := limit > 0 && p.used.LimitEvents > 0 && p.used.Peak >= limit-limit/20
+	if own && limit >= p.job.Memory.Limit {
+		p.memoryLimitExceeded(p.used.Peak, p.memory.now.tmpfs())
+		return
+	}
+	p.end(Aborted, ResourceOverdraft, newError(CodeGeneric, "the kernel killed a process of the job for lack of memory",
+		"usage", p.memory.now.user+p.memory.now.tmpfs(), "oom_kills", p.used.OOMKills, "container_limit", limit))
+}
+
+// checkCPU asks the monitor, and sets what it advises.
+func (p *proxy) checkCPU(now time.Time) {
+	period := p.monitor.Options().CheckPeriod
+	if p.nextCPU = p.nextCPU.Add(period); !p.nextCPU.After(now) { // a check that was missed is not made up for
+		p.nextCPU = now.Add(period)
+	}
+	if p.observeCPU(now) {
+		p.publish(true)
+	}
+}
+
+// observeCPU says whether the limit is another one now. The board reads the monitor's history, so it is locked.
+func (p *proxy) observeCPU(now time.Time) (changed bool) {
+	p.board.mu.Lock()
+	defer p.board.mu.Unlock()
+	user, system := ownCPU()
+	advice := p.monitor.Observe(now, p.used.CPUTime+user+system)
+	if !advice.Apply {
+		return false
+	}
+	if err := p.container.SetCPU(p.cpu(advice.Limit)); err != nil {
+		p.monitor.Refused()
+		p.log.Print(err)
+		return false
+	}
+	p.monitor.Applied()
+	return true
+}
+
+// signalled takes in a signal to the proxy itself.
+func (p *proxy) signalled(s os.Signal) {
+	switch s {
+	case unix.SIGCHLD:
+		p.reap()
+	case unix.SIGTERM:
+		p.end(Aborted, OtherReason, newError(CodeGeneric, "the job proxy was asked to stop"))
+	}
+}
+
+// reap takes in every child that has ended. Only the command is started by the proxy, but orphans may come to it.
+func (p *proxy) reap() {
+	for {
+		var status syscall.WaitStatus
+		var rusage unix.Rusage
+		pid, err := wait(-1, &status, unix.WNOHANG, &rusage)
+		if err != nil || pid <= 0 {
+			return
+		}
+		p.reaped(pid, status, rusage)
+	}
+}
+
+func (p *proxy) reaped(pid int, status syscall.WaitStatus, rusage unix.Rusage) {
+	if pid == p.root && p.status == nil {
+		p.status, p.rusage = &status, rusage
+		p.timings.ExecFinished = time.Now()
+	}
+}
+
+func wait(pid int, status *syscall.WaitStatus, options int, rusage *unix.Rusage) (int, error) {
+	for {
+		var raw unix.WaitStatus
+		got, err := unix.Wait4(pid, &raw, options, rusage)
+		*status = syscall.WaitStatus(raw)
+		if err != unix.EINTR {
+			return got, err
+		}
+	}
+}
+
+// takeOrders takes in what has arrived.
+func (p *proxy) takeOrders() {
+	for {
+		select {
+		case order := <-p.orders:
+			p.order(order)
+		case s := <-p.signals:
+			p.signalled(s)
+		default:
+			return
+		}
+	}
+}
+
+// order does what the agent wants.
+func (p *proxy) order(o Order) {
+	switch o.Command {
+	case Abort:
+		p.end(Aborted, o.Reason, newError(CodeGeneric, orElse(o.Message, "the job was aborted")))
+	case Fail:
+		message := orElse(o.Message, "the job was told to fail")
+		if o.Timeout == 0 || !p.interrupt(&interruption{message: message, deadline: deadline(o.Timeout), failing: true}) {
+			p.end(Failed, "", newError(CodeGeneric, message))
+		}
+	case Interrupt:
+		asked := p.interrupt(&interruption{
+			reason: orElse(o.Reason, InterruptionTimeout), message: o.Message, deadline: deadline(o.Timeout),
+		})
+		if !asked {
+			p.end(Aborted, orElse(o.Reason, InterruptionUnsupported),
+				newError(CodeGeneric, orElse(o.Message, "the job was interrupted"), "interruptible", p.job.Interruption.Signal != ""))
+		}
+	}
+}
+
+// interrupt asks the job to end. It returns false if the job cannot be asked. A repeated wish only brings the deadline
+// nearer, and gives no second signal.
+func (p *proxy) interrupt(wish *interruption) bool {
+	if p.phase != Running || p.job.Interruption.Signal == "" {
+		return false
+	}
+	if old := p.interruption; old != nil {
+		sooner := !wish.deadline.IsZero() && (old.deadline.IsZero() || wish.deadline.Before(old.deadline))
+		if sooner || wish.failing && !old.failing {
+			p.interruption = wish
+			p.publish(true)
+		}
+		return true
+	}
+	p.interruption = wish
+	signal := signalNumber(p.job.Interruption.Signal)
+	if p.job.Interruption.RootProcessOnly {
+		unix.Kill(p.root, signal) // it has not been waited for, so it is it
+	} else if err := p.container.Signal(signal); err != nil {
+		p.log.Print(err)
+	}
+	p.publish(true)
+	return true
+}
+
+func deadline(timeout Duration) time.Time {
+	if timeout == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(timeout))
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}

@@ -1,0 +1,225 @@
+package nodeproto
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// Client calls the leading scheduler of several. It stays with the one that answered last,
+// follows a standby's hint at the leader, and tries the others when one cannot be reached.
+// A request may reach more than one scheduler, which the protocol is made for. It may be used
+// concurrently; copies made by As share connections.
+//
+// A hint is followed only if it came from a scheduler that was configured, or from one that
+// such a scheduler named. With TLS the certificate of whoever is named is verified too.
+type Client struct {
+	pool  *schedulerPool
+	token string
+}
+
+// schedulerPool is the schedulers that a client knows and which of them it likes.
+type schedulerPool struct {
+	scheme    string
+	transport *http.Transport
+	addresses []string // as configured
+
+	mu      sync.Mutex
+	calls   map[string]nodev1.NodeServiceClient
+	current string
+}
+
+// maxAttempts bounds the calls behind one call: every configured scheduler once, and as many
+// hints.
+func (p *schedulerPool) maxAttempts() int { return 2*len(p.addresses) + 1 }
+
+// Pings find out that a scheduler is gone although its connection is open. A slow scheduler
+// answers them, one that is stopped or cut off does not.
+const (
+	pingAfterSilence = 5 * time.Second
+	pingTimeout      = 5 * time.Second
+	dialTimeout      = 5 * time.Second
+	idleTimeout      = 90 * time.Second
+)
+
+// NewClient returns a client of the schedulers at these addresses ("host:port"). Without a TLS
+// configuration it speaks clear text. The token may be empty if a client certificate says who
+// the node is.
+func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client, error) {
+	if len(addresses) == 0 {
+		return nil, errors.New("a client needs the address of a scheduler")
+	}
+	pool := &schedulerPool{
+		scheme: "http",
+		transport: &http.Transport{
+			Protocols:           new(http.Protocols),
+			HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfterSilence, PingTimeout: pingTimeout},
+			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			TLSHandshakeTimeout: dialTimeout,
+			IdleConnTimeout:     idleTimeout,
+		},
+		calls: map[string]nodev1.NodeServiceClient{},
+	}
+	if tlsConfig != nil {
+		pool.scheme = "https"
+		pool.transport.TLSClientConfig = tlsConfig.Clone()
+		pool.transport.Protocols.SetHTTP2(true)
+	} else {
+		pool.transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	var problems []error
+	for _, address := range addresses {
+		if err := checkAddress(address); err != nil {
+			problems = append(problems, err)
+		} else if !slices.Contains(pool.addresses, address) {
+			pool.addresses = append(pool.addresses, address)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	pool.current = pool.addresses[0]
+	return &Client{pool: pool, token: token}, nil
+}
+
+// checkAddress says what is wrong with the address of a scheduler.
+func checkAddress(address string) error {
+	if strings.ContainsAny(address, "/?#@ ") {
+		return fmt.Errorf("scheduler address %q: want host:port", address)
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("scheduler address %q: %w", address, err)
+	}
+	return nil
+}
+
+// As returns a client for another bearer over the same connections.
+func (c *Client) As(token string) *Client { return &Client{pool: c.pool, token: token} }
+
+// Close closes connections that no call uses.
+func (c *Client) Close() { c.pool.transport.CloseIdleConnections() }
+
+// Current returns the address that the next call goes to first.
+func (c *Client) Current() string {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.current
+}
+
+// Register calls the leader's Register.
+func (c *Client) Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
+	return call(ctx, c, func(ctx context.Context, scheduler nodev1.NodeServiceClient) (*nodev1.RegisterResponse, error) {
+		return scheduler.Register(ctx, request)
+	})
+}
+
+// Heartbeat calls the leader's Heartbeat.
+func (c *Client) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
+	return call(ctx, c, func(ctx context.Context, scheduler nodev1.NodeServiceClient) (*nodev1.HeartbeatResponse, error) {
+		return scheduler.Heartbeat(ctx, request)
+	})
+}
+
+// Upload calls the leader's Upload.
+func (c *Client) Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
+	return call(ctx, c, func(ctx context.Context, scheduler nodev1.NodeServiceClient) (*nodev1.UploadResponse, error) {
+		return scheduler.Upload(ctx, request)
+	})
+}
+
+// call finds the scheduler that leads and returns its answer, or the last error.
+func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1.NodeServiceClient) (*R, error)) (*R, error) {
+	var tried []string
+	address := c.Current()
+	for {
+		tried = append(tried, address)
+		headed, info := connect.NewClientContext(ctx)
+		if c.token != "" {
+			info.RequestHeader().Set("Authorization", "Bearer "+c.token)
+		}
+		response, err := do(headed, c.pool.scheduler(address))
+		if err == nil {
+			c.pool.prefer(address)
+			return response, nil
+		}
+		err = FromConnect(err)
+		next := c.pool.after(address, err, tried)
+		if next == "" {
+			return nil, fmt.Errorf("scheduler %s: %w", address, err)
+		}
+		if ctx.Err() != nil || len(tried) >= c.pool.maxAttempts() {
+			c.pool.prefer(next)
+			return nil, fmt.Errorf("scheduler %s: %w", address, err)
+		}
+		address = next
+	}
+}
+
+// scheduler returns the client of one scheduler.
+func (p *schedulerPool) scheduler(address string) nodev1.NodeServiceClient {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := p.calls[address]
+	if calls == nil {
+		base := url.URL{Scheme: p.scheme, Host: address}
+		calls = nodev1.NewNodeServiceClient(&http.Client{Transport: p.transport}, base.String(),
+			connect.WithReadMaxBytes(MaxMessageSize), connect.WithSendMaxBytes(MaxMessageSize))
+		p.calls[address] = calls
+	}
+	return calls
+}
+
+// prefer makes an address the first one to try.
+func (p *schedulerPool) prefer(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = address
+}
+
+// after returns whom to try after an error, empty if the error is an answer.
+func (p *schedulerPool) after(address string, err error, tried []string) string {
+	var notLeader *NotLeaderError
+	if errors.As(err, &notLeader) {
+		if leader := notLeader.Leader; leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil {
+			return leader
+		}
+		return p.untried(address, tried)
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
+		return p.untried(address, tried)
+	case connect.CodeUnknown:
+		var remote *connect.Error
+		if !errors.As(err, &remote) {
+			return "" // an answer of this protocol
+		}
+		return p.untried(address, tried)
+	default:
+		return ""
+	}
+}
+
+// untried returns the configured address that follows the given one and has not been tried,
+// empty if there is none.
+func (p *schedulerPool) untried(address string, tried []string) string {
+	from := slices.Index(p.addresses, address) // -1 for one that was hinted at
+	for i := range p.addresses {
+		next := p.addresses[(from+1+i)%len(p.addresses)]
+		if !slices.Contains(tried, next) {
+			return next
+		}
+	}
+	return ""
+}

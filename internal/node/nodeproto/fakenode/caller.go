@@ -1,0 +1,61 @@
+package fakenode
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// Caller reaches the scheduler; *nodeproto.Client is one.
+type Caller interface {
+	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
+	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
+	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+}
+
+// Direct is a caller without a network: messages are encoded and decoded, and errors keep
+// their kind, but nothing blocks outside the program, so that it works in a bubble of package
+// synctest.
+func Direct(service nodeproto.Service) Caller { return direct{service} }
+
+type direct struct{ service nodeproto.Service }
+
+var anyPeer = nodeproto.Peer{Node: nodeproto.AnyNode}
+
+func (d direct) Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
+	return through(ctx, request, d.service.Register)
+}
+
+func (d direct) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
+	return through(ctx, request, d.service.Heartbeat)
+}
+
+func (d direct) Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
+	return through(ctx, request, d.service.Upload)
+}
+
+// through makes a call with copies of the messages, as a network would.
+func through[Q, R proto.Message](ctx context.Context, request Q, do func(context.Context, nodeproto.Peer, Q) (R, error)) (R, error) {
+	var none R
+	sent, err := copied(request)
+	if err != nil {
+		return none, err
+	}
+	response, err := do(ctx, anyPeer, sent)
+	if err != nil {
+		return none, nodeproto.FromConnect(nodeproto.ToConnect(err))
+	}
+	return copied(response)
+}
+
+func copied[M proto.Message](message M) (M, error) {
+	out := message.ProtoReflect().New().Interface().(M)
+	data, err := proto.Marshal(message)
+	if err != nil {
+		return out, err
+	}
+	return out, proto.Unmarshal(data, out)
+}

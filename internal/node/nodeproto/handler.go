@@ -1,0 +1,84 @@
+package nodeproto
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// Service is the scheduler as its nodes see it. Calls come concurrently, also several of one
+// node. The peer has been authenticated and may speak for the node that the request names.
+// Errors of this package travel with their details.
+type Service interface {
+	Register(ctx context.Context, peer Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
+	Heartbeat(ctx context.Context, peer Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
+	Upload(ctx context.Context, peer Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+}
+
+// MaxMessageSize bounds a message in both directions, so that a broken peer cannot take all
+// memory. A full report of 10,000 jobs is about 3 MB.
+const MaxMessageSize = 64 << 20
+
+// NewHandler serves the protocol. The path is the prefix to mount the handler under.
+func NewHandler(service Service, auth Authenticator) (path string, handler http.Handler) {
+	path, handler = nodev1.NewNodeServiceHandler(endpoint{service},
+		connect.WithReadMaxBytes(MaxMessageSize), connect.WithSendMaxBytes(MaxMessageSize),
+		connect.WithCompressMinBytes(8<<10))
+	return path, authenticated(auth, handler)
+}
+
+// Protocols are the HTTP versions that a server or a client of this protocol speaks: HTTP/2
+// over TLS, and in clear text where there is no TLS. HTTP/1.1 stays for load balancers' checks.
+func Protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+// endpoint checks who speaks for whom and lets errors travel.
+type endpoint struct{ service Service }
+
+// speaker returns the caller if it may speak for the node.
+func speaker(ctx context.Context, node string) (Peer, error) {
+	peer, _ := ctx.Value(peerKey{}).(Peer)
+	if node == "" {
+		return peer, ToConnect(invalidf("the request names no node"))
+	}
+	if !peer.Speaks(node) {
+		return peer, ToConnect(refusef(nodev1.RefusalReason_REFUSAL_REASON_WRONG_NAME,
+			"the credentials are those of %q, the request is of %q", peer.Node, node))
+	}
+	return peer, nil
+}
+
+func (e endpoint) Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
+	peer, err := speaker(ctx, request.GetNode().GetName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.Register(ctx, peer, request)
+	return response, ToConnect(err)
+}
+
+func (e endpoint) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.Heartbeat(ctx, peer, request)
+	return response, ToConnect(err)
+}
+
+func (e endpoint) Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.Upload(ctx, peer, request)
+	return response, ToConnect(err)
+}

@@ -1,0 +1,97 @@
+package nodeproto
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// ErrNotConfirmed is the answer to a start in a session that no heartbeat has confirmed.
+var ErrNotConfirmed = errors.New("the session is not confirmed by a heartbeat yet")
+
+// Start queues the start of a job. Jobs of one task should share one specification: a response
+// carries it once. Both must not be modified afterwards.
+func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, environment []*nodev1.Variable) error {
+	number := identity.GetNumber()
+	switch {
+	case !s.Confirmed():
+		return ErrNotConfirmed
+	case number == 0 || spec == nil:
+		return errors.New("a start needs the number of a job and a specification")
+	case s.jobs[number] != nil || s.startIndex(s.pending, number) >= 0 || s.startIndex(s.queued, number) >= 0:
+		return fmt.Errorf("job %d is on node %s already", number, s.node)
+	}
+	s.queued = append(s.queued, pendingOrder{spec: spec, order: &nodev1.Order{Order: &nodev1.Order_Start{
+		Start: &nodev1.StartOrder{Identity: identity, Environment: environment},
+	}}})
+	return nil
+}
+
+// Interrupt queues the wish that a job end by itself.
+func (s *Session) Interrupt(order *nodev1.InterruptOrder) {
+	if !s.over(order.GetNumber()) {
+		s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Interrupt{Interrupt: order}}})
+	}
+}
+
+// Abort queues the end of a job. If no response has carried its start yet, everything about it
+// is taken back instead, and never is true: the job has not begun and there will be no result.
+// Otherwise a result will come, or the job turn out to be lost.
+func (s *Session) Abort(order *nodev1.AbortOrder) (never bool) {
+	number := order.GetNumber()
+	if s.startIndex(s.queued, number) >= 0 {
+		s.queued = slices.DeleteFunc(s.queued, func(p pendingOrder) bool { return p.job() == number })
+		return true
+	}
+	if !s.over(number) {
+		s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Abort{Abort: order}}})
+	}
+	return false
+}
+
+// Acknowledge queues the word that the results of these jobs are durable. It does not matter
+// whether this session handed them out.
+func (s *Session) Acknowledge(numbers ...uint64) {
+	if len(numbers) == 0 {
+		return
+	}
+	// Neighbouring acknowledgements that no response has carried become one.
+	if last := len(s.queued) - 1; last >= 0 {
+		if order := s.queued[last].order.GetAcknowledge(); order != nil {
+			order.Numbers = append(order.Numbers, numbers...)
+			return
+		}
+	}
+	s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Acknowledge{
+		Acknowledge: &nodev1.AcknowledgeOrder{Numbers: slices.Clone(numbers)},
+	}}})
+}
+
+// Outstanding is how many orders the node has not acknowledged.
+func (s *Session) Outstanding() int { return len(s.pending) + len(s.queued) }
+
+// job is the job that an order is about; acknowledgements are about none in particular.
+func (p pendingOrder) job() uint64 {
+	switch order := p.order.GetOrder().(type) {
+	case *nodev1.Order_Start:
+		return order.Start.GetIdentity().GetNumber()
+	case *nodev1.Order_Interrupt:
+		return order.Interrupt.GetNumber()
+	case *nodev1.Order_Abort:
+		return order.Abort.GetNumber()
+	}
+	return 0
+}
+
+// over says whether the result of a job has been handed out: there is nothing to stop.
+func (s *Session) over(number uint64) bool {
+	job := s.jobs[number]
+	return job != nil && job.delivered
+}
+
+// startIndex finds the start of a job among orders, -1 if it is not there.
+func (s *Session) startIndex(orders []pendingOrder, number uint64) int {
+	return slices.IndexFunc(orders, func(p pendingOrder) bool { return p.order.GetStart() != nil && p.job() == number })
+}

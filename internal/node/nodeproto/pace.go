@@ -1,0 +1,146 @@
+package nodeproto
+
+import (
+	"time"
+
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// Settings are the scheduler's wishes for its nodes. Fields that are zero or below take the
+// defaults when a node reads them.
+type Settings struct {
+	HeartbeatPeriod          time.Duration
+	HeartbeatSplay           time.Duration // added at random
+	BackoffMin               time.Duration // after an error or a skipped scheduling
+	BackoffMax               time.Duration
+	BackoffFactor            float64
+	CallTimeout              time.Duration
+	MaxResultsPerReport      int
+	MaxInlineOutput          int64
+	MaxUploadPiece           int64
+	MemoryWatchdogPeriod     time.Duration
+	ResourceAdjustmentPeriod time.Duration
+	MemoryOverdraftTimeout   time.Duration
+	CPUOverdraftTimeout      time.Duration
+}
+
+// DefaultSettings returns the defaults of the reference.
+func DefaultSettings() Settings {
+	return Settings{
+		HeartbeatPeriod:          5 * time.Second,
+		HeartbeatSplay:           time.Second,
+		BackoffMin:               5 * time.Second,
+		BackoffMax:               time.Minute,
+		BackoffFactor:            2,
+		CallTimeout:              time.Minute,
+		MaxResultsPerReport:      500,
+		MaxInlineOutput:          64 << 10,
+		MaxUploadPiece:           1 << 20,
+		MemoryWatchdogPeriod:     time.Second,
+		ResourceAdjustmentPeriod: 5 * time.Second,
+		MemoryOverdraftTimeout:   5 * time.Minute,
+		CPUOverdraftTimeout:      10 * time.Minute,
+	}
+}
+
+func (s Settings) message() *nodev1.Settings {
+	return &nodev1.Settings{
+		HeartbeatPeriodUs:          Micros(s.HeartbeatPeriod),
+		HeartbeatSplayUs:           Micros(s.HeartbeatSplay),
+		BackoffMinUs:               Micros(s.BackoffMin),
+		BackoffMaxUs:               Micros(s.BackoffMax),
+		BackoffFactor:              s.BackoffFactor,
+		CallTimeoutUs:              Micros(s.CallTimeout),
+		MaxResultsPerReport:        int32(s.MaxResultsPerReport),
+		MaxInlineOutput:            s.MaxInlineOutput,
+		MaxUploadPiece:             s.MaxUploadPiece,
+		MemoryWatchdogPeriodUs:     Micros(s.MemoryWatchdogPeriod),
+		ResourceAdjustmentPeriodUs: Micros(s.ResourceAdjustmentPeriod),
+		MemoryOverdraftTimeoutUs:   Micros(s.MemoryOverdraftTimeout),
+		CpuOverdraftTimeoutUs:      Micros(s.CPUOverdraftTimeout),
+	}
+}
+
+// SettingsOf reads settings from a message and fills in the defaults.
+func SettingsOf(m *nodev1.Settings) Settings {
+	s := DefaultSettings()
+	for _, field := range []struct {
+		us   int64
+		into *time.Duration
+	}{
+		{m.GetHeartbeatPeriodUs(), &s.HeartbeatPeriod},
+		{m.GetHeartbeatSplayUs(), &s.HeartbeatSplay},
+		{m.GetBackoffMinUs(), &s.BackoffMin},
+		{m.GetBackoffMaxUs(), &s.BackoffMax},
+		{m.GetCallTimeoutUs(), &s.CallTimeout},
+		{m.GetMemoryWatchdogPeriodUs(), &s.MemoryWatchdogPeriod},
+		{m.GetResourceAdjustmentPeriodUs(), &s.ResourceAdjustmentPeriod},
+		{m.GetMemoryOverdraftTimeoutUs(), &s.MemoryOverdraftTimeout},
+		{m.GetCpuOverdraftTimeoutUs(), &s.CPUOverdraftTimeout},
+	} {
+		if field.us > 0 {
+			*field.into = Duration(field.us)
+		}
+	}
+	if factor := m.GetBackoffFactor(); factor >= 1 && factor <= 100 {
+		s.BackoffFactor = factor
+	}
+	if count := m.GetMaxResultsPerReport(); count > 0 {
+		s.MaxResultsPerReport = int(count)
+	}
+	if size := m.GetMaxInlineOutput(); size > 0 {
+		s.MaxInlineOutput = size
+	}
+	if size := m.GetMaxUploadPiece(); size > 0 {
+		s.MaxUploadPiece = size
+	}
+	s.BackoffMax = max(s.BackoffMax, s.BackoffMin)
+	return s
+}
+
+// Pace says when a node is to speak next. It is a value without a clock: the owner tells it
+// how each exchange went and gives a random number from [0, 1).
+type Pace struct {
+	settings Settings
+	backoff  time.Duration // zero after a success
+}
+
+// Adopt takes new settings.
+func (p *Pace) Adopt(settings Settings) { p.settings = settings }
+
+// Failed returns the pause after an exchange that brought no answer, a refusal, or an answer
+// without scheduling. The least pause is what a refusal asked for; zero if nothing.
+func (p *Pace) Failed(least time.Duration, random float64) time.Duration {
+	s := p.filled()
+	if p.backoff == 0 {
+		p.backoff = s.BackoffMin
+	} else {
+		p.backoff = min(time.Duration(float64(p.backoff)*s.BackoffFactor), s.BackoffMax)
+	}
+	// From half of the backoff to all of it: nodes that failed together come apart.
+	return max(p.backoff/2+time.Duration(random*float64(p.backoff/2)), least)
+}
+
+// Succeeded returns the pause after an exchange, given the response to a heartbeat (nil after
+// a registration, which a heartbeat follows at once).
+func (p *Pace) Succeeded(response *nodev1.HeartbeatResponse, random float64) time.Duration {
+	if skipped := response.GetSchedulingSkipped(); skipped != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED {
+		return p.Failed(Duration(response.GetNextHeartbeatUs()), random)
+	}
+	p.backoff = 0
+	s := p.filled()
+	switch {
+	case response == nil, response.GetMore(), response.GetNeedFull():
+		return 0
+	case response.GetNextHeartbeatUs() > 0:
+		return Duration(response.GetNextHeartbeatUs())
+	}
+	return s.HeartbeatPeriod + time.Duration(random*float64(s.HeartbeatSplay))
+}
+
+func (p *Pace) filled() Settings {
+	if p.settings.HeartbeatPeriod == 0 {
+		return DefaultSettings()
+	}
+	return p.settings
+}
