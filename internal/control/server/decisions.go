@@ -51,7 +51,7 @@ func (t *term) take() {
 		}
 		ends := t.later
 		t.later = nil
-		t.core.Report(t.now, ends, &t.out)
+		t.happens(&core.ReportInput{Finished: ends})
 	}
 }
 

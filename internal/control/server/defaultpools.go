@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
 )
 
 // DefaultPoolsSetting is the document of the registry that says, user by user,
@@ -30,7 +31,9 @@ func (r *Registry) DefaultPools() map[string]string {
 }
 
 // obeyDefaultPools tells the core which pools are users' own.
-func (t *term) obeyDefaultPools(r *Registry) { t.core.SetDefaultPools(t.now, r.DefaultPools(), &t.out) }
+func (t *term) obeyDefaultPools(r *Registry) {
+	t.happens(&core.DefaultPoolsInput{Pools: r.DefaultPools()})
+}
 
 // changesDefaultPools says whether rows of the registry have that document.
 func changesDefaultPools(b *store.Batch) bool {

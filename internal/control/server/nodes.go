@@ -116,7 +116,7 @@ func (t *term) newNode(name string) *activeNode {
 // that it hears of the end of its jobs, but the core does not know it.
 func (t *term) addNode(node *activeNode, record *Node) error {
 	if node.settings.Banned {
-		t.core.RemoveNode(t.now, node.id, &t.out)
+		t.happens(&core.NodeLossInput{Node: node.id})
 		node.known, record.Tree = false, ""
 		return nil
 	}
@@ -124,7 +124,7 @@ func (t *term) addNode(node *activeNode, record *Node) error {
 	if node.settings.TakesNoJobs() || record.Status.GetJobsDisabled() {
 		limits = resource.Amounts{}
 	}
-	if err := t.core.AddNode(t.now, node.id, record.Name, limits, record.Tags, &t.out); err != nil {
+	if err := t.apply(&core.NodeInput{Node: node.id, Name: record.Name, Resources: limits, Tags: record.Tags}); err != nil {
 		return err
 	}
 	node.known = true
@@ -286,13 +286,15 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 	for _, number := range report.Lost {
 		ends = append(ends, core.Finished{Job: core.JobID(number), State: core.JobAborted, Reason: operation.AbortDisappearedFromNode})
 	}
-	t.core.Report(t.now, ends, &t.out)
+	if len(ends) > 0 {
+		t.happens(&core.ReportInput{Finished: ends})
+	}
 	if report.Full {
 		running := make([]core.JobID, len(report.Running))
 		for i, number := range report.Running {
 			running[i] = core.JobID(number)
 		}
-		t.core.Reconcile(t.now, node.id, running, &t.out)
+		t.happens(&core.ReconcileInput{Node: node.id, Running: running})
 	}
 	t.take()
 	clear(t.results)
@@ -321,7 +323,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	job := t.jobs[id]
 	if job == nil {
 		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
-			if !node.known { // otherwise Reconcile has it stopped
+			if !node.known { // otherwise ReconcileInput has it stopped
 				node.session.Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
 			}
 			return
@@ -345,7 +347,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	}
 	if usage := nodeproto.FromAmounts(status.GetUsage()); status.GetUsage() != nil && usage != job.Usage {
 		changed.Usage = usage
-		t.core.SetJobUsage(id, usage)
+		t.happens(&core.JobUsageInput{Job: id, Usage: usage})
 	}
 	if changed.State == "running" {
 		changed.CPU.observe(t.now.Sub(job.Start), cpuPointOf(changed.Usage[resource.CPU], changed.SmoothedCPU))
@@ -362,13 +364,13 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		return nil
 	}
 	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == identity.GetTaskName() })
-	adopted := &core.Adopted{
+	adopted := core.Adopted{
 		Job: core.JobID(number), Operation: op.record.Number,
 		JobRef: operation.JobRef{Task: int32(task), Cookie: identity.GetCookie(), Incarnation: identity.GetGangIncarnation()},
 		Node:   node.id, Resources: nodeproto.FromAmounts(identity.GetResources()), Started: nodeproto.FromMicros(identity.GetStartTimeUs()),
 		UserFactor: identity.GetReserve().GetUserJobFactor(), ProxyFactor: identity.GetReserve().GetJobProxyFactor(),
 	}
-	if err := t.core.Adopt(adopted); err != nil {
+	if err := t.apply(&core.AdoptInput{Adopted: adopted}); err != nil {
 		t.server.log.Info("a job cannot be adopted", "job", identity.GetJobId(), "node", node.record.Name, "reason", err)
 		return nil
 	}
@@ -433,10 +435,11 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 	case t.stalled():
 		skip = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE
 	default:
-		t.core.Heartbeat(t.now, node.id, nil, &t.out)
+		t.beat.Node = node.id
+		t.happens(&t.beat)
 		return nodeproto.Answer{}
 	}
-	t.core.Seen(t.now, node.id, &t.out)
+	t.happens(&core.SeenInput{Node: node.id})
 	if skip != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED {
 		t.server.counters.skipped.Add(1)
 		count(t.server.counters.skippedFor[:], int(skip))

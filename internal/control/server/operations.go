@@ -51,7 +51,7 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 	}
 	// The record must be there when the core's decisions are taken.
 	t.operations[number] = &activeOperation{record: record, stale: true, snapshotTaken: t.now}
-	if err := t.core.StartOperation(t.now, number, start.User, spec, &t.out); err != nil {
+	if err := t.apply(&core.StartInput{Operation: number, User: start.User, Spec: spec}); err != nil {
 		delete(t.operations, number)
 		return guid.ID{}, err
 	}
@@ -114,14 +114,14 @@ func (s *Server) command(ctx context.Context, who Caller, key OperationKey, f fu
 // AbortOperation ends an operation without a result.
 func (s *Server) AbortOperation(ctx context.Context, who Caller, key OperationKey, message string) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
-		return t.core.AbortOperation(t.now, id, message, &t.out)
+		return t.apply(&core.AbortInput{Operation: id, Message: message})
 	})
 }
 
 // CompleteOperation ends an operation with what it has done.
 func (s *Server) CompleteOperation(ctx context.Context, who Caller, key OperationKey) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
-		return t.core.CompleteOperation(t.now, id, &t.out)
+		return t.apply(&core.CompleteInput{Operation: id})
 	})
 }
 
@@ -129,14 +129,14 @@ func (s *Server) CompleteOperation(ctx context.Context, who Caller, key Operatio
 // no new ones.
 func (s *Server) SuspendOperation(ctx context.Context, who Caller, key OperationKey, abortRunning bool) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
-		return t.core.SuspendOperation(t.now, id, abortRunning, &t.out)
+		return t.apply(&core.SuspendInput{Operation: id, AbortRunning: abortRunning})
 	})
 }
 
 // ResumeOperation undoes SuspendOperation.
 func (s *Server) ResumeOperation(ctx context.Context, who Caller, key OperationKey) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
-		return t.core.ResumeOperation(id, &t.out)
+		return t.apply(&core.ResumeInput{Operation: id})
 	})
 }
 
@@ -146,7 +146,7 @@ func (s *Server) UpdateOperation(ctx context.Context, who Caller, key OperationK
 		if !s.settings().PoolChange && changesPool(&update) {
 			return ErrPoolChange
 		}
-		return t.core.UpdateOperation(t.now, id, update, &t.out)
+		return t.apply(&core.ParametersInput{Operation: id, Update: update})
 	})
 }
 
@@ -173,7 +173,6 @@ func (s *Server) AbortJob(ctx context.Context, who Caller, job guid.ID, interrup
 			node.session.Interrupt(&nodev1.InterruptOrder{Number: number, TimeoutUs: interrupt.Microseconds(), Reason: reason, AbortReason: reason})
 		case node.session.Abort(&nodev1.AbortOrder{Number: number, AbortReason: reason}):
 			t.later = append(t.later, core.Finished{Job: running.Number, State: core.JobAborted, Reason: operation.AbortUserRequest})
-			t.core.Report(t.now, nil, &t.out)
 		}
 		stopping := *running
 		stopping.State, stopping.Stopping = "aborting", reason

@@ -45,7 +45,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		return nil, err
 	}
 	t.obeyDefaultPools(s.registry) // before operations go into their pools
-	t.core.SetNextJob(core.JobID(nodeproto.JobNumber(t.epoch, 1)))
+	t.happens(&core.NextJobInput{First: core.JobID(nodeproto.JobNumber(t.epoch, 1))})
 	clocks := t.reviveClocks(&state.Rows)
 	t.reviveOperations(&state.Rows, clocks)
 	t.reviveNodes(&state.Rows)
@@ -89,7 +89,7 @@ func (t *term) reviveTrees(rows *store.Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := t.core.SetTrees(t.now, named, trees.Default, &t.out); err != nil {
+	if err := t.apply(&core.TreesInput{Trees: named, Default: trees.Default}); err != nil {
 		return err
 	}
 	t.slots.commit(named)
@@ -158,7 +158,7 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 		return strings.Compare(a.tree+"\x00"+a.pool, b.tree+"\x00"+b.pool)
 	})
 	for _, key := range keys {
-		t.core.SetPoolState(states[key])
+		t.happens(&core.PoolStateInput{PoolState: *states[key]})
 	}
 	return clocks
 }
@@ -233,7 +233,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 		})
 	}
 	t.operations[record.Number] = op
-	if err := t.core.Revive(t.now, revived, &t.out); err != nil {
+	if err := t.apply(&core.ReviveInput{Revived: *revived}); err != nil {
 		delete(t.operations, record.Number)
 		return err
 	}

@@ -106,7 +106,7 @@ func (t *term) obeySettings() {
 		return
 	}
 	t.obeyed = settings
-	if err := t.core.Configure(settings.Core); err != nil {
+	if err := t.apply(&core.SettingsInput{Settings: settings.Core}); err != nil {
 		t.server.log.Error("the core refuses its settings and keeps those it had", "error", err)
 	}
 }

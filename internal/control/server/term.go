@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +38,9 @@ type term struct {
 	// obeyed are the settings that the core has.
 	obeyed *Settings
 	out    core.Decisions
-	open   *batch
+	// beat is filled again for each node that asks for work.
+	beat core.HeartbeatInput
+	open *batch
 	// flight is the batch that is being committed, nil if none is.
 	flight *batch
 	// answerNow is set by a request whose answer rests on no commit.
@@ -143,6 +146,17 @@ func (t *term) run(ctx context.Context) error {
 	}
 	close(t.over)
 	return err
+}
+
+// apply makes an input happen to the core, whose decisions take carries out. The
+// daemon changes its core in no other way.
+func (t *term) apply(input core.Input) error { return t.core.Apply(t.now, input, &t.out) }
+
+// happens applies an input that the core never refuses.
+func (t *term) happens(input core.Input) {
+	if err := t.apply(input); err != nil {
+		panic(fmt.Sprintf("%T was refused: %v", input, err))
+	}
 }
 
 // stillLeading asks the store. An answer that says "it is so already" without a

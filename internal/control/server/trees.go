@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
@@ -229,7 +230,7 @@ func (t *term) setTrees(before, after *Trees, differences treeDifferences, rows 
 	if err != nil {
 		return err
 	}
-	if err := t.core.SetTrees(t.now, named, after.Default, &t.out); err != nil {
+	if err := t.apply(&core.TreesInput{Trees: named, Default: after.Default}); err != nil {
 		return err
 	}
 	t.slots.commit(named)

@@ -32,7 +32,7 @@ func (t *term) tick(now time.Time) {
 		clear(t.awaited)
 	}
 	watch := stopwatch{&t.server.counters.updateStages, now}
-	t.core.Update(t.now, &t.out)
+	t.happens(&core.UpdateInput{})
 	watch.lap(stageFairShare)
 	t.take()
 	t.storeClocks()

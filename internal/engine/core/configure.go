@@ -2,10 +2,10 @@ package core
 
 import "github.com/weirhq/weir/internal/engine/entitlement"
 
-// Configure replaces the settings. They hold at once, with two exceptions that
+// configure replaces the settings. They hold at once, with two exceptions that
 // follow from what they are: an operation keeps the way in which it learns the
 // memory of its jobs, and a job that was started keeps its wait timeout.
-func (c *Core) Configure(settings Settings) error {
+func (c *Core) configure(settings Settings) error {
 	if settings.Memory != nil {
 		if err := settings.Memory.Validate(); err != nil {
 			return err

@@ -13,7 +13,7 @@ func (w *world) configure(change func(*Settings)) {
 	w.tb.Helper()
 	settings := w.settings
 	change(&settings)
-	if err := w.do(SettingsInput{settings}); err != nil {
+	if err := w.do(&SettingsInput{settings}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.take()
@@ -102,7 +102,7 @@ func TestWrongSettingsChangeNothing(t *testing.T) {
 	before := w.settings
 	wrong := before
 	wrong.MaxOperations, wrong.Memory = 1, &operation.MemoryConfig{UserQuantile: 7}
-	if err := w.do(SettingsInput{wrong}); err == nil || !w.settings.equal(before) {
+	if err := w.do(&SettingsInput{wrong}); err == nil || !w.settings.equal(before) {
 		t.Errorf("%v; %+v", err, w.settings)
 	}
 }

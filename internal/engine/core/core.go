@@ -3,13 +3,11 @@
 // reasons. It has no clock, goroutine, lock or log; the daemon and the simulator
 // drive it alike.
 //
-//	Configure, SetTrees, AddNode, StartOperation, …    change what there is
-//	Heartbeat                                          a node reports and is told
-//	Update                                             time passes
-//	Snapshot, ExplainOperation                         for readers, by value
+//	Apply                          makes an Input happen: the only way to change a core
+//	Snapshot, ExplainOperation, …  for readers, by value
+//	Fork, Hash                     an independent copy, a fingerprint of the state
 //
-// Every method takes the time it happens at; time does not go back. A method
-// that returns an error has changed nothing.
+// input.go lists everything that can happen.
 package core
 
 import (
@@ -27,7 +25,7 @@ type (
 	NodeID int32
 	// OperationID is an operation; it is not used again.
 	OperationID int32
-	// TreeID is a pool tree: its position in SetTrees.
+	// TreeID is a pool tree: its position in TreesInput.
 	TreeID int32
 )
 

@@ -8,10 +8,10 @@ import (
 	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// SetDefaultPools replaces the map from users to the pools below which pools of
+// setDefaultPools replaces the map from users to the pools below which pools of
 // theirs are made, in trees with use_user_default_parent_pool_map. Pools that
 // were made so already move.
-func (c *Core) SetDefaultPools(now time.Time, pools map[string]string, out *Decisions) {
+func (c *Core) setDefaultPools(now time.Time, pools map[string]string, out *Decisions) {
 	c.userPools = maps.Clone(pools)
 	for _, t := range c.trees {
 		t.settleEphemeral()

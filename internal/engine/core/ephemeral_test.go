@@ -31,7 +31,7 @@ pools: {rest: {}, annas: {}, queue: {mode: fifo}}`
 	w := newWorld(t, use("true"))
 	set := func(pools map[string]string) {
 		t.Helper()
-		_ = w.do(DefaultPoolsInput{pools}) // never refused
+		_ = w.do(&DefaultPoolsInput{pools}) // never refused
 		w.take()
 	}
 	set(map[string]string{"anna": "annas", "boris": "queue"})
@@ -103,7 +103,7 @@ func TestOperationsOfDissolvedSubpoolsMayWait(t *testing.T) {
 	if w.ops[ids[3]] != operation.Pending {
 		t.Fatalf("the fourth is %s", w.ops[ids[3]])
 	}
-	trees := w.journal[0].input.(TreesInput)
+	trees := w.journal[0].input.(*TreesInput)
 	trees.Trees[0].Value = parseTree(t, pools("false", "2")+"\nnodes_filter: '!gpu'")
 	if err := w.do(trees); err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestOperationsOfDissolvedSubpoolsMayWait(t *testing.T) {
 		t.Error("a running operation that has to wait loses its jobs")
 	}
 	for _, id := range ids[:2] {
-		if err := w.do(AbortInput{id, ""}); err != nil {
+		if err := w.do(&AbortInput{id, ""}); err != nil {
 			t.Fatal(err)
 		}
 		w.take()
@@ -145,7 +145,7 @@ func TestTheSmallestFreeNumberIsTheSlotIndex(t *testing.T) {
 	if index(first) != 0 || index(second) != 1 || index(third) != 0 {
 		t.Errorf("%d, %d, %d", index(first), index(second), index(third))
 	}
-	if err := w.do(AbortInput{first, ""}); err != nil {
+	if err := w.do(&AbortInput{first, ""}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()

@@ -31,10 +31,10 @@ type Finished struct {
 	NotBegun bool
 }
 
-// Heartbeat takes in what a node reports and decides what it is to do. Reports
+// heartbeat takes in what a node reports and decides what it is to do. Reports
 // of jobs that the core does not know change nothing.
-func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
-	c.Report(now, finished, out)
+func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
+	c.report(now, finished, out)
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
 	}
@@ -54,8 +54,8 @@ func (c *Core) Heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	}
 }
 
-// Report takes in ends of jobs without asking for work.
-func (c *Core) Report(now time.Time, finished []Finished, out *Decisions) {
+// report takes in ends of jobs without asking for work.
+func (c *Core) report(now time.Time, finished []Finished, out *Decisions) {
 	for i := range finished {
 		c.jobEnded(now, finished[i].Job, finished[i], out)
 	}
@@ -153,8 +153,8 @@ var endStates = [...]operation.EndState{
 	JobInterrupted: operation.EndInterrupted,
 }
 
-// Update lets time pass: fair shares, starvation, time limits.
-func (c *Core) Update(now time.Time, out *Decisions) {
+// update lets time pass: fair shares, starvation, time limits.
+func (c *Core) update(now time.Time, out *Decisions) {
 	if c.begun.IsZero() {
 		c.begun = now
 	}

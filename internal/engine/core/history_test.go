@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -82,7 +84,7 @@ func (w *world) setTrees(pools string) {
 		{Name: "default", Value: parseTree(w.tb, pools+"\nnodes_filter: '!gpu'")},
 		{Name: "gpu", Value: parseTree(w.tb, "nodes_filter: gpu\npools: {production: {max_running_operation_count: 2}}")},
 	}
-	if err := w.do(TreesInput{trees, "default"}); err != nil {
+	if err := w.do(&TreesInput{trees, "default"}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.take()
@@ -137,7 +139,7 @@ func (w *world) start(user, spec string) (OperationID, error) {
 		w.tb.Fatal(err)
 	}
 	id := w.next
-	if err := w.do(StartInput{id, user, s.Spec}); err != nil {
+	if err := w.do(&StartInput{id, user, s.Spec}); err != nil {
 		return id, err
 	}
 	w.next++
@@ -148,7 +150,7 @@ func (w *world) start(user, spec string) (OperationID, error) {
 func (w *world) addNode(id NodeID, cpu int64, tags ...string) {
 	w.tb.Helper()
 	limits := resource.Amounts{resource.UserSlots: cpu, resource.CPU: cpu * 100, resource.Memory: cpu << 30}
-	if err := w.do(NodeInput{id, fmt.Sprint("node", id), limits, tags}); err != nil {
+	if err := w.do(&NodeInput{id, fmt.Sprint("node", id), limits, tags}); err != nil {
 		w.tb.Fatal(err)
 	}
 	w.nodes[id] = true
@@ -163,7 +165,7 @@ func (w *world) beat(id NodeID, finished ...Finished) {
 		w.end(f.Job)
 		w.reported[f.Job] = true
 	}
-	_ = w.do(HeartbeatInput{id, finished}) // never refused
+	_ = w.do(&HeartbeatInput{id, finished}) // never refused
 	var stopped []Finished
 	for _, s := range w.out.Stopped {
 		if s.Timeout > 0 {
@@ -179,7 +181,7 @@ func (w *world) beat(id NodeID, finished ...Finished) {
 func (w *world) pass(d time.Duration) {
 	w.tb.Helper()
 	w.now = w.now.Add(d)
-	_ = w.do(UpdateInput{}) // never refused
+	_ = w.do(&UpdateInput{}) // never refused
 	w.take()
 }
 
@@ -258,7 +260,7 @@ func tagsOf(id NodeID) []string {
 func (w *world) step(r *rapid.T) {
 	node := NodeID(rapid.IntRange(0, 4).Draw(r, "node"))
 	op := OperationID(rapid.IntRange(0, int(w.next)).Draw(r, "operation"))
-	switch rapid.IntRange(0, 16).Draw(r, "step") {
+	switch rapid.IntRange(0, 22).Draw(r, "step") {
 	case 0, 1:
 		spec := fmt.Sprintf(`{pool: %s, pool_trees: %s, weight: %g, is_gang: %v, schedule_in_single_tree: %v, consider_guarantees_for_single_tree: %v, ban_nodes_with_failed_jobs: %v, tasks: {a: {job_count: %d, cpu_limit: %d, memory_limit: 1GiB}, b: {job_count: 1, cpu_limit: 1, memory_limit: 4GiB}}}`,
 			rapid.SampledFrom([]string{"production", "batch", "adhoc", "unknown", "other"}).Draw(r, "pool"),
@@ -277,32 +279,32 @@ func (w *world) step(r *rapid.T) {
 	case 6, 7:
 		w.pass(rapid.SampledFrom([]time.Duration{0, time.Second, 35 * time.Second, 3 * time.Minute}).Draw(r, "time"))
 	case 8:
-		_ = w.do(NodeLossInput{node}) // never refused
+		_ = w.do(&NodeLossInput{node}) // never refused
 		w.take()
 	case 9:
 		w.addNode(node, rapid.Int64Range(1, 10).Draw(r, "cpu"), tagsOf(node)...)
 	case 10:
 		w.setTrees(rapid.SampledFrom([]string{threePools, fewerPools, packedPools}).Draw(r, "trees"))
 	case 11:
-		_ = w.do(AbortInput{op, ""})
+		_ = w.do(&AbortInput{op, ""})
 		w.take()
 	case 12:
 		if rapid.Bool().Draw(r, "suspend") {
-			_ = w.do(SuspendInput{op, rapid.Bool().Draw(r, "abort")})
+			_ = w.do(&SuspendInput{op, rapid.Bool().Draw(r, "abort")})
 		} else {
-			_ = w.do(ResumeInput{op})
+			_ = w.do(&ResumeInput{op})
 		}
 		w.take()
 	case 13:
 		pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool")
-		_ = w.do(ChangeInput{op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}})
+		_ = w.do(&ChangeInput{op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}})
 		w.take()
 	case 14:
 		pools := map[string]string{}
 		for _, user := range []string{"anna", "boris"} {
 			pools[user] = rapid.SampledFrom([]string{"", "production", "batch", "adhoc", "inner", "unknown"}).Draw(r, "default")
 		}
-		_ = w.do(DefaultPoolsInput{pools}) // never refused
+		_ = w.do(&DefaultPoolsInput{pools}) // never refused
 		w.take()
 	case 15:
 		w.look(op)
@@ -318,11 +320,73 @@ func (w *world) step(r *rapid.T) {
 			memory := operation.DefaultMemoryConfig()
 			settings.Memory = &memory
 		}
-		if err := w.do(SettingsInput{settings}); err != nil {
+		if err := w.do(&SettingsInput{settings}); err != nil {
 			w.tb.Fatal(err)
 		}
 		w.take()
+	case 17:
+		_ = w.do(&SeenInput{node}) // never refused
+		w.take()
+	case 18:
+		w.drift(JobID(rapid.IntRange(0, 40).Draw(r, "job")), rapid.Int64Range(0, 300).Draw(r, "usage"))
+	case 19:
+		w.reconcile(node, JobID(rapid.IntRange(0, 40).Draw(r, "gone")))
+	case 20:
+		update := operation.Update{MaxFailedJobCount: document.Some(rapid.IntRange(0, 3).Draw(r, "failures"))}
+		update.Trees.Pool = document.Some(rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool"))
+		update.Trees.Weight = document.Some(3.0)
+		_ = w.do(&ParametersInput{op, update})
+		w.take()
+	case 21:
+		for _, state := range w.PoolStates(nil) {
+			state.Clock.BelowSince = w.now
+			_ = w.do(&PoolStateInput{state}) // never refused
+		}
+		_ = w.do(&NextJobInput{w.nextJob + JobID(rapid.IntRange(0, 3).Draw(r, "numbers"))}) // never refused
+		w.take()
+	case 22:
+		w.adopt(op, node, int32(rapid.IntRange(0, 4).Draw(r, "cookie")))
 	}
+}
+
+// drift lets the CPU that a job holds change, if one runs at or after a number.
+func (w *world) drift(from JobID, cpu int64) {
+	id, ok := w.some(from)
+	if !ok {
+		return
+	}
+	job := w.jobs[id]
+	job.Resources[resource.CPU] = cpu
+	w.jobs[id] = job
+	_ = w.do(&JobUsageInput{id, job.Resources}) // never refused
+	w.take()
+}
+
+// reconcile lets a node say which jobs it runs: all of its own but one.
+func (w *world) reconcile(node NodeID, gone JobID) {
+	var running []JobID
+	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
+		if id == gone && w.jobs[id].Node == node {
+			w.end(id)
+			w.reported[id] = true
+		} else if w.jobs[id].Node == node {
+			running = append(running, id)
+		}
+	}
+	_ = w.do(&ReconcileInput{node, running}) // never refused
+	w.take()
+}
+
+// adopt lets a node run a job that nobody has started.
+func (w *world) adopt(op OperationID, node NodeID, cookie int32) {
+	a := Adopted{
+		Job: w.nextJob + 2, Operation: op, JobRef: operation.JobRef{Cookie: cookie}, Node: node, Started: w.now,
+		Resources: resource.Amounts{resource.UserSlots: 1, resource.CPU: 100, resource.Memory: 1 << 30},
+	}
+	if w.do(&AdoptInput{a}) == nil {
+		w.jobs[a.Job] = Started{Job: a.Job, Operation: op, Node: node, Resources: a.Resources, JobRef: a.JobRef}
+	}
+	w.take()
 }
 
 // look reads everything there is to read, which must change nothing.

@@ -9,140 +9,237 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Input is one thing that happens to a core. A list of inputs with their times
-// is a journal: applied to a new core it leads to the same state.
+// Input is one thing that happens to a core, and inputs are the only way to
+// change one. A list of inputs with their times is a journal: applied to a new
+// core it leads to the same state.
+//
+// Inputs are pointers, so that a sender may fill the same value again. The core
+// keeps no input, but it shares the specifications and configurations to which
+// an input points: they are replaced, never changed.
 type Input interface {
 	apply(c *Core, now time.Time, out *Decisions) error
 }
 
-// Apply makes an input happen. An error means that nothing has changed.
+// Apply makes an input happen and appends what follows from it to the decisions.
+// Times never go back. An error says why the core refuses the input; then nothing
+// has changed. An input whose comment names no reason is never refused.
 func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
 	return input.apply(c, now, out)
 }
 
-// The inputs are the methods of Core as values.
+// Inputs that configure.
 type (
-	// TreesInput is SetTrees.
+	// SettingsInput replaces the settings. It is refused if they are not valid.
+	SettingsInput struct{ Settings Settings }
+	// TreesInput replaces the configuration of all pool trees. Trees keep their
+	// names and positions, new ones come at the end. It is refused if a tree would
+	// be gone or renamed, or a node would match two trees.
 	TreesInput struct {
 		Trees   []document.Named[*pooltree.Tree]
 		Default string
 	}
-	// SettingsInput is Configure.
-	SettingsInput struct{ Settings Settings }
-	// VolumeInput is SetVolume.
+	// DefaultPoolsInput replaces the map from users to the pools below which pools
+	// of theirs are made.
+	DefaultPoolsInput struct{ Pools map[string]string }
+	// VolumeInput sets what an integral pool has saved, in seconds of its whole
+	// tree. It is refused if there is no such pool.
 	VolumeInput struct {
 		Tree    TreeID
 		Pool    string
 		Seconds float64
 	}
-	// DefaultPoolsInput is SetDefaultPools.
-	DefaultPoolsInput struct{ Pools map[string]string }
-	// NodeInput is AddNode.
+)
+
+// Inputs from nodes.
+type (
+	// NodeInput makes a node known, or changes its resources and tags. It is
+	// refused if the node matches two trees.
 	NodeInput struct {
 		Node      NodeID
 		Name      string
 		Resources resource.Amounts
 		Tags      []string
 	}
-	// NodeLossInput is RemoveNode.
+	// NodeLossInput forgets a node. Its jobs are over.
 	NodeLossInput struct{ Node NodeID }
-	// StartInput is StartOperation.
+	// HeartbeatInput is a node that reports the ends of jobs and asks for work.
+	HeartbeatInput struct {
+		Node     NodeID
+		Finished []Finished
+	}
+	// ReportInput reports the ends of jobs and asks for no work.
+	ReportInput struct{ Finished []Finished }
+	// SeenInput notes that a node is there and gives it no work.
+	SeenInput struct{ Node NodeID }
+	// ReconcileInput has all jobs that a node says it runs. Those that the core
+	// counts on it and the node does not have are over; those that the core does
+	// not know are stopped.
+	ReconcileInput struct {
+		Node    NodeID
+		Running []JobID
+	}
+	// JobUsageInput changes what a running job holds.
+	JobUsageInput struct {
+		Job   JobID
+		Usage resource.Amounts
+	}
+)
+
+// Inputs from users.
+type (
+	// StartInput starts an operation. It is refused if a limit on numbers of
+	// operations, at any level, or its specification stands against it.
 	StartInput struct {
 		Operation OperationID
 		User      string
 		Spec      *operation.Spec
 	}
-	// AbortInput is AbortOperation.
+	// AbortInput ends an operation without a result. This and the following inputs
+	// are refused if the operation does not exist, has ended, or is in a state that
+	// does not allow it.
 	AbortInput struct {
 		Operation OperationID
 		Message   string
 	}
-	// CompleteInput is CompleteOperation.
+	// CompleteInput ends an operation with what it has done.
 	CompleteInput struct{ Operation OperationID }
-	// SuspendInput is SuspendOperation.
+	// SuspendInput lets the jobs of an operation finish, or aborts them, and starts
+	// no new ones.
 	SuspendInput struct {
 		Operation    OperationID
 		AbortRunning bool
 	}
-	// ResumeInput is ResumeOperation.
+	// ResumeInput undoes SuspendInput.
 	ResumeInput struct{ Operation OperationID }
-	// ChangeInput is ChangeOperation.
+	// ParametersInput changes the parameters of an operation. It is also refused
+	// if a new pool does not take the operation.
+	ParametersInput struct {
+		Operation OperationID
+		Update    operation.Update
+	}
+	// ChangeInput changes the parameters of an operation in all of its trees.
 	ChangeInput struct {
 		Operation OperationID
 		Change    Change
 	}
-	// HeartbeatInput is Heartbeat.
-	HeartbeatInput struct {
-		Node     NodeID
-		Finished []Finished
-	}
-	// ReportInput is Report.
-	ReportInput struct{ Finished []Finished }
-	// UpdateInput is Update.
-	UpdateInput struct{}
 )
 
-func (i TreesInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.SetTrees(now, i.Trees, i.Default, out)
+// UpdateInput lets time pass: fair shares, starvation, time limits.
+type UpdateInput struct{}
+
+// Inputs of a core that takes over from another one; revive.go has their order.
+type (
+	// NextJobInput makes the next job have this number or a larger one.
+	NextJobInput struct{ First JobID }
+	// ReviveInput takes up an operation again. It is refused if none of its trees
+	// is left or what was stored does not fit its specification.
+	ReviveInput struct{ Revived }
+	// PoolStateInput lets a pool go on from where it was. A pool that is not there
+	// any more loses what it had.
+	PoolStateInput struct{ PoolState }
+	// AdoptInput counts a job that a node runs already. It is refused if the node
+	// must stop the job: its operation has ended, or it is done or runs elsewhere.
+	AdoptInput struct{ Adopted }
+)
+
+func (i *SettingsInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.configure(i.Settings)
 }
 
-func (i SettingsInput) apply(c *Core, _ time.Time, _ *Decisions) error {
-	return c.Configure(i.Settings)
+func (i *TreesInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.setTrees(now, i.Trees, i.Default, out)
 }
 
-func (i VolumeInput) apply(c *Core, _ time.Time, _ *Decisions) error {
-	return c.SetVolume(i.Tree, i.Pool, i.Seconds)
-}
-
-func (i DefaultPoolsInput) apply(c *Core, now time.Time, out *Decisions) error {
-	c.SetDefaultPools(now, i.Pools, out)
+func (i *DefaultPoolsInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.setDefaultPools(now, i.Pools, out)
 	return nil
 }
 
-func (i NodeInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.AddNode(now, i.Node, i.Name, i.Resources, i.Tags, out)
+func (i *VolumeInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.setVolume(i.Tree, i.Pool, i.Seconds)
 }
 
-func (i NodeLossInput) apply(c *Core, now time.Time, out *Decisions) error {
-	c.RemoveNode(now, i.Node, out)
+func (i *NodeInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.addNode(now, i.Node, i.Name, i.Resources, i.Tags, out)
+}
+
+func (i *NodeLossInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.removeNode(now, i.Node, out)
 	return nil
 }
 
-func (i StartInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.StartOperation(now, i.Operation, i.User, i.Spec, out)
-}
-
-func (i AbortInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.AbortOperation(now, i.Operation, i.Message, out)
-}
-
-func (i CompleteInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.CompleteOperation(now, i.Operation, out)
-}
-
-func (i SuspendInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.SuspendOperation(now, i.Operation, i.AbortRunning, out)
-}
-
-func (i ResumeInput) apply(c *Core, _ time.Time, out *Decisions) error {
-	return c.ResumeOperation(i.Operation, out)
-}
-
-func (i ChangeInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.ChangeOperation(now, i.Operation, i.Change, out)
-}
-
-func (i HeartbeatInput) apply(c *Core, now time.Time, out *Decisions) error {
-	c.Heartbeat(now, i.Node, i.Finished, out)
+func (i *HeartbeatInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.heartbeat(now, i.Node, i.Finished, out)
 	return nil
 }
 
-func (i ReportInput) apply(c *Core, now time.Time, out *Decisions) error {
-	c.Report(now, i.Finished, out)
+func (i *ReportInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.report(now, i.Finished, out)
 	return nil
 }
 
-func (i UpdateInput) apply(c *Core, now time.Time, out *Decisions) error {
-	c.Update(now, out)
+func (i *SeenInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.seen(now, i.Node, out)
 	return nil
+}
+
+func (i *ReconcileInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.reconcile(now, i.Node, i.Running, out)
+	return nil
+}
+
+func (i *JobUsageInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	c.setJobUsage(i.Job, i.Usage)
+	return nil
+}
+
+func (i *StartInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.startOperation(now, i.Operation, i.User, i.Spec, out)
+}
+
+func (i *AbortInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.abortOperation(now, i.Operation, i.Message, out)
+}
+
+func (i *CompleteInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.completeOperation(now, i.Operation, out)
+}
+
+func (i *SuspendInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.suspendOperation(now, i.Operation, i.AbortRunning, out)
+}
+
+func (i *ResumeInput) apply(c *Core, _ time.Time, out *Decisions) error {
+	return c.resumeOperation(i.Operation, out)
+}
+
+func (i *ParametersInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.updateOperation(now, i.Operation, i.Update, out)
+}
+
+func (i *ChangeInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.changeOperation(now, i.Operation, i.Change, out)
+}
+
+func (i *UpdateInput) apply(c *Core, now time.Time, out *Decisions) error {
+	c.update(now, out)
+	return nil
+}
+
+func (i *NextJobInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	c.setNextJob(i.First)
+	return nil
+}
+
+func (i *ReviveInput) apply(c *Core, now time.Time, out *Decisions) error {
+	return c.revive(now, &i.Revived, out)
+}
+
+func (i *PoolStateInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	c.setPoolState(&i.PoolState)
+	return nil
+}
+
+func (i *AdoptInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	return c.adopt(&i.Adopted)
 }

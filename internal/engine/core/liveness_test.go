@@ -21,17 +21,17 @@ func (w *world) settle(hours int) (preemptions []int) {
 			}
 			w.now = midnight.Add(time.Duration(len(preemptions))*time.Hour + time.Duration(second)*time.Second)
 			if second%5 == 0 {
-				w.Update(w.now, &w.out)
+				_ = w.do(&UpdateInput{}) // never refused
 			}
 			for id := range NodeID(len(w.nodes)) {
-				w.Heartbeat(w.now, id, nil, &w.out)
+				_ = w.do(&HeartbeatInput{Node: id}) // never refused
 				var stopped []Finished
 				for _, s := range w.out.Stopped {
 					stopped = append(stopped, Finished{Job: s.Job, State: JobAborted})
 				}
 				count += len(stopped)
 				w.out.Reset()
-				w.Report(w.now, stopped, &w.out)
+				_ = w.do(&ReportInput{stopped}) // never refused
 				w.out.Reset()
 			}
 		}

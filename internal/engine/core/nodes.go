@@ -10,9 +10,9 @@ import (
 
 func (n *node) hasTag(tag string) bool { return slices.Contains(n.tags, tag) }
 
-// AddNode makes a node known, or changes its resources and tags. A node that
+// addNode makes a node known, or changes its resources and tags. A node that
 // matches two trees is refused. Jobs that it had stay unless it changes trees.
-func (c *Core) AddNode(now time.Time, id NodeID, name string, resources resource.Amounts, tags []string, out *Decisions) error {
+func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource.Amounts, tags []string, out *Decisions) error {
 	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none, seen: now}
 	if _, err := c.treeOf(fresh); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (c *Core) leaveTree(now time.Time, id NodeID, reason operation.AbortReason,
 	n.tree = none
 }
 
-// RemoveNode forgets a node. Its jobs are over.
-func (c *Core) RemoveNode(now time.Time, id NodeID, out *Decisions) {
+// removeNode forgets a node. Its jobs are over.
+func (c *Core) removeNode(now time.Time, id NodeID, out *Decisions) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
 	}

@@ -21,11 +21,11 @@ var ErrTooManyOperations = errors.New("the scheduler takes no more operations")
 // exist or has ended.
 var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 
-// StartOperation starts an operation. Its pools are found or made, and limits on
+// startOperation starts an operation. Its pools are found or made, and limits on
 // numbers of operations are checked at every level, in all of its trees, before
 // anything is changed. A tree that does not take it refuses the whole operation,
 // or is left out if erase_trees_with_pool_limit_violations says so.
-func (c *Core) StartOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
+func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
 	if c.operationAt(id) != nil || int(id) < len(c.operations) {
 		return fmt.Errorf("operation %d exists already", id)
 	}
@@ -292,8 +292,8 @@ func (c *Core) unseat(now time.Time, at *place, out *Decisions) {
 	}
 }
 
-// AbortOperation ends an operation without a result.
-func (c *Core) AbortOperation(now time.Time, id OperationID, message string, out *Decisions) error {
+// abortOperation ends an operation without a result.
+func (c *Core) abortOperation(now time.Time, id OperationID, message string, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -305,8 +305,8 @@ func (c *Core) AbortOperation(now time.Time, id OperationID, message string, out
 	return err
 }
 
-// CompleteOperation ends an operation with what it has done.
-func (c *Core) CompleteOperation(now time.Time, id OperationID, out *Decisions) error {
+// completeOperation ends an operation with what it has done.
+func (c *Core) completeOperation(now time.Time, id OperationID, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -318,8 +318,8 @@ func (c *Core) CompleteOperation(now time.Time, id OperationID, out *Decisions) 
 	return err
 }
 
-// SuspendOperation lets jobs of an operation finish and starts no new ones.
-func (c *Core) SuspendOperation(now time.Time, id OperationID, abortRunning bool, out *Decisions) error {
+// suspendOperation lets jobs of an operation finish and starts no new ones.
+func (c *Core) suspendOperation(now time.Time, id OperationID, abortRunning bool, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -333,8 +333,8 @@ func (c *Core) SuspendOperation(now time.Time, id OperationID, abortRunning bool
 	return err
 }
 
-// ResumeOperation undoes SuspendOperation.
-func (c *Core) ResumeOperation(id OperationID, out *Decisions) error {
+// resumeOperation undoes SuspendOperation.
+func (c *Core) resumeOperation(id OperationID, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -362,8 +362,8 @@ type Change struct {
 	ResourceLimits document.Optional[resource.Partial]
 }
 
-// ChangeOperation changes the parameters of an operation.
-func (c *Core) ChangeOperation(now time.Time, id OperationID, change Change, out *Decisions) error {
+// changeOperation changes the parameters of an operation.
+func (c *Core) changeOperation(now time.Time, id OperationID, change Change, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation

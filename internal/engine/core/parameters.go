@@ -7,10 +7,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// UpdateOperation changes the parameters of an operation, each tree's own
+// updateOperation changes the parameters of an operation, each tree's own
 // included: all of them, or none if a pool does not take the operation. Limits of
 // the new pools are checked, so a change never makes a running operation wait.
-func (c *Core) UpdateOperation(now time.Time, id OperationID, update operation.Update, out *Decisions) error {
+func (c *Core) updateOperation(now time.Time, id OperationID, update operation.Update, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
 		return ErrNoOperation
@@ -81,13 +81,6 @@ func (c *Core) ControllerOf(id OperationID) *operation.Controller {
 	return nil
 }
 
-// Seen notes that a node is there without giving it work.
-func (c *Core) Seen(now time.Time, id NodeID, out *Decisions) {
-	if int(id) < len(c.nodes) && c.nodes[id] != nil {
-		c.seen(now, id, out)
-	}
-}
-
 // NodeTree returns the tree that a node belongs to, and whether it belongs to
 // one.
 func (c *Core) NodeTree(id NodeID) (TreeID, bool) {
@@ -97,9 +90,9 @@ func (c *Core) NodeTree(id NodeID) (TreeID, bool) {
 	return c.nodes[id].tree, true
 }
 
-// SetJobUsage changes what a running job holds: its CPU, which a monitor has found
+// setJobUsage changes what a running job holds: its CPU, which a monitor has found
 // it to need, or its memory. A job that is being preempted holds nothing any more.
-func (c *Core) SetJobUsage(id JobID, usage resource.Amounts) {
+func (c *Core) setJobUsage(id JobID, usage resource.Amounts) {
 	if where, known := c.jobs[id]; known && c.trees[where.tree].jobs[where.at].stopping == operation.NotAborted {
 		c.trees[where.tree].state.SetAllocationUsage(where.at, usage)
 	}

@@ -9,6 +9,9 @@ import (
 
 // seen notes that a node is there. One that was given up comes back, empty.
 func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
+	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
+		return
+	}
 	n := c.nodes[id]
 	n.seen = now
 	if n.silent {
@@ -33,10 +36,10 @@ func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
 	}
 }
 
-// Reconcile compares the jobs that a node says it runs with those that the core
+// reconcile compares the jobs that a node says it runs with those that the core
 // counts on it. Jobs that the node does not have are aborted; those that the
 // core does not know are to be stopped.
-func (c *Core) Reconcile(now time.Time, id NodeID, running []JobID, out *Decisions) {
+func (c *Core) reconcile(now time.Time, id NodeID, running []JobID, out *Decisions) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
 	}

@@ -53,7 +53,7 @@ func TestANodeAndTheCoreAgreeOnTheirJobs(t *testing.T) {
 	w.beat(0)
 	kept, _ := w.some(0)
 	lost, _ := w.some(kept + 1)
-	w.Reconcile(w.now, 0, []JobID{kept, 999}, &w.out)
+	_ = w.do(&ReconcileInput{0, []JobID{kept, 999}}) // never refused
 	if len(w.out.Stopped) != 1 || w.out.Stopped[0].Job != 999 || w.out.Stopped[0].Reason != operation.AbortOther {
 		t.Errorf("unknown jobs are stopped: %+v", w.out.Stopped)
 	}

@@ -100,17 +100,17 @@ func TestANodeThatMatchesTwoTreesIsRefusedWithBothNames(t *testing.T) {
 		{Name: "default", Value: parseTree(t, `nodes_filter: "!gpu"`)},
 		{Name: "gpu", Value: parseTree(t, "nodes_filter: gpu | both")},
 	}
-	if err := w.SetTrees(w.now, trees, "default", &w.out); err != nil {
+	if err := w.do(&TreesInput{trees, "default"}); err != nil {
 		t.Fatal(err)
 	}
-	err := w.AddNode(w.now, 0, "n", [5]int64{}, []string{"both"}, &w.out)
+	err := w.do(&NodeInput{Node: 0, Name: "n", Tags: []string{"both"}})
 	var two *TwoTreesError
 	if !errors.As(err, &two) || len(two.Trees) != 2 || two.Trees[0] != "default" || two.Trees[1] != "gpu" {
 		t.Errorf("%v", err)
 	}
 	w.addNode(0, 4)
 	trees[1].Value = parseTree(t, "{}")
-	if err := w.SetTrees(w.now, trees, "default", &w.out); !errors.As(err, &two) {
+	if err := w.do(&TreesInput{trees, "default"}); !errors.As(err, &two) {
 		t.Errorf("trees that both take a node: %v", err)
 	}
 }

@@ -15,14 +15,14 @@ import (
 
 // A core that takes over from another one is built in this order:
 //
-//	SetTrees, SetNextJob        what is configured, and job numbers nobody has used
-//	Revive for each operation   those that ran before those that waited
-//	SetPoolState                what pools have saved, since when they starve
-//	AddNode, Adopt              nodes come and say what they run
+//	TreesInput, NextJobInput         what is configured, and job numbers nobody has used
+//	ReviveInput for each operation   those that ran before those that waited
+//	PoolStateInput                   what pools have saved, since when they starve
+//	NodeInput, AdoptInput            nodes come and say what they run
 //
 // Nothing may be scheduled before all nodes had their chance: until then the
-// owner sends no Heartbeat and no Update, only Adopt and Report. What nobody
-// adopts by then is pending and starts again.
+// owner sends no HeartbeatInput and no UpdateInput, only AdoptInput and
+// ReportInput. What nobody adopts by then is pending and starts again.
 
 // Revived is an operation as it was stored.
 type Revived struct {
@@ -55,12 +55,12 @@ type Place struct {
 // gone.
 var ErrNoTreeLeft = errors.New("none of the operation's pool trees is left")
 
-// SetNextJob makes the next job have this number or a larger one.
-func (c *Core) SetNextJob(first JobID) { c.nextJob = max(c.nextJob, first-1) }
+// setNextJob makes the next job have this number or a larger one.
+func (c *Core) setNextJob(first JobID) { c.nextJob = max(c.nextJob+1, first) - 1 }
 
-// Revive takes up an operation again. Limits on numbers of operations do not
+// revive takes up an operation again. Limits on numbers of operations do not
 // turn it away, because it was accepted before; it may have to wait.
-func (c *Core) Revive(now time.Time, r *Revived, out *Decisions) error {
+func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	if c.operationAt(r.Operation) != nil {
 		return fmt.Errorf("operation %d exists already", r.Operation)
 	}
@@ -177,9 +177,9 @@ type Adopted struct {
 	UserFactor, ProxyFactor float64
 }
 
-// Adopt counts a job that a node runs already. An error says why the node must
+// adopt counts a job that a node runs already. An error says why the node must
 // stop it: its operation has ended or it is done or runs elsewhere.
-func (c *Core) Adopt(a *Adopted) error {
+func (c *Core) adopt(a *Adopted) error {
 	if place, known := c.jobs[a.Job]; known {
 		if t := c.trees[place.tree]; t.nodes[t.state.NodeOf(place.at)] != a.Node {
 			return fmt.Errorf("job %d runs on another node", a.Job)
@@ -214,7 +214,7 @@ func (c *Core) Adopt(a *Adopted) error {
 	return nil
 }
 
-// PlacesOf returns where an operation is, for a later Revive.
+// PlacesOf returns where an operation is, for a later ReviveInput.
 func (c *Core) PlacesOf(id OperationID) []Place {
 	op := c.operationAt(id)
 	if op == nil {
@@ -232,7 +232,7 @@ func (c *Core) PlacesOf(id OperationID) []Place {
 	return places
 }
 
-// SnapshotOf returns the state of an operation's controller, for a later Revive.
+// SnapshotOf returns the state of an operation's controller, for a later ReviveInput.
 func (c *Core) SnapshotOf(id OperationID) (operation.Snapshot, bool) {
 	op := c.operationAt(id)
 	if op == nil {
@@ -262,9 +262,9 @@ func (c *Core) PoolStates(into []PoolState) []PoolState {
 	return into
 }
 
-// SetPoolState lets a pool go on from where it was. Pools that are not there any
+// setPoolState lets a pool go on from where it was. Pools that are not there any
 // more lose what they had.
-func (c *Core) SetPoolState(s *PoolState) {
+func (c *Core) setPoolState(s *PoolState) {
 	for _, t := range c.trees {
 		if p := t.pools[s.Pool]; t.name == s.Tree && p != nil {
 			t.state.SetState(p.slot, s.State)

@@ -80,18 +80,28 @@ func TestPropertyARevivedCoreGoesOnWhereTheOtherStopped(t *testing.T) {
 				kept.keep(w, true)
 			}
 		}
-		next := w.successor(r, kept)
+		next, journal := w.successor(r, kept)
 		if err := next.Verify(); err != nil {
 			r.Fatal(err)
+		}
+		again := New(w.settings)
+		for _, e := range journal {
+			if err := again.Apply(e.now, e.input, &Decisions{}); err != nil {
+				r.Fatalf("%T of a successor's journal: %v", e.input, err)
+			}
+		}
+		sum, err := next.Hash()
+		if repeated, failed := again.Hash(); repeated != sum || err != nil || failed != nil {
+			r.Fatalf("the journal of a successor leads to another state (%v, %v)", err, failed)
 		}
 		before, after := figuresOf(w.Core), figuresOf(next)
 		if diff := cmp.Diff(before, after); diff != "" {
 			r.Fatalf("the revived core differs:\n%s", diff)
 		}
 		var out Decisions
-		next.Update(w.now.Add(time.Minute), &out)
+		_ = next.Apply(w.now.Add(time.Minute), &UpdateInput{}, &out) // never refused
 		for id := range w.nodes {
-			next.Heartbeat(w.now.Add(time.Minute), id, nil, &out)
+			_ = next.Apply(w.now.Add(time.Minute), &HeartbeatInput{Node: id}, &out) // never refused
 		}
 		if err := next.Verify(); err != nil {
 			r.Fatal(err)
@@ -104,18 +114,22 @@ func TestPropertyARevivedCoreGoesOnWhereTheOtherStopped(t *testing.T) {
 	})
 }
 
-// successor builds a core as a daemon does after a restart.
-func (w *world) successor(r *rapid.T, kept archive) *Core {
-	var out Decisions
-	next := New(w.settings)
+// successor builds a core as a daemon does after a restart, and returns what it
+// did for that.
+func (w *world) successor(r *rapid.T, kept archive) (next *Core, journal []entry) {
+	next = New(w.settings)
+	do := func(input Input) {
+		journal = append(journal, entry{w.now, input})
+		if err := next.Apply(w.now, input, &Decisions{}); err != nil {
+			r.Fatalf("%+v: %v", input, err)
+		}
+	}
 	var trees []document.Named[*pooltree.Tree]
 	for _, t := range w.trees {
 		trees = append(trees, document.Named[*pooltree.Tree]{Name: t.name, Value: t.config})
 	}
-	if err := next.SetTrees(w.now, trees, "default", &out); err != nil {
-		r.Fatal(err)
-	}
-	next.SetNextJob(w.nextJob + 1)
+	do(&TreesInput{trees, "default"})
+	do(&NextJobInput{w.nextJob + 1})
 	revived := slices.Clone(w.live)
 	slices.SortStableFunc(revived, func(a, b OperationID) int {
 		return boolInt(w.operations[b].started) - boolInt(w.operations[a].started)
@@ -123,19 +137,16 @@ func (w *world) successor(r *rapid.T, kept archive) *Core {
 	for _, id := range revived {
 		op := w.operations[id]
 		s := kept[id]
-		err := next.Revive(w.now, &Revived{
+		do(&ReviveInput{Revived{
 			Operation: id, User: op.user, Spec: op.controller.Spec(), Snapshot: s.snapshot, Ends: s.ends, Places: w.PlacesOf(id),
-		}, &out)
-		if err != nil {
-			r.Fatalf("operation %d: %v", id, err)
-		}
+		}})
+	}
+	for _, state := range w.PoolStates(nil) {
+		do(&PoolStateInput{state})
 	}
 	for id, n := range w.Core.nodes {
-		if n == nil {
-			continue
-		}
-		if err := next.AddNode(w.now, NodeID(id), n.name, n.resources, n.tags, &out); err != nil {
-			r.Fatal(err)
+		if n != nil {
+			do(&NodeInput{NodeID(id), n.name, n.resources, n.tags})
 		}
 	}
 	var jobs []JobID
@@ -147,15 +158,12 @@ func (w *world) successor(r *rapid.T, kept archive) *Core {
 		where := w.Core.jobs[id]
 		t := w.trees[where.tree]
 		j := t.jobs[where.at]
-		err := next.Adopt(&Adopted{
+		do(&AdoptInput{Adopted{
 			Job: id, Operation: j.operation, JobRef: j.ref, Node: t.nodes[t.state.NodeOf(where.at)],
 			Resources: w.jobs[id].Resources, Started: midnight.Add(time.Duration(id) * time.Second),
-		})
-		if err != nil {
-			r.Fatalf("job %d: %v", id, err)
-		}
+		}})
 	}
-	return next
+	return next, journal
 }
 
 func boolInt(b bool) int {

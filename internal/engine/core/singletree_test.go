@@ -24,7 +24,7 @@ func threeTrees(t *testing.T, a, b, c string) *world {
 		name := string(rune('a' + i))
 		trees = append(trees, document.Named[*pooltree.Tree]{Name: name, Value: parseTree(t, "nodes_filter: "+name+"\npools: {"+pools+"}")})
 	}
-	if err := w.do(TreesInput{trees, "a"}); err != nil {
+	if err := w.do(&TreesInput{trees, "a"}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
@@ -86,14 +86,14 @@ func TestTheTreeIsChosenWhenTheOperationBegins(t *testing.T) {
 	if got := w.treesOf(id); len(got) != 2 || w.ops[id] != operation.Pending {
 		t.Fatalf("while it waits it is %s in %v", w.ops[id], got)
 	}
-	if err := w.do(AbortInput{second, ""}); err != nil {
+	if err := w.do(&AbortInput{second, ""}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
 	if got := w.treesOf(id); !slices.Equal(got, []string{"b"}) || w.ops[id] != operation.Running {
 		t.Errorf("it is %s in %v", w.ops[id], got)
 	}
-	if err := w.do(AbortInput{first, ""}); err != nil {
+	if err := w.do(&AbortInput{first, ""}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
@@ -117,7 +117,7 @@ func TestARevivedOperationChoosesItsTreeAtTheFirstUpdate(t *testing.T) {
 	snapshot, _ := old.SnapshotOf(id)
 	info, _ := old.OperationInfo(id)
 	w := threeTrees(t, a, b, "")
-	if err := w.Revive(w.now, &Revived{Operation: id, User: "anna", Spec: info.Spec, Snapshot: snapshot, Places: old.PlacesOf(id)}, &w.out); err != nil {
+	if err := w.do(&ReviveInput{Revived{Operation: id, User: "anna", Spec: info.Spec, Snapshot: snapshot, Places: old.PlacesOf(id)}}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()

@@ -106,7 +106,7 @@ func TestASnapshotIsReadWhileTheCoreGoesOn(t *testing.T) {
 		w.pass(6 * time.Second)
 	}
 	w.setTrees("pools: {a: {}}")
-	if err := w.do(AbortInput{hog, ""}); err != nil {
+	if err := w.do(&AbortInput{hog, ""}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()

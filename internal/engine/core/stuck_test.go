@@ -15,7 +15,7 @@ func (w *world) passTo(id OperationID, end time.Duration) (last OperationChange)
 	w.tb.Helper()
 	for w.now.Before(midnight.Add(end)) {
 		w.now = w.now.Add(10 * time.Second)
-		_ = w.do(UpdateInput{}) // never refused
+		_ = w.do(&UpdateInput{}) // never refused
 		for _, change := range w.out.Operations {
 			if change.Operation == id {
 				last = change
@@ -117,7 +117,7 @@ func TestAnOperationMayWaitWhenItsNodesAreAllBanned(t *testing.T) {
 		t.Fatalf("%+v", change)
 	}
 	// The ban is of the name: a node that goes and comes back is still avoided.
-	_ = w.do(NodeLossInput{0})
+	_ = w.do(&NodeLossInput{0})
 	w.take()
 	w.addNode(0, 4)
 	w.pass(time.Second)

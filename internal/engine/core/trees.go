@@ -47,9 +47,9 @@ type pool struct {
 	numbers   []bool // which numbers operations directly in it have, from one on
 }
 
-// SetTrees replaces the configuration of all trees. Trees keep their names and
+// setTrees replaces the configuration of all trees. Trees keep their names and
 // positions; new ones come at the end.
-func (c *Core) SetTrees(now time.Time, trees []document.Named[*pooltree.Tree], defaultTree string, out *Decisions) error {
+func (c *Core) setTrees(now time.Time, trees []document.Named[*pooltree.Tree], defaultTree string, out *Decisions) error {
 	if err := c.checkTrees(trees); err != nil {
 		return err
 	}
@@ -352,8 +352,8 @@ func (e *TwoTreesError) Error() string {
 	return fmt.Sprintf("node %s matches the filters of several pool trees: %v", e.Node, e.Trees)
 }
 
-// SetVolume sets what an integral pool has saved, in seconds of the whole tree.
-func (c *Core) SetVolume(id TreeID, name string, seconds float64) error {
+// setVolume sets what an integral pool has saved, in seconds of the whole tree.
+func (c *Core) setVolume(id TreeID, name string, seconds float64) error {
 	t := c.trees[id]
 	p := t.pools[name]
 	if p == nil {

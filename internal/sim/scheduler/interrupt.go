@@ -99,7 +99,7 @@ func (s *Scheduler) expireWaiting(now time.Time, out *sim.Decisions) {
 		s.withdraw(expired[i].Job)
 	}
 	s.out.Reset()
-	s.core.Report(now, expired, &s.out)
+	s.happens(now, &core.ReportInput{Finished: expired})
 	s.translate(now, out)
 }
 

@@ -21,6 +21,7 @@ type Scheduler struct {
 	core     *core.Core
 	out      core.Decisions
 	finished []core.Finished
+	beat     core.HeartbeatInput
 	pools    []core.PoolView
 	// watchesNodes says that nodes which fall silent are given up.
 	watchesNodes bool
@@ -63,30 +64,30 @@ func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) 
 	s.out.Reset()
 	switch c := change.(type) {
 	case sim.SetTrees:
-		err = s.core.SetTrees(now, c.Trees, c.Default, &s.out)
+		err = s.core.Apply(now, &core.TreesInput{Trees: c.Trees, Default: c.Default}, &s.out)
 	case sim.SetVolume:
-		err = s.core.SetVolume(core.TreeID(c.Tree), c.Pool, c.Seconds)
+		err = s.core.Apply(now, &core.VolumeInput{Tree: core.TreeID(c.Tree), Pool: c.Pool, Seconds: c.Seconds}, &s.out)
 	case sim.AddNode:
 		s.nodes[c.Node] = c
-		err = s.core.AddNode(now, core.NodeID(c.Node), c.Name, c.Resources, c.Tags, &s.out)
+		err = s.core.Apply(now, &core.NodeInput{Node: core.NodeID(c.Node), Name: c.Name, Resources: c.Resources, Tags: c.Tags}, &s.out)
 	case sim.ResizeNode:
 		n := s.nodes[c.Node]
-		err = s.core.AddNode(now, core.NodeID(c.Node), n.Name, c.Resources, n.Tags, &s.out)
+		err = s.core.Apply(now, &core.NodeInput{Node: core.NodeID(c.Node), Name: n.Name, Resources: c.Resources, Tags: n.Tags}, &s.out)
 	case sim.RemoveNode:
-		s.core.RemoveNode(now, core.NodeID(c.Node), &s.out)
+		err = s.core.Apply(now, &core.NodeLossInput{Node: core.NodeID(c.Node)}, &s.out)
 	case sim.StartOperation:
 		err = s.start(now, &c)
 	case sim.ChangeOperation:
-		err = s.core.ChangeOperation(now, core.OperationID(c.Operation),
-			core.Change{Pool: c.Pool, Weight: c.Weight, ResourceLimits: c.ResourceLimits}, &s.out)
+		err = s.core.Apply(now, &core.ChangeInput{Operation: core.OperationID(c.Operation),
+			Change: core.Change{Pool: c.Pool, Weight: c.Weight, ResourceLimits: c.ResourceLimits}}, &s.out)
 	case sim.AbortOperation:
-		err = s.core.AbortOperation(now, core.OperationID(c.Operation), "", &s.out)
+		err = s.core.Apply(now, &core.AbortInput{Operation: core.OperationID(c.Operation)}, &s.out)
 	case sim.CompleteOperation:
-		err = s.core.CompleteOperation(now, core.OperationID(c.Operation), &s.out)
+		err = s.core.Apply(now, &core.CompleteInput{Operation: core.OperationID(c.Operation)}, &s.out)
 	case sim.SuspendOperation:
-		err = s.core.SuspendOperation(now, core.OperationID(c.Operation), false, &s.out)
+		err = s.core.Apply(now, &core.SuspendInput{Operation: core.OperationID(c.Operation)}, &s.out)
 	case sim.ResumeOperation:
-		err = s.core.ResumeOperation(core.OperationID(c.Operation), &s.out)
+		err = s.core.Apply(now, &core.ResumeInput{Operation: core.OperationID(c.Operation)}, &s.out)
 	default:
 		return fmt.Errorf("a change of type %T", change)
 	}
@@ -98,13 +99,20 @@ func (s *Scheduler) Apply(now time.Time, change sim.Change, out *sim.Decisions) 
 	return nil
 }
 
+// happens applies an input that the core never refuses.
+func (s *Scheduler) happens(now time.Time, input core.Input) {
+	if err := s.core.Apply(now, input, &s.out); err != nil {
+		panic(fmt.Sprintf("%T was refused: %v", input, err))
+	}
+}
+
 // start makes a vanilla operation of one task.
 func (s *Scheduler) start(now time.Time, c *sim.StartOperation) error {
 	spec, err := specOf(c)
 	if err != nil {
 		return err
 	}
-	return s.core.StartOperation(now, core.OperationID(c.Operation), c.User, spec, &s.out)
+	return s.core.Apply(now, &core.StartInput{Operation: core.OperationID(c.Operation), User: c.User, Spec: spec}, &s.out)
 }
 
 // specOf writes the specification of an operation of equal jobs.
@@ -180,7 +188,8 @@ func (s *Scheduler) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Fin
 			s.left(core.JobID(f.Job))
 		}
 	}
-	s.core.Heartbeat(now, core.NodeID(node), s.finished, &s.out)
+	s.beat = core.HeartbeatInput{Node: core.NodeID(node), Finished: s.finished}
+	s.happens(now, &s.beat)
 	s.translate(now, out)
 	if len(s.waiting) > 0 {
 		s.releaseWaiting(core.NodeID(node), out)
@@ -190,7 +199,7 @@ func (s *Scheduler) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Fin
 // Update lets time pass.
 func (s *Scheduler) Update(now time.Time, out *sim.Decisions) {
 	s.out.Reset()
-	s.core.Update(now, &s.out)
+	s.happens(now, &core.UpdateInput{})
 	s.translate(now, out)
 	if len(s.waiting) > 0 {
 		s.expireWaiting(now, out)
@@ -265,7 +274,7 @@ func (s *Scheduler) translate(now time.Time, out *sim.Decisions) {
 	}
 	if len(killed) > 0 {
 		s.out.Reset()
-		s.core.Report(now, killed, &s.out)
+		s.happens(now, &core.ReportInput{Finished: killed})
 		s.translate(now, out)
 	}
 }
