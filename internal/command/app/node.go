@@ -220,6 +220,11 @@ func rulesOf(node *config.Node) agent.Rules {
 	r.AbortOnOverdraft = c.AbortOnOverdraft.Or(r.AbortOnOverdraft)
 	r.IgnoreLimit = !c.CheckLimit.Or(true)
 	r.OOMScoreAdj = c.OOMScoreAdj.Value()
+	d := &node.Disk
+	r.Disk = agent.DiskRules{
+		LowRatio: d.LowRatio.Or(r.Disk.LowRatio), LowSize: d.LowSize.Or(r.Disk.LowSize),
+		FullRatio: d.FullRatio.Or(r.Disk.FullRatio), FullSize: d.FullSize.Or(r.Disk.FullSize),
+	}
 	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))
 	return r
 }

@@ -40,6 +40,7 @@ var blocks = map[string]string{
 	"operation_suspended":   "it is suspended; weir op resume lets it go on",
 	"operation_failing":     "it is failing and waits for its running jobs",
 	"no_pending_jobs":       "all its jobs run or are done",
+	"backing_off":           "nodes could not start its jobs, so it waits before it tries again; weir job list shows why",
 }
 
 func writeExplanation(w io.Writer, x yson.Node) error {

@@ -22,6 +22,7 @@ type Node struct {
 	Pprof            opt[bool]
 	Cgroup           Cgroup
 	Heartbeat        Heartbeat
+	Disk             NodeDisk
 	Memory           NodeMemory
 
 	// Extras are options of YTsaurus's nodes that have no effect here.
@@ -84,6 +85,23 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 		func(c *Heartbeat) *opt[float64] { return &c.Multiplier }, document.Between(document.Numbers, 1, 100).Default(2)),
 })
 
+// NodeDisk is how much of the file system of data_dir must be free.
+type NodeDisk struct {
+	LowRatio, FullRatio opt[float64]
+	LowSize, FullSize   opt[int64]
+}
+
+var nodeDiskGroup = newGroup([]row[NodeDisk]{
+	fixed("low_ratio", "A node with a smaller part of its bytes or files free raises an alert.",
+		func(c *NodeDisk) *opt[float64] { return &c.LowRatio }, ratios.Default(0.1)),
+	fixed("low_size", "A node with fewer bytes free raises an alert. It counts for at most a tenth of the file system.",
+		func(c *NodeDisk) *opt[int64] { return &c.LowSize }, memory.Default(10<<30)),
+	fixed("full_ratio", "A node with a smaller part of its bytes or files free takes no jobs until a fifth more than that is free.",
+		func(c *NodeDisk) *opt[float64] { return &c.FullRatio }, ratios.Default(0.03)),
+	fixed("full_size", "A node with fewer bytes free takes no jobs. It counts for at most a tenth of the file system.",
+		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
+})
+
 // NodeMemory is how a node counts the memory of its jobs and what it does when
 // there is too little.
 type NodeMemory struct {
@@ -144,6 +162,7 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),
 	},
 	within(nodeMemoryRows, func(c *Node) *NodeMemory { return &c.Memory }),
 	kept(func(c *Node) *document.Extras { return &c.Extras }, "all memory that a node offers is for jobs",

@@ -41,11 +41,16 @@ func explainOperation(c *call) (yson.Node, error) {
 	if x.Block != operation.NotBlocked {
 		block = yson.String(x.Block.String())
 	}
+	backoff := yson.Entity()
+	if !x.BacksOffUntil.IsZero() {
+		backoff = instant(x.BacksOffUntil)
+	}
 	return yson.Map(
 		yson.Pair("operation_id", yson.String(v.id.String())),
 		yson.Pair("state", yson.String(x.State.String())),
 		yson.Pair("suspended", yson.Boolean(x.Suspended)),
 		yson.Pair("blocked_by", block),
+		yson.Pair("backs_off_until", backoff),
 		yson.Pair("age", milliseconds(x.Age)),
 		yson.Pair("pool_trees", yson.List(trees...))), nil
 }

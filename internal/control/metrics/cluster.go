@@ -102,7 +102,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 // alertKinds are shown even when they are not up, so that a rule on them has
 // something to look at.
 var alertKinds = []server.AlertKind{
-	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused,
+	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig,
 	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait,
 }

@@ -17,6 +17,7 @@ const (
 	AlertOverload      AlertKind = "overload"
 	AlertNodesNoTree   AlertKind = "nodes_without_pool_tree"
 	AlertNodesRefused  AlertKind = "update_nodes_failed"
+	AlertNodesUnwell   AlertKind = "nodes_unwell"
 	AlertRevival       AlertKind = "operations_not_revived"
 	AlertFeasibility   AlertKind = "update_fair_share"
 	AlertHistory       AlertKind = "history_not_stored"

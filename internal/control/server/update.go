@@ -123,7 +123,7 @@ const nodeStorePeriod = time.Minute
 // followNodes notes which nodes are silent, and writes down which are there.
 func (t *term) followNodes() {
 	timeout := t.server.settings().offlineAfter()
-	var strays []string
+	var strays, unwell []string
 	for _, node := range t.nodeList {
 		if node.session == nil {
 			continue
@@ -148,13 +148,21 @@ func (t *term) followNodes() {
 		if node.record.Online && node.record.Tree == "" {
 			strays = append(strays, node.record.Name)
 		}
+		if reasons := node.record.Status.GetAlerts(); node.record.Online && len(reasons) > 0 {
+			unwell = append(unwell, node.record.Name+" ("+strings.Join(reasons, "; ")+")")
+		}
 	}
-	message := ""
-	if len(strays) > 0 {
-		slices.Sort(strays)
-		message = fmt.Sprintf("%d nodes match no pool tree: %s", len(strays), strings.Join(strays[:min(len(strays), 10)], ", "))
+	t.server.alerts.set(AlertNodesNoTree, listed("nodes match no pool tree", strays))
+	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
+}
+
+// listed counts and names nodes, at most ten of them. It returns an empty text if there are none.
+func listed(what string, nodes []string) string {
+	if len(nodes) == 0 {
+		return ""
 	}
-	t.server.alerts.set(AlertNodesNoTree, message)
+	slices.Sort(nodes)
+	return fmt.Sprintf("%d %s: %s", len(nodes), what, strings.Join(nodes[:min(len(nodes), 10)], ", "))
 }
 
 // refreshProgress shows and stores the numbers of jobs of operations in which

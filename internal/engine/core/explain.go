@@ -18,6 +18,9 @@ type OperationExplanation struct {
 	Suspended bool
 	// Block is why no job can be handed out whatever is free.
 	Block operation.Block
+	// BacksOffUntil is when jobs are handed out again after nodes could not start
+	// any; zero while the operation does not back off.
+	BacksOffUntil time.Time
 	// Age is how long ago it was started.
 	Age   time.Duration
 	Trees []TreeExplanation
@@ -113,6 +116,7 @@ func (c *Core) ExplainOperation(now time.Time, id OperationID) (OperationExplana
 		Operation: id, State: op.controller.State(), Suspended: op.controller.Life().Suspended,
 		Block: op.controller.Blocked(), Age: now.Sub(op.controller.StartTime()),
 	}
+	x.BacksOffUntil, _ = op.controller.BacksOffUntil()
 	for i := range op.places {
 		x.Trees = append(x.Trees, c.explainPlace(op, &op.places[i]))
 	}

@@ -20,6 +20,7 @@ const (
 	RuleTmpfsOverMemory document.Rule = "tmpfs_over_memory" // more than memory_limit
 	RuleTooManyTasks    document.Rule = "too_many_tasks"
 	RuleTooManyJobs     document.Rule = "too_many_jobs"
+	RuleCannotStart     document.Rule = "cannot_start"    // the kernel would refuse to start the command
 	RuleTotalTooLarge   document.Rule = "total_too_large" // jobs that together need more than can be counted
 	RuleGangRestart     document.Rule = "gang_restart"    // restart_completed_jobs in a gang
 	RuleIneffective     document.Rule = "ineffective"     // the value has no effect beside another one; a warning
@@ -122,6 +123,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	if t == nil {
 		return
 	}
+	checkCommand(r, e.Value, t)
 	checkMemory(r, taskTable, e.Value, &t.Memory)
 	checkTmpfs(r, e.Value, t)
 	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
@@ -131,6 +133,45 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	if t.RestartExitCode.IsSet() && !t.InterruptionSignal.IsSet() {
 		warnOption(r, taskTable, e.Value, "restart_exit_code", RuleIneffective,
 			"jobs without interruption_signal are never interrupted, so that the code is never looked at")
+	}
+}
+
+// What Linux lets a program be started with: one argument or variable with its
+// terminating zero, and all of them together, of which a part is left for the
+// variables that the node adds.
+const (
+	maxArgument  = 128<<10 - 1
+	maxArguments = 1 << 20
+	maxPath      = 2048 // the kernel allows 4096, the sandbox's own path included
+)
+
+// checkCommand refuses a command and variables with which no process can be
+// started: such a job would fail on every node.
+func checkCommand(r *document.Reader, v document.Value, t *Task) {
+	refuse := func(name, message string, size int) {
+		refuseOption(r, taskTable, v, name, RuleCannotStart, message, document.Pair("size", document.Int(int64(size))))
+	}
+	command := t.Command.Value()
+	switch {
+	case strings.ContainsRune(command, 0):
+		refuse("command", "has a zero byte, which no argument of a process can have", len(command))
+	case len(command) > maxArgument:
+		refuse("command", fmt.Sprintf("has %d bytes; a process can be started with at most %d in one argument", len(command), maxArgument), len(command))
+	}
+	total := len(command)
+	for _, variable := range t.Environment {
+		name, size := "environment", len(variable.Name)+len("=")+len(variable.Value)
+		total += size
+		switch {
+		case strings.ContainsRune(variable.Value, 0):
+			refuse(name, fmt.Sprintf("variable %q has a zero byte, which no variable of a process can have", document.Shorten(variable.Name)), size)
+		case size > maxArgument:
+			refuse(name, fmt.Sprintf("variable %q has %d bytes with its name; a process can be started with at most %d in one variable",
+				document.Shorten(variable.Name), size, maxArgument), size)
+		}
+	}
+	if total > maxArguments {
+		refuse("environment", fmt.Sprintf("command and variables have %d bytes together; a process can be started with at most %d", total, maxArguments), total)
 	}
 }
 
@@ -190,9 +231,9 @@ func checkTmpfs(r *document.Reader, v document.Value, t *Task) {
 	}
 }
 
-// isInside says whether a path stays in the directory it is relative to.
+// isInside says whether a path can be a file in the directory it is relative to.
 func isInside(p string) bool {
-	return !strings.HasPrefix(p, "/") && !slices.Contains(strings.Split(p, "/"), "..")
+	return len(p) < maxPath && !strings.ContainsRune(p, 0) && !strings.HasPrefix(p, "/") && !slices.Contains(strings.Split(p, "/"), "..")
 }
 
 // contains says whether inner is outer or inside it.

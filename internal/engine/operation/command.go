@@ -104,12 +104,17 @@ func (c *Controller) Deadline() (time.Time, bool) {
 		return time.Time{}, false
 	case c.failing:
 		return c.deadline, true
+	case !c.backoff.waits():
+		return c.start.Add(limit), limited
+	case limited && c.start.Add(limit).Before(c.backoff.until):
+		return c.start.Add(limit), true
 	}
-	return c.start.Add(limit), limited
+	return c.backoff.until, true
 }
 
 // Tick lets time pass: running operations fail when they take longer than
-// time_limit, and when the jobs of a failing one do not end in time.
+// time_limit, and when the jobs of a failing one do not end in time. A backoff
+// that is over ends.
 func (c *Controller) Tick(now time.Time) Effects {
 	deadline, ok := c.Deadline()
 	switch {
@@ -117,6 +122,9 @@ func (c *Controller) Tick(now time.Time) Effects {
 		return Effects{}
 	case c.failing:
 		return c.fail(*c.result, now)
+	case c.backoff.waits() && !now.Before(c.backoff.until):
+		c.backoff.until = time.Time{}
+		return c.Tick(now) // time_limit may have passed too
 	}
 	return c.failGracefully(Error{
 		Code:    CodeGeneric,

@@ -30,6 +30,7 @@ type Controller struct {
 	failing  bool
 	deadline time.Time
 	banned   []string // sorted names of nodes
+	backoff  backoff
 }
 
 // jobs are the sets of jobs and what follows from them.
@@ -158,6 +159,8 @@ func (c *Controller) Blocked() Block {
 		return BlockedFailing
 	case c.pending == 0:
 		return BlockedNoPendingJobs
+	case c.backoff.waits():
+		return BlockedBackingOff
 	}
 	return NotBlocked
 }

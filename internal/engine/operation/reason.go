@@ -78,6 +78,7 @@ const (
 	BlockedSuspended
 	BlockedFailing // it waits until running jobs have failed
 	BlockedNoPendingJobs
+	BlockedBackingOff // nodes could not start its jobs; see Backoff
 	// BlockedByResources is an answer of Schedule only: the job does not fit
 	// into what is available.
 	BlockedByResources
@@ -86,7 +87,7 @@ const (
 )
 
 var blockNames = [blockCount]string{
-	"none", "operation_not_running", "operation_suspended", "operation_failing", "no_pending_jobs", "not_enough_resources",
+	"none", "operation_not_running", "operation_suspended", "operation_failing", "no_pending_jobs", "backing_off", "not_enough_resources",
 }
 
 // String returns the name of the block.

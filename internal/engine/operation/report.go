@@ -49,6 +49,7 @@ func (c *Controller) JobCompleted(job JobRef, now time.Time) (Effects, error) {
 		return Effects{}, err
 	}
 	t.counters.Completed++
+	c.backoff = backoff{}
 	if t.restartCompleted {
 		t.counters.Lost++
 		c.giveBack(int(job.Task), job.Cookie)
@@ -66,12 +67,14 @@ func (c *Controller) JobInterrupted(job JobRef, now time.Time) (Effects, error) 
 		return Effects{}, err
 	}
 	t.counters.Interrupted++
+	c.backoff = backoff{}
 	c.giveBack(int(job.Task), job.Cookie)
 	return c.restart(t, "interrupted", true, now), nil
 }
 
 // JobAborted reports that a job ended through no fault of its own. Started says
-// whether it had begun to run. Aborted jobs are tried again without limit.
+// whether its process had begun to run. Aborted jobs are tried again without limit,
+// but more and more slowly while nodes cannot start any; see Backoff.
 func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, now time.Time) (Effects, error) {
 	t, err := c.take(job)
 	if err != nil {
@@ -82,6 +85,12 @@ func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, no
 	}
 	t.counters.Aborted[reason]++
 	c.giveBack(int(job.Task), job.Cookie)
+	switch {
+	case started:
+		c.backoff = backoff{}
+	case reason.isNodeTrouble():
+		c.backoff = c.backoff.after(now)
+	}
 	if reason.BeforeStart() {
 		return c.settle(now), nil
 	}
@@ -101,6 +110,7 @@ func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effe
 	}
 	t.counters.Failed++
 	c.failed++
+	c.backoff = backoff{}
 	c.giveBack(int(job.Task), job.Cookie)
 	switch {
 	case c.failing:

@@ -19,6 +19,7 @@ type Snapshot struct {
 	Failing     bool           `json:"failing,omitempty"`
 	Deadline    time.Time      `json:"deadline,omitzero"`
 	BannedNodes []string       `json:"banned_nodes,omitempty"`
+	Backoff     *Backoff       `json:"backoff,omitempty"`
 	Memory      *MemoryConfig  `json:"memory,omitempty"`
 	Tasks       []TaskSnapshot `json:"tasks"`
 }
@@ -54,6 +55,9 @@ func (c *Controller) Snapshot() Snapshot {
 		Tasks: make([]TaskSnapshot, len(c.tasks)),
 	}
 	s.Life.Events = slices.Clone(s.Life.Events)
+	if c.backoff != (backoff{}) {
+		s.Backoff = &Backoff{Aborts: c.backoff.aborts, Pauses: c.backoff.pauses, Until: c.backoff.until}
+	}
 	if c.memory != bareMemory {
 		config := *c.memory
 		s.Memory = &config
@@ -111,6 +115,9 @@ func Restore(spec *Spec, s Snapshot) (*Controller, error) {
 	c.result, c.failing, c.deadline = s.Result, s.Failing, s.Deadline
 	c.banned = slices.Clone(s.BannedNodes)
 	slices.Sort(c.banned)
+	if b := s.Backoff; b != nil {
+		c.backoff = backoff{aborts: b.Aborts, pauses: b.Pauses, until: b.Until}
+	}
 	for i := range s.Tasks {
 		if err := c.restoreTask(i, &s.Tasks[i]); err != nil {
 			return nil, fmt.Errorf("snapshot of task %q: %w", s.Tasks[i].Name, err)

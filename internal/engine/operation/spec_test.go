@@ -1,6 +1,8 @@
 package operation
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -376,4 +378,34 @@ u:5:62: scheduling_options_per_pool_tree/x/pol: unknown option; did you mean "po
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
+}
+
+func TestASpecificationThatNoProcessCanStartWithIsRefused(t *testing.T) {
+	long := strings.Repeat("x", 128<<10)
+	for _, c := range []struct{ name, task, path, message string }{
+		{"a zero byte in the command", `command: "a\0b"`, "tasks/a/command", "zero byte"},
+		{"a command that is too long", "command: " + long, "tasks/a/command", "131072 bytes"},
+		{"a zero byte in a variable", `command: x, environment: {A: "a\0b"}`, "tasks/a/environment", `"A" has a zero byte`},
+		{"a variable that is too long", "command: x, environment: {A: " + long + "}", "tasks/a/environment", `"A" has 131074 bytes`},
+		{"variables that are too long together", "command: x, environment: {" + func() string {
+			var list []string
+			for i := range 10 {
+				list = append(list, fmt.Sprintf("V%d: %s", i, long[:110<<10]))
+			}
+			return strings.Join(list, ", ")
+		}() + "}", "tasks/a/environment", "together"},
+		{"a zero byte in a tmpfs path", `command: x, tmpfs_path: "a\0b"`, "tasks/a/tmpfs_path", "inside the sandbox"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse([]byte("tasks: {a: {job_count: 1, "+c.task+"}}"), ReadOptions{})
+			var problems document.Problems
+			if !errors.As(err, &problems) || len(problems) != 1 {
+				t.Fatalf("got %v, want one problem", err)
+			}
+			if p := problems[0]; p.Path != c.path || !strings.Contains(p.Message, c.message) {
+				t.Errorf("got %s: %s, want %s: …%s…", p.Path, p.Message, c.path, c.message)
+			}
+		})
+	}
+	mustSpec(t, "tasks: {a: {job_count: 1, command: "+long[:128<<10-1]+"}}") // as long as it may be
 }

@@ -91,6 +91,8 @@ type Rules struct {
 	OOMScoreAdj int
 	// ProcessLimit bounds the processes of a job, threads included, for each core that it has ordered or begun to.
 	ProcessLimit int64
+	// Disk says when there is too little space for jobs.
+	Disk DiskRules
 	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
 	KernelLimit int64
 }
@@ -100,6 +102,7 @@ func DefaultRules() Rules {
 	return Rules{
 		Ahead: 100 << 20, WatchdogPeriod: time.Second, AdjustmentPeriod: 5 * time.Second,
 		MemoryPatience: 5 * time.Minute, CPUPatience: 10 * time.Minute, ProcessLimit: 1000, KernelLimit: 256 << 20,
+		Disk: DefaultDiskRules(),
 	}
 }
 
@@ -133,7 +136,10 @@ type Agent struct {
 	queue     []queued // jobs that wait for room
 	overSince overdrafts
 	launches  chan struct{} // bounds how many proxies are being started
-	heard     atomic.Bool   // the scheduler answered the last call
+	uploads   chan struct{} // bounds how many jobs send large output
+	health    health
+	probing   time.Time   // when the look at the disk that is under way began; zero if none is
+	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
 }
 
@@ -145,6 +151,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{
 		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
 		events: make(chan func(), 64), jobs: map[uint64]*job{}, launches: make(chan struct{}, maxLaunches),
+		uploads: make(chan struct{}, maxUploads),
 	}
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -193,6 +200,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.watch(j)
 		}
 	}
+	a.checkHealth()
 	a.tellNode()
 	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
 	defer adjust.Stop()
@@ -207,6 +215,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			event()
 		case <-adjust.C:
 			a.adjust(time.Now())
+			a.checkHealth()
 			a.tellNode()
 		case <-timer.C:
 		}
@@ -323,7 +332,7 @@ func (a *Agent) answered(sequence uint64, err error) {
 	pause := a.pace.Failed(least, rand.Float64())
 	a.next = time.Now().Add(pause)
 	if a.ctx.Err() == nil {
-		a.Log.Warn("the scheduler did not answer as hoped", "error", err, "again_in", pause.Round(time.Millisecond))
+		a.Log.Warn("the scheduler did not answer", "error", err, "again_in", pause.Round(time.Millisecond))
 	}
 }
 

@@ -101,8 +101,10 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 		job := nodeproto.RestoredJob{Status: j.statusMessage()}
 		job.Status.Identity = identity
 		if f.Result != nil {
-			j.result = a.resultMessage(j, f.Result)
-			job.Result = j.result
+			// Large output is uploaded first, as when the job ends now: its watcher finds that it is over.
+			if result := a.resultMessage(j, f.Result); a.inline(j, result) {
+				j.result, job.Result = result, result
+			}
 		}
 		restored = append(restored, job)
 	}
@@ -158,7 +160,11 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err != nil {
-		a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
+		a.finish(j, cannotStart(j, err))
+		return
+	}
+	if a.health.refuses() {
+		a.finish(j, notStarted(j, reasonJobsDisabled, a.health.String()))
 		return
 	}
 	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {
@@ -176,7 +182,8 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 		<-a.launches
 		a.post(func() {
 			if err != nil {
-				a.finish(j, notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error()))
+				a.checkHealth()
+				a.finish(j, cannotStart(j, err))
 				return
 			}
 			j.dir, j.launched = dir, true
@@ -188,6 +195,15 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 			}
 		})
 	})
+}
+
+// cannotStart is the result of a job whose proxy cannot be started. A description that breaks a rule is the job's fault.
+func cannotStart(j *job, err error) *nodev1.JobResult {
+	result := notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error())
+	if errors.Is(err, jobproxy.ErrInvalid) {
+		result.State, result.AbortReason = nodev1.JobState_JOB_STATE_FAILED, ""
+	}
+	return result
 }
 
 // notStarted is the result of a job that this node could not begin.
@@ -391,7 +407,7 @@ var outcomes = map[jobproxy.Outcome]nodev1.JobState{
 	jobproxy.Aborted: nodev1.JobState_JOB_STATE_ABORTED, jobproxy.Interrupted: nodev1.JobState_JOB_STATE_INTERRUPTED,
 }
 
-// resultMessage is the end of a job as the scheduler sees it. Its output is small enough, or follows.
+// resultMessage is the end of a job as the scheduler sees it, without its output.
 func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 	out := &nodev1.JobResult{
 		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason,
@@ -400,7 +416,6 @@ func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 			AcceptedUs: nodeproto.ToMicros(r.Timings.Accepted), ExecStartedUs: nodeproto.ToMicros(r.Timings.ExecStarted),
 			ExecFinishedUs: nodeproto.ToMicros(r.Timings.ExecFinished), FinishedUs: nodeproto.ToMicros(r.Timings.Finished),
 		},
-		Stderr: a.output(j, "stderr"), Stdout: a.output(j, "stdout"),
 	}
 	if r.Error != nil {
 		out.Error = errorMessage(r.Error)
@@ -437,26 +452,55 @@ func errorMessage(e *jobproxy.Error) *nodev1.Error {
 	return out
 }
 
-// maxOutput bounds what is read of one stream; the proxy keeps no more than the specification says.
+// maxOutput bounds what is sent of one stream; the proxy keeps no more than the specification says.
 const maxOutput = 64 << 20
 
-func (a *Agent) output(j *job, name string) *nodev1.Output {
-	kept, err := jobproxy.ReadOutput(j.dir, name, maxOutput)
-	if err != nil || kept.Size == 0 {
-		return nil
+// maxUploads is how many jobs send large output at once, each a piece at a time: it bounds the agent's memory.
+const maxUploads = 4
+
+// streams are those of a job, with the names of their files.
+var streams = [...]struct {
+	name string
+	kind nodev1.Stream
+	in   func(*nodev1.JobResult) **nodev1.Output
+}{
+	{"stderr", nodev1.Stream_STREAM_STDERR, func(r *nodev1.JobResult) **nodev1.Output { return &r.Stderr }},
+	{"stdout", nodev1.Stream_STREAM_STDOUT, func(r *nodev1.JobResult) **nodev1.Output { return &r.Stdout }},
+}
+
+// inline puts small output into a result. It returns false, and puts nothing in, if some is to be uploaded before.
+func (a *Agent) inline(j *job, result *nodev1.JobResult) bool {
+	limit := nodeproto.DefaultSettings().MaxInlineOutput
+	for _, stream := range streams {
+		kept, err := jobproxy.FindOutput(j.dir, stream.name, maxOutput)
+		switch {
+		case err != nil || kept.Size == 0:
+		case kept.Len() > limit:
+			return false
+		default:
+			output, err := jobproxy.ReadOutput(j.dir, stream.name, maxOutput)
+			if err == nil {
+				*stream.in(result) = &nodev1.Output{Head: output.Head, Tail: output.Tail, Size: output.Size, Skipped: output.Skipped}
+			}
+		}
 	}
-	return &nodev1.Output{Head: kept.Head, Tail: kept.Tail, Size: kept.Size, Skipped: kept.Skipped}
+	return true
 }
 
 // ended sends large output ahead and then tells the loop that a job is over.
 func (a *Agent) ended(j *job, r *jobproxy.Result) {
 	result := a.resultMessage(j, r)
-	settings := nodeproto.DefaultSettings()
-	for stream, output := range map[nodev1.Stream]*nodev1.Output{
-		nodev1.Stream_STREAM_STDERR: result.Stderr, nodev1.Stream_STREAM_STDOUT: result.Stdout,
-	} {
-		if int64(len(output.GetHead())+len(output.GetTail())) > settings.MaxInlineOutput {
-			a.upload(j, stream, output, &settings)
+	if !a.inline(j, result) {
+		a.uploads <- struct{}{}
+		for _, stream := range streams {
+			kept, err := jobproxy.FindOutput(j.dir, stream.name, maxOutput)
+			if err == nil && kept.Size > 0 && a.upload(j, stream.kind, kept) {
+				*stream.in(result) = &nodev1.Output{Size: kept.Size, Skipped: kept.Skipped, Uploaded: true}
+			}
+		}
+		<-a.uploads
+		if a.ctx.Err() != nil {
+			return // the next life of the agent sends the result
 		}
 	}
 	a.post(func() { a.finish(j, result) })
@@ -473,25 +517,31 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	}
 }
 
-// upload sends output that is too large for a result, piece by piece, again and again until the scheduler has it or
-// the agent stops; then the next life does it.
-func (a *Agent) upload(j *job, stream nodev1.Stream, output *nodev1.Output, settings *nodeproto.Settings) {
-	text := slices.Concat(output.Head, output.Tail)
-	for offset := int64(0); offset < int64(len(text)); {
-		piece := text[offset:min(offset+settings.MaxUploadPiece, int64(len(text)))]
+// upload sends output that is too large for a result, piece by piece, again and again until the scheduler has it. It
+// returns false if the agent stops, or the output cannot be read any more.
+func (a *Agent) upload(j *job, stream nodev1.Stream, kept *jobproxy.Kept) bool {
+	settings := nodeproto.DefaultSettings()
+	total := kept.Len()
+	buffer := make([]byte, min(settings.MaxUploadPiece, total))
+	for offset := int64(0); offset < total; {
+		piece := buffer[:min(int64(len(buffer)), total-offset)]
+		if _, err := kept.ReadAt(piece, offset); err != nil {
+			a.Log.Error("the output of a job cannot be read", "job", j.identity.GetJobId(), "error", err)
+			return false
+		}
 		response, err := a.Caller.Upload(a.ctx, &nodev1.UploadRequest{
 			NodeName: a.Description.GetName(), Incarnation: a.session.Incarnation(), Job: j.number, Stream: stream,
-			Offset: offset, Data: piece, Total: int64(len(text)),
+			Offset: offset, Data: piece, Total: total,
 		})
 		if err == nil {
-			offset = response.GetNextOffset()
+			offset = min(response.GetNextOffset(), total)
 			continue
 		}
 		select {
 		case <-a.ctx.Done():
-			return
+			return false
 		case <-time.After(settings.BackoffMin):
 		}
 	}
-	output.Head, output.Tail, output.Uploaded = nil, nil, true
+	return true
 }

@@ -157,8 +157,9 @@ func (a *Agent) adjust(now time.Time) {
 func (a *Agent) tellNode() {
 	status := &nodev1.NodeStatus{
 		Limits: nodeproto.ToAmounts(a.limits), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
-		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: a.Alerts,
+		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts()),
 	}
+	status.Draining = status.Draining || a.health.refuses()
 	status.MemoryInUse, status.MemoryAvailable = machineMemory()
 	status.LoadX100 = machineLoad()
 	if a.status != nil && sameStatus(a.status, status) {

@@ -12,6 +12,9 @@ import (
 // reasonWaitingTimeout is why a job ends that waited too long for room on its node.
 const reasonWaitingTimeout = "waiting_timeout"
 
+// reasonJobsDisabled is why a job ends that an unwell node does not begin.
+const reasonJobsDisabled = "node_with_disabled_jobs"
+
 // queued is a job that waits until others, preempted for it, have left.
 type queued struct {
 	job         *job
@@ -53,6 +56,8 @@ func (a *Agent) admit() {
 	for _, q := range waiting {
 		switch {
 		case q.job.result != nil:
+		case a.health.refuses():
+			a.finish(q.job, notStarted(q.job, reasonJobsDisabled, a.health.String()))
 		case a.hasRoom(q.job):
 			q.job.queued = false
 			a.launch(q.job, q.description)

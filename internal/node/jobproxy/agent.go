@@ -20,12 +20,15 @@ import (
 // ErrGone says that the proxy of a job does not run. There is a result, or Recover makes one.
 var ErrGone = errors.New("the job proxy does not run")
 
+// ErrInvalid says that the description of a job breaks a rule: no node would start it.
+var ErrInvalid = errors.New("the job's description is not valid")
+
 // Launch writes the description of a job into a new directory under root, named after the job, and starts a proxy for
 // it by a command such as {"/usr/bin/weir", "job-proxy"}, to which the directory is added. The proxy does not end when
 // the caller does. A job that has a directory is refused: it has been started before.
 func Launch(command []string, root string, job *Description) (dir string, err error) {
 	if err := job.Validate(); err != nil {
-		return "", fmt.Errorf("launch job %s: %w", job.JobID, err)
+		return "", fmt.Errorf("launch job %s: %w: %w", job.JobID, ErrInvalid, err)
 	}
 	dir = filepath.Join(root, job.JobID)
 	if err := os.Mkdir(dir, 0o711); err != nil {

@@ -580,6 +580,10 @@ func TestPreparationThatCannotSucceedEndsTheJob(t *testing.T) {
 	if r := n.run(t, full); r.Outcome != Aborted || r.AbortReason != OtherReason {
 		t.Errorf("no space: %s: %v", r.Outcome, r.Error)
 	}
+	long := n.description(strings.Repeat("x", 128<<10))
+	if r := n.run(t, long); r.Outcome != Failed || r.Error.Code != CodeNotPrepared || !r.Timings.ExecStarted.IsZero() {
+		t.Errorf("a command that is too long: %s: %v", r.Outcome, r.Error)
+	}
 	slow := n.description("true")
 	at, _ := fifo(t) // nobody writes to it
 	slow.Files = []File{{Path: "a", Source: at}}

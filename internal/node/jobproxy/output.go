@@ -106,19 +106,78 @@ func (k *keeper) Close() error {
 // bytes of it.
 func ReadOutput(dir, name string, limit int64) (Output, error) {
 	for {
-		out, err := readPieces(dir, name, limit)
-		if !errors.Is(err, errTurned) {
-			return out, err
+		kept, err := FindOutput(dir, name, limit)
+		if err != nil {
+			return Output{}, err
 		}
+		text := make([]byte, kept.Len())
+		if _, err := kept.ReadAt(text, 0); errors.Is(err, fs.ErrNotExist) {
+			continue // a piece was dropped meanwhile
+		} else if err != nil && !errors.Is(err, io.EOF) {
+			return Output{}, fmt.Errorf("%s of job: %w", name, err)
+		}
+		return Output{Head: text[:kept.head], Tail: text[kept.head:], Size: kept.Size, Skipped: kept.Skipped}, nil
 	}
 }
 
-var errTurned = errors.New("a piece was dropped meanwhile")
+// Kept says where the kept part of a stream is on disk. It holds no bytes of it.
+type Kept struct {
+	Size     int64 // of all that was written
+	Skipped  int64 // in the middle, kept nowhere
+	head     int64 // length of what is before the gap; everything if there is none
+	sections []section
+}
+
+// section is a part of a file.
+type section struct {
+	path         string
+	from, length int64
+}
+
+// Len is how many bytes are kept.
+func (k *Kept) Len() (total int64) {
+	for _, s := range k.sections {
+		total += s.length
+	}
+	return total
+}
+
+// ReadAt reads kept bytes, as if there were no gap. The error is io.EOF at their end, and fs.ErrNotExist if the job
+// wrote so much since FindOutput that a piece was dropped.
+func (k *Kept) ReadAt(into []byte, offset int64) (read int, err error) {
+	for _, s := range k.sections {
+		if offset >= s.length {
+			offset -= s.length
+			continue
+		}
+		n := min(int64(len(into)-read), s.length-offset)
+		if err := s.read(into[read:read+int(n)], offset); err != nil {
+			return read, err
+		}
+		read, offset = read+int(n), 0
+		if read == len(into) {
+			return read, nil
+		}
+	}
+	return read, io.EOF
+}
+
+func (s *section) read(into []byte, offset int64) error {
+	file, err := os.Open(s.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = io.ReadFull(io.NewSectionReader(file, s.from+offset, int64(len(into))), into)
+	return err
+}
 
 type piece struct {
-	offset int64
-	path   string
+	path         string
+	offset, size int64
 }
+
+func (p piece) end() int64 { return p.offset + p.size }
 
 func findPieces(dir, name string) ([]piece, error) {
 	entries, err := os.ReadDir(dir)
@@ -128,52 +187,60 @@ func findPieces(dir, name string) ([]piece, error) {
 	var pieces []piece
 	for _, entry := range entries {
 		suffix, ours := strings.CutPrefix(entry.Name(), name+".")
-		if offset, err := strconv.ParseInt(suffix, 10, 64); ours && err == nil && offset >= 0 {
-			pieces = append(pieces, piece{offset, filepath.Join(dir, entry.Name())})
+		offset, err := strconv.ParseInt(suffix, 10, 64)
+		if !ours || err != nil || offset < 0 {
+			continue
 		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // dropped meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s of job: %w", name, err)
+		}
+		pieces = append(pieces, piece{filepath.Join(dir, entry.Name()), offset, info.Size()})
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.offset, b.offset) })
 	return pieces, nil
 }
 
-func readPieces(dir, name string, limit int64) (out Output, err error) {
+// FindOutput finds what is kept of a stream, "stderr" or "stdout", of a job that runs or has ended: at most limit bytes,
+// half of them from its beginning and the rest from its end.
+func FindOutput(dir, name string, limit int64) (*Kept, error) {
 	pieces, err := findPieces(dir, name)
 	if err != nil || len(pieces) == 0 {
-		return out, err
+		return &Kept{}, err
 	}
-	var tail []byte
-	var tailStart int64
-	for i, p := range pieces {
-		text, err := os.ReadFile(p.path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return out, errTurned
+	first, tail := pieces[0], pieces[1:]
+	for i := 1; i < len(tail); i++ {
+		if tail[i].offset != tail[i-1].end() {
+			tail = tail[i:] // what is before a gap is not the end
+			i = 0
 		}
-		if err != nil {
-			return out, fmt.Errorf("%s of job: %w", name, err)
-		}
-		switch {
-		case i == 0:
-			out.Head, out.Size = text, p.offset+int64(len(text))
-			continue
-		case p.offset != out.Size:
-			tail, tailStart = nil, p.offset // what is before a gap is not the end
-		case len(tail) == 0:
-			tailStart = p.offset
-		}
-		tail = append(tail, text...)
-		out.Size = p.offset + int64(len(text))
 	}
-	if tailStart == int64(len(out.Head)) && out.Size <= limit { // nothing is missing
-		out.Head = append(out.Head, tail...)
-		return out, nil
+	kept := &Kept{Size: pieces[len(pieces)-1].end()}
+	whole := len(tail) == 0 || tail[0].offset == first.end()
+	if whole && kept.Size <= limit {
+		for _, p := range pieces {
+			kept.sections = append(kept.sections, section{p.path, 0, p.size})
+		}
+		kept.head = kept.Size
+		return kept, nil
 	}
+	kept.head = min(first.size, headSize(limit))
 	if len(tail) == 0 {
-		out.Head, tail = out.Head[:min(int64(len(out.Head)), headSize(limit))], out.Head[min(int64(len(out.Head)), headSize(limit)):]
+		tail = []piece{{first.path, 0, first.size}}
 	}
-	out.Head = out.Head[:min(int64(len(out.Head)), headSize(limit))]
-	out.Tail = tail[max(0, int64(len(tail))-(limit-int64(len(out.Head)))):]
-	out.Skipped = out.Size - int64(len(out.Head)) - int64(len(out.Tail))
-	return out, nil
+	kept.sections = []section{{first.path, 0, kept.head}}
+	// The end: the last bytes of the tail for which there is room, none of which is in the head.
+	from := max(tail[0].offset, kept.Size-(limit-kept.head), kept.head)
+	for _, p := range tail {
+		if start := max(from, p.offset); start < p.end() {
+			kept.sections = append(kept.sections, section{p.path, start - p.offset, p.end() - start})
+		}
+	}
+	kept.Skipped = kept.Size - kept.Len()
+	return kept, nil
 }
 
 // Text joins what is kept, with a line for what is not.

@@ -233,11 +233,19 @@ func (p *proxy) prepare(ctx context.Context) {
 	case err == nil:
 	case errors.Is(err, context.Canceled): // by an order that is on its way; a job that is not prepared must not begin
 		p.order(<-p.orders)
-	case isNodesFault(err):
-		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
 	default:
-		p.end(Failed, "", newError(CodeNotPrepared, err.Error()))
+		p.endUnprepared(err)
 	}
+}
+
+// endUnprepared ends a job that could not be started. If the machine is to blame another node may do better; otherwise
+// the job would end the same way everywhere, and it has failed.
+func (p *proxy) endUnprepared(err error) {
+	if isNodesFault(err) {
+		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+		return
+	}
+	p.end(Failed, "", newError(CodeNotPrepared, err.Error()))
 }
 
 func (p *proxy) cpu(guarantee float64) cgroup.CPU {
@@ -265,7 +273,7 @@ func (p *proxy) start() {
 	}
 	if err != nil {
 		p.root = 0
-		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
+		p.endUnprepared(err)
 		return
 	}
 	now := time.Now()

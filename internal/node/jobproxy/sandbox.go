@@ -186,7 +186,7 @@ func (s *sandbox) remove(keepFiles bool) error {
 // isNodesFault says whether a job could not be prepared because of the machine and may be tried elsewhere.
 func isNodesFault(err error) bool {
 	for _, fault := range []error{
-		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE, context.DeadlineExceeded,
+		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, fault) {
 			return true

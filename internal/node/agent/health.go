@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// DiskRules say how much of the file system of the agent's directory must be free, in bytes and in files. A size counts
+// for at most a tenth of the file system, so that small ones are not always short.
+type DiskRules struct {
+	// Below Low the node raises an alert.
+	LowRatio float64
+	LowSize  int64
+	// Below Full it takes no jobs.
+	FullRatio float64
+	FullSize  int64
+}
+
+// DefaultDiskRules returns the defaults of the reference.
+func DefaultDiskRules() DiskRules {
+	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30}
+}
+
+// diskState is how much room a file system has.
+type diskState uint8
+
+const (
+	diskFine diskState = iota
+	diskLow
+	diskFull
+)
+
+// disk is what statfs tells.
+type disk struct {
+	size, free       int64 // bytes
+	files, freeFiles int64 // zero files: the file system has no such limit
+}
+
+// recovery is by how much more than a threshold must be free before a state is left: a node at the edge must not
+// change its mind with every job.
+const recovery = 1.2
+
+// state judges a file system that was in a state before.
+func (r *DiskRules) state(d disk, before diskState) diskState {
+	below := func(state diskState, ratio float64, size int64) bool {
+		factor := 1.0
+		if before >= state {
+			factor = recovery
+		}
+		needed := max(ratio*float64(d.size), min(float64(size), 0.1*float64(d.size)))
+		return float64(d.free) < factor*needed || d.files > 0 && float64(d.freeFiles) < factor*ratio*float64(d.files)
+	}
+	switch {
+	case d.size == 0: // a file system that does not tell
+		return diskFine
+	case below(diskFull, r.FullRatio, r.FullSize):
+		return diskFull
+	case below(diskLow, r.LowRatio, r.LowSize):
+		return diskLow
+	}
+	return diskFine
+}
+
+// health is what is wrong with the node.
+type health struct {
+	disk   diskState
+	space  disk
+	broken error // the agent cannot write; nil if it can
+}
+
+// refuses says that the node begins no jobs.
+func (h *health) refuses() bool { return h.disk == diskFull || h.broken != nil }
+
+// String says why the node is unwell, empty if it is not. Amounts are rounded, so that the text changes rarely.
+func (h *health) String() string {
+	room := fmt.Sprintf("%s and %d %% of the files are free", resource.FormatAmount(resource.Memory, h.space.free>>26<<26), percent(h.space.freeFiles, h.space.files))
+	switch {
+	case h.broken != nil:
+		return "disk_broken: the node cannot write its state and takes no jobs: " + h.broken.Error()
+	case h.disk == diskFull:
+		return "disk_full: the node takes no jobs: " + room
+	case h.disk == diskLow:
+		return "disk_low: the node runs out of disk space: " + room
+	}
+	return ""
+}
+
+func percent(part, whole int64) int64 {
+	if whole == 0 {
+		return 100
+	}
+	return part * 100 / whole
+}
+
+// alerts are for the scheduler.
+func (h *health) alerts() []string {
+	if text := h.String(); text != "" {
+		return []string{text}
+	}
+	return nil
+}
+
+// probePatience is how long the disk may take to answer before the node counts as unwell.
+const probePatience = 30 * time.Second
+
+// checkHealth looks at the disk, beside the loop: a disk in trouble may not answer at all.
+func (a *Agent) checkHealth() {
+	if !a.probing.IsZero() {
+		if waited := time.Since(a.probing); waited > probePatience {
+			a.judge(a.health.space, fmt.Errorf("the disk has not answered for %v", waited.Round(time.Second)))
+		}
+		return
+	}
+	a.probing = time.Now()
+	a.work(func() {
+		space, err := probe(a.Options.Directory)
+		a.post(func() {
+			a.probing = time.Time{}
+			a.judge(space, err)
+		})
+	})
+}
+
+// judge takes in what a look at the disk found. A node that became unwell says so and gives waiting jobs back.
+func (a *Agent) judge(space disk, broken error) {
+	before := a.health
+	a.health = health{disk: a.Rules.Disk.state(space, before.disk), space: space, broken: broken}
+	switch {
+	case before.disk == a.health.disk && (before.broken == nil) == (broken == nil):
+		return
+	case a.health.String() == "":
+		a.Log.Info("the node is well again")
+	default:
+		a.Log.Warn("the node is unwell", "reason", a.health.String())
+	}
+	a.admit()
+	a.tellNode()
+}
+
+// probe measures the file system of a directory and tries whether it can be written to.
+func probe(directory string) (disk, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(directory, &st); err != nil {
+		return disk{}, fmt.Errorf("statfs %s: %w", directory, err)
+	}
+	d := disk{
+		size: int64(st.Blocks) * st.Bsize, free: int64(st.Bavail) * st.Bsize,
+		files: int64(st.Files), freeFiles: int64(st.Ffree),
+	}
+	err := tryWriting(filepath.Join(directory, "probe"))
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		d.free, err = 0, nil // full, whatever statfs says
+	}
+	return d, err
+}
+
+// tryWriting writes a small file to the disk and removes it.
+func tryWriting(name string) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("weir\n")
+	return errors.Join(err, file.Sync(), file.Close(), os.Remove(name))
+}
