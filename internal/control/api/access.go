@@ -26,7 +26,7 @@ func (c *call) accessOf(o auth.Object, key string) auth.Object {
 		d, list, err := readAccess(row.Document)
 		if err != nil {
 			// A list that cannot be read allows nothing.
-			c.api.log.Error("an access control list cannot be read", "object", key, "error", err)
+			c.tree.options.Log.Error("an access control list cannot be read", "object", key, "error", err)
 			o.Isolated = true
 			return o
 		}

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -43,10 +41,8 @@ type API struct {
 	server    *server.Server
 	options   Options
 	log       *slog.Logger
-	started   time.Time
 	mutations mutations
-	people    people
-	leases    leases
+	tree      *Tree
 	proxy     *httputil.ReverseProxy
 	paths     *http.ServeMux
 }
@@ -59,7 +55,10 @@ func New(s *server.Server, options Options) *API {
 	if options.Version == "" {
 		options.Version = "unknown"
 	}
-	a := &API{server: s, options: options, log: options.Log, started: time.Now()}
+	a := &API{server: s, options: options, log: options.Log}
+	a.tree = newTree(s, treeOptions{
+		Version: options.Version, Log: options.Log, CheckConfig: options.CheckConfig, ApplyConfig: options.ApplyConfig, Live: liveState(),
+	})
 	a.proxy = a.newProxy()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []string{"v3", "v4"}) })
@@ -74,7 +73,7 @@ func New(s *server.Server, options Options) *API {
 	mux.HandleFunc("/ping", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, a.options.Version) })
 	mux.HandleFunc("/service", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]string{"start_time": a.started.UTC().Format(timeLayout), "version": a.options.Version})
+		writeJSON(w, map[string]string{"start_time": a.tree.started.UTC().Format(timeLayout), "version": a.options.Version})
 	})
 	a.paths = mux
 	return a
@@ -93,7 +92,7 @@ func (a *API) ReadersOnly(next http.Handler) http.Handler {
 			a.refuse(w, asError(err))
 			return
 		}
-		c := &call{ctx: r.Context(), api: a, server: a.server, who: who, subjects: subjects}
+		c := &call{ctx: r.Context(), api: a, server: a.server, tree: a.tree, who: who, subjects: subjects}
 		if err := c.mayReadAt("//sys"); err != nil {
 			a.refuse(w, c.refusal(err))
 			return
@@ -197,7 +196,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 		return nil, nil, err
 	}
 	c := &call{
-		ctx: r.Context(), api: a, server: a.server, command: cmd, version: version, who: who, subjects: subjects, now: now,
+		ctx: r.Context(), api: a, server: a.server, tree: a.tree, command: cmd, commandName: cmd.name, version: version, who: who, subjects: subjects, now: now,
 		parameters: parameters{m.parameters}, data: m.input, dataAs: m.inputAs, request: id,
 		outputAs: &m.outputAs,
 	}
@@ -296,16 +295,9 @@ func headerText(text string) string {
 	}, cutText(text, 1000))
 }
 
-// newID makes an identifier.
-func newID(kind guid.Kind) guid.ID {
-	var bytes [16]byte
-	_, _ = rand.Read(bytes[:]) // it never fails
-	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
-}
-
 // authenticate finds out who makes a request.
 func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth.Directory, error) {
-	subjects, tokens, err := a.people.current(a, now)
+	subjects, tokens, err := a.tree.people.current(a.tree, now)
 	if err != nil {
 		return auth.Identity{}, nil, err
 	}
@@ -320,7 +312,7 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 
 // Identify says who shows credentials, by the rules of requests, and which groups he is in, himself included.
 func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
-	subjects, tokens, err := a.people.current(a, now)
+	subjects, tokens, err := a.tree.people.current(a.tree, now)
 	if err != nil {
 		return "", nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -46,11 +47,11 @@ func (c *call) attributeAt(at *place, name string) (yson.Node, bool, error) {
 		keys, err := at.keys(c)
 		return yson.Int64(int64(len(keys))), true, err
 	case "creation_time":
-		return instant(firstTime(m.created, c.api.started)), true, nil
+		return instant(firstTime(m.created, c.tree.started)), true, nil
 	case "modification_time", "access_time":
-		return instant(firstTime(m.modified, m.created, c.api.started)), true, nil
+		return instant(firstTime(m.modified, m.created, c.tree.started)), true, nil
 	case "revision":
-		return yson.Uint64(uint64(firstTime(m.modified, m.created, c.api.started).UnixMicro())), true, nil
+		return yson.Uint64(uint64(firstTime(m.modified, m.created, c.tree.started).UnixMicro())), true, nil
 	case "user_attribute_keys":
 		_, custom := at.attributeNames(c)
 		return texts(custom), true, nil
@@ -254,4 +255,14 @@ func (f attributeFilter) on(c *call, at *place) ([]yson.Entry, error) {
 		all = merge(all, inner)
 	}
 	return all.Entries(), nil
+}
+
+// firstTime is the first of some times that is known.
+func firstTime(list ...time.Time) time.Time {
+	for _, t := range list {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
 }

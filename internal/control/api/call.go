@@ -18,8 +18,11 @@ type call struct {
 	ctx     context.Context
 	api     *API
 	server  *server.Server
+	tree    *Tree
 	command *command
-	version int
+	// commandName is its name.
+	commandName string
+	version     int
 	// who makes the request, and the users and groups as of its beginning.
 	who      auth.Identity
 	subjects *auth.Directory
@@ -69,14 +72,6 @@ func (c *call) input() (yson.Node, error) {
 	return n, nil
 }
 
-// caller is who asks for a change of an object, for the audit.
-func (c *call) caller(object string) server.Caller {
-	return server.Caller{User: c.who.String(), Command: c.command.name, Object: object, Request: c.request, Mutation: c.mutation}
-}
-
-// require refuses what the user may not do.
-func (c *call) require(needs auth.Needs) error { return c.subjects.Decide(c.who.User, needs).Err() }
-
 // refusal is an error as the caller sees it. What the guest may not do others may
 // who show a token, so it is a matter of who one is: clients then ask for a token.
 func (c *call) refusal(err error) *Error {
@@ -90,24 +85,12 @@ func (c *call) refusal(err error) *Error {
 	return e
 }
 
-// live refuses to answer from a copy: what is asked for is known only to the
-// leader. The request is then forwarded.
-func (c *call) live() error {
-	if !c.server.Leading() {
-		return server.ErrNotLeading
-	}
-	return nil
-}
-
 // answerBytes sets the answer of a command with binary output, and what is told
 // about it in a header.
 func (c *call) answerBytes(data []byte, about ...yson.Entry) (yson.Node, error) {
 	c.answer, c.about = data, yson.Map(about...)
 	return yson.Map(), nil
 }
-
-// warn keeps what is worth telling beside a success.
-func (c *call) warn(warnings document.Problems) { c.warnings = append(c.warnings, warnings...) }
 
 // nothing is the answer of commands without a result.
 func nothing(err error) (yson.Node, error) { return yson.Map(), err }

@@ -71,12 +71,12 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 		return nil, err
 	}
 	// Users and groups may have changed since the batch began.
-	subjects, _, err := c.api.people.current(c.api, c.now)
+	subjects, _, err := c.tree.people.current(c.tree, c.now)
 	if err != nil {
 		return nil, err
 	}
 	part := &call{
-		ctx: c.ctx, api: c.api, server: c.server, command: cmd, version: c.version, who: c.who, subjects: subjects, now: c.now,
+		ctx: c.ctx, api: c.api, server: c.server, tree: c.tree, command: cmd, commandName: cmd.name, version: c.version, who: c.who, subjects: subjects, now: c.now,
 		parameters: parameters{inner}, request: c.request, retry: c.retry,
 	}
 	if input, given := request.Get("input"); given {

@@ -19,18 +19,10 @@ var _ = register(
 
 func getVersion(c *call) (yson.Node, error) { return yson.String(c.api.options.Version), nil }
 
+func getSupportedFeatures(*call) (yson.Node, error) { return supportedFeatures(), nil }
+
 func getCurrentUser(c *call) (yson.Node, error) {
 	return yson.Map(yson.Pair("user", yson.String(c.who.User))), nil
-}
-
-// getSupportedFeatures tells what clients ask about before they use it.
-func getSupportedFeatures(*call) (yson.Node, error) {
-	return yson.Map(
-		yson.Pair("primitive_types", texts([]string{"int64", "uint64", "double", "boolean", "string", "any", "null"})),
-		yson.Pair("compression_codecs", texts([]string{"none"})),
-		yson.Pair("erasure_codecs", texts([]string{"none"})),
-		yson.Pair("require_password_in_authentication_commands", yson.Boolean(false)),
-		yson.Pair("user_tokens_metadata", yson.Boolean(true))), nil
 }
 
 // generateTimestamp makes a number that grows with time, as YTsaurus does: seconds

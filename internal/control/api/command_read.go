@@ -1,9 +1,6 @@
 package api
 
 import (
-	"time"
-
-	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -15,16 +12,6 @@ var _ = register(
 
 // maxNodes is how many nodes one get returns at most.
 const maxNodes = 200_000
-
-// firstTime is the first of some times that is known.
-func firstTime(list ...time.Time) time.Time {
-	for _, t := range list {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return time.Time{}
-}
 
 // found is the target of the parameter path, which the user may read.
 func (c *call) found() (target, error) {
@@ -38,8 +25,6 @@ func (c *call) found() (target, error) {
 	}
 	return t, c.mayReadNode(t.place)
 }
-
-func (c *call) mayReadNode(at *place) error { return c.require(auth.Requires(auth.Read, at.chain(c))) }
 
 func get(c *call) (yson.Node, error) {
 	t, err := c.found()

@@ -6,15 +6,13 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var (
-	_ = mountAt("//sys/transactions", func(c *call) object { return transactionsNode(c) })
-	_ = register(
-		command{name: "start_transaction", v3: "start_tx", volatile: true, result: "transaction_id", run: startTransaction},
-		command{name: "ping_transaction", v3: "ping_tx", volatile: true, silentV3: true, run: pingTransaction},
-		command{name: "commit_transaction", v3: "commit_tx", volatile: true, silentV3: true, run: endTransaction},
-		command{name: "abort_transaction", v3: "abort_tx", volatile: true, silentV3: true, run: endTransaction},
-		command{name: "lock", volatile: true, run: lock},
-		command{name: "unlock", volatile: true, silentV3: true, run: unlock})
+var _ = register(
+	command{name: "start_transaction", v3: "start_tx", volatile: true, result: "transaction_id", run: startTransaction},
+	command{name: "ping_transaction", v3: "ping_tx", volatile: true, silentV3: true, run: pingTransaction},
+	command{name: "commit_transaction", v3: "commit_tx", volatile: true, silentV3: true, run: endTransaction},
+	command{name: "abort_transaction", v3: "abort_tx", volatile: true, silentV3: true, run: endTransaction},
+	command{name: "lock", volatile: true, run: lock},
+	command{name: "unlock", volatile: true, silentV3: true, run: unlock},
 )
 
 func startTransaction(c *call) (yson.Node, error) {
@@ -27,7 +25,7 @@ func startTransaction(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	if !above.IsZero() {
-		if _, err := c.api.leases.find(above, c.now); err != nil {
+		if _, err := c.tree.leases.find(above, c.now); err != nil {
 			return yson.Node{}, err
 		}
 	}
@@ -42,7 +40,7 @@ func startTransaction(c *call) (yson.Node, error) {
 		id: newID(guid.Transaction), parent: above, owner: c.who.User, timeout: min(timeout, maxLease), started: c.now,
 		deadline: c.now.Add(min(timeout, maxLease)), attributes: attributes.Entries(),
 	}
-	return yson.String(entry.id.String()), c.api.leases.start(entry)
+	return yson.String(entry.id.String()), c.tree.leases.start(entry)
 }
 
 // ownLease is the transaction that a request names, which must be the user's.
@@ -51,7 +49,7 @@ func (c *call) ownLease() (guid.ID, error) {
 	if err != nil {
 		return id, err
 	}
-	entry, err := c.api.leases.find(id, c.now)
+	entry, err := c.tree.leases.find(id, c.now)
 	if err == nil && entry.owner != c.who.User && !c.subjects.IsSuperuser(c.who.User) {
 		err = errorf(auth.CodeAuthorization, "Access denied for user %q: transaction %s is not theirs", c.who.User, id)
 	}
@@ -67,7 +65,7 @@ func pingTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.api.leases.ping(id, ancestors, c.now))
+	return nothing(c.tree.leases.ping(id, ancestors, c.now))
 }
 
 func endTransaction(c *call) (yson.Node, error) {
@@ -75,7 +73,7 @@ func endTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.api.leases.end(id, c.now))
+	return nothing(c.tree.leases.end(id, c.now))
 }
 
 // lock keeps others who ask from getting a lock. It keeps nobody from writing.
@@ -108,7 +106,7 @@ func lock(c *call) (yson.Node, error) {
 		if err := c.require(auth.Requires(auth.Write, t.chain(c))); err != nil {
 			return yson.Node{}, err
 		}
-		if err := c.api.leases.lock(key, t.place.path(), mode, id, c.now); err != nil {
+		if err := c.tree.leases.lock(key, t.place.path(), mode, id, c.now); err != nil {
 			return yson.Node{}, err
 		}
 	}
@@ -128,63 +126,6 @@ func unlock(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	c.api.leases.unlock(t.place.path(), id)
+	c.tree.leases.unlock(t.place.path(), id)
 	return yson.Map(), nil
-}
-
-// transactionsNode lists the transactions of now.
-func transactionsNode(c *call) object {
-	return lazyMap{
-		opaque: true,
-		list:   func() ([]string, error) { return c.api.leases.list(c.now), c.live() },
-		get: func(key string) (object, error) {
-			id, err := guid.Parse(key)
-			if err != nil {
-				return nil, nil
-			}
-			entry, err := c.api.leases.find(id, c.now)
-			if err != nil {
-				return nil, c.live()
-			}
-			return leaseNode{entry: entry}, nil
-		},
-	}
-}
-
-type leaseNode struct {
-	bare
-	entry lease
-}
-
-func (leaseNode) kind() string { return "transaction" }
-func (leaseNode) shape() shape { return opaqueShape }
-
-func (n leaseNode) meta(*call) meta { return meta{id: n.entry.id, created: n.entry.started} }
-
-func (n leaseNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, error) {
-	switch name {
-	case "owner":
-		return yson.String(n.entry.owner), true, nil
-	case "timeout":
-		return yson.Int64(n.entry.timeout.Milliseconds()), true, nil
-	case "start_time":
-		return instant(n.entry.started), true, nil
-	case "last_ping_time":
-		return instant(n.entry.deadline.Add(-n.entry.timeout)), true, nil
-	case "parent_id":
-		return yson.String(n.entry.parent.String()), true, nil
-	}
-	for _, e := range n.entry.attributes {
-		if e.Key == name {
-			return e.Value, true, nil
-		}
-	}
-	return yson.Entity(), false, nil
-}
-
-func (n leaseNode) attributeNames(*call) (builtin, custom []string) {
-	for _, e := range n.entry.attributes {
-		custom = append(custom, e.Key)
-	}
-	return []string{"timeout", "start_time", "last_ping_time"}, custom
 }

@@ -65,17 +65,6 @@ func set(c *call) (yson.Node, error) {
 	return nothing(editor.editValue(c, t.place, editInside(t.inside, f.recursive || len(t.inside) == 1, t.place.path(), setTo(value))))
 }
 
-// kindOf is the type of a node that is made of a value.
-func kindOf(n yson.Node) string {
-	switch n.Kind() {
-	case yson.MapKind:
-		return "map_node"
-	case yson.EntityKind:
-		return "document"
-	}
-	return n.Kind().String() + "_node"
-}
-
 // setAttribute sets an attribute, something inside one, or all of them.
 func (c *call) setAttribute(t *target, value yson.Node) error {
 	first, rest := t.attribute[0], t.attribute[1:]
@@ -98,14 +87,6 @@ func (c *call) setAttribute(t *target, value yson.Node) error {
 	return errorf(codeGeneric, `"*" stands only at the end of paths to remove`)
 }
 
-func editsOf(attributes yson.Node) []attributeEdit {
-	var edits []attributeEdit
-	for _, e := range attributes.Entries() {
-		edits = append(edits, attributeEdit{name: e.Key, edit: setTo(e.Value)})
-	}
-	return edits
-}
-
 // editAttributesAt changes attributes of a node that must be there and let itself
 // be changed.
 func (c *call) editAttributesAt(t *target, edits []attributeEdit) error {
@@ -126,12 +107,6 @@ func (c *call) editAttributesAt(t *target, edits []attributeEdit) error {
 		return errorf(codeGeneric, "Builtin attribute %q cannot be set: node %s cannot be changed", name, t.place.path())
 	}
 	return editor.editAttributes(c, t.place, edits)
-}
-
-// on is the edit of the whole attribute. Maps on the way into it are made if
-// makeMaps says so.
-func (e attributeEdit) on(makeMaps bool) edit {
-	return editInside(e.steps, makeMaps, "@"+ypath.Escape(e.name), e.edit)
 }
 
 func multisetAttributes(c *call) (yson.Node, error) {
@@ -208,8 +183,6 @@ func (c *call) removeTarget(t *target, f flags) error {
 	}
 	return r.remove(c, t.place, f.recursive)
 }
-
-func cannotRemove(path string) *Error { return errorf(codeGeneric, "Node %s cannot be removed", path) }
 
 func (c *call) removeAttribute(t *target, f flags) error {
 	first, rest := t.attribute[0], t.attribute[1:]

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -46,14 +45,3 @@ func (v computed) kind() string { return "document" }
 func (v computed) shape() shape { return documentShape }
 
 func (v computed) value(*call) (yson.Node, error) { return v.get() }
-
-// Hooks for nodes below mounts of this file's neighbours; nil until set while the
-// package is initialised.
-var (
-	// nodeOrchid is //sys/cluster_nodes/NAME/orchid.
-	nodeOrchid func(c *call, node *server.Node) object
-	// schedulerOrchid is //sys/scheduler/instances/ADDRESS/orchid.
-	schedulerOrchid func(c *call) object
-	// agentOrchid is //sys/controller_agents/instances/ADDRESS/orchid.
-	agentOrchid func(c *call) object
-)

@@ -9,7 +9,6 @@ import (
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/core"
-	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -64,32 +63,6 @@ func getCluster(c *call) (yson.Node, error) {
 		yson.Pair("default_pool_tree", orEntity(c.server.Trees().Default)),
 		yson.Pair("pool_trees", yson.Map(trees...)),
 		yson.Pair("alerts", schedulerAlerts(c.server))), nil
-}
-
-// summary is what a tree has and what became of it.
-func (t *orchidTree) summary() yson.Node {
-	root := &t.info.Pools[0]
-	var guaranteed resource.Amounts
-	for _, at := range t.children[0] {
-		guaranteed = guaranteed.Add(t.info.Pools[at].Details.Pool.StrongGuarantee.Of(t.info.Limits))
-	}
-	flow, burst := root.Details.Pool.TotalFlowRatio, root.Details.Pool.TotalBurstRatio
-	return yson.Map(
-		yson.Pair("capacity", amountsNode(t.info.Limits)),
-		yson.Pair("used", amountsNode(t.info.Usage)),
-		yson.Pair("free", amountsNode(t.info.Limits.Sub(t.info.Usage).Max(resource.Amounts{}))),
-		yson.Pair("demanded", amountsNode(root.Demand)),
-		yson.Pair("guaranteed", amountsNode(guaranteed)),
-		yson.Pair("resource_flow", amountsNode(resource.Uniform(flow).Of(t.info.Limits))),
-		yson.Pair("burst_guarantee", amountsNode(resource.Uniform(burst).Of(t.info.Limits))),
-		yson.Pair("usage_ratio", number(t.info.Usage.Share(t.info.Limits).Largest())),
-		yson.Pair("node_count", yson.Int64(int64(len(t.info.Nodes)))),
-		yson.Pair("pool_count", yson.Int64(int64(len(t.info.Pools)-1))),
-		yson.Pair("operation_count", yson.Int64(int64(root.Operations))),
-		yson.Pair("running_operation_count", yson.Int64(int64(root.RunningOperations))),
-		yson.Pair("running_job_count", yson.Int64(int64(root.RunningJobs))),
-		yson.Pair("update_time", instant(t.info.Updated)),
-		yson.Pair("alerts", t.alerts()))
 }
 
 // listNodes is a table of nodes, by name. It can be filtered by tree, tag, state

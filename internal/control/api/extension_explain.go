@@ -10,12 +10,6 @@ import (
 
 var _ = register(command{name: "explain_operation", run: explainOperation})
 
-// classNames are the names of how easily jobs are preempted, by class.
-var classNames = [...]string{
-	scheduling.NonPreemptible: scheduling.NonPreemptible.String(), scheduling.AggressivelyPreemptible: scheduling.AggressivelyPreemptible.String(),
-	scheduling.Preemptible: scheduling.Preemptible.String(),
-}
-
 // explainOperation says why the jobs of an operation wait: every reason, with
 // amounts, and where its share comes from.
 func explainOperation(c *call) (yson.Node, error) {

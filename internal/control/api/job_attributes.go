@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -246,4 +248,50 @@ func withStatistic(tree yson.Node, path []string, leaf yson.Node) yson.Node {
 		below = yson.Map()
 	}
 	return tree.With(path[0], withStatistic(below, path[1:], leaf))
+}
+
+// jobType is what all jobs are.
+const jobType = "vanilla"
+
+// jobView is a job as one request sees it: running, or from the archive.
+type jobView struct {
+	id        guid.ID
+	operation core.OperationID
+	live      *server.Job
+	row       *store.Job
+}
+
+func (j *jobView) state() string {
+	if j.live != nil {
+		return j.live.State
+	}
+	return j.row.State
+}
+
+func (j *jobView) start() time.Time {
+	if j.live != nil {
+		return j.live.Start
+	}
+	return j.row.StartTime
+}
+
+func (j *jobView) node() string {
+	if j.live != nil {
+		return j.live.Node
+	}
+	return j.row.Node
+}
+
+func (j *jobView) task() string {
+	if j.live != nil {
+		return j.live.TaskName
+	}
+	return j.row.Task
+}
+
+func (j *jobView) tree() string {
+	if j.live != nil {
+		return j.live.Tree
+	}
+	return j.row.Tree
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
-	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
@@ -223,14 +222,6 @@ func abandonJob(c *call) (yson.Node, error) {
 		with("job_id", yson.String(j.id.String()))
 }
 
-// jobView is a job as one request sees it: running, or from the archive.
-type jobView struct {
-	id        guid.ID
-	operation core.OperationID
-	live      *server.Job
-	row       *store.Job
-}
-
 func (j *jobView) number() uint64 {
 	if j.live != nil {
 		return uint64(j.live.Number)
@@ -238,44 +229,9 @@ func (j *jobView) number() uint64 {
 	return j.row.Number
 }
 
-func (j *jobView) state() string {
-	if j.live != nil {
-		return j.live.State
-	}
-	return j.row.State
-}
-
-func (j *jobView) start() time.Time {
-	if j.live != nil {
-		return j.live.Start
-	}
-	return j.row.StartTime
-}
-
 func (j *jobView) finish() time.Time {
 	if j.live != nil {
 		return time.Time{}
 	}
 	return j.row.FinishTime
-}
-
-func (j *jobView) node() string {
-	if j.live != nil {
-		return j.live.Node
-	}
-	return j.row.Node
-}
-
-func (j *jobView) task() string {
-	if j.live != nil {
-		return j.live.TaskName
-	}
-	return j.row.Task
-}
-
-func (j *jobView) tree() string {
-	if j.live != nil {
-		return j.live.Tree
-	}
-	return j.row.Tree
 }

@@ -249,9 +249,6 @@ func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64)
 	return jobs
 }
 
-// jobType is what all jobs are.
-const jobType = "vanilla"
-
 // archivedJobs are the jobs that have ended and pass the filters: as many as the
 // page may need.
 func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store.JobList, error) {

@@ -172,3 +172,61 @@ func (l *leases) drop(which func(heldLock) bool) {
 		}
 	}
 }
+
+// transactionsNode lists the transactions of now.
+func transactionsNode(c *call) object {
+	return lazyMap{
+		opaque: true,
+		list:   func() ([]string, error) { return c.tree.leases.list(c.now), c.live() },
+		get: func(key string) (object, error) {
+			id, err := guid.Parse(key)
+			if err != nil {
+				return nil, nil
+			}
+			entry, err := c.tree.leases.find(id, c.now)
+			if err != nil {
+				return nil, c.live()
+			}
+			return leaseNode{entry: entry}, nil
+		},
+	}
+}
+
+type leaseNode struct {
+	bare
+	entry lease
+}
+
+func (leaseNode) kind() string { return "transaction" }
+
+func (leaseNode) shape() shape { return opaqueShape }
+
+func (n leaseNode) meta(*call) meta { return meta{id: n.entry.id, created: n.entry.started} }
+
+func (n leaseNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, error) {
+	switch name {
+	case "owner":
+		return yson.String(n.entry.owner), true, nil
+	case "timeout":
+		return yson.Int64(n.entry.timeout.Milliseconds()), true, nil
+	case "start_time":
+		return instant(n.entry.started), true, nil
+	case "last_ping_time":
+		return instant(n.entry.deadline.Add(-n.entry.timeout)), true, nil
+	case "parent_id":
+		return yson.String(n.entry.parent.String()), true, nil
+	}
+	for _, e := range n.entry.attributes {
+		if e.Key == name {
+			return e.Value, true, nil
+		}
+	}
+	return yson.Entity(), false, nil
+}
+
+func (n leaseNode) attributeNames(*call) (builtin, custom []string) {
+	for _, e := range n.entry.attributes {
+		custom = append(custom, e.Key)
+	}
+	return []string{"timeout", "start_time", "last_ping_time"}, custom
+}

@@ -23,44 +23,6 @@ const maxMaintenanceComment = 512
 // nodeComponent is the only component that can be under maintenance here.
 const nodeComponent = "cluster_node"
 
-// flagOf is the type of maintenance that an attribute of a node tells of.
-func flagOf(attribute string) (server.MaintenanceType, bool) {
-	switch attribute {
-	case "banned":
-		return server.Ban, true
-	case "decommissioned":
-		return server.Decommission, true
-	case "disable_scheduler_jobs", "disable_write_sessions", "disable_tablet_cells", "pending_restart":
-		return server.MaintenanceType(attribute), true
-	}
-	return "", false
-}
-
-// maintenanceRequests writes requests by their identifiers, oldest first.
-func maintenanceRequests(list []server.MaintenanceRequest) yson.Node {
-	entries := make([]yson.Entry, len(list))
-	for i, r := range list {
-		entries[i] = yson.Pair(r.ID.String(), yson.Map(
-			yson.Pair("user", yson.String(r.User)), yson.Pair("comment", yson.String(r.Comment)),
-			yson.Pair("timestamp", instant(r.Time)), yson.Pair("type", yson.String(string(r.Type)))))
-	}
-	return yson.Map(entries...)
-}
-
-// banMessage is why a node is banned: what was set, or what the first who asked for it
-// said.
-func banMessage(n *server.Node) string {
-	if n.BanMessage != "" {
-		return n.BanMessage
-	}
-	for _, r := range n.Maintenance {
-		if r.Type == server.Ban && r.ID != server.FlagRequest(server.Ban) {
-			return r.Comment
-		}
-	}
-	return ""
-}
-
 // maintained returns the node that a request is about. Whoever may write to it may keep
 // it from work.
 func (c *call) maintained() (*server.Node, error) {
@@ -96,7 +58,7 @@ func (c *call) maintained() (*server.Node, error) {
 }
 
 // maintenanceType reads a type; empty if it was not given.
-func (p parameters) maintenanceType() (server.MaintenanceType, error) {
+func maintenanceType(p parameters) (server.MaintenanceType, error) {
 	text, err := p.text("type", "")
 	kind := server.MaintenanceType(strings.ReplaceAll(text, "-", "_"))
 	if err != nil || text == "" || slices.Contains(server.MaintenanceTypes, kind) {
@@ -116,7 +78,7 @@ func addMaintenance(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	kind, err := c.parameters.maintenanceType()
+	kind, err := maintenanceType(c.parameters)
 	switch {
 	case err != nil:
 		return yson.Node{}, err
@@ -189,7 +151,7 @@ func removeMaintenance(c *call) (yson.Node, error) {
 // maintenanceFilter reads which requests are meant.
 func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error) {
 	p := c.parameters
-	kind, err := p.maintenanceType()
+	kind, err := maintenanceType(p)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +167,7 @@ func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := p.maintenanceIDs()
+	ids, err := maintenanceIDs(p)
 	chosen := kind != "" || user != "" || mine || ids != nil
 	switch {
 	case err != nil:
@@ -225,7 +187,7 @@ func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error)
 }
 
 // maintenanceIDs reads "id" or "ids"; nil if neither was given.
-func (p parameters) maintenanceIDs() ([]guid.ID, error) {
+func maintenanceIDs(p parameters) ([]guid.ID, error) {
 	name := "ids"
 	if p.has("id") {
 		if name = "id"; p.has("ids") {

@@ -106,20 +106,3 @@ func (c *call) firstTime() (yson.Node, error) {
 	}
 	return c.guarded()
 }
-
-// first runs a step that another one follows. The mutation is remembered with the
-// last step only: a request that was cut off in between is not called done.
-func (c *call) first(step func() error) error {
-	mutation := c.mutation
-	c.mutation = ""
-	defer func() { c.mutation = mutation }()
-	return step()
-}
-
-// firstIf is first if something follows.
-func (c *call) firstIf(follows bool, step func() error) error {
-	if follows {
-		return c.first(step)
-	}
-	return step()
-}

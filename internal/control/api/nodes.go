@@ -11,16 +11,10 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
-	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
 const nodesPath = "//sys/cluster_nodes"
-
-var (
-	_ = mountAt(nodesPath, func(*call) object { return nodesNode{} })
-	_ = mountAt("//sys/exec_nodes", func(*call) object { return fixedLink{to: nodesPath} })
-)
 
 // fixedLink leads to another node, always.
 type fixedLink struct {
@@ -38,7 +32,10 @@ func (l fixedLink) attribute(_ *call, _ *place, name string) (yson.Node, bool, e
 }
 
 // nodesNode is //sys/cluster_nodes.
-type nodesNode struct{ bare }
+type nodesNode struct {
+	bare
+	orchid func(c *call, node *server.Node) object
+}
 
 func (nodesNode) kind() string { return "cluster_node_map" }
 
@@ -51,12 +48,12 @@ func (nodesNode) keys(c *call) ([]string, error) {
 	return names, nil
 }
 
-func (nodesNode) child(c *call, key string) (object, error) {
+func (n nodesNode) child(c *call, key string) (object, error) {
 	node, there := c.server.Node(key)
 	if !there {
 		return nil, nil
 	}
-	return clusterNode{node: node}, nil
+	return clusterNode{node: node, orchid: n.orchid}, nil
 }
 
 func (nodesNode) attribute(c *call, at *place, name string) (yson.Node, bool, error) {
@@ -109,21 +106,22 @@ func (nodesNode) create(c *call, at *place, keys []string, what creation) (guid.
 // clusterNode is a node of the cluster.
 type clusterNode struct {
 	bare
-	node *server.Node
+	node   *server.Node
+	orchid func(c *call, node *server.Node) object
 }
 
 func (clusterNode) kind() string { return "cluster_node" }
 func (clusterNode) shape() shape { return opaqueShape }
 
 func (n clusterNode) child(c *call, key string) (object, error) {
-	if key != "orchid" || nodeOrchid == nil {
+	if key != "orchid" || n.orchid == nil {
 		return nil, nil
 	}
-	return nodeOrchid(c, n.node), nil
+	return n.orchid(c, n.node), nil
 }
 
-func (clusterNode) keys(*call) ([]string, error) {
-	if nodeOrchid == nil {
+func (n clusterNode) keys(*call) ([]string, error) {
+	if n.orchid == nil {
 		return nil, nil
 	}
 	return []string{"orchid"}, nil
@@ -215,30 +213,6 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return yson.String(node.Cgroups), true, nil
 	}
 	return yson.Entity(), false, nil
-}
-
-// amounts writes a vector of resources as clients know it.
-func amounts(a resource.Amounts) yson.Node { return partial(resource.PartialOf(a)) }
-
-func partial(p resource.Partial) yson.Node {
-	var entries []yson.Entry
-	for _, k := range resource.Kinds {
-		v, has := p.Get(k)
-		if !has {
-			continue
-		}
-		entries = append(entries, yson.Pair(k.String(), amount(k, v)))
-	}
-	return yson.Map(entries...)
-}
-
-// amount writes an amount in the unit of its kind; CPU is never a whole number to
-// clients.
-func amount(k resource.Kind, v int64) yson.Node {
-	if k.Scale() == 1 {
-		return yson.Int64(v)
-	}
-	return yson.Double(float64(v) / float64(k.Scale()))
 }
 
 func (n clusterNode) editAttributes(c *call, at *place, edits []attributeEdit) error {
@@ -368,4 +342,42 @@ func setOverrides(s *server.NodeSettings, value yson.Node) error {
 	}
 	s.LimitOverrides = config.ResourceLimits.Value()
 	return nil
+}
+
+// flagOf is the type of maintenance that an attribute of a node tells of.
+func flagOf(attribute string) (server.MaintenanceType, bool) {
+	switch attribute {
+	case "banned":
+		return server.Ban, true
+	case "decommissioned":
+		return server.Decommission, true
+	case "disable_scheduler_jobs", "disable_write_sessions", "disable_tablet_cells", "pending_restart":
+		return server.MaintenanceType(attribute), true
+	}
+	return "", false
+}
+
+// maintenanceRequests writes requests by their identifiers, oldest first.
+func maintenanceRequests(list []server.MaintenanceRequest) yson.Node {
+	entries := make([]yson.Entry, len(list))
+	for i, r := range list {
+		entries[i] = yson.Pair(r.ID.String(), yson.Map(
+			yson.Pair("user", yson.String(r.User)), yson.Pair("comment", yson.String(r.Comment)),
+			yson.Pair("timestamp", instant(r.Time)), yson.Pair("type", yson.String(string(r.Type)))))
+	}
+	return yson.Map(entries...)
+}
+
+// banMessage is why a node is banned: what was set, or what the first who asked for it
+// said.
+func banMessage(n *server.Node) string {
+	if n.BanMessage != "" {
+		return n.BanMessage
+	}
+	for _, r := range n.Maintenance {
+		if r.Type == server.Ban && r.ID != server.FlagRequest(server.Ban) {
+			return r.Comment
+		}
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -230,7 +231,7 @@ func unrecognizedSpec(c *call, v *operationView) (yson.Node, error) {
 // operations for: they show pools only.
 func runtimeParameters(c *call, v *operationView) (yson.Node, error) {
 	spec := v.spec
-	if spec == nil && c.command.name != "list_operations" {
+	if spec == nil && c.commandName != "list_operations" {
 		var err error
 		if spec, err = v.resulting(c); err != nil {
 			return yson.Node{}, err
@@ -403,4 +404,47 @@ func operationAttributeBy(name string) (*operationAttribute, bool) {
 		return nil, false
 	}
 	return &operationAttributes[i], true
+}
+
+// documentStyle is how documents are written for clients.
+const documentStyle = document.ForPrograms
+
+// describe writes an operation with the named attributes, or with all of them, or
+// with those of lists.
+func (v *operationView) describe(c *call, names []string, listing bool) ([]yson.Entry, error) {
+	var wanted []*operationAttribute
+	readable := error(nil)
+	asked := false
+	for _, name := range names {
+		a, _ := operationAttributeBy(name)
+		if a.private && !asked {
+			asked = true
+			if readable = c.mayRead(v); readable != nil {
+				return nil, readable
+			}
+		}
+		wanted = append(wanted, a)
+	}
+	if names == nil {
+		if !listing {
+			readable = c.mayRead(v)
+		}
+		for i := range operationAttributes {
+			// What the user may not read is left out unless it is asked for.
+			if a := &operationAttributes[i]; listing && a.listed || !listing && (!a.private || readable == nil) {
+				wanted = append(wanted, a)
+			}
+		}
+	}
+	var entries []yson.Entry
+	for _, a := range wanted {
+		n, there, err := a.of(c, v)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			entries = append(entries, yson.Pair(a.name, n))
+		}
+	}
+	return distinct(entries), nil
 }

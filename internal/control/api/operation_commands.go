@@ -274,15 +274,6 @@ func (v *operationView) checkTrees(update *operation.Update) error {
 	return nil
 }
 
-func (v *operationView) isIn(tree string) bool {
-	for _, p := range v.places() {
-		if p.Tree == tree {
-			return true
-		}
-	}
-	return false
-}
-
 // updateNeeds is what a change of an operation's parameters needs.
 func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Needs, error) {
 	chain, err := v.chain(c)

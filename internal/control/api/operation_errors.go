@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -124,16 +123,3 @@ func sentence(text string) string {
 
 // escapedTree is the name of a tree in a path.
 func escapedTree(name string) string { return ypath.Escape(name) }
-
-// chainAt is the node at a path with what is above it.
-func (c *call) chainAt(path string) (auth.Chain, error) {
-	p, err := ypath.Parse(path)
-	if err != nil {
-		return nil, err
-	}
-	t, err := c.find(p, false)
-	if err != nil {
-		return nil, err
-	}
-	return t.chain(c), nil
-}

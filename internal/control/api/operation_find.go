@@ -273,3 +273,12 @@ func optionalMap(o document.Optional[document.Value]) yson.Node {
 	}
 	return fromDocument(value)
 }
+
+func (v *operationView) isIn(tree string) bool {
+	for _, p := range v.places() {
+		if p.Tree == tree {
+			return true
+		}
+	}
+	return false
+}

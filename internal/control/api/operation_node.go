@@ -11,8 +11,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = mountAt(operationsPath, func(*call) object { return operationsNode{} })
-
 // keyOf reads the name of an operation in a path: its id, or its alias.
 func keyOf(name string) (key server.OperationKey, err error) {
 	if name != "" && name[0] == '*' {

@@ -4,48 +4,15 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/operation"
-	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
-
-// documentStyle is how documents are written for clients.
-const documentStyle = document.ForPrograms
 
 var _ = register(
 	command{name: "get_operation", run: getOperation},
 	command{name: "list_operations", run: listOperations},
 	command{name: "list_operation_events", run: listOperationEvents},
 )
-
-// attributeNamesOf reads the parameter "attributes": a list of names, or a map
-// with "keys". Nil means that it was not given.
-func (p parameters) attributeNamesOf(name string) ([]string, error) {
-	n, given := p.get(name)
-	if given && n.Kind() == yson.MapKind {
-		if keys, there := n.Get("keys"); there {
-			return parameters{yson.Map(yson.Pair(name, keys))}.textList(name)
-		}
-		return nil, nil
-	}
-	return p.textList(name)
-}
-
-// textInto is a parameter that is text and where it goes.
-type textInto struct {
-	name string
-	into *string
-}
-
-// textsInto reads parameters that are text and may be left out.
-func (p parameters) textsInto(list ...textInto) (err error) {
-	for _, t := range list {
-		if *t.into, err = p.text(t.name, ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // checkAttributeNames refuses names that no operation has.
 func checkAttributeNames(names []string) error {
@@ -56,46 +23,6 @@ func checkAttributeNames(names []string) error {
 		}
 	}
 	return nil
-}
-
-// describe writes an operation with the named attributes, or with all of them, or
-// with those of lists.
-func (v *operationView) describe(c *call, names []string, listing bool) ([]yson.Entry, error) {
-	var wanted []*operationAttribute
-	readable := error(nil)
-	asked := false
-	for _, name := range names {
-		a, _ := operationAttributeBy(name)
-		if a.private && !asked {
-			asked = true
-			if readable = c.mayRead(v); readable != nil {
-				return nil, readable
-			}
-		}
-		wanted = append(wanted, a)
-	}
-	if names == nil {
-		if !listing {
-			readable = c.mayRead(v)
-		}
-		for i := range operationAttributes {
-			// What the user may not read is left out unless it is asked for.
-			if a := &operationAttributes[i]; listing && a.listed || !listing && (!a.private || readable == nil) {
-				wanted = append(wanted, a)
-			}
-		}
-	}
-	var entries []yson.Entry
-	for _, a := range wanted {
-		n, there, err := a.of(c, v)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			entries = append(entries, yson.Pair(a.name, n))
-		}
-	}
-	return distinct(entries), nil
 }
 
 func getOperation(c *call) (yson.Node, error) {

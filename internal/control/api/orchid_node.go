@@ -106,7 +106,7 @@ func (t table) as(c *call, key string) object { t.parts = c.wantsParts(key); ret
 // name rather than about the directory as a whole. A wrong answer costs time and
 // changes nothing else.
 func (c *call) wantsParts(key string) bool {
-	if c.command.name == "list" {
+	if c.commandName == "list" {
 		return true
 	}
 	path, err := c.parameters.path("path")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -15,16 +16,15 @@ import (
 // orchidPath is where the scheduler shows its inside. It is no stable interface.
 const orchidPath = "//sys/scheduler/orchid"
 
-var (
-	_ = mountAt(orchidPath, newSchedulerOrchid)
-	_ = setOrchids()
-)
-
-// setOrchids puts the insides of schedulers, agents and nodes where their
-// neighbours look for them.
-func setOrchids() struct{} {
-	schedulerOrchid, agentOrchid, nodeOrchid = newSchedulerOrchid, newAgentOrchid, newNodeOrchid
-	return struct{}{}
+// liveState is the part of the tree of paths that shows what the scheduler does now.
+func liveState() Live {
+	return Live{
+		Mounts: []Mount{
+			{operationsPath, func(*call) object { return operationsNode{} }},
+			{orchidPath, newSchedulerOrchid},
+		},
+		Scheduler: newSchedulerOrchid, Agent: newAgentOrchid, Node: newNodeOrchid,
+	}
 }
 
 func newSchedulerOrchid(*call) object {
@@ -54,16 +54,16 @@ func schedulerFolder() object {
 			})}}
 		}),
 		childValue("suspicious_jobs", func(*call) (yson.Node, error) { return yson.Map(), nil }),
-		childValue("supported_features", getSupportedFeatures),
+		childValue("supported_features", func(*call) (yson.Node, error) { return supportedFeatures(), nil }),
 	}}
 }
 
 func serviceFolder(*call) object {
 	return folder{list: []folderChild{
 		childValue("connected", func(c *call) (yson.Node, error) { return yson.Boolean(c.server.Leading()), nil }),
-		childValue("last_connection_time", func(c *call) (yson.Node, error) { return instant(c.api.started), nil }),
-		childValue("build_version", func(c *call) (yson.Node, error) { return yson.String(c.api.options.Version), nil }),
-		childValue("version", func(c *call) (yson.Node, error) { return yson.String(c.api.options.Version), nil }),
+		childValue("last_connection_time", func(c *call) (yson.Node, error) { return instant(c.tree.started), nil }),
+		childValue("build_version", func(c *call) (yson.Node, error) { return yson.String(c.tree.options.Version), nil }),
+		childValue("version", func(c *call) (yson.Node, error) { return yson.String(c.tree.options.Version), nil }),
 		childValue("hostname", func(c *call) (yson.Node, error) { return yson.String(c.server.Address()), nil }),
 		childValue("epoch", func(c *call) (yson.Node, error) { return yson.Uint64(c.server.View().Epoch), nil }),
 		childValue("reviving", func(c *call) (yson.Node, error) { return yson.Boolean(c.server.View().Reviving), nil }),
@@ -296,4 +296,20 @@ func allocationNode(s *server.Server, job *server.Job) yson.Node {
 		yson.Pair("preempted", yson.Boolean(strings.Contains(job.Stopping, "preemption"))),
 		yson.Pair("preemption_reason", orEntity(job.Stopping)),
 		yson.Pair("preemption_timeout", yson.Entity()))
+}
+
+// classNames are the names of how easily jobs are preempted, by class.
+var classNames = [...]string{
+	scheduling.NonPreemptible: scheduling.NonPreemptible.String(), scheduling.AggressivelyPreemptible: scheduling.AggressivelyPreemptible.String(),
+	scheduling.Preemptible: scheduling.Preemptible.String(),
+}
+
+// supportedFeatures tells what clients ask about before they use it.
+func supportedFeatures() yson.Node {
+	return yson.Map(
+		yson.Pair("primitive_types", texts([]string{"int64", "uint64", "double", "boolean", "string", "any", "null"})),
+		yson.Pair("compression_codecs", texts([]string{"none"})),
+		yson.Pair("erasure_codecs", texts([]string{"none"})),
+		yson.Pair("require_password_in_authentication_commands", yson.Boolean(false)),
+		yson.Pair("user_tokens_metadata", yson.Boolean(true)))
 }

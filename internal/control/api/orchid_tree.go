@@ -158,9 +158,6 @@ func (t *orchidTree) poolsTable(c *call) object {
 	}.as(c, "pools")
 }
 
-// poolsAtOnce is how many pools one goroutine makes at least.
-const poolsAtOnce = 500
-
 // allPools makes all pools with the fields of a filter, on several processors if
 // there are many.
 func (t *orchidTree) allPools(filter []int) yson.Node {
@@ -321,4 +318,30 @@ func (t *orchidTree) distribution(*call) (yson.Node, error) {
 		yson.Pair("undistributed_resource_flow", amountsNode(times(max(root.TotalBurstRatio-root.TotalFlowRatio, 0)))),
 		yson.Pair("undistributed_burst_guarantee_resources", amountsNode(times(max(root.TotalFlowRatio-root.TotalBurstRatio, 0)))),
 	), nil
+}
+
+// summary is what a tree has and what became of it.
+func (t *orchidTree) summary() yson.Node {
+	root := &t.info.Pools[0]
+	var guaranteed resource.Amounts
+	for _, at := range t.children[0] {
+		guaranteed = guaranteed.Add(t.info.Pools[at].Details.Pool.StrongGuarantee.Of(t.info.Limits))
+	}
+	flow, burst := root.Details.Pool.TotalFlowRatio, root.Details.Pool.TotalBurstRatio
+	return yson.Map(
+		yson.Pair("capacity", amountsNode(t.info.Limits)),
+		yson.Pair("used", amountsNode(t.info.Usage)),
+		yson.Pair("free", amountsNode(t.info.Limits.Sub(t.info.Usage).Max(resource.Amounts{}))),
+		yson.Pair("demanded", amountsNode(root.Demand)),
+		yson.Pair("guaranteed", amountsNode(guaranteed)),
+		yson.Pair("resource_flow", amountsNode(resource.Uniform(flow).Of(t.info.Limits))),
+		yson.Pair("burst_guarantee", amountsNode(resource.Uniform(burst).Of(t.info.Limits))),
+		yson.Pair("usage_ratio", number(t.info.Usage.Share(t.info.Limits).Largest())),
+		yson.Pair("node_count", yson.Int64(int64(len(t.info.Nodes)))),
+		yson.Pair("pool_count", yson.Int64(int64(len(t.info.Pools)-1))),
+		yson.Pair("operation_count", yson.Int64(int64(root.Operations))),
+		yson.Pair("running_operation_count", yson.Int64(int64(root.RunningOperations))),
+		yson.Pair("running_job_count", yson.Int64(int64(root.RunningJobs))),
+		yson.Pair("update_time", instant(t.info.Updated)),
+		yson.Pair("alerts", t.alerts()))
 }

@@ -145,3 +145,27 @@ func orEntity(text string) yson.Node {
 	}
 	return yson.String(text)
 }
+
+// amounts writes a vector of resources as clients know it.
+func amounts(a resource.Amounts) yson.Node { return partial(resource.PartialOf(a)) }
+
+func partial(p resource.Partial) yson.Node {
+	var entries []yson.Entry
+	for _, k := range resource.Kinds {
+		v, has := p.Get(k)
+		if !has {
+			continue
+		}
+		entries = append(entries, yson.Pair(k.String(), amount(k, v)))
+	}
+	return yson.Map(entries...)
+}
+
+// amount writes an amount in the unit of its kind; CPU is never a whole number to
+// clients.
+func amount(k resource.Kind, v int64) yson.Node {
+	if k.Scale() == 1 {
+		return yson.Int64(v)
+	}
+	return yson.Double(float64(v) / float64(k.Scale()))
+}

@@ -217,3 +217,32 @@ func (p parameters) path(name string) (ypath.Path, error) {
 	}
 	return path, nil
 }
+
+// attributeNamesOf reads the parameter "attributes": a list of names, or a map
+// with "keys". Nil means that it was not given.
+func (p parameters) attributeNamesOf(name string) ([]string, error) {
+	n, given := p.get(name)
+	if given && n.Kind() == yson.MapKind {
+		if keys, there := n.Get("keys"); there {
+			return parameters{yson.Map(yson.Pair(name, keys))}.textList(name)
+		}
+		return nil, nil
+	}
+	return p.textList(name)
+}
+
+// textInto is a parameter that is text and where it goes.
+type textInto struct {
+	name string
+	into *string
+}
+
+// textsInto reads parameters that are text and may be left out.
+func (p parameters) textsInto(list ...textInto) (err error) {
+	for _, t := range list {
+		if *t.into, err = p.text(t.name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -31,19 +31,19 @@ func (p *people) forget() {
 	p.made = time.Time{}
 }
 
-func (p *people) current(a *API, now time.Time) (*auth.Directory, *auth.Tokens, error) {
+func (p *people) current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	// The first token closes the server at once.
-	agrees := p.tokens.IsEmpty() == !a.server.Registry().HasTokens()
+	agrees := p.tokens.IsEmpty() == !t.server.Registry().HasTokens()
 	if p.subjects != nil && !p.made.IsZero() && now.Sub(p.made) < peopleAge && agrees {
 		return p.subjects, p.tokens, nil
 	}
-	subjects, err := directoryOf(a.server.Registry())
+	subjects, err := directoryOf(t.server.Registry())
 	if err != nil {
-		a.log.Warn("users or groups that cannot be", "error", err)
+		t.options.Log.Warn("users or groups that cannot be", "error", err)
 	}
-	tokens, err := tokensOf(a.server.Registry())
+	tokens, err := tokensOf(t.server.Registry())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,24 +121,6 @@ func tokenRecord(row store.Token) (auth.TokenRecord, error) {
 	return auth.TokenRecord{
 		Hash: hash, User: row.User, Description: row.Name, Created: row.Created, Expires: row.Expires, Revoked: row.Revoked,
 	}, err
-}
-
-// editRegistry changes the registry and forgets what was known of it. What the
-// edit sets as c.remembered is the answer to a repetition of the request.
-func (c *call) editRegistry(object string, edit func(*server.Registry) (*store.Batch, error)) error {
-	who := c.caller(object)
-	who.Mutation = "" // it is written with the answer instead
-	err := c.server.EditRegistry(c.ctx, who, func(r *server.Registry) (*store.Batch, error) {
-		batch, err := edit(r)
-		if err == nil && c.mutation != "" {
-			batch.Put.Mutations = append(batch.Put.Mutations, store.Mutation{
-				ID: c.mutation, Expires: c.now.Add(c.server.Settings().MutationTTL), Response: []byte(c.remembered),
-			})
-		}
-		return batch, err
-	})
-	c.api.people.forget()
-	return err
 }
 
 // sortedUnique is a list as a set.

@@ -39,12 +39,12 @@ func rootObject(c *call) object {
 
 // alwaysThere are directories that exist without a row: the ones here and all on
 // the way to a mount.
-func alwaysThere(path string) bool {
+func (t *Tree) alwaysThere(path string) bool {
 	switch path {
 	case "/", "//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents":
 		return true
 	}
-	for mount := range mounts {
+	for mount := range t.mounts {
 		if strings.HasPrefix(mount, path+"/") {
 			return true
 		}
@@ -55,7 +55,7 @@ func alwaysThere(path string) bool {
 // plain returns the plain node at a path, or nil.
 func (c *call) plain(path string) (object, error) {
 	row, there := c.server.Registry().PathNode(path)
-	builtin := alwaysThere(path)
+	builtin := c.tree.alwaysThere(path)
 	if !there && !builtin {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func (n *plainNode) child(c *call, key string) (object, error) {
 		return nil, nil
 	}
 	path := joinPath(n.path, key)
-	if mount, there := mounts[path]; there {
+	if mount, there := c.tree.mounts[path]; there {
 		return mount(c), nil
 	}
 	return c.plain(path)
@@ -121,7 +121,7 @@ func (n *plainNode) keys(c *call) ([]string, error) {
 			keys = append(keys, key)
 		}
 	}
-	for _, path := range append([]string{"//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents"}, mountPaths()...) {
+	for _, path := range append([]string{"//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents"}, c.tree.mountPaths()...) {
 		if rest, below := strings.CutPrefix(path, n.path+"/"); below {
 			key, _, _ := strings.Cut(rest, "/")
 			keys = append(keys, key)
@@ -130,9 +130,9 @@ func (n *plainNode) keys(c *call) ([]string, error) {
 	return sortedUnique(keys), nil
 }
 
-func mountPaths() []string {
+func (t *Tree) mountPaths() []string {
 	var paths []string
-	for path := range mounts {
+	for path := range t.mounts {
 		paths = append(paths, path)
 	}
 	return paths

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -183,7 +184,7 @@ func (n *plainNode) create(c *call, at *place, keys []string, what creation) (gu
 				return nil, errorf(codeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
 			}
 			path = joinPath(path, key)
-			if _, mounted := mounts[path]; mounted || alwaysThere(path) {
+			if _, mounted := c.tree.mounts[path]; mounted || c.tree.alwaysThere(path) {
 				return nil, errorf(codeAlreadyExists, "Node %s already exists", path)
 			}
 			one := creation{kind: "map_node", attributes: yson.Map()}
@@ -421,7 +422,7 @@ func (n *plainNode) move(c *call, at *place, to *place, key string, copying bool
 	var id guid.ID
 	err := c.editRegistry(path, func(r *server.Registry) (*store.Batch, error) {
 		batch := &store.Batch{}
-		if _, there := r.PathNode(path); there || alwaysThere(path) || mounts[path] != nil {
+		if _, there := r.PathNode(path); there || c.tree.alwaysThere(path) || c.tree.mounts[path] != nil {
 			return nil, errorf(codeAlreadyExists, "Node %s already exists", path)
 		}
 		for _, row := range rowsFrom(r, n.path) {
@@ -461,3 +462,30 @@ func (n *plainNode) move(c *call, at *place, to *place, key string, copying bool
 	})
 	return id, err
 }
+
+// kindOf is the type of a node that is made of a value.
+func kindOf(n yson.Node) string {
+	switch n.Kind() {
+	case yson.MapKind:
+		return "map_node"
+	case yson.EntityKind:
+		return "document"
+	}
+	return n.Kind().String() + "_node"
+}
+
+func editsOf(attributes yson.Node) []attributeEdit {
+	var edits []attributeEdit
+	for _, e := range attributes.Entries() {
+		edits = append(edits, attributeEdit{name: e.Key, edit: setTo(e.Value)})
+	}
+	return edits
+}
+
+// on is the edit of the whole attribute. Maps on the way into it are made if
+// makeMaps says so.
+func (e attributeEdit) on(makeMaps bool) edit {
+	return editInside(e.steps, makeMaps, "@"+ypath.Escape(e.name), e.edit)
+}
+
+func cannotRemove(path string) *Error { return errorf(codeGeneric, "Node %s cannot be removed", path) }

@@ -14,11 +14,6 @@ import (
 
 const poolTreesPath = "//sys/pool_trees"
 
-var (
-	_ = mountAt(poolTreesPath, func(*call) object { return treesNode{} })
-	_ = mountAt("//sys/pools", func(*call) object { return poolsLink{} })
-)
-
 // poolsLink is //sys/pools: the default tree.
 type poolsLink struct{ bare }
 

@@ -14,21 +14,6 @@ const (
 	agentsSetting = "controller_agents_config"
 )
 
-var (
-	_ = mountAt("//sys/scheduler/config", func(*call) object { return settingNode{setting: configSetting, check: checkConfig, apply: applyConfig} })
-	_ = mountAt("//sys/scheduler/user_to_default_pool", func(*call) object { return settingNode{setting: server.DefaultPoolsSetting, check: checkDefaultPools} })
-	_ = mountAt("//sys/controller_agents/config", func(*call) object { return settingNode{setting: agentsSetting} })
-	_ = mountAt("//sys/scheduler/instances", func(c *call) object { return instancesNode(c, func() object { return hook(schedulerOrchid, c) }) })
-	_ = mountAt("//sys/controller_agents/instances", func(c *call) object { return instancesNode(c, func() object { return hook(agentOrchid, c) }) })
-)
-
-func hook(make func(c *call) object, c *call) object {
-	if make == nil {
-		return nil
-	}
-	return make(c)
-}
-
 // settingNode is a document of the registry that the scheduler obeys.
 type settingNode struct {
 	bare
@@ -97,17 +82,17 @@ func (n settingNode) editValue(c *call, at *place, e edit) error {
 }
 
 func checkConfig(c *call, value document.Value) error {
-	if c.api.options.CheckConfig == nil {
+	if c.tree.options.CheckConfig == nil {
 		return nil
 	}
-	warnings, err := c.api.options.CheckConfig(value)
+	warnings, err := c.tree.options.CheckConfig(value)
 	c.warn(warnings)
 	return err
 }
 
 func applyConfig(c *call, value document.Value) {
-	if c.api.options.ApplyConfig != nil {
-		c.api.options.ApplyConfig(value)
+	if c.tree.options.ApplyConfig != nil {
+		c.tree.options.ApplyConfig(value)
 	}
 }
 
@@ -122,7 +107,7 @@ func checkDefaultPools(_ *call, value document.Value) error {
 }
 
 // instancesNode lists the schedulers that lead or answer here.
-func instancesNode(c *call, orchid func() object) object {
+func instancesNode(c *call, orchid func(c *call) object) object {
 	return lazyMap{
 		list: func() ([]string, error) {
 			var addresses []string
@@ -144,7 +129,7 @@ func instancesNode(c *call, orchid func() object) object {
 					if key != "orchid" {
 						return nil, nil
 					}
-					return orchid(), nil
+					return orchid(c), nil
 				},
 			}, nil
 		},

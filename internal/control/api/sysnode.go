@@ -21,7 +21,7 @@ func sysAttribute(c *call, name string) (yson.Node, bool, error) {
 	case "cluster_name":
 		return yson.String("weir"), true, nil
 	case "master_version":
-		return yson.String(c.api.options.Version), true, nil
+		return yson.String(c.tree.options.Version), true, nil
 	case "config":
 		return sysConfig, true, nil
 	case "leader":

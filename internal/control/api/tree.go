@@ -166,21 +166,6 @@ func (p *place) below(c *call, key string) (*place, error) {
 	return &place{object: child, key: key, above: p}, nil
 }
 
-// mounts are parts of the tree that answer for themselves, by their paths.
-// Everything on the way to them is there too. Files add their own while the
-// package is initialised.
-var mounts = map[string]func(c *call) object{}
-
-// mountAt makes an object answer for a path such as //sys/operations and all
-// below.
-func mountAt(path string, make func(c *call) object) struct{} {
-	if mounts[path] != nil {
-		panic("two mounts at " + path)
-	}
-	mounts[path] = make
-	return struct{}{}
-}
-
 // target is what a path leads to.
 type target struct {
 	*place
@@ -368,3 +353,18 @@ func (c *call) chainAtPath(text string) (auth.Chain, error) {
 	}
 	return t.chain(c), nil
 }
+
+// chainAt is the node at a path with what is above it.
+func (c *call) chainAt(path string) (auth.Chain, error) {
+	p, err := ypath.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.find(p, false)
+	if err != nil {
+		return nil, err
+	}
+	return t.chain(c), nil
+}
+
+func (c *call) mayReadNode(at *place) error { return c.require(auth.Requires(auth.Read, at.chain(c))) }
