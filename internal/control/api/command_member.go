@@ -2,8 +2,10 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -29,24 +31,24 @@ func removeMember(c *call) (yson.Node, error) {
 }
 
 func (c *call) changeMember(change func(member, group string) (auth.Change, *store.Batch)) (yson.Node, error) {
-	group, err := c.parameters.needText("group")
+	group, err := c.Parameters.NeedText("group")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	member, err := c.parameters.needText("member")
+	member, err := c.Parameters.NeedText("member")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	path := joinPath("//sys/groups", group)
-	chain, err := c.chainAtPath(path)
+	path := pathtree.JoinPath("//sys/groups", group)
+	chain, err := c.ChainAtPath(path)
 	if err != nil {
-		return yson.Node{}, errorf(auth.CodeNoSuchUser, "No such group %q", cutText(group, 100))
+		return yson.Node{}, wire.Errorf(auth.CodeNoSuchUser, "No such group %q", wire.CutText(group, 100))
 	}
-	if err := c.require(auth.Requires(auth.Write, chain)); err != nil {
+	if err := c.Require(auth.Requires(auth.Write, chain)); err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.editRegistry(path, func(r *server.Registry) (*store.Batch, error) {
-		d, _ := directoryOf(r)
+	return nothing(c.EditRegistry(path, func(r *server.Registry) (*store.Batch, error) {
+		d, _ := pathtree.DirectoryOf(r)
 		step, batch := change(member, group)
 		if _, err := d.With(step); err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -16,42 +18,42 @@ var _ = register(
 )
 
 func startTransaction(c *call) (yson.Node, error) {
-	timeout, err := c.parameters.duration("timeout", defaultLease)
+	timeout, err := c.Parameters.Duration("timeout", pathtree.DefaultLease)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	above, err := c.parameters.id("transaction_id")
+	above, err := c.Parameters.ID("transaction_id")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if !above.IsZero() {
-		if _, err := c.tree.leases.find(above, c.now); err != nil {
+		if _, err := c.Tree.Leases.Find(above, c.Now); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	attributes, err := c.parameters.mapping("attributes")
+	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if c.who.User == auth.Guest {
-		return yson.Node{}, errorf(auth.CodeAuthorization, "Access denied for user %q: transactions need a token", c.who.User)
+	if c.Who.User == auth.Guest {
+		return yson.Node{}, wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: transactions need a token", c.Who.User)
 	}
-	entry := &lease{
-		id: newID(guid.Transaction), parent: above, owner: c.who.User, timeout: min(timeout, maxLease), started: c.now,
-		deadline: c.now.Add(min(timeout, maxLease)), attributes: attributes.Entries(),
+	entry := &pathtree.Lease{
+		ID: pathtree.NewID(guid.Transaction), Parent: above, Owner: c.Who.User, Timeout: min(timeout, pathtree.MaxLease), Started: c.Now,
+		Deadline: c.Now.Add(min(timeout, pathtree.MaxLease)), Attributes: attributes.Entries(),
 	}
-	return yson.String(entry.id.String()), c.tree.leases.start(entry)
+	return yson.String(entry.ID.String()), c.Tree.Leases.Start(entry)
 }
 
 // ownLease is the transaction that a request names, which must be the user's.
 func (c *call) ownLease() (guid.ID, error) {
-	id, err := c.parameters.needID("transaction_id")
+	id, err := c.Parameters.NeedID("transaction_id")
 	if err != nil {
 		return id, err
 	}
-	entry, err := c.tree.leases.find(id, c.now)
-	if err == nil && entry.owner != c.who.User && !c.subjects.IsSuperuser(c.who.User) {
-		err = errorf(auth.CodeAuthorization, "Access denied for user %q: transaction %s is not theirs", c.who.User, id)
+	entry, err := c.Tree.Leases.Find(id, c.Now)
+	if err == nil && entry.Owner != c.Who.User && !c.Subjects.IsSuperuser(c.Who.User) {
+		err = wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: transaction %s is not theirs", c.Who.User, id)
 	}
 	return id, err
 }
@@ -61,11 +63,11 @@ func pingTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	ancestors, err := c.parameters.boolean("ping_ancestor_transactions", true)
+	ancestors, err := c.Parameters.Boolean("ping_ancestor_transactions", true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.tree.leases.ping(id, ancestors, c.now))
+	return nothing(c.Tree.Leases.Ping(id, ancestors, c.Now))
 }
 
 func endTransaction(c *call) (yson.Node, error) {
@@ -73,7 +75,7 @@ func endTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.tree.leases.end(id, c.now))
+	return nothing(c.Tree.Leases.End(id, c.Now))
 }
 
 // lock keeps others who ask from getting a lock. It keeps nobody from writing.
@@ -86,34 +88,34 @@ func lock(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	mode, err := c.parameters.text("mode", "exclusive")
+	mode, err := c.Parameters.Text("mode", "exclusive")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if mode != "exclusive" && mode != "shared" && mode != "snapshot" {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing lock mode %q: it must be exclusive, shared or snapshot", cutText(mode, 100))
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing lock mode %q: it must be exclusive, shared or snapshot", wire.CutText(mode, 100))
 	}
-	child, err := c.parameters.text("child_key", "")
+	child, err := c.Parameters.Text("child_key", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	attribute, err := c.parameters.text("attribute_key", "")
+	attribute, err := c.Parameters.Text("attribute_key", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	key := t.place.path() + "\x00" + child + "\x00" + attribute
+	key := t.Place.Path() + "\x00" + child + "\x00" + attribute
 	if mode != "snapshot" {
-		if err := c.require(auth.Requires(auth.Write, t.chain(c))); err != nil {
+		if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
 			return yson.Node{}, err
 		}
-		if err := c.tree.leases.lock(key, t.place.path(), mode, id, c.now); err != nil {
+		if err := c.Tree.Leases.Lock(key, t.Place.Path(), mode, id, c.Now); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	revision, _, err := c.attributeAt(t.place, "revision")
+	revision, _, err := c.AttributeAt(t.Place, "revision")
 	return yson.Map(
-		yson.Pair("lock_id", yson.String(newID(guid.Object).String())),
-		yson.Pair("node_id", yson.String(t.identity(c).String())),
+		yson.Pair("lock_id", yson.String(pathtree.NewID(guid.Object).String())),
+		yson.Pair("node_id", yson.String(t.Identity(c.Request).String())),
 		yson.Pair("revision", revision)), err
 }
 
@@ -126,6 +128,6 @@ func unlock(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	c.tree.leases.unlock(t.place.path(), id)
+	c.Tree.Leases.Unlock(t.Place.Path(), id)
 	return yson.Map(), nil
 }

@@ -2,7 +2,9 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -15,36 +17,36 @@ var _ = register(command{name: "transfer_pool_resources", volatile: true, silent
 // to another.
 func transferPoolResources(c *call) (yson.Node, error) {
 	var transfer pooltree.Transfer
-	treeName, err := c.parameters.text("pool_tree", c.server.Trees().Default)
+	treeName, err := c.Parameters.Text("pool_tree", c.Server.Trees().Default)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	for name, field := range map[string]*string{"source_pool": &transfer.From, "destination_pool": &transfer.To} {
-		text, wrong := c.parameters.needText(name)
+		text, wrong := c.Parameters.NeedText(name)
 		if wrong != nil {
 			return yson.Node{}, wrong
 		}
 		*field = text
 	}
-	delta, err := c.parameters.document("resource_delta")
+	delta, err := c.Parameters.Document("resource_delta")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if err := readTransfer(delta, &transfer); err != nil {
 		return yson.Node{}, err
 	}
-	object := joinPath(poolTreesPath, treeName)
-	return nothing(c.editTree(object, treeName, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
-		from, err := findPool(tree, transfer.From)
+	object := pathtree.JoinPath(pathtree.PoolTreesPath, treeName)
+	return nothing(c.EditTree(object, treeName, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+		from, err := pathtree.FindPool(tree, transfer.From)
 		if err != nil {
 			return nil, err
 		}
-		to, err := findPool(tree, transfer.To)
+		to, err := pathtree.FindPool(tree, transfer.To)
 		if err != nil {
 			return nil, err
 		}
-		needs := auth.TransferPoolResources(c.chainOfPool(tree, from.Name()), c.chainOfPool(tree, to.Name()))
-		if err := c.require(needs); err != nil {
+		needs := auth.TransferPoolResources(c.ChainOfPool(tree, from.Name()), c.ChainOfPool(tree, to.Name()))
+		if err := c.Require(needs); err != nil {
 			return nil, err
 		}
 		return []pooltree.Edit{transfer}, nil
@@ -64,7 +66,7 @@ func readTransfer(delta document.Value, t *pooltree.Transfer) error {
 		case "strong_guarantee_resources", "min_share_resources", "max_operation_count", "max_running_operation_count":
 			flat = flat.With(e.Key, e.Value)
 		default:
-			return errorf(codeGeneric, "Error parsing parameter /resource_delta: %q cannot be transferred", document.Shorten(e.Key))
+			return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /resource_delta: %q cannot be transferred", document.Shorten(e.Key))
 		}
 	}
 	if len(integral.Entries()) > 0 {
