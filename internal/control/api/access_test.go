@@ -135,7 +135,7 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 					t.Errorf("%s may not: %s", user, a.body)
 				case !allowed && a.status == http.StatusOK:
 					t.Errorf("%s may: %s", user, a.body)
-				case !allowed && !parseError(t, a).hasCode(auth.CodeAuthorization):
+				case !allowed && !parseError(t, a).HasCode(auth.CodeAuthorization):
 					t.Errorf("%s is refused for another reason: %s", user, a.body)
 				}
 				for name, token := range tokens {
@@ -155,7 +155,7 @@ func TestATokenClosesTheServer(t *testing.T) {
 	c := withPools(t, "a")
 	token := c.give("root")
 	open := c.as("", "set", `{path="//sys/pools/a/@weight"}`, "2")
-	if e := parseError(t, open); !e.hasCode(auth.CodeAuthorization) {
+	if e := parseError(t, open); !e.HasCode(auth.CodeAuthorization) {
 		t.Error(open.body)
 	}
 	for _, wrong := range []string{token[:len(token)-1], "weir_x", strings.ToUpper(token)} {
@@ -179,7 +179,7 @@ func TestPagesOfOtherSitesCannotActAsRoot(t *testing.T) {
 		"of the same site": {"Sec-Fetch-Site": {"same-site"}},
 	} {
 		a := c.send(http.MethodPost, "/api/v4/remove?path=//sys/pools/a", header, nil)
-		if e := parseError(t, a); !e.hasCode(auth.CodeAuthorization) && !e.hasCode(auth.CodeAuthentication) {
+		if e := parseError(t, a); !e.HasCode(auth.CodeAuthorization) && !e.HasCode(auth.CodeAuthentication) {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,7 +13,10 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -43,10 +44,8 @@ type API struct {
 	server    *server.Server
 	options   Options
 	log       *slog.Logger
-	started   time.Time
 	mutations mutations
-	people    people
-	leases    leases
+	tree      *pathtree.Tree
 	proxy     *httputil.ReverseProxy
 	paths     *http.ServeMux
 }
@@ -59,7 +58,10 @@ func New(s *server.Server, options Options) *API {
 	if options.Version == "" {
 		options.Version = "unknown"
 	}
-	a := &API{server: s, options: options, log: options.Log, started: time.Now()}
+	a := &API{server: s, options: options, log: options.Log}
+	a.tree = pathtree.New(s, pathtree.Options{
+		Version: options.Version, Log: options.Log, CheckConfig: options.CheckConfig, ApplyConfig: options.ApplyConfig, Live: orchid.Live(),
+	})
 	a.proxy = a.newProxy()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, []string{"v3", "v4"}) })
@@ -74,7 +76,7 @@ func New(s *server.Server, options Options) *API {
 	mux.HandleFunc("/ping", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, a.options.Version) })
 	mux.HandleFunc("/service", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]string{"start_time": a.started.UTC().Format(timeLayout), "version": a.options.Version})
+		writeJSON(w, map[string]string{"start_time": a.tree.Started.UTC().Format(wire.TimeLayout), "version": a.options.Version})
 	})
 	a.paths = mux
 	return a
@@ -88,12 +90,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.paths.ServeH
 // then whoever shows one.
 func (a *API) ReadersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, subjects, err := a.authenticate(r, time.Now().UTC())
+		now := time.Now().UTC()
+		who, subjects, err := a.authenticate(r, now)
 		if err != nil {
-			a.refuse(w, asError(err))
+			a.refuse(w, wire.AsError(err))
 			return
 		}
-		c := &call{ctx: r.Context(), api: a, server: a.server, who: who, subjects: subjects}
+		c := &call{api: a, Request: &pathtree.Request{Context: r.Context(), Server: a.server, Tree: a.tree, Who: who, Subjects: subjects, Now: now}}
 		if err := c.mayReadAt("//sys"); err != nil {
 			a.refuse(w, c.refusal(err))
 			return
@@ -109,7 +112,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
-	e := errorf(codeGeneric, "There is nothing at %s; commands are at /api/v4/ and /api/v3/", cutText(r.URL.Path, 200))
+	e := wire.Errorf(wire.CodeGeneric, "There is nothing at %s; commands are at /api/v4/ and /api/v3/", wire.CutText(r.URL.Path, 200))
 	e.Status = http.StatusNotFound
 	a.refuse(w, e)
 }
@@ -118,7 +121,7 @@ func (a *API) describe(version int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		text, err := yson.AppendJSON(nil, descriptors(version), yson.JSONOptions{})
 		if err != nil {
-			a.refuse(w, asError(err))
+			a.refuse(w, wire.AsError(err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -138,7 +141,7 @@ func (a *API) hosts(w http.ResponseWriter, r *http.Request) {
 func (a *API) whoami(w http.ResponseWriter, r *http.Request) {
 	who, _, err := a.authenticate(r, time.Now())
 	if err != nil {
-		a.refuse(w, asError(err))
+		a.refuse(w, wire.AsError(err))
 		return
 	}
 	realm := "token"
@@ -151,20 +154,20 @@ func (a *API) whoami(w http.ResponseWriter, r *http.Request) {
 // serve carries out one command.
 func (a *API) serve(version int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id := newID(guid.Object).String()
+		id := pathtree.NewID(guid.Object).String()
 		w.Header().Set("X-YT-Request-Id", id)
 		w.Header().Set("X-YT-Proxy", a.server.Address())
 		w.Header().Set("Cache-Control", "no-store")
 		cmd, known := commandOf(version, r.PathValue("command"))
 		if !known {
-			e := errorf(codeGeneric, "Command %q is not known", cutText(r.PathValue("command"), 100))
+			e := wire.Errorf(wire.CodeGeneric, "Command %q is not known", wire.CutText(r.PathValue("command"), 100))
 			e.Status = http.StatusNotFound
 			a.refuse(w, e)
 			return
 		}
 		c, m, err := a.receive(w, r, version, cmd, id)
 		if err != nil {
-			a.refuse(w, asError(err))
+			a.refuse(w, wire.AsError(err))
 			return
 		}
 		if a.forwards(c) {
@@ -197,8 +200,11 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 		return nil, nil, err
 	}
 	c := &call{
-		ctx: r.Context(), api: a, server: a.server, command: cmd, version: version, who: who, subjects: subjects, now: now,
-		parameters: parameters{m.parameters}, data: m.input, dataAs: m.inputAs, request: id,
+		Request: &pathtree.Request{
+			Context: r.Context(), Server: a.server, Tree: a.tree, Command: cmd.name, Who: who, Subjects: subjects, Now: now,
+			Parameters: wire.Parameters{Node: m.parameters}, ID: id,
+		},
+		api: a, command: cmd, version: version, data: m.input, dataAs: m.inputAs,
 		outputAs: &m.outputAs,
 	}
 	return c, m, c.readMutation()
@@ -210,12 +216,12 @@ func (c *call) readMutation() error {
 	if !c.command.volatile {
 		return nil
 	}
-	id, err := c.parameters.id("mutation_id")
+	id, err := c.Parameters.ID("mutation_id")
 	if err != nil || id.IsZero() {
 		return err
 	}
-	c.mutation = c.who.User + "/" + c.command.name + "/" + id.String()
-	c.retry, err = c.parameters.boolean("retry", false)
+	c.Mutation = c.Who.User + "/" + c.command.name + "/" + id.String()
+	c.retry, err = c.Parameters.Boolean("retry", false)
 	return err
 }
 
@@ -233,11 +239,11 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 			return
 		}
 		var err error
-		if body, err = m.outputAs.write(n); err != nil {
-			a.refuse(w, errorf(codeGeneric, "The answer cannot be written in this format").because(err))
+		if body, err = m.outputAs.Write(n); err != nil {
+			a.refuse(w, wire.Errorf(wire.CodeGeneric, "The answer cannot be written in this format").Because(err))
 			return
 		}
-		w.Header().Set("Content-Type", m.outputAs.mediaType())
+		w.Header().Set("Content-Type", m.outputAs.MediaType())
 	default:
 		body = c.answer
 		w.Header().Set("Content-Type", "application/octet-stream")
@@ -252,30 +258,30 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 // tellWarnings puts warnings into a header, which clients that do not know it
 // pass over.
 func (a *API) tellWarnings(w http.ResponseWriter, c *call) {
-	if len(c.warnings) == 0 {
+	if len(c.Warnings) == 0 {
 		return
 	}
 	var list []yson.Node
 	size := 0
-	for _, p := range c.warnings {
+	for _, p := range c.Warnings {
 		text := strings.ToValidUTF8(p.String(), "?")
-		if size += len(text); size > maxErrorHeader/4 {
+		if size += len(text); size > wire.MaxErrorHeader/4 {
 			break
 		}
 		list = append(list, yson.String(text))
 	}
 	if text, err := yson.AppendJSON(nil, yson.List(list...), yson.JSONOptions{UTF8: true}); err == nil {
-		w.Header().Set("X-Weir-Warnings", string(asciiJSON(text)))
+		w.Header().Set("X-Weir-Warnings", string(wire.AsciiJSON(text)))
 	}
 }
 
 // refuse writes an error: in headers, and in full in the body.
-func (a *API) refuse(w http.ResponseWriter, e *Error) {
+func (a *API) refuse(w http.ResponseWriter, e *wire.Error) {
 	if e.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("X-YT-Error", e.header())
+	w.Header().Set("X-YT-Error", e.Header())
 	w.Header().Set("X-YT-Response-Code", strconv.Itoa(e.Code))
 	w.Header().Set("X-YT-Response-Message", headerText(e.Message))
 	status := e.Status
@@ -283,7 +289,7 @@ func (a *API) refuse(w http.ResponseWriter, e *Error) {
 		status = http.StatusBadRequest
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(e.json())
+	_, _ = w.Write(e.JSON())
 }
 
 // headerText makes text fit for a header.
@@ -293,19 +299,12 @@ func headerText(text string) string {
 			return '?'
 		}
 		return r
-	}, cutText(text, 1000))
-}
-
-// newID makes an identifier.
-func newID(kind guid.Kind) guid.ID {
-	var bytes [16]byte
-	_, _ = rand.Read(bytes[:]) // it never fails
-	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
+	}, wire.CutText(text, 1000))
 }
 
 // authenticate finds out who makes a request.
 func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth.Directory, error) {
-	subjects, tokens, err := a.people.current(a, now)
+	subjects, tokens, err := a.tree.People.Current(a.tree, now)
 	if err != nil {
 		return auth.Identity{}, nil, err
 	}
@@ -320,7 +319,7 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 
 // Identify says who shows credentials, by the rules of requests, and which groups he is in, himself included.
 func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
-	subjects, tokens, err := a.people.current(a, now)
+	subjects, tokens, err := a.tree.People.Current(a.tree, now)
 	if err != nil {
 		return "", nil, err
 	}
@@ -347,7 +346,7 @@ func (a *API) checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")
 	if site != "" && site != "same-origin" && site != "none" || r.Header.Get("Origin") != "" && origin != r.Host {
-		return errorf(auth.CodeAuthorization, "Access denied: a page of another site may not send requests; make a token first")
+		return wire.Errorf(auth.CodeAuthorization, "Access denied: a page of another site may not send requests; make a token first")
 	}
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -359,7 +358,7 @@ func (a *API) checkOrigin(r *http.Request) error {
 	}
 	_, err = netip.ParseAddr(strings.Trim(host, "[]"))
 	if err != nil && host != "" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && host != own && strings.Contains(host, ".") {
-		return errorf(auth.CodeAuthorization, "Access denied: the server is not called %q; make a token first", cutText(host, 100))
+		return wire.Errorf(auth.CodeAuthorization, "Access denied: the server is not called %q; make a token first", wire.CutText(host, 100))
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -146,7 +147,7 @@ func (c *cluster) refused(command, parameters, data string, code int, words ...s
 		c.t.Fatalf("%s %s %s was not refused: %s", command, parameters, data, a.body)
 	}
 	e := parseError(c.t, a)
-	if !e.hasCode(code) {
+	if !e.HasCode(code) {
 		c.t.Errorf("%s %s %s: code %d is not in %s", command, parameters, data, code, a.body)
 	}
 	for _, word := range words {
@@ -157,7 +158,7 @@ func (c *cluster) refused(command, parameters, data string, code int, words ...s
 }
 
 // parseError reads a refusal and checks its form.
-func parseError(t testing.TB, a answer) *Error {
+func parseError(t testing.TB, a answer) *wire.Error {
 	t.Helper()
 	if a.status < 400 || a.status >= 500 {
 		t.Errorf("status %d: %s", a.status, a.body)
@@ -173,9 +174,9 @@ func parseError(t testing.TB, a answer) *Error {
 	return e
 }
 
-func errorFrom(t tester, n yson.Node) *Error {
+func errorFrom(t tester, n yson.Node) *wire.Error {
 	t.Helper()
-	e := &Error{}
+	e := &wire.Error{}
 	code, ok1 := n.Get("code")
 	message, ok2 := n.Get("message")
 	attributes, ok3 := n.Get("attributes")
@@ -228,7 +229,7 @@ func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 	c.must("create", "{type=user;attributes={name=boss}}", "")
 	c.set("//sys/pools/team/@acl", "[{action=allow;subjects=[boss];permissions=[write;use]}]")
 	const flow = "{guarantee_type=relaxed;resource_flow={cpu=10}}"
-	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, codeGeneric, "Resource flow", "is not configured at parent \"a\"")
+	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, wire.CodeGeneric, "Resource flow", "is not configured at parent \"a\"")
 
 	// Whoever owns the pool of the first level has not got the cluster to give away.
 	owner := c.actingAs("boss")
@@ -241,11 +242,11 @@ func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 	// They may divide it anew, but not add to it.
 	owner.set("//sys/pools/team/a/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
 	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=5}}", auth.CodeAuthorization)
-	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", codeGeneric, "less than the sum of children guarantees")
+	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", wire.CodeGeneric, "less than the sum of children guarantees")
 	c.set("//sys/pools/team/@integral_guarantees", "{resource_flow={cpu=10}}")
 	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=4}}")
-	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=5}", codeGeneric, "less than the sum of children guarantees")
-	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=4;gpu=1}", codeGeneric, "is not configured at parent")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=5}", wire.CodeGeneric, "less than the sum of children guarantees")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=4;gpu=1}", wire.CodeGeneric, "is not configured at parent")
 }
 
 func TestTheDocumentsCommandsAboutPools(t *testing.T) {

@@ -1,42 +1,30 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
-	"github.com/weirhq/weir/internal/control/server"
-	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // call is one command being carried out for somebody.
 type call struct {
-	ctx     context.Context
+	*pathtree.Request
 	api     *API
-	server  *server.Server
 	command *command
 	version int
-	// who makes the request, and the users and groups as of its beginning.
-	who      auth.Identity
-	subjects *auth.Directory
-	now      time.Time
 
-	parameters parameters
 	// data is what came beside the parameters, written in dataAs; value is the
 	// same, given directly by a batch.
 	data   []byte
-	dataAs format
+	dataAs wire.Format
 	value  *yson.Node
 
-	request  string // its id, for logs and audits
-	mutation string // a name under which it is carried out once; may be empty
-	retry    bool
-	// remembered is what is stored of the answer under the mutation.
-	remembered string
+	retry bool
 
 	// resultKey replaces the command's key of the result, for commands that have
 	// several.
@@ -45,9 +33,8 @@ type call struct {
 	about     yson.Node
 	// outputAs is how the answer will be written, nil for a part of a batch. whole
 	// is an answer that was written without a value; see writeWhole.
-	outputAs *format
+	outputAs *wire.Format
 	whole    [][]byte
-	warnings document.Problems
 }
 
 // input returns the structured data that came with the request: its body, or the
@@ -57,46 +44,29 @@ func (c *call) input() (yson.Node, error) {
 		return *c.value, nil
 	}
 	if len(c.data) == 0 {
-		if n, given := c.parameters.node.Get("value"); given {
+		if n, given := c.Parameters.Node.Get("value"); given {
 			return n, nil
 		}
-		return yson.Node{}, errorf(codeGeneric, "Command %q needs a value in the body of the request", c.command.name)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Command %q needs a value in the body of the request", c.command.name)
 	}
-	n, err := c.dataAs.read(c.data)
+	n, err := c.dataAs.Read(c.data)
 	if err != nil {
-		return n, errorf(codeGeneric, "Error parsing the value in the body of the request").because(err)
+		return n, wire.Errorf(wire.CodeGeneric, "Error parsing the value in the body of the request").Because(err)
 	}
 	return n, nil
 }
 
-// caller is who asks for a change of an object, for the audit.
-func (c *call) caller(object string) server.Caller {
-	return server.Caller{User: c.who.String(), Command: c.command.name, Object: object, Request: c.request, Mutation: c.mutation}
-}
-
-// require refuses what the user may not do.
-func (c *call) require(needs auth.Needs) error { return c.subjects.Decide(c.who.User, needs).Err() }
-
 // refusal is an error as the caller sees it. What the guest may not do others may
 // who show a token, so it is a matter of who one is: clients then ask for a token.
-func (c *call) refusal(err error) *Error {
-	e := asError(err)
-	if c.who.User == auth.Guest && c.who.Token == "" && e.hasCode(auth.CodeAuthorization) {
-		return &Error{
-			Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*Error{e},
+func (c *call) refusal(err error) *wire.Error {
+	e := wire.AsError(err)
+	if c.Who.User == auth.Guest && c.Who.Token == "" && e.HasCode(auth.CodeAuthorization) {
+		return &wire.Error{
+			Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*wire.Error{e},
 			Message: "Authentication failed: no token was sent, and without one this is not allowed",
 		}
 	}
 	return e
-}
-
-// live refuses to answer from a copy: what is asked for is known only to the
-// leader. The request is then forwarded.
-func (c *call) live() error {
-	if !c.server.Leading() {
-		return server.ErrNotLeading
-	}
-	return nil
 }
 
 // answerBytes sets the answer of a command with binary output, and what is told
@@ -105,9 +75,6 @@ func (c *call) answerBytes(data []byte, about ...yson.Entry) (yson.Node, error) 
 	c.answer, c.about = data, yson.Map(about...)
 	return yson.Map(), nil
 }
-
-// warn keeps what is worth telling beside a success.
-func (c *call) warn(warnings document.Problems) { c.warnings = append(c.warnings, warnings...) }
 
 // nothing is the answer of commands without a result.
 func nothing(err error) (yson.Node, error) { return yson.Map(), err }
@@ -126,7 +93,7 @@ func (c *call) wrap(n yson.Node) (yson.Node, error) {
 	if c.command.result == "" || c.version == 3 {
 		return n, nil
 	}
-	only, err := c.parameters.boolean("return_only_value", false)
+	only, err := c.Parameters.Boolean("return_only_value", false)
 	if err != nil || only {
 		return n, err
 	}
@@ -142,9 +109,9 @@ func (c *call) wrap(n yson.Node) (yson.Node, error) {
 func (c *call) guarded() (n yson.Node, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			c.api.log.Error("a command panicked", "alert", true, "command", c.command.name, "request", c.request,
+			c.api.log.Error("a command panicked", "alert", true, "command", c.command.name, "request", c.ID,
 				"panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
-			n, err = yson.Node{}, errorf(codeGeneric, "Internal error; the log of the scheduler has more under request %s", c.request)
+			n, err = yson.Node{}, wire.Errorf(wire.CodeGeneric, "Internal error; the log of the scheduler has more under request %s", c.ID)
 		}
 	}()
 	return c.command.run(c)

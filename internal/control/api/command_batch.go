@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -15,29 +17,29 @@ const maxBatch = 10_000
 // executeBatch runs commands one after the other. Each succeeds or fails for
 // itself.
 func executeBatch(c *call) (yson.Node, error) {
-	requests, given := c.parameters.get("requests")
+	requests, given := c.Parameters.Get("requests")
 	switch {
 	case !given:
-		return yson.Node{}, missing("requests")
+		return yson.Node{}, wire.Missing("requests")
 	case requests.Kind() != yson.ListKind:
-		return yson.Node{}, wrongType("requests", "list", requests)
+		return yson.Node{}, wire.WrongType("requests", "list", requests)
 	case len(requests.Items()) > maxBatch:
-		return yson.Node{}, errorf(codeGeneric, "The batch has %d requests; the most is %d", len(requests.Items()), maxBatch)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "The batch has %d requests; the most is %d", len(requests.Items()), maxBatch)
 	}
 	results := make([]yson.Node, len(requests.Items()))
 	for i, request := range requests.Items() {
-		if err := c.ctx.Err(); err != nil {
+		if err := c.Context.Err(); err != nil {
 			return yson.Node{}, err
 		}
 		part, err := c.part(i, request)
 		var n yson.Node
 		if err == nil {
 			n, err = part.run()
-			c.warn(part.warnings)
+			c.Warn(part.Warnings)
 		}
 		switch {
 		case err != nil:
-			results[i] = yson.Map(yson.Pair("error", asError(err).node()))
+			results[i] = yson.Map(yson.Pair("error", wire.AsError(err).Node()))
 		case part.command.outputIn(c.version) == noData:
 			results[i] = yson.Map()
 		default:
@@ -52,32 +54,35 @@ func executeBatch(c *call) (yson.Node, error) {
 // other half.
 func (c *call) part(index int, request yson.Node) (*call, error) {
 	if request.Kind() != yson.MapKind {
-		return nil, wrongType("requests/"+strconv.Itoa(index), "map", request)
+		return nil, wire.WrongType("requests/"+strconv.Itoa(index), "map", request)
 	}
-	p := parameters{request}
-	name, err := p.needText("command")
+	p := wire.Parameters{Node: request}
+	name, err := p.NeedText("command")
 	if err != nil {
 		return nil, err
 	}
 	cmd, known := commandOf(c.version, name)
 	switch {
 	case !known:
-		return nil, errorf(codeGeneric, "Command %q is not known", cutText(name, 100))
+		return nil, wire.Errorf(wire.CodeGeneric, "Command %q is not known", wire.CutText(name, 100))
 	case cmd == c.command || cmd.secret || cmd.output == rawBytes || cmd.output == tabular || cmd.input == rawBytes || cmd.input == tabular:
-		return nil, errorf(codeGeneric, "Command %q cannot be part of a batch", name)
+		return nil, wire.Errorf(wire.CodeGeneric, "Command %q cannot be part of a batch", name)
 	}
-	inner, err := p.mapping("parameters")
+	inner, err := p.Mapping("parameters")
 	if err != nil {
 		return nil, err
 	}
 	// Users and groups may have changed since the batch began.
-	subjects, _, err := c.api.people.current(c.api, c.now)
+	subjects, _, err := c.Tree.People.Current(c.Tree, c.Now)
 	if err != nil {
 		return nil, err
 	}
 	part := &call{
-		ctx: c.ctx, api: c.api, server: c.server, command: cmd, version: c.version, who: c.who, subjects: subjects, now: c.now,
-		parameters: parameters{inner}, request: c.request, retry: c.retry,
+		Request: &pathtree.Request{
+			Context: c.Context, Server: c.Server, Tree: c.Tree, Command: cmd.name, Who: c.Who, Subjects: subjects, Now: c.Now,
+			Parameters: wire.Parameters{Node: inner}, ID: c.ID,
+		},
+		api: c.api, command: cmd, version: c.version, retry: c.retry,
 	}
 	if input, given := request.Get("input"); given {
 		part.value = &input
@@ -85,8 +90,8 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	if err := part.readMutation(); err != nil {
 		return nil, err
 	}
-	if part.mutation == "" && c.mutation != "" {
-		part.mutation = fmt.Sprintf("%s#%d", c.mutation, index)
+	if part.Mutation == "" && c.Mutation != "" {
+		part.Mutation = fmt.Sprintf("%s#%d", c.Mutation, index)
 	}
 	part.retry = part.retry || c.retry
 	return part, nil

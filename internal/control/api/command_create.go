@@ -1,24 +1,12 @@
 package api
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
-
-// makers make objects that are found by a name and not by a path, by type.
-var makers = map[string]func(c *call, attributes yson.Node, ignoreExisting bool) (guid.ID, error){
-	"scheduler_pool":      makePool,
-	"scheduler_pool_tree": makeTree,
-	"user":                makeUser,
-	"group":               makeGroup,
-	"account":             makeAccount,
-}
 
 func idNode(id guid.ID, err error) (yson.Node, error) {
 	if err != nil {
@@ -28,16 +16,16 @@ func idNode(id guid.ID, err error) (yson.Node, error) {
 }
 
 func create(c *call) (yson.Node, error) {
-	kind, err := c.parameters.needText("type")
+	kind, err := c.Parameters.NeedText("type")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	attributes, err := c.parameters.mapping("attributes")
+	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	for _, e := range attributes.Entries() {
-		if err := mustBeText(e.Key); err != nil {
+		if err := wire.MustBeText(e.Key); err != nil {
 			return yson.Node{}, err
 		}
 	}
@@ -45,86 +33,86 @@ func create(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if !c.parameters.has("path") {
-		make, known := makers[kind]
+	if !c.Parameters.Has("path") {
+		make, known := pathtree.Makers[kind]
 		if !known {
-			return yson.Node{}, errorf(codeGeneric, "Objects of type %q cannot be created without a path%s", cutText(kind, 100), nearestType(kind))
+			return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Objects of type %q cannot be created without a path%s", wire.CutText(kind, 100), pathtree.NearestType(kind))
 		}
 		c.resultKey = "object_id"
-		return idNode(make(c, attributes, f.ignoreExisting))
+		return idNode(make(c.Request, attributes, f.ignoreExisting))
 	}
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, true)
+	t, err := c.Walk(path, true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.attribute) > 0 || len(t.inside) > 0 {
-		return yson.Node{}, errorf(codeGeneric, "A node cannot be created at %s", path)
+	if len(t.Attribute) > 0 || len(t.Inside) > 0 {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "A node cannot be created at %s", path)
 	}
-	what := creation{kind: kind, attributes: attributes, recursive: f.recursive}
-	if value, given := c.parameters.get("value"); given {
-		what.value = value
+	what := pathtree.Creation{Kind: kind, Attributes: attributes, Recursive: f.recursive}
+	if value, given := c.Parameters.Get("value"); given {
+		what.Value = value
 	}
-	if len(t.missing) == 0 {
+	if len(t.Missing) == 0 {
 		return c.createOver(&t, f, what)
 	}
 	return idNode(c.createAt(&t, what))
 }
 
 // createOver is a creation where there is something already.
-func (c *call) createOver(t *target, f flags, what creation) (yson.Node, error) {
+func (c *call) createOver(t *pathtree.Target, f flags, what pathtree.Creation) (yson.Node, error) {
 	if f.ignoreExisting {
-		same := t.kind() == what.kind
-		if mismatch, err := c.parameters.boolean("ignore_type_mismatch", false); err != nil || !same && !mismatch {
+		same := t.Kind() == what.Kind
+		if mismatch, err := c.Parameters.Boolean("ignore_type_mismatch", false); err != nil || !same && !mismatch {
 			if err == nil {
-				err = errorf(codeAlreadyExists, "%s already exists and is of type %q, not %q", t.place.path(), t.kind(), cutText(what.kind, 100))
+				err = wire.Errorf(wire.CodeAlreadyExists, "%s already exists and is of type %q, not %q", t.Place.Path(), t.Kind(), wire.CutText(what.Kind, 100))
 			}
 			return yson.Node{}, err
 		}
-		if err := c.mayReadNode(t.place); err != nil {
+		if err := c.MayReadNode(t.Place); err != nil {
 			return yson.Node{}, err
 		}
-		return yson.String(t.identity(c).String()), nil
+		return yson.String(t.Identity(c.Request).String()), nil
 	}
 	above, ok := parentOf(t)
 	if !f.force || !ok {
-		return yson.Node{}, alreadyExists(t.place)
+		return yson.Node{}, alreadyExists(t.Place)
 	}
-	what.replace = true
-	return idNode(above.create(c, t.above, []string{t.key}, what))
+	what.Replace = true
+	return idNode(above.Create(c.Request, t.Above, []string{t.Key}, what))
 }
 
-func parentOf(t *target) (parent, bool) {
-	if t.above == nil {
+func parentOf(t *pathtree.Target) (pathtree.Parent, bool) {
+	if t.Above == nil {
 		return nil, false
 	}
-	above, ok := t.above.object.(parent)
+	above, ok := t.Above.Object.(pathtree.Parent)
 	return above, ok
 }
 
-func alreadyExists(at *place) *Error {
-	return errorf(codeAlreadyExists, "Node %s already exists", at.path()).with("path", yson.String(at.path()))
+func alreadyExists(at *pathtree.Place) *wire.Error {
+	return wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", at.Path()).With("path", yson.String(at.Path()))
 }
 
 // createdBefore finds what a create made that is repeated.
 func createdBefore(c *call, response []byte) (yson.Node, error) {
-	if !c.parameters.has("path") {
+	if !c.Parameters.Has("path") {
 		c.resultKey = "object_id"
 	}
 	if len(response) > 0 {
 		return yson.String(string(response)), nil
 	}
-	if c.parameters.has("path") {
+	if c.Parameters.Has("path") {
 		return c.identityOf("path")
 	}
-	attributes, err := c.parameters.mapping("attributes")
+	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	kind, err := c.parameters.text("type", "")
+	kind, err := c.Parameters.Text("type", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -137,17 +125,17 @@ func createdBefore(c *call, response []byte) (yson.Node, error) {
 func (c *call) namedObject(kind, name string, attributes yson.Node) (yson.Node, error) {
 	switch kind {
 	case "scheduler_pool":
-		place, err := poolPlaceOf(c, attributes)
+		place, err := pathtree.PoolPlaceOf(c.Request, attributes)
 		if err != nil {
 			return yson.Node{}, err
 		}
 		return yson.String(place.Pool(name).ID.String()), nil
 	case "scheduler_pool_tree":
-		return c.identityAt(joinPath("//sys/pool_trees", name))
+		return c.identityAt(pathtree.JoinPath("//sys/pool_trees", name))
 	case "user", "group", "account":
-		return c.identityAt(joinPath("//sys/"+kind+"s", name))
+		return c.identityAt(pathtree.JoinPath("//sys/"+kind+"s", name))
 	}
-	return yson.Node{}, errorf(codeResolve, "No such object")
+	return yson.Node{}, wire.Errorf(wire.CodeResolve, "No such object")
 }
 
 func (c *call) identityAt(path string) (yson.Node, error) {
@@ -155,16 +143,16 @@ func (c *call) identityAt(path string) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.find(parsed, true)
+	t, err := c.Find(parsed, true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return yson.String(t.identity(c).String()), nil
+	return yson.String(t.Identity(c.Request).String()), nil
 }
 
 // identityOf is the id of the node that a parameter leads to.
 func (c *call) identityOf(parameter string) (yson.Node, error) {
-	path, err := c.parameters.path(parameter)
+	path, err := c.Parameters.Path(parameter)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -187,11 +175,11 @@ func linkedBefore(c *call, response []byte) (yson.Node, error) {
 
 // transplant copies or moves a node.
 func transplant(c *call, copying bool) (yson.Node, error) {
-	source, err := c.parameters.path("source_path")
+	source, err := c.Parameters.Path("source_path")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	destination, err := c.parameters.path("destination_path")
+	destination, err := c.Parameters.Path("destination_path")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -199,73 +187,73 @@ func transplant(c *call, copying bool) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	from, err := c.find(source, true)
+	from, err := c.Find(source, true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	to, err := c.walk(destination, true)
+	to, err := c.Walk(destination, true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	m, ok := from.object.(mover)
-	if !ok || len(from.attribute) > 0 || len(from.inside) > 0 || len(to.attribute) > 0 || len(to.inside) > 0 {
-		return yson.Node{}, errorf(codeGeneric, "Node %s cannot be copied or moved to %s", source, destination)
+	m, ok := from.Object.(pathtree.Mover)
+	if !ok || len(from.Attribute) > 0 || len(from.Inside) > 0 || len(to.Attribute) > 0 || len(to.Inside) > 0 {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Node %s cannot be copied or moved to %s", source, destination)
 	}
-	for at := to.place; at != nil; at = at.above {
-		if at.path() == from.place.path() && (len(to.missing) > 0 || at != to.place) {
-			return yson.Node{}, errorf(codeGeneric, "Cannot copy or move an object to its descendant")
+	for at := to.Place; at != nil; at = at.Above {
+		if at.Path() == from.Place.Path() && (len(to.Missing) > 0 || at != to.Place) {
+			return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Cannot copy or move an object to its descendant")
 		}
 	}
-	above, key := to.place, ""
+	above, key := to.Place, ""
 	switch {
-	case len(to.missing) == 0 && to.above != nil:
+	case len(to.Missing) == 0 && to.Above != nil:
 		if f.ignoreExisting {
-			return yson.String(to.identity(c).String()), nil
+			return yson.String(to.Identity(c.Request).String()), nil
 		}
-		same := to.place.path() == from.place.path()
+		same := to.Place.Path() == from.Place.Path()
 		if !f.force && !same {
-			return yson.Node{}, alreadyExists(to.place)
+			return yson.Node{}, alreadyExists(to.Place)
 		}
 		if same {
-			return yson.Node{}, alreadyExists(to.place)
+			return yson.Node{}, alreadyExists(to.Place)
 		}
-		gone := target{place: to.place, path: destination}
-		if err := c.first(func() error { return c.removeTarget(&gone, flags{recursive: true}) }); err != nil {
+		gone := pathtree.Target{Place: to.Place, Path: destination}
+		if err := c.First(func() error { return c.removeTarget(&gone, flags{recursive: true}) }); err != nil {
 			return yson.Node{}, err
 		}
-		above, key = to.above, to.key
-	case len(to.missing) == 1:
-		key = to.missing[0].Name
-	case len(to.missing) > 1 && f.recursive:
+		above, key = to.Above, to.Key
+	case len(to.Missing) == 1:
+		key = to.Missing[0].Name
+	case len(to.Missing) > 1 && f.recursive:
 		rest := to
-		rest.missing = to.missing[:len(to.missing)-1]
-		err := c.first(func() error {
-			_, err := c.createAt(&rest, creation{kind: "map_node", attributes: yson.Map(), recursive: true})
+		rest.Missing = to.Missing[:len(to.Missing)-1]
+		err := c.First(func() error {
+			_, err := c.createAt(&rest, pathtree.Creation{Kind: "map_node", Attributes: yson.Map(), Recursive: true})
 			return err
 		})
 		if err != nil {
 			return yson.Node{}, err
 		}
 		up, last, _ := destination.Parent()
-		if to, err = c.find(up, false); err != nil {
+		if to, err = c.Find(up, false); err != nil {
 			return yson.Node{}, err
 		}
-		above, key = to.place, last.Name
+		above, key = to.Place, last.Name
 	default:
-		return yson.Node{}, to.mustExist(c)
+		return yson.Node{}, to.MustExist(c.Request)
 	}
 	if key == "" {
-		return yson.Node{}, alreadyExists(to.place)
+		return yson.Node{}, alreadyExists(to.Place)
 	}
-	return idNode(m.move(c, from.place, above, key, copying))
+	return idNode(m.Move(c.Request, from.Place, above, key, copying))
 }
 
 func link(c *call) (yson.Node, error) {
-	to, err := c.parameters.path("target_path")
+	to, err := c.Parameters.Path("target_path")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	path, err := c.parameters.path("link_path")
+	path, err := c.Parameters.Path("link_path")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -273,34 +261,23 @@ func link(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if _, err := c.find(to, false); err != nil && !f.force {
+	if _, err := c.Find(to, false); err != nil && !f.force {
 		return yson.Node{}, err
 	}
-	attributes, err := c.parameters.mapping("attributes")
+	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, true)
+	t, err := c.Walk(path, true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.attribute) > 0 || len(t.inside) > 0 {
-		return yson.Node{}, errorf(codeGeneric, "A node cannot be created at %s", path)
+	if len(t.Attribute) > 0 || len(t.Inside) > 0 {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "A node cannot be created at %s", path)
 	}
-	what := creation{kind: "link", value: yson.String(to.String()), attributes: attributes, recursive: f.recursive}
-	if len(t.missing) == 0 {
+	what := pathtree.Creation{Kind: "link", Value: yson.String(to.String()), Attributes: attributes, Recursive: f.recursive}
+	if len(t.Missing) == 0 {
 		return c.createOver(&t, f, what)
 	}
 	return idNode(c.createAt(&t, what))
-}
-
-// nearestType guesses which type of objects that have names was meant.
-func nearestType(kind string) string {
-	names := slices.Sorted(maps.Keys(makers))
-	for _, name := range names {
-		if strings.TrimPrefix(name, "scheduler_") == kind {
-			return fmt.Sprintf("; did you mean %q?", name)
-		}
-	}
-	return didYouMean(kind, names)
 }

@@ -2,8 +2,10 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -14,35 +16,35 @@ var _ = register(
 
 // writeFile sets the content of a file, which is made if it is not there.
 func writeFile(c *call) (yson.Node, error) {
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, false)
+	t, err := c.Walk(path, false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.missing) > 0 {
-		if _, err := c.createAt(&t, creation{kind: "file", attributes: yson.Map()}); err != nil {
+	if len(t.Missing) > 0 {
+		if _, err := c.createAt(&t, pathtree.Creation{Kind: "file", Attributes: yson.Map()}); err != nil {
 			return yson.Node{}, err
 		}
-		if t, err = c.find(path, false); err != nil {
+		if t, err = c.Find(path, false); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	n, ok := t.object.(*plainNode)
-	if !ok || n.kind() != "file" || len(t.attribute) > 0 {
-		return yson.Node{}, errorf(codeGeneric, "Node %s is not a file", t.path)
+	n, ok := t.Object.(*pathtree.PlainNode)
+	if !ok || n.Kind() != "file" || len(t.Attribute) > 0 {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Node %s is not a file", t.Path)
 	}
-	if err := c.require(auth.Requires(auth.Write, t.chain(c))); err != nil {
+	if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.editRegistry(n.path, func(r *server.Registry) (*store.Batch, error) {
-		row, there := r.PathNode(n.path)
+	return nothing(c.EditRegistry(n.Path, func(r *server.Registry) (*store.Batch, error) {
+		row, there := r.PathNode(n.Path)
 		if !there || row.Type != "file" {
-			return nil, errorf(codeResolve, "File %s does not exist", n.path)
+			return nil, wire.Errorf(wire.CodeResolve, "File %s does not exist", n.Path)
 		}
-		row.Document, row.Modified = c.data, c.now
+		row.Document, row.Modified = c.data, c.Now
 		batch := &store.Batch{}
 		batch.Put.PathNodes = []store.PathNode{row}
 		return batch, nil
@@ -54,21 +56,21 @@ func readFile(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	n, ok := t.object.(*plainNode)
-	if !ok || n.kind() != "file" || len(t.attribute) > 0 {
-		return yson.Node{}, errorf(codeGeneric, "Node %s is not a file", t.path)
+	n, ok := t.Object.(*pathtree.PlainNode)
+	if !ok || n.Kind() != "file" || len(t.Attribute) > 0 {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Node %s is not a file", t.Path)
 	}
-	offset, err := c.parameters.integer("offset", 0)
+	offset, err := c.Parameters.Integer("offset", 0)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	length, err := c.parameters.integer("length", int64(len(n.row.Document)))
+	length, err := c.Parameters.Integer("length", int64(len(n.Row.Document)))
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if offset < 0 || length < 0 {
-		return yson.Node{}, errorf(codeGeneric, "Expected >= 0, found offset %d and length %d", offset, length)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Expected >= 0, found offset %d and length %d", offset, length)
 	}
-	data := n.row.Document[min(offset, int64(len(n.row.Document))):]
+	data := n.Row.Document[min(offset, int64(len(n.Row.Document))):]
 	return c.answerBytes(data[:min(length, int64(len(data)))])
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -19,87 +21,79 @@ var _ = register(
 
 func getVersion(c *call) (yson.Node, error) { return yson.String(c.api.options.Version), nil }
 
-func getCurrentUser(c *call) (yson.Node, error) {
-	return yson.Map(yson.Pair("user", yson.String(c.who.User))), nil
-}
+func getSupportedFeatures(*call) (yson.Node, error) { return orchid.SupportedFeatures(), nil }
 
-// getSupportedFeatures tells what clients ask about before they use it.
-func getSupportedFeatures(*call) (yson.Node, error) {
-	return yson.Map(
-		yson.Pair("primitive_types", texts([]string{"int64", "uint64", "double", "boolean", "string", "any", "null"})),
-		yson.Pair("compression_codecs", texts([]string{"none"})),
-		yson.Pair("erasure_codecs", texts([]string{"none"})),
-		yson.Pair("require_password_in_authentication_commands", yson.Boolean(false)),
-		yson.Pair("user_tokens_metadata", yson.Boolean(true))), nil
+func getCurrentUser(c *call) (yson.Node, error) {
+	return yson.Map(yson.Pair("user", yson.String(c.Who.User))), nil
 }
 
 // generateTimestamp makes a number that grows with time, as YTsaurus does: seconds
 // and a counter of thirty bits.
 func generateTimestamp(c *call) (yson.Node, error) {
-	return yson.Uint64(uint64(c.now.Unix())<<30 | uint64(c.now.Nanosecond())), nil
+	return yson.Uint64(uint64(c.Now.Unix())<<30 | uint64(c.Now.Nanosecond())), nil
 }
 
 func discoverProxies(c *call) (yson.Node, error) {
-	return yson.Map(yson.Pair("proxies", texts([]string{c.server.Address()}))), nil
+	return yson.Map(yson.Pair("proxies", wire.Texts([]string{c.Server.Address()}))), nil
 }
 
 // parsePath takes a rich path apart: a string with attributes.
 func parsePath(c *call) (yson.Node, error) {
-	given, ok := c.parameters.get("path")
+	given, ok := c.Parameters.Get("path")
 	if !ok {
-		return given, missing("path")
+		return given, wire.Missing("path")
 	}
 	text, ok := given.Text()
 	if !ok {
-		return given, wrongType("path", "string", given)
+		return given, wire.WrongType("path", "string", given)
 	}
 	attributes, rest, err := yson.CutAttributes([]byte(text))
 	if err != nil {
-		return given, errorf(codeGeneric, "Error parsing attributes of path %q", cutText(text, 200)).because(err)
+		return given, wire.Errorf(wire.CodeGeneric, "Error parsing attributes of path %q", wire.CutText(text, 200)).Because(err)
 	}
 	plain, suffix := ypath.CutSuffix(string(rest))
 	if _, err := ypath.Parse(plain); err != nil {
-		return given, errorf(codeGeneric, "Error parsing path").because(err)
+		return given, wire.Errorf(wire.CodeGeneric, "Error parsing path").Because(err)
 	}
 	if suffix != "" {
 		attributes = append(attributes, yson.Pair("suffix", yson.String(suffix)))
 	}
-	return yson.String(plain).WithAttributes(distinct(append(attributes, given.Attributes()...))...), nil
+	return yson.String(plain).WithAttributes(wire.Distinct(append(attributes, given.Attributes()...))...), nil
 }
 
 // checkPermission answers whether a user may do something. Everybody may ask
 // about themselves; about others, those who may read the object.
 func checkPermission(c *call) (yson.Node, error) {
-	user, err := c.parameters.text("user", c.who.User)
+	user, err := c.Parameters.Text("user", c.Who.User)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	name, err := c.parameters.needText("permission")
+	name, err := c.Parameters.NeedText("permission")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	permission, err := auth.ParsePermission(name)
 	if err != nil {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing permission %q", cutText(name, 100)).because(err)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing permission %q", wire.CutText(name, 100)).Because(err)
 	}
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.find(path, false)
+	t, err := c.Find(path, false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	chain := t.chain(c)
-	if user != c.who.User {
-		if err := c.require(auth.Requires(auth.Read, chain)); err != nil {
+	chain := t.Chain(c.Request)
+	if user != c.Who.User {
+		if err := c.Require(auth.Requires(auth.Read, chain)); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	if !c.subjects.IsUser(user) {
-		return yson.Node{}, errorf(auth.CodeNoSuchUser, "No such user %q", cutText(user, 100))
+	if !c.Subjects.IsUser(user) {
+		return yson.Node{}, wire.Errorf(auth.CodeNoSuchUser, "No such user %q", wire.CutText(user, 100))
 	}
-	return permissionAnswer(c.subjects.Check(user, permission, chain)), nil
+	return permissionAnswer(c.Subjects.Check(user, permission, chain)), nil
 }
 
 func permissionAnswer(a auth.Answer) yson.Node {

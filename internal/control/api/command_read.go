@@ -1,9 +1,8 @@
 package api
 
 import (
-	"time"
-
-	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -16,56 +15,44 @@ var _ = register(
 // maxNodes is how many nodes one get returns at most.
 const maxNodes = 200_000
 
-// firstTime is the first of some times that is known.
-func firstTime(list ...time.Time) time.Time {
-	for _, t := range list {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
 // found is the target of the parameter path, which the user may read.
-func (c *call) found() (target, error) {
-	path, err := c.parameters.path("path")
+func (c *call) found() (pathtree.Target, error) {
+	path, err := c.Parameters.Path("path")
 	if err != nil {
-		return target{}, err
+		return pathtree.Target{}, err
 	}
-	t, err := c.find(path, false)
+	t, err := c.Find(path, false)
 	if err != nil {
 		return t, err
 	}
-	return t, c.mayReadNode(t.place)
+	return t, c.MayReadNode(t.Place)
 }
-
-func (c *call) mayReadNode(at *place) error { return c.require(auth.Requires(auth.Read, at.chain(c))) }
 
 func get(c *call) (yson.Node, error) {
 	t, err := c.found()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.attribute) > 0 {
-		return c.readAttribute(&t)
+	if len(t.Attribute) > 0 {
+		return c.ReadAttribute(&t)
 	}
 	reading, err := c.newReading()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.inside) == 0 {
-		if done, err := c.writeWhole(t.place, reading.filter); done || err != nil {
+	if len(t.Inside) == 0 {
+		if done, err := c.writeWhole(t.Place, reading.filter); done || err != nil {
 			return yson.Entity(), err
 		}
-		return reading.node(t.place, true)
+		return reading.node(t.Place, true)
 	}
-	n, err := t.value(c)
+	n, err := t.Value(c.Request)
 	if err != nil {
 		return n, err
 	}
-	n, err = dig(n, t.inside, t.place.path())
+	n, err = pathtree.Dig(n, t.Inside, t.Place.Path())
 	if err != nil {
-		return n, resolveError(t.path, err)
+		return n, pathtree.ResolveError(t.Path, err)
 	}
 	return n, nil
 }
@@ -73,54 +60,54 @@ func get(c *call) (yson.Node, error) {
 // reading is a walk through a part of the tree.
 type reading struct {
 	*call
-	filter attributeFilter
+	filter pathtree.AttributeFilter
 	most   int64 // children of the first node; zero means all
 	nodes  int
 	all    bool // the user may read everything
 }
 
 func (c *call) newReading() (*reading, error) {
-	filter, err := filterOf(c.parameters)
+	filter, err := pathtree.FilterOf(c.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	most, err := c.parameters.integer("max_size", 0)
-	return &reading{call: c, filter: filter, most: most, all: c.subjects.IsSuperuser(c.who.User)}, err
+	most, err := c.Parameters.Integer("max_size", 0)
+	return &reading{call: c, filter: filter, most: most, all: c.Subjects.IsSuperuser(c.Who.User)}, err
 }
 
 // node returns a node with everything below it.
-func (r *reading) node(at *place, top bool) (yson.Node, error) {
+func (r *reading) node(at *pathtree.Place, top bool) (yson.Node, error) {
 	if r.nodes++; r.nodes > maxNodes {
-		return yson.Node{}, errorf(codeGeneric, "There are more than %d nodes below the path; read it in parts", maxNodes)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "There are more than %d nodes below the path; read it in parts", maxNodes)
 	}
-	attributes, err := r.filter.on(r.call, at)
+	attributes, err := r.filter.On(r.call.Request, at)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	var n yson.Node
-	switch shape := at.shape(); {
-	case shape == documentShape:
-		if n, err = at.value(r.call); err != nil {
+	switch shape := at.Shape(); {
+	case shape == pathtree.DocumentShape:
+		if n, err = at.Value(r.call.Request); err != nil {
 			return n, err
 		}
 		attributes = append(attributes, n.Attributes()...)
-	case shape == mapShape || shape == opaqueShape && top:
+	case shape == pathtree.MapShape || shape == pathtree.OpaqueShape && top:
 		var cut bool
 		if n, cut, err = r.children(at, top); err != nil {
 			return n, err
 		}
-		if shape == opaqueShape && len(n.Entries()) == 0 {
+		if shape == pathtree.OpaqueShape && len(n.Entries()) == 0 {
 			n = yson.Entity()
 		}
 		if cut {
 			attributes = append(attributes, yson.Pair("incomplete", yson.Boolean(true)))
 		}
 	}
-	return n.WithAttributes(distinct(attributes)...), nil
+	return n.WithAttributes(wire.Distinct(attributes)...), nil
 }
 
-func (r *reading) children(at *place, top bool) (n yson.Node, cut bool, err error) {
-	keys, err := at.keys(r.call)
+func (r *reading) children(at *pathtree.Place, top bool) (n yson.Node, cut bool, err error) {
+	keys, err := at.Keys(r.call.Request)
 	if err != nil {
 		return n, false, err
 	}
@@ -129,7 +116,7 @@ func (r *reading) children(at *place, top bool) (n yson.Node, cut bool, err erro
 	}
 	entries := make([]yson.Entry, 0, len(keys))
 	for _, key := range keys {
-		child, err := at.below(r.call, key)
+		child, err := at.Below(r.call.Request, key)
 		if err != nil {
 			return n, false, err
 		}
@@ -137,7 +124,7 @@ func (r *reading) children(at *place, top bool) (n yson.Node, cut bool, err erro
 			continue // it has just gone
 		}
 		value := yson.Entity()
-		if r.all || r.mayReadNode(child) == nil {
+		if r.all || r.MayReadNode(child) == nil {
 			if value, err = r.node(child, false); err != nil {
 				return n, false, err
 			}
@@ -156,17 +143,17 @@ func list(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if len(t.attribute) > 0 || len(t.inside) > 0 || t.shape() == documentShape {
+	if len(t.Attribute) > 0 || len(t.Inside) > 0 || t.Shape() == pathtree.DocumentShape {
 		n, err := get(c)
 		if err != nil {
 			return n, err
 		}
-		return reading.keysOf(n, t.path.String())
+		return reading.keysOf(n, t.Path.String())
 	}
-	if t.shape() == linkShape {
-		return yson.Node{}, errorf(codeGeneric, "Node %s is a link and has no children", t.place.path())
+	if t.Shape() == pathtree.LinkShape {
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Node %s is a link and has no children", t.Place.Path())
 	}
-	keys, err := t.keys(c)
+	keys, err := t.Keys(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -177,15 +164,15 @@ func list(c *call) (yson.Node, error) {
 	items := make([]yson.Node, 0, len(keys))
 	for _, key := range keys {
 		item := yson.String(key)
-		if !reading.filter.isEmpty() {
-			child, err := t.below(c, key)
+		if !reading.filter.IsEmpty() {
+			child, err := t.Below(c.Request, key)
 			if err != nil {
 				return item, err
 			}
 			if child == nil {
 				continue
 			}
-			attributes, err := reading.filter.on(c, child)
+			attributes, err := reading.filter.On(c.Request, child)
 			if err != nil {
 				return item, err
 			}
@@ -206,16 +193,16 @@ func incomplete(n yson.Node, cut bool) yson.Node {
 // keysOf lists the keys of a value.
 func (r *reading) keysOf(n yson.Node, path string) (yson.Node, error) {
 	if n.Kind() != yson.MapKind {
-		return n, errorf(codeGeneric, "Cannot list %s: it is of type %s and has no keys", path, n.Kind())
+		return n, wire.Errorf(wire.CodeGeneric, "Cannot list %s: it is of type %s and has no keys", path, n.Kind())
 	}
 	var keys []string
 	for _, e := range n.Entries() {
 		if r.most > 0 && int64(len(keys)) >= r.most {
-			return incomplete(texts(keys), true), nil
+			return incomplete(wire.Texts(keys), true), nil
 		}
 		keys = append(keys, e.Key)
 	}
-	return texts(keys), nil
+	return wire.Texts(keys), nil
 }
 
 // exists answers false for everything that does not lead anywhere.
@@ -223,16 +210,16 @@ func exists(c *call) (yson.Node, error) {
 	t, err := c.found()
 	if err == nil {
 		switch {
-		case len(t.attribute) > 0:
-			_, err = c.readAttribute(&t)
-		case len(t.inside) > 0:
+		case len(t.Attribute) > 0:
+			_, err = c.ReadAttribute(&t)
+		case len(t.Inside) > 0:
 			var n yson.Node
-			if n, err = t.value(c); err == nil {
-				_, err = dig(n, t.inside, "")
+			if n, err = t.Value(c.Request); err == nil {
+				_, err = pathtree.Dig(n, t.Inside, "")
 			}
 		}
 	}
-	if isResolve(err) {
+	if pathtree.IsResolve(err) {
 		return yson.Boolean(false), nil
 	}
 	return yson.Boolean(true), err

@@ -2,58 +2,58 @@ package api
 
 import (
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var (
-	_ = mountAt("//sys/transactions", func(c *call) object { return transactionsNode(c) })
-	_ = register(
-		command{name: "start_transaction", v3: "start_tx", volatile: true, result: "transaction_id", run: startTransaction},
-		command{name: "ping_transaction", v3: "ping_tx", volatile: true, silentV3: true, run: pingTransaction},
-		command{name: "commit_transaction", v3: "commit_tx", volatile: true, silentV3: true, run: endTransaction},
-		command{name: "abort_transaction", v3: "abort_tx", volatile: true, silentV3: true, run: endTransaction},
-		command{name: "lock", volatile: true, run: lock},
-		command{name: "unlock", volatile: true, silentV3: true, run: unlock})
+var _ = register(
+	command{name: "start_transaction", v3: "start_tx", volatile: true, result: "transaction_id", run: startTransaction},
+	command{name: "ping_transaction", v3: "ping_tx", volatile: true, silentV3: true, run: pingTransaction},
+	command{name: "commit_transaction", v3: "commit_tx", volatile: true, silentV3: true, run: endTransaction},
+	command{name: "abort_transaction", v3: "abort_tx", volatile: true, silentV3: true, run: endTransaction},
+	command{name: "lock", volatile: true, run: lock},
+	command{name: "unlock", volatile: true, silentV3: true, run: unlock},
 )
 
 func startTransaction(c *call) (yson.Node, error) {
-	timeout, err := c.parameters.duration("timeout", defaultLease)
+	timeout, err := c.Parameters.Duration("timeout", pathtree.DefaultLease)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	above, err := c.parameters.id("transaction_id")
+	above, err := c.Parameters.ID("transaction_id")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if !above.IsZero() {
-		if _, err := c.api.leases.find(above, c.now); err != nil {
+		if _, err := c.Tree.Leases.Find(above, c.Now); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	attributes, err := c.parameters.mapping("attributes")
+	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if c.who.User == auth.Guest {
-		return yson.Node{}, errorf(auth.CodeAuthorization, "Access denied for user %q: transactions need a token", c.who.User)
+	if c.Who.User == auth.Guest {
+		return yson.Node{}, wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: transactions need a token", c.Who.User)
 	}
-	entry := &lease{
-		id: newID(guid.Transaction), parent: above, owner: c.who.User, timeout: min(timeout, maxLease), started: c.now,
-		deadline: c.now.Add(min(timeout, maxLease)), attributes: attributes.Entries(),
+	entry := &pathtree.Lease{
+		ID: pathtree.NewID(guid.Transaction), Parent: above, Owner: c.Who.User, Timeout: min(timeout, pathtree.MaxLease), Started: c.Now,
+		Deadline: c.Now.Add(min(timeout, pathtree.MaxLease)), Attributes: attributes.Entries(),
 	}
-	return yson.String(entry.id.String()), c.api.leases.start(entry)
+	return yson.String(entry.ID.String()), c.Tree.Leases.Start(entry)
 }
 
 // ownLease is the transaction that a request names, which must be the user's.
 func (c *call) ownLease() (guid.ID, error) {
-	id, err := c.parameters.needID("transaction_id")
+	id, err := c.Parameters.NeedID("transaction_id")
 	if err != nil {
 		return id, err
 	}
-	entry, err := c.api.leases.find(id, c.now)
-	if err == nil && entry.owner != c.who.User && !c.subjects.IsSuperuser(c.who.User) {
-		err = errorf(auth.CodeAuthorization, "Access denied for user %q: transaction %s is not theirs", c.who.User, id)
+	entry, err := c.Tree.Leases.Find(id, c.Now)
+	if err == nil && entry.Owner != c.Who.User && !c.Subjects.IsSuperuser(c.Who.User) {
+		err = wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: transaction %s is not theirs", c.Who.User, id)
 	}
 	return id, err
 }
@@ -63,11 +63,11 @@ func pingTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	ancestors, err := c.parameters.boolean("ping_ancestor_transactions", true)
+	ancestors, err := c.Parameters.Boolean("ping_ancestor_transactions", true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.api.leases.ping(id, ancestors, c.now))
+	return nothing(c.Tree.Leases.Ping(id, ancestors, c.Now))
 }
 
 func endTransaction(c *call) (yson.Node, error) {
@@ -75,7 +75,7 @@ func endTransaction(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.api.leases.end(id, c.now))
+	return nothing(c.Tree.Leases.End(id, c.Now))
 }
 
 // lock keeps others who ask from getting a lock. It keeps nobody from writing.
@@ -88,34 +88,34 @@ func lock(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	mode, err := c.parameters.text("mode", "exclusive")
+	mode, err := c.Parameters.Text("mode", "exclusive")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if mode != "exclusive" && mode != "shared" && mode != "snapshot" {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing lock mode %q: it must be exclusive, shared or snapshot", cutText(mode, 100))
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing lock mode %q: it must be exclusive, shared or snapshot", wire.CutText(mode, 100))
 	}
-	child, err := c.parameters.text("child_key", "")
+	child, err := c.Parameters.Text("child_key", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	attribute, err := c.parameters.text("attribute_key", "")
+	attribute, err := c.Parameters.Text("attribute_key", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	key := t.place.path() + "\x00" + child + "\x00" + attribute
+	key := t.Place.Path() + "\x00" + child + "\x00" + attribute
 	if mode != "snapshot" {
-		if err := c.require(auth.Requires(auth.Write, t.chain(c))); err != nil {
+		if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
 			return yson.Node{}, err
 		}
-		if err := c.api.leases.lock(key, t.place.path(), mode, id, c.now); err != nil {
+		if err := c.Tree.Leases.Lock(key, t.Place.Path(), mode, id, c.Now); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	revision, _, err := c.attributeAt(t.place, "revision")
+	revision, _, err := c.AttributeAt(t.Place, "revision")
 	return yson.Map(
-		yson.Pair("lock_id", yson.String(newID(guid.Object).String())),
-		yson.Pair("node_id", yson.String(t.identity(c).String())),
+		yson.Pair("lock_id", yson.String(pathtree.NewID(guid.Object).String())),
+		yson.Pair("node_id", yson.String(t.Identity(c.Request).String())),
 		yson.Pair("revision", revision)), err
 }
 
@@ -128,63 +128,6 @@ func unlock(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	c.api.leases.unlock(t.place.path(), id)
+	c.Tree.Leases.Unlock(t.Place.Path(), id)
 	return yson.Map(), nil
-}
-
-// transactionsNode lists the transactions of now.
-func transactionsNode(c *call) object {
-	return lazyMap{
-		opaque: true,
-		list:   func() ([]string, error) { return c.api.leases.list(c.now), c.live() },
-		get: func(key string) (object, error) {
-			id, err := guid.Parse(key)
-			if err != nil {
-				return nil, nil
-			}
-			entry, err := c.api.leases.find(id, c.now)
-			if err != nil {
-				return nil, c.live()
-			}
-			return leaseNode{entry: entry}, nil
-		},
-	}
-}
-
-type leaseNode struct {
-	bare
-	entry lease
-}
-
-func (leaseNode) kind() string { return "transaction" }
-func (leaseNode) shape() shape { return opaqueShape }
-
-func (n leaseNode) meta(*call) meta { return meta{id: n.entry.id, created: n.entry.started} }
-
-func (n leaseNode) attribute(_ *call, _ *place, name string) (yson.Node, bool, error) {
-	switch name {
-	case "owner":
-		return yson.String(n.entry.owner), true, nil
-	case "timeout":
-		return yson.Int64(n.entry.timeout.Milliseconds()), true, nil
-	case "start_time":
-		return instant(n.entry.started), true, nil
-	case "last_ping_time":
-		return instant(n.entry.deadline.Add(-n.entry.timeout)), true, nil
-	case "parent_id":
-		return yson.String(n.entry.parent.String()), true, nil
-	}
-	for _, e := range n.entry.attributes {
-		if e.Key == name {
-			return e.Value, true, nil
-		}
-	}
-	return yson.Entity(), false, nil
-}
-
-func (n leaseNode) attributeNames(*call) (builtin, custom []string) {
-	for _, e := range n.entry.attributes {
-		custom = append(custom, e.Key)
-	}
-	return []string{"timeout", "start_time", "last_ping_time"}, custom
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -21,7 +23,7 @@ type flags struct{ recursive, force, ignoreExisting bool }
 
 func (c *call) flags() (f flags, err error) {
 	for name, at := range map[string]*bool{"recursive": &f.recursive, "force": &f.force, "ignore_existing": &f.ignoreExisting} {
-		value, wrong := c.parameters.boolean(name, false)
+		value, wrong := c.Parameters.Boolean(name, false)
 		if wrong != nil {
 			return f, wrong
 		}
@@ -31,7 +33,7 @@ func (c *call) flags() (f flags, err error) {
 }
 
 func set(c *call) (yson.Node, error) {
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -43,99 +45,74 @@ func set(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, false)
+	t, err := c.Walk(path, false)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	switch {
-	case len(t.attribute) > 0:
+	case len(t.Attribute) > 0:
 		return nothing(c.setAttribute(&t, value))
-	case len(t.missing) > 0:
-		what := creation{kind: kindOf(value), value: value, attributes: yson.Map(value.Attributes()...), recursive: f.recursive}
+	case len(t.Missing) > 0:
+		what := pathtree.Creation{Kind: pathtree.KindOf(value), Value: value, Attributes: yson.Map(value.Attributes()...), Recursive: f.recursive}
 		_, err := c.createAt(&t, what)
 		return nothing(err)
 	}
-	editor, ok := t.object.(valueEditor)
+	editor, ok := t.Object.(pathtree.ValueEditor)
 	if !ok {
-		return nothing(errorf(codeGeneric, "Node %s of type %q cannot be set; its attributes are below %[1]s/@", t.place.path(), t.kind()))
+		return nothing(wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot be set; its attributes are below %[1]s/@", t.Place.Path(), t.Kind()))
 	}
-	if t.shape() == mapShape && !f.force {
-		return nothing(errorf(codeGeneric, "Node %s is a map: set it with force, or set its children", t.place.path()))
+	if t.Shape() == pathtree.MapShape && !f.force {
+		return nothing(wire.Errorf(wire.CodeGeneric, "Node %s is a map: set it with force, or set its children", t.Place.Path()))
 	}
-	return nothing(editor.editValue(c, t.place, editInside(t.inside, f.recursive || len(t.inside) == 1, t.place.path(), setTo(value))))
-}
-
-// kindOf is the type of a node that is made of a value.
-func kindOf(n yson.Node) string {
-	switch n.Kind() {
-	case yson.MapKind:
-		return "map_node"
-	case yson.EntityKind:
-		return "document"
-	}
-	return n.Kind().String() + "_node"
+	return nothing(editor.EditValue(c.Request, t.Place, pathtree.EditInside(t.Inside, f.recursive || len(t.Inside) == 1, t.Place.Path(), pathtree.SetTo(value))))
 }
 
 // setAttribute sets an attribute, something inside one, or all of them.
-func (c *call) setAttribute(t *target, value yson.Node) error {
-	first, rest := t.attribute[0], t.attribute[1:]
+func (c *call) setAttribute(t *pathtree.Target, value yson.Node) error {
+	first, rest := t.Attribute[0], t.Attribute[1:]
 	switch first.Kind {
 	case ypath.Attribute:
-		return c.editAttributesAt(t, []attributeEdit{{name: first.Name, steps: rest, edit: setTo(value)}})
+		return c.editAttributesAt(t, []pathtree.AttributeEdit{{Name: first.Name, Steps: rest, Edit: pathtree.SetTo(value)}})
 	case ypath.AllAttributes:
 		if value.Kind() != yson.MapKind {
-			return errorf(codeGeneric, "Attributes must be a map, not %s", value.Kind())
+			return wire.Errorf(wire.CodeGeneric, "Attributes must be a map, not %s", value.Kind())
 		}
-		edits := editsOf(value)
-		_, custom := t.attributeNames(c)
+		edits := pathtree.EditsOf(value)
+		_, custom := t.AttributeNames(c.Request)
 		for _, name := range custom {
 			if _, kept := value.Get(name); !kept {
-				edits = append(edits, attributeEdit{name: name, edit: removed("", true)})
+				edits = append(edits, pathtree.AttributeEdit{Name: name, Edit: pathtree.Removed("", true)})
 			}
 		}
 		return c.editAttributesAt(t, edits)
 	}
-	return errorf(codeGeneric, `"*" stands only at the end of paths to remove`)
-}
-
-func editsOf(attributes yson.Node) []attributeEdit {
-	var edits []attributeEdit
-	for _, e := range attributes.Entries() {
-		edits = append(edits, attributeEdit{name: e.Key, edit: setTo(e.Value)})
-	}
-	return edits
+	return wire.Errorf(wire.CodeGeneric, `"*" stands only at the end of paths to remove`)
 }
 
 // editAttributesAt changes attributes of a node that must be there and let itself
 // be changed.
-func (c *call) editAttributesAt(t *target, edits []attributeEdit) error {
-	if err := t.mustExist(c); err != nil {
+func (c *call) editAttributesAt(t *pathtree.Target, edits []pathtree.AttributeEdit) error {
+	if err := t.MustExist(c.Request); err != nil {
 		return err
 	}
 	for _, e := range edits {
-		if err := mustBeText(e.name); err != nil {
+		if err := wire.MustBeText(e.Name); err != nil {
 			return err
 		}
 	}
-	editor, ok := t.object.(attributesEditor)
+	editor, ok := t.Object.(pathtree.AttributesEditor)
 	if !ok {
 		name := "@"
 		if len(edits) > 0 {
-			name = edits[0].name
+			name = edits[0].Name
 		}
-		return errorf(codeGeneric, "Builtin attribute %q cannot be set: node %s cannot be changed", name, t.place.path())
+		return wire.Errorf(wire.CodeGeneric, "Builtin attribute %q cannot be set: node %s cannot be changed", name, t.Place.Path())
 	}
-	return editor.editAttributes(c, t.place, edits)
-}
-
-// on is the edit of the whole attribute. Maps on the way into it are made if
-// makeMaps says so.
-func (e attributeEdit) on(makeMaps bool) edit {
-	return editInside(e.steps, makeMaps, "@"+ypath.Escape(e.name), e.edit)
+	return editor.EditAttributes(c.Request, t.Place, edits)
 }
 
 func multisetAttributes(c *call) (yson.Node, error) {
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -143,30 +120,30 @@ func multisetAttributes(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, false)
+	t, err := c.Walk(path, false)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	switch {
 	case value.Kind() != yson.MapKind:
-		return nothing(errorf(codeGeneric, "Attributes must be a map, not %s", value.Kind()))
-	case len(t.attribute) == 0:
-		return nothing(errorf(codeGeneric, `The path must end with "/@"`))
-	case len(t.attribute) == 1 && t.attribute[0].Kind == ypath.AllAttributes:
-		return nothing(c.editAttributesAt(&t, editsOf(value)))
-	case t.attribute[0].Kind != ypath.Attribute:
-		return nothing(errorf(codeGeneric, `The path must end with "/@" or the name of an attribute`))
+		return nothing(wire.Errorf(wire.CodeGeneric, "Attributes must be a map, not %s", value.Kind()))
+	case len(t.Attribute) == 0:
+		return nothing(wire.Errorf(wire.CodeGeneric, `The path must end with "/@"`))
+	case len(t.Attribute) == 1 && t.Attribute[0].Kind == ypath.AllAttributes:
+		return nothing(c.editAttributesAt(&t, pathtree.EditsOf(value)))
+	case t.Attribute[0].Kind != ypath.Attribute:
+		return nothing(wire.Errorf(wire.CodeGeneric, `The path must end with "/@" or the name of an attribute`))
 	}
-	var edits []attributeEdit
+	var edits []pathtree.AttributeEdit
 	for _, e := range value.Entries() {
-		steps := append(t.attribute[1:len(t.attribute):len(t.attribute)], ypath.Step{Name: e.Key})
-		edits = append(edits, attributeEdit{name: t.attribute[0].Name, steps: steps, edit: setTo(e.Value)})
+		steps := append(t.Attribute[1:len(t.Attribute):len(t.Attribute)], ypath.Step{Name: e.Key})
+		edits = append(edits, pathtree.AttributeEdit{Name: t.Attribute[0].Name, Steps: steps, Edit: pathtree.SetTo(e.Value)})
 	}
 	return nothing(c.editAttributesAt(&t, edits))
 }
 
 func remove(c *call) (yson.Node, error) {
-	path, err := c.parameters.path("path")
+	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -174,82 +151,80 @@ func remove(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	t, err := c.walk(path, true)
+	t, err := c.Walk(path, true)
 	if err == nil {
 		err = c.removeTarget(&t, f)
 	}
-	if f.force && isResolve(err) {
+	if f.force && pathtree.IsResolve(err) {
 		err = nil
 	}
 	return nothing(err)
 }
 
-func (c *call) removeTarget(t *target, f flags) error {
-	if err := t.mustExist(c); err != nil {
+func (c *call) removeTarget(t *pathtree.Target, f flags) error {
+	if err := t.MustExist(c.Request); err != nil {
 		return err
 	}
-	if len(t.attribute) > 0 {
+	if len(t.Attribute) > 0 {
 		return c.removeAttribute(t, f)
 	}
-	if len(t.inside) > 0 {
-		if t.inside[len(t.inside)-1].Kind == ypath.EveryChild {
+	if len(t.Inside) > 0 {
+		if t.Inside[len(t.Inside)-1].Kind == ypath.EveryChild {
 			return c.removeChildren(t, f)
 		}
-		editor, ok := t.object.(valueEditor)
+		editor, ok := t.Object.(pathtree.ValueEditor)
 		if !ok {
-			return cannotRemove(t.path.String())
+			return pathtree.CannotRemove(t.Path.String())
 		}
-		e := editInside(t.inside, false, t.place.path(), removed("Node "+t.path.String(), f.force))
-		return editor.editValue(c, t.place, e)
+		e := pathtree.EditInside(t.Inside, false, t.Place.Path(), pathtree.Removed("Node "+t.Path.String(), f.force))
+		return editor.EditValue(c.Request, t.Place, e)
 	}
-	r, ok := t.object.(remover)
+	r, ok := t.Object.(pathtree.Remover)
 	if !ok {
-		return cannotRemove(t.place.path())
+		return pathtree.CannotRemove(t.Place.Path())
 	}
-	return r.remove(c, t.place, f.recursive)
+	return r.Remove(c.Request, t.Place, f.recursive)
 }
 
-func cannotRemove(path string) *Error { return errorf(codeGeneric, "Node %s cannot be removed", path) }
-
-func (c *call) removeAttribute(t *target, f flags) error {
-	first, rest := t.attribute[0], t.attribute[1:]
+func (c *call) removeAttribute(t *pathtree.Target, f flags) error {
+	first, rest := t.Attribute[0], t.Attribute[1:]
 	switch {
 	case first.Kind == ypath.EveryAttribute:
-		var edits []attributeEdit
-		_, custom := t.attributeNames(c)
+		var edits []pathtree.AttributeEdit
+		_, custom := t.AttributeNames(c.Request)
 		for _, name := range custom {
-			edits = append(edits, attributeEdit{name: name, edit: removed("", true)})
+			edits = append(edits, pathtree.AttributeEdit{Name: name, Edit: pathtree.Removed("", true)})
 		}
 		return c.editAttributesAt(t, edits)
 	case first.Kind != ypath.Attribute || len(rest) > 0 && rest[len(rest)-1].Kind != ypath.Child:
-		return errorf(codeGeneric, "A path to remove must end with a name or \"*\"")
+		return wire.Errorf(wire.CodeGeneric, "A path to remove must end with a name or \"*\"")
 	}
 	what := "Attribute \"" + first.Name + "\""
 	if len(rest) > 0 {
-		what = "Node " + t.path.String()
+		what = "Node " + t.Path.String()
 	}
-	return c.editAttributesAt(t, []attributeEdit{{name: first.Name, steps: rest, edit: removed(what, f.force)}})
+	return c.editAttributesAt(t, []pathtree.AttributeEdit{{Name: first.Name, Steps: rest, Edit: pathtree.Removed(what, f.force)}})
 }
 
 // removeChildren empties a directory.
-func (c *call) removeChildren(t *target, f flags) error {
-	if len(t.inside) > 1 || t.shape() == documentShape {
-		return errorf(codeGeneric, `"*" stands only behind directories`)
+func (c *call) removeChildren(t *pathtree.Target, f flags) error {
+	if len(t.Inside) > 1 || t.Shape() == pathtree.DocumentShape {
+		return wire.Errorf(wire.CodeGeneric, `"*" stands only behind directories`)
 	}
-	keys, err := t.keys(c)
+	keys, err := t.Keys(c.Request)
 	if err != nil {
 		return err
 	}
 	f.recursive = true
 	for _, key := range keys {
-		child, err := t.below(c, key)
+		child, err := t.Below(c.Request, key)
 		if err != nil {
 			return err
 		}
 		if child == nil {
 			continue
 		}
-		one := target{place: child, path: t.path}
+		one := pathtree.Target{Place: child, Path: t.Path}
 		if err := c.removeTarget(&one, f); err != nil {
 			return err
 		}
@@ -258,20 +233,20 @@ func (c *call) removeChildren(t *target, f flags) error {
 }
 
 // createAt makes the missing nodes of a target, the last one of them as asked.
-func (c *call) createAt(t *target, what creation) (guid.ID, error) {
-	if len(t.missing) > 1 && !what.recursive {
-		return guid.ID{}, t.mustExist(c)
+func (c *call) createAt(t *pathtree.Target, what pathtree.Creation) (guid.ID, error) {
+	if len(t.Missing) > 1 && !what.Recursive {
+		return guid.ID{}, t.MustExist(c.Request)
 	}
 	var keys []string
-	for _, step := range t.missing {
+	for _, step := range t.Missing {
 		if step.Kind != ypath.Child {
-			return guid.ID{}, t.mustExist(c)
+			return guid.ID{}, t.MustExist(c.Request)
 		}
 		keys = append(keys, step.Name)
 	}
-	above, ok := t.object.(parent)
+	above, ok := t.Object.(pathtree.Parent)
 	if !ok {
-		return guid.ID{}, errorf(codeGeneric, "Node %s of type %q cannot have children", t.place.path(), t.kind())
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot have children", t.Place.Path(), t.Kind())
 	}
-	return above.create(c, t.place, keys, what)
+	return above.Create(c.Request, t.Place, keys, what)
 }

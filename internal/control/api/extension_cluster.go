@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
-	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -23,101 +25,75 @@ var _ = register(
 // getCluster is what the cluster has and what became of it, for each tree and each
 // resource, with everything that people should know.
 func getCluster(c *call) (yson.Node, error) {
-	if err := c.live(); err != nil {
+	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
 	if err := c.mayReadAt("//sys/scheduler"); err != nil {
 		return yson.Node{}, err
 	}
-	state, err := c.orchid()
+	state, err := orchid.Current(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	trees := make([]yson.Entry, len(state.trees))
-	for i, t := range state.trees {
-		trees[i] = yson.Pair(t.info.Name, t.summary())
+	trees := make([]yson.Entry, len(state.Trees))
+	for i, t := range state.Trees {
+		trees[i] = yson.Pair(t.Info.Name, t.Summary())
 	}
 	running, pending := 0, 0
-	for i := range state.snapshot.Operations {
-		o := &state.snapshot.Operations[i]
+	for i := range state.Snapshot.Operations {
+		o := &state.Snapshot.Operations[i]
 		running += o.Statistics.Running
 		pending += o.Statistics.Pending
 	}
-	online, all := 0, c.server.Nodes()
+	online, all := 0, c.Server.Nodes()
 	for _, n := range all {
 		if n.Online {
 			online++
 		}
 	}
-	counters := c.server.Counters()
+	counters := c.Server.Counters()
 	return yson.Map(
-		yson.Pair("time", instant(state.snapshot.Time)),
-		yson.Pair("leader", yson.String(c.server.Leader().Address)),
-		yson.Pair("epoch", yson.Uint64(state.view.Epoch)),
-		yson.Pair("reviving", yson.Boolean(state.view.Reviving)),
+		yson.Pair("time", wire.Instant(state.Snapshot.Time)),
+		yson.Pair("leader", yson.String(c.Server.Leader().Address)),
+		yson.Pair("epoch", yson.Uint64(state.View.Epoch)),
+		yson.Pair("reviving", yson.Boolean(state.View.Reviving)),
 		yson.Pair("node_count", yson.Int64(int64(len(all)))),
 		yson.Pair("online_node_count", yson.Int64(int64(online))),
-		yson.Pair("operation_count", yson.Int64(int64(len(state.snapshot.Operations)))),
+		yson.Pair("operation_count", yson.Int64(int64(len(state.Snapshot.Operations)))),
 		yson.Pair("running_job_count", yson.Int64(int64(running))),
 		yson.Pair("pending_job_count", yson.Int64(int64(pending))),
 		yson.Pair("update_duration", yson.Double(float64(counters.LastUpdate.Microseconds())/1000)),
-		yson.Pair("default_pool_tree", orEntity(c.server.Trees().Default)),
+		yson.Pair("default_pool_tree", wire.OrEntity(c.Server.Trees().Default)),
 		yson.Pair("pool_trees", yson.Map(trees...)),
-		yson.Pair("alerts", schedulerAlerts(c.server))), nil
-}
-
-// summary is what a tree has and what became of it.
-func (t *orchidTree) summary() yson.Node {
-	root := &t.info.Pools[0]
-	var guaranteed resource.Amounts
-	for _, at := range t.children[0] {
-		guaranteed = guaranteed.Add(t.info.Pools[at].Details.Pool.StrongGuarantee.Of(t.info.Limits))
-	}
-	flow, burst := root.Details.Pool.TotalFlowRatio, root.Details.Pool.TotalBurstRatio
-	return yson.Map(
-		yson.Pair("capacity", amountsNode(t.info.Limits)),
-		yson.Pair("used", amountsNode(t.info.Usage)),
-		yson.Pair("free", amountsNode(t.info.Limits.Sub(t.info.Usage).Max(resource.Amounts{}))),
-		yson.Pair("demanded", amountsNode(root.Demand)),
-		yson.Pair("guaranteed", amountsNode(guaranteed)),
-		yson.Pair("resource_flow", amountsNode(resource.Uniform(flow).Of(t.info.Limits))),
-		yson.Pair("burst_guarantee", amountsNode(resource.Uniform(burst).Of(t.info.Limits))),
-		yson.Pair("usage_ratio", number(t.info.Usage.Share(t.info.Limits).Largest())),
-		yson.Pair("node_count", yson.Int64(int64(len(t.info.Nodes)))),
-		yson.Pair("pool_count", yson.Int64(int64(len(t.info.Pools)-1))),
-		yson.Pair("operation_count", yson.Int64(int64(root.Operations))),
-		yson.Pair("running_operation_count", yson.Int64(int64(root.RunningOperations))),
-		yson.Pair("running_job_count", yson.Int64(int64(root.RunningJobs))),
-		yson.Pair("update_time", instant(t.info.Updated)),
-		yson.Pair("alerts", t.alerts()))
+		yson.Pair("alerts", orchid.SchedulerAlerts(c.Server))), nil
 }
 
 // listNodes is a table of nodes, by name. It can be filtered by tree, tag, state
 // and text.
 func listNodes(c *call) (yson.Node, error) {
-	if err := c.live(); err != nil {
+	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
 	if err := c.mayReadAt("//sys/cluster_nodes"); err != nil {
 		return yson.Node{}, err
 	}
 	var tree, tag, wanted, text string
-	err := c.parameters.textsInto(textInto{"pool_tree", &tree}, textInto{"tag", &tag}, textInto{"state", &wanted}, textInto{"filter", &text})
+	err := c.Parameters.TextsInto(wire.TextInto("pool_tree", &tree), wire.TextInto("tag", &tag), wire.TextInto("state", &wanted), wire.TextInto("filter", &text))
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if wanted != "" && !slices.Contains(nodeStates, wanted) {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /state: it must be one of %s, not %q", strings.Join(nodeStates, ", "), cutText(wanted, 100))
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /state: it must be one of %s, not %q", strings.Join(nodeStates, ", "), wire.CutText(wanted, 100))
 	}
-	limit, err := c.parameters.integer("limit", 10_000)
+	limit, err := c.Parameters.Integer("limit", 10_000)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	state, err := c.orchid()
+	state, err := orchid.Current(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	nodes := c.server.Nodes()
+	nodes := c.Server.Nodes()
 	slices.SortFunc(nodes, func(a, b *server.Node) int { return strings.Compare(a.Name, b.Name) })
 	items := []yson.Node{}
 	total := 0
@@ -149,10 +125,10 @@ func nodeState(n *server.Node) string {
 	return "online"
 }
 
-func nodeRow(state *orchidState, n *server.Node) yson.Node {
+func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 	var info core.NodeInfo
-	if at, there := state.nodes[n.Name]; there {
-		info = state.snapshot.Nodes[at]
+	if at, there := state.Nodes[n.Name]; there {
+		info = state.Snapshot.Nodes[at]
 	}
 	jobs := 0
 	for _, count := range info.Jobs {
@@ -165,31 +141,31 @@ func nodeRow(state *orchidState, n *server.Node) yson.Node {
 	return yson.Map(
 		yson.Pair("address", yson.String(n.Name)),
 		yson.Pair("state", yson.String(nodeState(n))),
-		yson.Pair("pool_tree", orEntity(n.Tree)),
-		yson.Pair("tags", texts(n.Tags)),
-		yson.Pair("resource_limits", amountsNode(n.Limits)),
-		yson.Pair("resource_usage", amountsNode(info.Usage)),
+		yson.Pair("pool_tree", wire.OrEntity(n.Tree)),
+		yson.Pair("tags", wire.Texts(n.Tags)),
+		yson.Pair("resource_limits", wire.AmountsNode(n.Limits)),
+		yson.Pair("resource_usage", wire.AmountsNode(info.Usage)),
 		yson.Pair("running_job_count", yson.Int64(int64(jobs))),
 		yson.Pair("jobs_disabled", yson.Boolean(n.TakesNoJobs() || n.Status.GetJobsDisabled())),
-		yson.Pair("maintenance_requests", maintenanceRequests(n.Maintenance)),
+		yson.Pair("maintenance_requests", pathtree.MaintenanceRequests(n.Maintenance)),
 		yson.Pair("draining", yson.Boolean(n.Status.GetDraining())),
 		yson.Pair("version", yson.String(n.Version)),
-		yson.Pair("registered_time", instant(n.Registered)),
-		yson.Pair("last_seen_time", instant(n.LastSeen)),
-		yson.Pair("alerts", texts(alerts)))
+		yson.Pair("registered_time", wire.Instant(n.Registered)),
+		yson.Pair("last_seen_time", wire.Instant(n.LastSeen)),
+		yson.Pair("alerts", wire.Texts(alerts)))
 }
 
 // getHistory is the time series behind the charts of a pool: points of average and
 // maximum, at the finest resolution that is kept and is not too much.
 func getHistory(c *call) (yson.Node, error) {
-	if err := c.mayReadAt(poolTreesPath); err != nil {
+	if err := c.mayReadAt(pathtree.PoolTreesPath); err != nil {
 		return yson.Node{}, err
 	}
 	q, err := c.historyQuery()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	lines, level, err := c.server.History(c.ctx, q)
+	lines, level, err := c.Server.History(c.Context, q)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -197,54 +173,54 @@ func getHistory(c *call) (yson.Node, error) {
 	for i, line := range lines {
 		points := make([]yson.Node, len(line.Points))
 		for j, p := range line.Points {
-			points[j] = yson.List(instant(p.Time), number(p.Average), number(p.Max))
+			points[j] = yson.List(wire.Instant(p.Time), orchid.Number(p.Average), orchid.Number(p.Max))
 		}
 		series[i] = yson.Map(
-			yson.Pair("name", yson.String(line.Series.Name)), yson.Pair("resource", orEntity(line.Series.Resource)),
+			yson.Pair("name", yson.String(line.Series.Name)), yson.Pair("resource", wire.OrEntity(line.Series.Resource)),
 			yson.Pair("points", yson.List(points...)))
 	}
 	return yson.Map(
 		yson.Pair("pool_tree", yson.String(q.Tree)), yson.Pair("pool", yson.String(q.Pool)),
-		yson.Pair("from_time", instant(q.From)), yson.Pair("to_time", instant(q.To)),
-		yson.Pair("step", milliseconds(level.Step())), yson.Pair("series", yson.List(series...))), nil
+		yson.Pair("from_time", wire.Instant(q.From)), yson.Pair("to_time", wire.Instant(q.To)),
+		yson.Pair("step", wire.Milliseconds(level.Step())), yson.Pair("series", yson.List(series...))), nil
 }
 
 // historyQuery reads which chart a request wants: the last minutes of the root
 // unless it says otherwise.
 func (c *call) historyQuery() (q server.HistoryQuery, err error) {
-	p := c.parameters
-	if q.Tree, err = c.plannedTree(c.server.Trees()); err != nil {
+	p := c.Parameters
+	if q.Tree, err = c.plannedTree(c.Server.Trees()); err != nil {
 		return q, err
 	}
-	if q.Pool, err = p.text("pool", core.RootName); err != nil {
+	if q.Pool, err = p.Text("pool", core.RootName); err != nil {
 		return q, err
 	}
-	if q.Resource, err = p.text("resource", ""); err != nil {
+	if q.Resource, err = p.Text("resource", ""); err != nil {
 		return q, err
 	}
-	if q.Names, err = p.textList("series"); err != nil {
+	if q.Names, err = p.TextList("series"); err != nil {
 		return q, err
 	}
-	if q.From, err = p.moment("from_time"); err != nil {
+	if q.From, err = p.Moment("from_time"); err != nil {
 		return q, err
 	}
-	if q.To, err = p.moment("to_time"); err != nil {
+	if q.To, err = p.Moment("to_time"); err != nil {
 		return q, err
 	}
 	if q.To.IsZero() {
-		q.To = c.now.Add(time.Second) // the point of this second is wanted too
+		q.To = c.Now.Add(time.Second) // the point of this second is wanted too
 	}
 	if q.From.IsZero() {
 		q.From = q.To.Add(-defaultChart)
 	}
-	most, err := p.integer("max_points", 1000)
+	most, err := p.Integer("max_points", 1000)
 	switch {
 	case err != nil:
 		return q, err
 	case most < 1 || most > maxChartPoints:
-		return q, errorf(codeGeneric, "Error parsing parameter /max_points: it must be from 1 to %d, not %d", maxChartPoints, most)
+		return q, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /max_points: it must be from 1 to %d, not %d", maxChartPoints, most)
 	case !q.From.Before(q.To):
-		return q, errorf(codeGeneric, "Error parsing parameter /from_time: it must be before to_time")
+		return q, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /from_time: it must be before to_time")
 	}
 	q.MaxPoints = int(most)
 	return q, nil
@@ -259,11 +235,11 @@ const (
 // backup writes everything that is stored, hashes of tokens included, in a form that
 // an empty store can import. It is for superusers.
 func backup(c *call) (yson.Node, error) {
-	if err := c.require(auth.Needs{auth.Need{}}); err != nil {
+	if err := c.Require(auth.Needs{auth.Need{}}); err != nil {
 		return yson.Node{}, err
 	}
 	var out bytes.Buffer
-	if err := c.server.Store().Export(c.ctx, &out); err != nil {
+	if err := c.Server.Store().Export(c.Context, &out); err != nil {
 		return yson.Node{}, err
 	}
 	return c.answerBytes(out.Bytes(), yson.Pair("size", yson.Int64(int64(out.Len()))))

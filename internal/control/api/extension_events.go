@@ -4,7 +4,9 @@ import (
 	"errors"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -20,35 +22,35 @@ const maxListedEvents = 10_000
 
 // page reads limit, cursor and order of a list of events or audit records.
 func (c *call) page() (limit int, cursor int64, oldestFirst bool, err error) {
-	given, err := c.parameters.integer("limit", 100)
+	given, err := c.Parameters.Integer("limit", 100)
 	switch {
 	case err != nil:
 		return 0, 0, false, err
 	case given < 1 || given > maxListedEvents:
-		return 0, 0, false, errorf(codeGeneric, "Error parsing parameter /limit: it must be from 1 to %d, not %d", maxListedEvents, given)
+		return 0, 0, false, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /limit: it must be from 1 to %d, not %d", maxListedEvents, given)
 	}
-	if cursor, err = c.parameters.integer("cursor", 0); err != nil {
+	if cursor, err = c.Parameters.Integer("cursor", 0); err != nil {
 		return 0, 0, false, err
 	}
-	oldestFirst, err = c.parameters.boolean("oldest_first", false)
+	oldestFirst, err = c.Parameters.Boolean("oldest_first", false)
 	return int(given), cursor, oldestFirst, err
 }
 
 // eventFilter reads which entries of the decision log a request wants.
 func (c *call) eventFilter() (f store.EventFilter, err error) {
-	p := c.parameters
-	if f.Types, err = p.textList("event_type"); err != nil {
+	p := c.Parameters
+	if f.Types, err = p.TextList("event_type"); err != nil {
 		return f, err
 	}
-	if more, err := p.textList("types"); err != nil {
+	if more, err := p.TextList("types"); err != nil {
 		return f, err
 	} else if more != nil {
 		f.Types = append(f.Types, more...)
 	}
-	if err := p.textsInto(textInto{"pool_tree", &f.Tree}, textInto{"pool", &f.Pool}, textInto{"node", &f.Node}); err != nil {
+	if err := p.TextsInto(wire.TextInto("pool_tree", &f.Tree), wire.TextInto("pool", &f.Pool), wire.TextInto("node", &f.Node)); err != nil {
 		return f, err
 	}
-	if id, err := p.id("job_id"); err != nil {
+	if id, err := p.ID("job_id"); err != nil {
 		return f, err
 	} else if !id.IsZero() {
 		number, ok := guid.JobNumber(id)
@@ -57,10 +59,10 @@ func (c *call) eventFilter() (f store.EventFilter, err error) {
 		}
 		f.Job = number
 	}
-	if f.From, err = p.moment("from_time"); err != nil {
+	if f.From, err = p.Moment("from_time"); err != nil {
 		return f, err
 	}
-	if f.To, err = p.moment("to_time"); err != nil {
+	if f.To, err = p.Moment("to_time"); err != nil {
 		return f, err
 	}
 	f.Limit, f.Cursor, f.OldestFirst, err = c.page()
@@ -74,17 +76,17 @@ func listEvents(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if c.parameters.has("operation_id", "operation_alias") {
-		v, err := c.findOperation()
+	if c.Parameters.Has("operation_id", "operation_alias") {
+		v, err := orchid.FindOperation(c.Request)
 		if err != nil {
 			return yson.Node{}, err
 		}
-		filter.Operation = int32(v.number)
+		filter.Operation = int32(v.Number)
 	}
 	if err := c.mayReadAt("//sys/scheduler"); err != nil {
 		return yson.Node{}, err
 	}
-	events, more, err := c.server.Store().Events(c.ctx, filter)
+	events, more, err := c.Server.Store().Events(c.Context, filter)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -101,11 +103,11 @@ func listEvents(c *call) (yson.Node, error) {
 
 // mayReadAt refuses to those who may not read a node.
 func (c *call) mayReadAt(path string) error {
-	chain, err := c.chainAt(path)
+	chain, err := c.ChainAt(path)
 	if err != nil {
 		return err
 	}
-	return c.require(auth.Requires(auth.Read, chain))
+	return c.Require(auth.Requires(auth.Read, chain))
 }
 
 // eventNodes writes events. Operations are named by their ids.
@@ -115,7 +117,7 @@ func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
 	for i, e := range events {
 		entries := []yson.Entry{
 			yson.Pair("id", yson.Int64(e.ID)),
-			yson.Pair("timestamp", instant(e.Time)),
+			yson.Pair("timestamp", wire.Instant(e.Time)),
 			yson.Pair("event_type", yson.String(e.Type)),
 		}
 		if e.Operation != 0 {
@@ -123,7 +125,7 @@ func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
 			if err != nil {
 				return yson.Node{}, err
 			}
-			entries = append(entries, yson.Pair("operation_id", orEntity(name)))
+			entries = append(entries, yson.Pair("operation_id", wire.OrEntity(name)))
 		}
 		if e.Job != 0 {
 			entries = append(entries, yson.Pair("job_id", yson.String(guid.OfJob(e.Job).String())))
@@ -133,11 +135,11 @@ func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
 				entries = append(entries, yson.Pair(text.key, yson.String(text.value)))
 			}
 		}
-		details, err := storedJSON(e.Document)
+		details, err := orchid.StoredJSON(e.Document)
 		if err != nil {
 			return yson.Node{}, err
 		}
-		items[i] = yson.Map(distinct(append(entries, details.Entries()...))...)
+		items[i] = yson.Map(wire.Distinct(append(entries, details.Entries()...))...)
 	}
 	return yson.List(items...), nil
 }
@@ -148,9 +150,9 @@ func (c *call) operationName(number int32, known map[int32]string) (string, erro
 		return name, nil
 	}
 	name := ""
-	if live, there := c.server.OperationByNumber(core.OperationID(number)); there {
+	if live, there := c.Server.OperationByNumber(core.OperationID(number)); there {
 		name = live.ID.String()
-	} else if row, err := c.server.Store().OperationByNumber(c.ctx, number); err == nil {
+	} else if row, err := c.Server.Store().OperationByNumber(c.Context, number); err == nil {
 		name = row.ID
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return "", err
@@ -161,36 +163,36 @@ func (c *call) operationName(number int32, known map[int32]string) (string, erro
 
 // listAudit is who changed what. It is for administrators.
 func listAudit(c *call) (yson.Node, error) {
-	chain, err := c.chainAt("//sys")
+	chain, err := c.ChainAt("//sys")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if err := c.require(auth.Requires(auth.Administer, chain)); err != nil {
+	if err := c.Require(auth.Requires(auth.Administer, chain)); err != nil {
 		return yson.Node{}, err
 	}
 	var f store.AuditFilter
-	p := c.parameters
-	if err := p.textsInto(textInto{"user", &f.User}, textInto{"command", &f.Command}, textInto{"object", &f.Object},
-		textInto{"below", &f.Below}, textInto{"request_id", &f.Request}); err != nil {
+	p := c.Parameters
+	if err := p.TextsInto(wire.TextInto("user", &f.User), wire.TextInto("command", &f.Command), wire.TextInto("object", &f.Object),
+		wire.TextInto("below", &f.Below), wire.TextInto("request_id", &f.Request)); err != nil {
 		return yson.Node{}, err
 	}
-	if f.From, err = p.moment("from_time"); err != nil {
+	if f.From, err = p.Moment("from_time"); err != nil {
 		return yson.Node{}, err
 	}
-	if f.To, err = p.moment("to_time"); err != nil {
+	if f.To, err = p.Moment("to_time"); err != nil {
 		return yson.Node{}, err
 	}
 	if f.Limit, f.Cursor, f.OldestFirst, err = c.page(); err != nil {
 		return yson.Node{}, err
 	}
-	records, more, err := c.server.Store().Audit(c.ctx, f)
+	records, more, err := c.Server.Store().Audit(c.Context, f)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	items, cursor := make([]yson.Node, len(records)), yson.Entity()
 	for i, r := range records {
 		items[i] = yson.Map(
-			yson.Pair("id", yson.Int64(r.ID)), yson.Pair("timestamp", instant(r.Time)), yson.Pair("user", yson.String(r.User)),
+			yson.Pair("id", yson.Int64(r.ID)), yson.Pair("timestamp", wire.Instant(r.Time)), yson.Pair("user", yson.String(r.User)),
 			yson.Pair("command", yson.String(r.Command)), yson.Pair("object", yson.String(r.Object)),
 			yson.Pair("request_id", yson.String(r.Request)), yson.Pair("before", auditNode(r.Before)), yson.Pair("after", auditNode(r.After)))
 		cursor = yson.Int64(r.ID)
@@ -205,7 +207,7 @@ func auditNode(data []byte) yson.Node {
 	if len(data) == 0 {
 		return yson.Entity()
 	}
-	n, err := storedJSON(data)
+	n, err := orchid.StoredJSON(data)
 	if err != nil {
 		return yson.String(string(data))
 	}

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -10,26 +12,20 @@ import (
 
 var _ = register(command{name: "explain_operation", run: explainOperation})
 
-// classNames are the names of how easily jobs are preempted, by class.
-var classNames = [...]string{
-	scheduling.NonPreemptible: scheduling.NonPreemptible.String(), scheduling.AggressivelyPreemptible: scheduling.AggressivelyPreemptible.String(),
-	scheduling.Preemptible: scheduling.Preemptible.String(),
-}
-
 // explainOperation says why the jobs of an operation wait: every reason, with
 // amounts, and where its share comes from.
 func explainOperation(c *call) (yson.Node, error) {
-	if err := c.live(); err != nil {
+	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
-	v, err := c.findOperation()
+	v, err := orchid.FindOperation(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if err := v.mustLive(); err != nil {
+	if err := v.MustLive(); err != nil {
 		return yson.Node{}, err
 	}
-	x, err := c.server.ExplainOperation(c.ctx, v.key())
+	x, err := c.Server.ExplainOperation(c.Context, v.Key())
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -43,15 +39,15 @@ func explainOperation(c *call) (yson.Node, error) {
 	}
 	backoff := yson.Entity()
 	if !x.BacksOffUntil.IsZero() {
-		backoff = instant(x.BacksOffUntil)
+		backoff = wire.Instant(x.BacksOffUntil)
 	}
 	return yson.Map(
-		yson.Pair("operation_id", yson.String(v.id.String())),
+		yson.Pair("operation_id", yson.String(v.ID.String())),
 		yson.Pair("state", yson.String(x.State.String())),
 		yson.Pair("suspended", yson.Boolean(x.Suspended)),
 		yson.Pair("blocked_by", block),
 		yson.Pair("backs_off_until", backoff),
-		yson.Pair("age", milliseconds(x.Age)),
+		yson.Pair("age", wire.Milliseconds(x.Age)),
 		yson.Pair("pool_trees", yson.List(trees...))), nil
 }
 
@@ -66,7 +62,7 @@ func explainedTree(x *core.TreeExplanation) yson.Node {
 	for i := range x.Tasks {
 		t := &x.Tasks[i]
 		tasks[i] = yson.Map(
-			yson.Pair("task_name", yson.String(t.Task)), yson.Pair("job_resources", amountsNode(t.Resources)),
+			yson.Pair("task_name", yson.String(t.Task)), yson.Pair("job_resources", wire.AmountsNode(t.Resources)),
 			yson.Pair("waiting_job_count", yson.Int64(int64(t.Waiting))), yson.Pair("fitting_node_count", yson.Int64(int64(t.Fitting))),
 			yson.Pair("obstacles", obstacleNodes(t.Obstacles)))
 	}
@@ -83,7 +79,7 @@ func explainedTree(x *core.TreeExplanation) yson.Node {
 		yson.Pair("starvation", starvationNode(&x.Starvation)),
 		yson.Pair("preemption", yson.Map(
 			yson.Pair("priority", yson.String(x.Preemption.Priority.String())),
-			yson.Pair("because_of", orEntity(x.Preemption.Starver)),
+			yson.Pair("because_of", wire.OrEntity(x.Preemption.Starver)),
 			yson.Pair("fitting_node_count", yson.Int64(int64(x.Preemption.Normal))),
 			yson.Pair("fitting_node_count_aggressively", yson.Int64(int64(x.Preemption.Aggressive))))),
 		yson.Pair("fair_share", shareNode(x.Share)))
@@ -93,14 +89,14 @@ func obstacleNodes(list []core.Obstacle) yson.Node {
 	items := make([]yson.Node, len(list))
 	for i := range list {
 		o := &list[i]
-		entries := []yson.Entry{yson.Pair("reason", yson.String(o.Refusal.String())), yson.Pair("pool", orEntity(o.Pool))}
+		entries := []yson.Entry{yson.Pair("reason", yson.String(o.Refusal.String())), yson.Pair("pool", wire.OrEntity(o.Pool))}
 		if o.Needed != 0 || o.Available != 0 {
 			if o.Refusal == scheduling.RefusedCount {
 				entries = append(entries,
 					yson.Pair("needed", yson.Int64(o.Needed)), yson.Pair("available", yson.Int64(o.Available)))
 			} else {
 				entries = append(entries, yson.Pair("resource", yson.String(o.Resource.String())),
-					yson.Pair("needed", amountNode(o.Resource, o.Needed)), yson.Pair("available", amountNode(o.Resource, o.Available)))
+					yson.Pair("needed", wire.AmountNode(o.Resource, o.Needed)), yson.Pair("available", wire.AmountNode(o.Resource, o.Available)))
 			}
 		}
 		if o.Nodes > 0 {
@@ -115,14 +111,14 @@ func obstacleNodes(list []core.Obstacle) yson.Node {
 func starvationNode(s *scheduling.StarvationOutlook) yson.Node {
 	aggressive := yson.Entity()
 	if s.Aggressive {
-		aggressive = milliseconds(s.AggressiveTimeout)
+		aggressive = wire.Milliseconds(s.AggressiveTimeout)
 	}
 	return yson.Map(
 		yson.Pair("scheduling_status", yson.String(s.Status.String())),
 		yson.Pair("starvation_status", yson.String(s.Starvation.String())),
-		yson.Pair("below_fair_share_since", instant(s.BelowSince)),
-		yson.Pair("starving_since", instant(s.StarvingSince)),
-		yson.Pair("timeout", milliseconds(s.Timeout)),
+		yson.Pair("below_fair_share_since", wire.Instant(s.BelowSince)),
+		yson.Pair("starving_since", wire.Instant(s.StarvingSince)),
+		yson.Pair("timeout", wire.Milliseconds(s.Timeout)),
 		yson.Pair("aggressive_timeout", aggressive),
 		yson.Pair("tolerance", yson.Double(s.Tolerance)))
 }
@@ -136,13 +132,13 @@ func shareNode(x *core.ShareExplanation) yson.Node {
 	for i := range x.Chain {
 		link := &x.Chain[i]
 		chain[i] = yson.Map(
-			yson.Pair("pool", orEntity(link.Pool)),
-			yson.Pair("fair_share", sharesNode(link.Share)),
-			yson.Pair("guarantee", sharesNode(link.Guarantee)),
-			yson.Pair("demand", sharesNode(link.Demand)),
-			yson.Pair("limits", sharesNode(link.Limits)),
-			yson.Pair("weight", number(link.Weight)),
-			yson.Pair("suggestion", number(link.Suggestion)),
+			yson.Pair("pool", wire.OrEntity(link.Pool)),
+			yson.Pair("fair_share", wire.SharesNode(link.Share)),
+			yson.Pair("guarantee", wire.SharesNode(link.Guarantee)),
+			yson.Pair("demand", wire.SharesNode(link.Demand)),
+			yson.Pair("limits", wire.SharesNode(link.Limits)),
+			yson.Pair("weight", orchid.Number(link.Weight)),
+			yson.Pair("suggestion", orchid.Number(link.Suggestion)),
 			yson.Pair("fifo_index", fifoIndex(link.FIFOIndex)))
 	}
 	scarce := yson.Entity()
@@ -150,10 +146,10 @@ func shareNode(x *core.ShareExplanation) yson.Node {
 		scarce = yson.String(x.Resource.String())
 	}
 	return yson.Map(
-		yson.Pair("detailed_fair_share", new(vectors).split(&x.Share)),
-		yson.Pair("detailed_dominant_fair_share", dominantSplit(&x.Share)),
+		yson.Pair("detailed_fair_share", new(wire.Vectors).Split(&x.Share)),
+		yson.Pair("detailed_dominant_fair_share", wire.DominantSplit(&x.Share)),
 		yson.Pair("bound", yson.String(x.Bound.String())),
-		yson.Pair("bound_by_pool", orEntity(x.By)),
+		yson.Pair("bound_by_pool", wire.OrEntity(x.By)),
 		yson.Pair("scarce_resource", scarce),
 		yson.Pair("chain", yson.List(chain...)))
 }

@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/feasibility"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
@@ -36,9 +39,9 @@ type poolPlan struct {
 
 // plannedTree is the name of the tree that a request is about.
 func (c *call) plannedTree(trees *server.Trees) (string, error) {
-	name, err := c.parameters.text("pool_tree", trees.Default)
+	name, err := c.Parameters.Text("pool_tree", trees.Default)
 	if err == nil && name == "" {
-		err = missing("pool_tree")
+		err = wire.Missing("pool_tree")
 	}
 	return name, err
 }
@@ -60,38 +63,38 @@ func (c *call) plan(trees *server.Trees) (*poolPlan, error) {
 			return nil, err
 		}
 	}
-	if err := p.read(c.parameters); err != nil {
+	if err := p.read(c.Parameters); err != nil {
 		return nil, err
 	}
 	p.changes = pooltree.Diff(p.before, p.after)
 	return p, nil
 }
 
-func (p *poolPlan) read(given parameters) error {
-	n, ok := given.get("document")
+func (p *poolPlan) read(given wire.Parameters) error {
+	n, ok := given.Get("document")
 	if !ok {
-		return missing("document")
+		return wire.Missing("document")
 	}
-	file, err := given.text("file", "document")
+	file, err := given.Text("file", "document")
 	if err != nil {
 		return err
 	}
 	options := pooltree.Options{KeepUnknown: true}
 	if text, isText := n.Text(); isText {
 		if v, err := document.Parse(file, []byte(text)); err == nil && v.IsNull() {
-			return errorf(codeGeneric, "The document is empty, which would remove every pool; if that is meant, say so: {}")
+			return wire.Errorf(wire.CodeGeneric, "The document is empty, which would remove every pool; if that is meant, say so: {}")
 		}
 		p.after, p.warnings, err = pooltree.Parse(file, []byte(text), options)
 	} else {
 		var v document.Value
-		if v, err = toDocument(n); err != nil {
+		if v, err = wire.ToDocument(n); err != nil {
 			return err
 		}
 		p.after, p.warnings, err = pooltree.FromValue(v, options)
 	}
 	// Everything that is wrong is told at once.
 	if err = errors.Join(err, p.refuseUnknown()); err != nil {
-		return errorf(codeGeneric, "The document is no correct pool tree").because(problemsIn(err)...)
+		return wire.Errorf(wire.CodeGeneric, "The document is no correct pool tree").Because(problemsIn(err)...)
 	}
 	return nil
 }
@@ -138,10 +141,10 @@ func (p *poolPlan) refuseUnknown() error {
 // planPools tells what a document would change, and whether the promises in it can
 // be kept. It changes nothing.
 func planPools(c *call) (yson.Node, error) {
-	if err := c.mayReadAt(poolTreesPath); err != nil {
+	if err := c.mayReadAt(pathtree.PoolTreesPath); err != nil {
 		return yson.Node{}, err
 	}
-	p, err := c.plan(c.server.Trees())
+	p, err := c.plan(c.Server.Trees())
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -154,13 +157,13 @@ func planPools(c *call) (yson.Node, error) {
 
 // applyPools makes a tree what a document says: as a whole, or not at all.
 func applyPools(c *call) (yson.Node, error) {
-	strict, err := c.parameters.boolean("require_feasible", false)
+	strict, err := c.Parameters.Boolean("require_feasible", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	var p *poolPlan
 	var verdict *feasibility.Verdict
-	err = c.server.EditTrees(c.ctx, c.caller(poolTreesPath), func(trees *server.Trees) (*server.Trees, error) {
+	err = c.Server.EditTrees(c.Context, c.Caller(pathtree.PoolTreesPath), func(trees *server.Trees) (*server.Trees, error) {
 		if p, err = c.plan(trees); err != nil {
 			return nil, err
 		}
@@ -168,11 +171,11 @@ func applyPools(c *call) (yson.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.require(needs); err != nil {
+		if err := c.Require(needs); err != nil {
 			return nil, err
 		}
 		if tree, there := trees.Find(p.tree); there {
-			if err := c.requireImplied(p.before, p.after, c.treeChain(tree)); err != nil {
+			if err := c.RequireImplied(p.before, p.after, c.TreeChain(tree)); err != nil {
 				return nil, err
 			}
 		}
@@ -194,16 +197,16 @@ func applyPools(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	c.warn(p.warnings)
+	c.Warn(p.warnings)
 	return p.node(verdict)
 }
 
 // infeasible is the refusal of promises that cannot be kept.
-func infeasible(v *feasibility.Verdict) *Error {
-	e := errorf(codeGuaranteesOvercommit, "The promises of the document cannot be kept on the nodes of the tree")
+func infeasible(v *feasibility.Verdict) *wire.Error {
+	e := wire.Errorf(codeGuaranteesOvercommit, "The promises of the document cannot be kept on the nodes of the tree")
 	for _, f := range v.Findings {
 		if f.Severity == feasibility.Broken {
-			e.because(errorf(codeGuaranteesOvercommit, "%s", f.String()))
+			e.Because(wire.Errorf(codeGuaranteesOvercommit, "%s", f.String()))
 		}
 	}
 	return e
@@ -212,7 +215,7 @@ func infeasible(v *feasibility.Verdict) *Error {
 // planNeeds is what applying a plan needs: the same as making each change by hand.
 func (c *call) planNeeds(p *poolPlan) (needs auth.Needs, err error) {
 	if p.isNew {
-		chain, err := c.chainAt(poolTreesPath)
+		chain, err := c.ChainAt(pathtree.PoolTreesPath)
 		return auth.Requires(auth.Write, chain), err
 	}
 	// chainOf is that of a pool, or of the nearest one above it that is there.
@@ -227,11 +230,11 @@ func (c *call) planNeeds(p *poolPlan) (needs auth.Needs, err error) {
 			name = above.Name()
 			pool, there = p.before.Pool(name)
 		}
-		path := poolTreesPath + "/" + escapedTree(p.tree)
+		path := pathtree.PoolTreesPath + "/" + wire.EscapedTree(p.tree)
 		if there && !pool.IsRoot() {
 			path += pool.Path()
 		}
-		return c.chainAt(path)
+		return c.ChainAt(path)
 	}
 	add := func(pool string, of func(chain auth.Chain) auth.Needs) {
 		if err != nil {
@@ -276,21 +279,21 @@ func optionNames(changes []document.Change) []string {
 		name, _, _ := strings.Cut(change.Option, "/")
 		names = append(names, name)
 	}
-	return sortedUnique(names)
+	return pathtree.SortedUnique(names)
 }
 
 // feasible asks whether the promises of a plan can be kept on the nodes that the
 // tree has now; nil if it has none.
 func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
-	state, err := c.orchid()
+	state, err := orchid.Current(c.Request)
 	if err != nil {
 		return nil, err
 	}
-	tree, there := state.tree(p.tree)
-	if !there || tree.info.Limits.IsZero() {
+	tree, there := state.Tree(p.tree)
+	if !there || tree.Info.Limits.IsZero() {
 		return nil, nil
 	}
-	cluster := feasibility.Cluster{Total: tree.info.Limits, Nodes: tree.nodeGroups()}
+	cluster := feasibility.Cluster{Total: tree.Info.Limits, Nodes: nodeGroups(tree)}
 	settings := p.after.Settings()
 	verdict, err := feasibility.Check(cluster, promisesOf(p.after), nil, feasibility.Options{
 		MainResource: settings.MainResource.Value(), SaturationPeriod: settings.Integral.CapacitySaturationPeriod.Value(),
@@ -303,11 +306,11 @@ func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
 }
 
 // nodeGroups counts equal nodes of the tree.
-func (t *orchidTree) nodeGroups() (groups []feasibility.NodeGroup) {
+func nodeGroups(t *orchid.Tree) (groups []feasibility.NodeGroup) {
 	at := map[resource.Amounts]int{}
-	for i := range t.state.snapshot.Nodes {
-		n := &t.state.snapshot.Nodes[i]
-		if n.Tree != t.info.ID || !n.Online {
+	for i := range t.State.Snapshot.Nodes {
+		n := &t.State.Snapshot.Nodes[i]
+		if n.Tree != t.Info.ID || !n.Online {
 			continue
 		}
 		g, known := at[n.Limits]
@@ -350,7 +353,7 @@ func (p *poolPlan) node(verdict *feasibility.Verdict) (yson.Node, error) {
 		if err != nil {
 			return yson.Node{}, err
 		}
-		if details, err = storedJSON(data); err != nil {
+		if details, err = orchid.StoredJSON(data); err != nil {
 			return yson.Node{}, err
 		}
 		fits = yson.Boolean(verdict.OK)
@@ -367,12 +370,12 @@ func (p *poolPlan) node(verdict *feasibility.Verdict) (yson.Node, error) {
 		yson.Pair("pool_tree", yson.String(p.tree)),
 		yson.Pair("is_new", yson.Boolean(p.isNew)),
 		yson.Pair("is_empty", yson.Boolean(p.changes.IsEmpty() && !p.isNew)),
-		yson.Pair("changes", texts(lines)),
+		yson.Pair("changes", wire.Texts(lines)),
 		yson.Pair("added", placeNames(p.changes.Added)),
 		yson.Pair("removed", placeNames(p.changes.Removed)),
 		yson.Pair("moved", yson.Int64(int64(len(p.changes.Moved)))),
 		yson.Pair("changed", yson.Int64(int64(len(p.changes.Changed)))),
-		yson.Pair("warnings", texts(warnings)),
+		yson.Pair("warnings", wire.Texts(warnings)),
 		yson.Pair("is_feasible", fits),
 		yson.Pair("feasibility", details)), nil
 }
@@ -382,23 +385,23 @@ func placeNames(list []pooltree.PoolPlace) yson.Node {
 	for _, p := range list {
 		names = append(names, p.Pool)
 	}
-	return texts(names)
+	return wire.Texts(names)
 }
 
 // exportPools writes a whole tree as a document that apply_pools takes: as a value
 // for programs and as YAML for people.
 func exportPools(c *call) (yson.Node, error) {
-	if err := c.mayReadAt(poolTreesPath); err != nil {
+	if err := c.mayReadAt(pathtree.PoolTreesPath); err != nil {
 		return yson.Node{}, err
 	}
-	trees := c.server.Trees()
+	trees := c.Server.Trees()
 	name, err := c.plannedTree(trees)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	tree, there := trees.Find(name)
 	if !there {
-		return yson.Node{}, errorf(codeResolve, "Pool tree %q does not exist", name)
+		return yson.Node{}, wire.Errorf(wire.CodeResolve, "Pool tree %q does not exist", name)
 	}
 	text, err := tree.Tree.Document(document.ForPeople).YAML()
 	if err != nil {
@@ -406,6 +409,6 @@ func exportPools(c *call) (yson.Node, error) {
 	}
 	return yson.Map(
 		yson.Pair("pool_tree", yson.String(name)),
-		yson.Pair("document", fromDocument(tree.Tree.Document(documentStyle))),
+		yson.Pair("document", wire.FromDocument(tree.Tree.Document(orchid.DocumentStyle))),
 		yson.Pair("yaml", yson.String(string(text)))), nil
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -65,8 +67,8 @@ func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
 	}
 	c.must("abort_operation", fmt.Sprintf("{operation_id=%q}", second), "")
 	c.reaches(second, "aborted")
-	c.refused("explain_operation", fmt.Sprintf("{operation_id=%q}", second), "", codeOperationState, "aborted")
-	c.refused("explain_operation", `{operation_id="1-2-3e8-4"}`, "", codeNoSuchOperation)
+	c.refused("explain_operation", fmt.Sprintf("{operation_id=%q}", second), "", wire.CodeOperationState, "aborted")
+	c.refused("explain_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation)
 }
 
 const poolsDocument = `
@@ -131,7 +133,7 @@ func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
 		before := c.Trees()
 		a := c.send(http.MethodPost, "/api/v4/apply_pools", http.Header{"Content-Type": {"application/x-yt-yson-text"}}, body)
 		e := parseError(t, a)
-		if !e.hasCode(code) || c.Trees() != before {
+		if !e.HasCode(code) || c.Trees() != before {
 			t.Errorf("%s", a.body)
 		}
 		for _, word := range words {
@@ -141,11 +143,11 @@ func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
 		}
 	}
 	refuse(changed, codeGuaranteesOvercommit, "cannot be kept")
-	refuse(strings.Replace(poolsDocument, "weight", "wieght", 1), codeGeneric, "wieght", "weight")
-	refuse(strings.Replace(poolsDocument, "mode: fifo", "mode: lifo", 1), codeGeneric, "mode", "document:8")
-	refuse("pools: {a: {mode: fifo, pools: {b: {}}}}", codeGeneric, "FIFO")
-	c.refused("plan_pools", "{pool_tree=default}", "", codeGeneric, "document")
-	c.refused("export_pools", "{pool_tree=moon}", "", codeResolve, "moon")
+	refuse(strings.Replace(poolsDocument, "weight", "wieght", 1), wire.CodeGeneric, "wieght", "weight")
+	refuse(strings.Replace(poolsDocument, "mode: fifo", "mode: lifo", 1), wire.CodeGeneric, "mode", "document:8")
+	refuse("pools: {a: {mode: fifo, pools: {b: {}}}}", wire.CodeGeneric, "FIFO")
+	c.refused("plan_pools", "{pool_tree=default}", "", wire.CodeGeneric, "document")
+	c.refused("export_pools", "{pool_tree=moon}", "", wire.CodeResolve, "moon")
 	c.must2("apply_pools", parameters(changed))
 	if got := c.must("exists", `{path="//sys/pools/research";return_only_value=%true}`, ""); got != "%false" {
 		t.Error(got)
@@ -196,9 +198,9 @@ func TestTheClusterItsNodesEventsAuditAndHistoryAreTold(t *testing.T) {
 		series := dug(n, "series").Items()
 		return len(series) == 1 && text(series[0], "name") == "usage" && len(dug(series[0], "points").Items()) > 0
 	})
-	c.refused("get_history", "{max_points=0}", "", codeGeneric, "max_points")
-	c.refused("get_history", `{from_time="2026-01-02";to_time="2026-01-01"}`, "", codeGeneric, "from_time")
-	c.refused("list_events", "{limit=0}", "", codeGeneric, "limit")
+	c.refused("get_history", "{max_points=0}", "", wire.CodeGeneric, "max_points")
+	c.refused("get_history", `{from_time="2026-01-02";to_time="2026-01-01"}`, "", wire.CodeGeneric, "from_time")
+	c.refused("list_events", "{limit=0}", "", wire.CodeGeneric, "limit")
 }
 
 func TestABackupCanBeImported(t *testing.T) {
@@ -273,7 +275,7 @@ func TestWhoMayDoWhatWithAnOperation(t *testing.T) {
 		{"anna", "read state, read all, read spec, read stderr, read node, weight, annotations, suspend, explain, list, list spec, abort a job, move"},
 	} {
 		allowed := strings.Split(x.allowed, ", ")
-		for _, what := range sortedKeys(commands) {
+		for _, what := range orchid.SortedKeys(commands) {
 			command, parameters, _ := strings.Cut(commands[what], " ")
 			a := c.actingAs(x.user).do(command, parameters, "")
 			want := false
@@ -285,7 +287,7 @@ func TestWhoMayDoWhatWithAnOperation(t *testing.T) {
 				t.Errorf("%s may not %s: %s", x.user, what, a.body)
 			case !want && a.status == http.StatusOK:
 				t.Errorf("%s may %s", x.user, what)
-			case !want && !parseError(t, a).hasCode(auth.CodeAuthorization):
+			case !want && !parseError(t, a).HasCode(auth.CodeAuthorization):
 				t.Errorf("%s, %s: %s", x.user, what, a.body)
 			}
 		}

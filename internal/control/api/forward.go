@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+
+	"github.com/weirhq/weir/internal/control/wire"
 )
 
 // forwardedHeader marks requests that another scheduler has passed on, so that
@@ -23,7 +25,7 @@ func (a *API) forwards(c *call) bool {
 	if c.command.volatile || !a.server.Loaded() {
 		return true
 	}
-	from, err := c.parameters.text("read_from", "")
+	from, err := c.Parameters.Text("read_from", "")
 	return err != nil || from != "cache" && from != "follower"
 }
 
@@ -36,7 +38,7 @@ func (a *API) mayForward(r *http.Request) bool {
 // forward passes a request on to the leader.
 func (a *API) forward(w http.ResponseWriter, r *http.Request, m *message) {
 	if !a.mayForward(r) {
-		a.refuse(w, unavailable("nobody leads at the moment; try again"))
+		a.refuse(w, wire.Unavailable("nobody leads at the moment; try again"))
 		return
 	}
 	for _, name := range []string{"X-YT-Request-Id", "X-YT-Proxy", "Cache-Control"} {
@@ -59,7 +61,7 @@ func (a *API) newProxy() *httputil.ReverseProxy {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			a.log.Warn("the leader does not answer", "leader", a.server.Leader().Address, "error", err)
-			a.refuse(w, unavailable("the leader does not answer; try again"))
+			a.refuse(w, wire.Unavailable("the leader does not answer; try again"))
 		},
 	}
 }

@@ -2,11 +2,11 @@ package api
 
 import (
 	"errors"
-	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
-	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -23,57 +23,57 @@ var _ = register(
 )
 
 // noJob is the answer about a job that was never there or is forgotten.
-func noJob(id guid.ID) *Error {
-	return errorf(codeNoSuchJob, "No such job %s", id).with("job_id", yson.String(id.String()))
+func noJob(id guid.ID) *wire.Error {
+	return wire.Errorf(wire.CodeNoSuchJob, "No such job %s", id).With("job_id", yson.String(id.String()))
 }
 
 // jobOf finds the job of a request: running, or in the archive.
-func (c *call) jobOf() (*jobView, error) {
-	id, err := c.parameters.needID("job_id")
+func (c *call) jobOf() (*orchid.JobView, error) {
+	id, err := c.Parameters.NeedID("job_id")
 	if err != nil {
 		return nil, err
 	}
-	if live, there := c.server.Job(id); there {
-		return &jobView{id: id, operation: live.Operation, live: live}, nil
+	if live, there := c.Server.Job(id); there {
+		return &orchid.JobView{ID: id, Operation: live.Operation, Live: live}, nil
 	}
 	number, ok := guid.JobNumber(id)
 	if !ok {
 		return nil, noJob(id)
 	}
-	row, err := c.server.Store().Job(c.ctx, number)
+	row, err := c.Server.Store().Job(c.Context, number)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noJob(id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &jobView{id: id, operation: core.OperationID(row.Operation), row: &row}, nil
+	return &orchid.JobView{ID: id, Operation: core.OperationID(row.Operation), Row: &row}, nil
 }
 
 // operationOfJob returns the operation of a job. If the request names one it must
 // be that.
-func (c *call) operationOfJob(j *jobView) (*operationView, error) {
-	if c.parameters.has("operation_id", "operation_alias") {
-		v, err := c.findOperation()
+func (c *call) operationOfJob(j *orchid.JobView) (*orchid.OperationView, error) {
+	if c.Parameters.Has("operation_id", "operation_alias") {
+		v, err := orchid.FindOperation(c.Request)
 		if err != nil {
 			return nil, err
 		}
-		if v.number != j.operation {
-			return nil, noJob(j.id).with("operation_id", yson.String(v.id.String()))
+		if v.Number != j.Operation {
+			return nil, noJob(j.ID).With("operation_id", yson.String(v.ID.String()))
 		}
 		return v, nil
 	}
-	if live, there := c.server.OperationByNumber(j.operation); there {
-		return viewOfLive(live), nil
+	if live, there := c.Server.OperationByNumber(j.Operation); there {
+		return orchid.ViewOfLive(live), nil
 	}
-	row, err := c.server.Store().OperationByNumber(c.ctx, int32(j.operation))
+	row, err := c.Server.Store().OperationByNumber(c.Context, int32(j.Operation))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, noJob(j.id)
+		return nil, noJob(j.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.viewOfRow(&row)
+	return orchid.ViewOfRow(c.Request, &row)
 }
 
 func getJob(c *call) (yson.Node, error) {
@@ -85,11 +85,11 @@ func getJob(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	names, err := c.parameters.attributeNamesOf("attributes")
+	names, err := c.Parameters.AttributeNamesOf("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	entries, err := j.describe(v, names, c.now)
+	entries, err := j.Describe(v, names, c.Now)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -103,7 +103,7 @@ func getJob(c *call) (yson.Node, error) {
 
 // getJobStderr returns what a job wrote, or a part of it.
 func getJobStderr(c *call) (yson.Node, error) {
-	kind, err := c.parameters.text("type", "stderr")
+	kind, err := c.Parameters.Text("type", "stderr")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -113,13 +113,13 @@ func getJobStderr(c *call) (yson.Node, error) {
 			kind = "stderr"
 		}
 	default:
-		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /type: it must be stderr or stdout, not %q", cutText(kind, 100))
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /type: it must be stderr or stdout, not %q", wire.CutText(kind, 100))
 	}
 	j, err := c.readableJob()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	output, err := c.server.Store().JobOutput(c.ctx, j.number(), kind)
+	output, err := c.Server.Store().JobOutput(c.Context, j.Number(), kind)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return yson.Node{}, err
 	}
@@ -128,16 +128,16 @@ func getJobStderr(c *call) (yson.Node, error) {
 
 // answerPart answers with the part of some data that the request asks for.
 func (c *call) answerPart(data []byte) (yson.Node, error) {
-	offset, err := c.parameters.integer("offset", 0)
+	offset, err := c.Parameters.Integer("offset", 0)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	limit, err := c.parameters.integer("limit", int64(len(data)))
+	limit, err := c.Parameters.Integer("limit", int64(len(data)))
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if offset < 0 || limit < 0 {
-		return yson.Node{}, errorf(codeGeneric, "Parameters /offset and /limit must not be negative")
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Parameters /offset and /limit must not be negative")
 	}
 	total := int64(len(data))
 	from := min(offset, total)
@@ -147,7 +147,7 @@ func (c *call) answerPart(data []byte) (yson.Node, error) {
 
 // readableJob finds the job of a request and refuses it to those who may not read
 // its operation.
-func (c *call) readableJob() (*jobView, error) {
+func (c *call) readableJob() (*orchid.JobView, error) {
 	j, err := c.jobOf()
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (c *call) readableJob() (*jobView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return j, c.mayRead(v)
+	return j, orchid.MayRead(c.Request, v)
 }
 
 func getJobFailContext(c *call) (yson.Node, error) {
@@ -164,8 +164,8 @@ func getJobFailContext(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return yson.Node{}, errorf(codeNoSuchJob, "Fail context of job %s is not found: jobs of vanilla operations read no tables, so nothing is kept", j.id).
-		with("job_id", yson.String(j.id.String()))
+	return yson.Node{}, wire.Errorf(wire.CodeNoSuchJob, "Fail context of job %s is not found: jobs of vanilla operations read no tables, so nothing is kept", j.ID).
+		With("job_id", yson.String(j.ID.String()))
 }
 
 func getJobInput(c *call) (yson.Node, error) {
@@ -173,13 +173,13 @@ func getJobInput(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return yson.Node{}, errorf(codeNoSuchJob, "Input of job %s is not found: jobs of vanilla operations read no tables", j.id).
-		with("job_id", yson.String(j.id.String()))
+	return yson.Node{}, wire.Errorf(wire.CodeNoSuchJob, "Input of job %s is not found: jobs of vanilla operations read no tables", j.ID).
+		With("job_id", yson.String(j.ID.String()))
 }
 
 // managedJob finds the running job of a request for somebody who may manage its
 // operation.
-func (c *call) managedJob() (*jobView, error) {
+func (c *call) managedJob() (*orchid.JobView, error) {
 	j, err := c.jobOf()
 	if err != nil {
 		return nil, err
@@ -188,22 +188,22 @@ func (c *call) managedJob() (*jobView, error) {
 	if err != nil {
 		return nil, err
 	}
-	chain, err := v.chain(c)
+	chain, err := v.Chain(c.Request)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.require(auth.ManageOperation(chain)); err != nil {
+	if err := c.Require(auth.ManageOperation(chain)); err != nil {
 		return nil, err
 	}
-	if j.live == nil {
-		return nil, errorf(codeNoSuchAllocation, "No such job %s: it is %s", j.id, j.row.State).
-			with("job_id", yson.String(j.id.String())).with("state", yson.String(j.row.State))
+	if j.Live == nil {
+		return nil, wire.Errorf(wire.CodeNoSuchAllocation, "No such job %s: it is %s", j.ID, j.Row.State).
+			With("job_id", yson.String(j.ID.String())).With("state", yson.String(j.Row.State))
 	}
 	return j, nil
 }
 
 func abortJob(c *call) (yson.Node, error) {
-	interrupt, err := c.parameters.duration("interrupt_timeout", 0)
+	interrupt, err := c.Parameters.Duration("interrupt_timeout", 0)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -211,7 +211,7 @@ func abortJob(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.server.AbortJob(c.ctx, c.caller(j.id.String()), j.id, interrupt))
+	return nothing(c.Server.AbortJob(c.Context, c.Caller(j.ID.String()), j.ID, interrupt))
 }
 
 func abandonJob(c *call) (yson.Node, error) {
@@ -219,63 +219,6 @@ func abandonJob(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return yson.Node{}, errorf(codeGeneric, "Job %s cannot be abandoned: a vanilla operation needs the end of every job; abort the job, or complete the operation", j.id).
-		with("job_id", yson.String(j.id.String()))
-}
-
-// jobView is a job as one request sees it: running, or from the archive.
-type jobView struct {
-	id        guid.ID
-	operation core.OperationID
-	live      *server.Job
-	row       *store.Job
-}
-
-func (j *jobView) number() uint64 {
-	if j.live != nil {
-		return uint64(j.live.Number)
-	}
-	return j.row.Number
-}
-
-func (j *jobView) state() string {
-	if j.live != nil {
-		return j.live.State
-	}
-	return j.row.State
-}
-
-func (j *jobView) start() time.Time {
-	if j.live != nil {
-		return j.live.Start
-	}
-	return j.row.StartTime
-}
-
-func (j *jobView) finish() time.Time {
-	if j.live != nil {
-		return time.Time{}
-	}
-	return j.row.FinishTime
-}
-
-func (j *jobView) node() string {
-	if j.live != nil {
-		return j.live.Node
-	}
-	return j.row.Node
-}
-
-func (j *jobView) task() string {
-	if j.live != nil {
-		return j.live.TaskName
-	}
-	return j.row.Task
-}
-
-func (j *jobView) tree() string {
-	if j.live != nil {
-		return j.live.Tree
-	}
-	return j.row.Tree
+	return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Job %s cannot be abandoned: a vanilla operation needs the end of every job; abort the job, or complete the operation", j.ID).
+		With("job_id", yson.String(j.ID.String()))
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -42,7 +44,7 @@ var jobSorts = map[string]store.JobSort{
 
 // jobQuery reads the parameters of a list of jobs.
 func (c *call) jobQuery(of core.OperationID) (q jobQuery, err error) {
-	p := c.parameters
+	p := c.Parameters
 	q.Operation = int32(of)
 	if err := q.readTexts(p); err != nil {
 		return q, err
@@ -50,19 +52,19 @@ func (c *call) jobQuery(of core.OperationID) (q jobQuery, err error) {
 	if err := q.readFlags(p); err != nil {
 		return q, err
 	}
-	if q.From, err = p.moment("from_time"); err != nil {
+	if q.From, err = p.Moment("from_time"); err != nil {
 		return q, err
 	}
-	if q.To, err = p.moment("to_time"); err != nil {
+	if q.To, err = p.Moment("to_time"); err != nil {
 		return q, err
 	}
-	if q.only, err = p.id("job_competition_id"); err != nil {
+	if q.only, err = p.ID("job_competition_id"); err != nil {
 		return q, err
 	}
 	return q, q.readPage(p)
 }
 
-func (q *jobQuery) readTexts(p parameters) error {
+func (q *jobQuery) readTexts(p wire.Parameters) error {
 	for _, t := range []struct {
 		into  *string
 		names []string
@@ -71,7 +73,7 @@ func (q *jobQuery) readTexts(p parameters) error {
 		{&q.Task, []string{"task_name"}}, {&q.Tree, []string{"pool_tree"}},
 	} {
 		for _, name := range t.names {
-			text, err := p.text(name, "")
+			text, err := p.Text(name, "")
 			if err != nil {
 				return err
 			}
@@ -85,7 +87,7 @@ func (q *jobQuery) readTexts(p parameters) error {
 }
 
 // readFlags reads filters that are either on or off, and where to look.
-func (q *jobQuery) readFlags(p parameters) error {
+func (q *jobQuery) readFlags(p wire.Parameters) error {
 	q.running, q.archived = true, true
 	for _, f := range []struct {
 		name string
@@ -101,16 +103,16 @@ func (q *jobQuery) readFlags(p parameters) error {
 		{"include_controller_agent", func(look bool) { q.running = q.running && look }},
 		{"include_archive", func(look bool) { q.archived = look }},
 	} {
-		if !p.has(f.name) {
+		if !p.Has(f.name) {
 			continue
 		}
-		value, err := p.boolean(f.name, false)
+		value, err := p.Boolean(f.name, false)
 		if err != nil {
 			return err
 		}
 		f.set(value)
 	}
-	source, err := p.text("data_source", "auto")
+	source, err := p.Text("data_source", "auto")
 	switch {
 	case err != nil:
 		return err
@@ -119,46 +121,46 @@ func (q *jobQuery) readFlags(p parameters) error {
 	case source == "archive":
 		q.running = false
 	case source != "auto" && source != "manual":
-		return errorf(codeGeneric, "Error parsing parameter /data_source: it must be auto, manual, runtime or archive, not %q", cutText(source, 100))
+		return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /data_source: it must be auto, manual, runtime or archive, not %q", wire.CutText(source, 100))
 	}
 	return nil
 }
 
 // readPage reads order, limit and where a list continues.
-func (q *jobQuery) readPage(p parameters) error {
-	sort, err := p.text("sort_field", "none")
+func (q *jobQuery) readPage(p wire.Parameters) error {
+	sort, err := p.Text("sort_field", "none")
 	if err != nil {
 		return err
 	}
 	by, known := jobSorts[sort]
 	if !known {
-		return errorf(codeGeneric, "Error parsing parameter /sort_field: jobs cannot be sorted by %q", cutText(sort, 100))
+		return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /sort_field: jobs cannot be sorted by %q", wire.CutText(sort, 100))
 	}
-	order, err := p.text("sort_order", "ascending")
+	order, err := p.Text("sort_order", "ascending")
 	if err != nil {
 		return err
 	}
 	q.sort, q.Sort, q.Reverse = sort, by, order == "descending"
-	limit, err := p.integer("limit", 1000)
+	limit, err := p.Integer("limit", 1000)
 	if err != nil {
 		return err
 	}
-	offset, err := p.integer("offset", 0)
+	offset, err := p.Integer("offset", 0)
 	if err != nil {
 		return err
 	}
-	token, err := p.text("continuation_token", "")
+	token, err := p.Text("continuation_token", "")
 	if err != nil {
 		return err
 	}
 	if token != "" {
 		text, found := strings.CutPrefix(token, continuation)
 		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || !found {
-			return errorf(codeGeneric, "Error parsing parameter /continuation_token")
+			return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /continuation_token")
 		}
 	}
 	if limit < 0 || limit > maxListedJobs || offset < 0 || offset > maxJobOffset {
-		return errorf(codeGeneric, "Error parsing parameters /limit and /offset: they must be from 0 to %d and %d", maxListedJobs, maxJobOffset)
+		return wire.Errorf(wire.CodeGeneric, "Error parsing parameters /limit and /offset: they must be from 0 to %d and %d", maxListedJobs, maxJobOffset)
 	}
 	q.limit, q.offset = int(limit), int(offset)
 	return nil
@@ -169,20 +171,20 @@ const continuation = "from:"
 
 // listJobs lists running and finished jobs of an operation as one list.
 func listJobs(c *call) (yson.Node, error) {
-	v, err := c.findOperation()
+	v, err := orchid.FindOperation(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	q, err := c.jobQuery(v.number)
+	q, err := c.jobQuery(v.Number)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	names, err := c.parameters.attributeNamesOf("attributes")
+	names, err := c.Parameters.AttributeNamesOf("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	states, types := map[string]int64{}, map[string]int64{}
-	jobs := q.runningJobs(c.server, states, types)
+	jobs := q.runningJobs(c.Server, states, types)
 	running := len(jobs)
 	archive, err := q.archivedJobs(c, states, types)
 	if err != nil {
@@ -193,15 +195,15 @@ func listJobs(c *call) (yson.Node, error) {
 		archived = archive.Total
 		for i := range archive.Jobs {
 			row := &archive.Jobs[i]
-			jobs = append(jobs, &jobView{id: guid.OfJob(row.Number), operation: v.number, row: row})
+			jobs = append(jobs, &orchid.JobView{ID: guid.OfJob(row.Number), Operation: v.Number, Row: row})
 		}
 	}
-	q.order(jobs, c.now)
+	q.order(jobs, c.Now)
 	from := min(q.offset, len(jobs))
 	page := jobs[from:min(from+q.limit, len(jobs))]
 	items := make([]yson.Node, len(page))
 	for i, j := range page {
-		entries, err := j.describe(v, names, c.now)
+		entries, err := j.Describe(v, names, c.Now)
 		if err != nil {
 			return yson.Node{}, err
 		}
@@ -224,7 +226,7 @@ func listJobs(c *call) (yson.Node, error) {
 }
 
 // runningJobs are the jobs that run and pass the filters.
-func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64) (jobs []*jobView) {
+func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64) (jobs []*orchid.JobView) {
 	if !q.running || q.impossible || q.WithStderr != nil && *q.WithStderr {
 		return nil
 	}
@@ -235,22 +237,19 @@ func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64)
 			!q.only.IsZero() && job.ID != q.only:
 			continue
 		}
-		stateFits, typeFits := q.State == "" || q.State == job.State, q.Type == "" || q.Type == jobType
+		stateFits, typeFits := q.State == "" || q.State == job.State, q.Type == "" || q.Type == orchid.JobType
 		if typeFits {
 			states[job.State]++
 		}
 		if stateFits {
-			types[jobType]++
+			types[orchid.JobType]++
 		}
 		if stateFits && typeFits {
-			jobs = append(jobs, &jobView{id: job.ID, operation: job.Operation, live: job})
+			jobs = append(jobs, &orchid.JobView{ID: job.ID, Operation: job.Operation, Live: job})
 		}
 	}
 	return jobs
 }
-
-// jobType is what all jobs are.
-const jobType = "vanilla"
 
 // archivedJobs are the jobs that have ended and pass the filters: as many as the
 // page may need.
@@ -260,7 +259,7 @@ func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store
 	}
 	filter := q.JobFilter
 	filter.Limit = max(q.offset+q.limit, 1)
-	list, err := c.server.Store().Jobs(c.ctx, filter)
+	list, err := c.Server.Store().Jobs(c.Context, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -274,32 +273,32 @@ func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store
 }
 
 // order sorts jobs as the query says; numbers decide between equals.
-func (q *jobQuery) order(jobs []*jobView, now time.Time) {
-	duration := func(j *jobView) time.Duration {
-		if end := j.finish(); !end.IsZero() {
-			return end.Sub(j.start())
+func (q *jobQuery) order(jobs []*orchid.JobView, now time.Time) {
+	duration := func(j *orchid.JobView) time.Duration {
+		if end := j.Finish(); !end.IsZero() {
+			return end.Sub(j.Start())
 		}
-		return now.Sub(j.start())
+		return now.Sub(j.Start())
 	}
-	compare := func(a, b *jobView) int {
+	compare := func(a, b *orchid.JobView) int {
 		switch q.sort {
 		case "start_time":
-			return a.start().Compare(b.start())
+			return a.Start().Compare(b.Start())
 		case "finish_time":
-			return a.finish().Compare(b.finish())
+			return a.Finish().Compare(b.Finish())
 		case "duration":
 			return cmp.Compare(duration(a), duration(b))
 		case "state":
-			return strings.Compare(a.state(), b.state())
+			return strings.Compare(a.State(), b.State())
 		case "address":
-			return strings.Compare(a.node(), b.node())
+			return strings.Compare(a.Node(), b.Node())
 		case "task_name":
-			return strings.Compare(a.task(), b.task())
+			return strings.Compare(a.Task(), b.Task())
 		}
 		return 0
 	}
-	slices.SortFunc(jobs, func(a, b *jobView) int {
-		order := cmp.Or(compare(a, b), cmp.Compare(a.number(), b.number()))
+	slices.SortFunc(jobs, func(a, b *orchid.JobView) int {
+		order := cmp.Or(compare(a, b), cmp.Compare(a.Number(), b.Number()))
 		if q.Reverse {
 			return -order
 		}

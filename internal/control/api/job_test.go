@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -87,10 +88,10 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 	if up, down := first("sort_field=task_name"), first("sort_field=task_name;sort_order=descending"); up != "bad" || down != "long" {
 		t.Error(up, down)
 	}
-	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;sort_field=mood}", id), "", codeGeneric, "mood")
-	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;limit=-1}", id), "", codeGeneric, "limit")
-	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;continuation_token=x}", id), "", codeGeneric, "continuation_token")
-	c.refused("list_jobs", "{}", "", codeGeneric, "operation_id")
+	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;sort_field=mood}", id), "", wire.CodeGeneric, "mood")
+	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;limit=-1}", id), "", wire.CodeGeneric, "limit")
+	c.refused("list_jobs", fmt.Sprintf("{operation_id=%q;continuation_token=x}", id), "", wire.CodeGeneric, "continuation_token")
+	c.refused("list_jobs", "{}", "", wire.CodeGeneric, "operation_id")
 }
 
 // allocationByClients is how clients find the allocation of a job.
@@ -136,12 +137,12 @@ func TestAFailedJobKeepsItsErrorAndItsWords(t *testing.T) {
 		}
 	}
 	for _, command := range []string{"get_job_fail_context", "get_job_input"} {
-		c.refused(command, fmt.Sprintf("{operation_id=%q;job_id=%q}", id, job), "", codeNoSuchJob, "not found")
+		c.refused(command, fmt.Sprintf("{operation_id=%q;job_id=%q}", id, job), "", wire.CodeNoSuchJob, "not found")
 	}
-	c.refused("abort_job", fmt.Sprintf("{job_id=%q}", job), "", codeNoSuchAllocation, "failed")
-	c.refused("get_job", fmt.Sprintf("{operation_id=%q;job_id=\"1-2-3ff0384-1000004\"}", id), "", codeNoSuchJob, "No such job")
+	c.refused("abort_job", fmt.Sprintf("{job_id=%q}", job), "", wire.CodeNoSuchAllocation, "failed")
+	c.refused("get_job", fmt.Sprintf("{operation_id=%q;job_id=\"1-2-3ff0384-1000004\"}", id), "", wire.CodeNoSuchJob, "No such job")
 	other := c.start(`{pool=p;tasks={t={job_count=1;command=sleep}}}`)
-	c.refused("get_job", fmt.Sprintf("{operation_id=%q;job_id=%q}", other, job), "", codeNoSuchJob, "No such job")
+	c.refused("get_job", fmt.Sprintf("{operation_id=%q;job_id=%q}", other, job), "", wire.CodeNoSuchJob, "No such job")
 }
 
 func TestARunningJobIsSeenEverywhereAndAborted(t *testing.T) {
@@ -167,7 +168,7 @@ func TestARunningJobIsSeenEverywhereAndAborted(t *testing.T) {
 	if got := c.do("get_job_stderr", fmt.Sprintf("{operation_id=%q;job_id=%q}", id, job), ""); got.status != http.StatusOK || got.body != "" {
 		t.Error(got)
 	}
-	c.refused("abandon_job", fmt.Sprintf("{job_id=%q}", job), "", codeGeneric, "abandoned")
+	c.refused("abandon_job", fmt.Sprintf("{job_id=%q}", job), "", wire.CodeGeneric, "abandoned")
 	c.must("abort_job", fmt.Sprintf("{job_id=%q}", job), "")
 	c.eventually("it is aborted and another one runs", func() bool {
 		n := c.node("list_jobs", fmt.Sprintf("{operation_id=%q}", id))

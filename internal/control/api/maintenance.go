@@ -7,7 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -23,81 +25,43 @@ const maxMaintenanceComment = 512
 // nodeComponent is the only component that can be under maintenance here.
 const nodeComponent = "cluster_node"
 
-// flagOf is the type of maintenance that an attribute of a node tells of.
-func flagOf(attribute string) (server.MaintenanceType, bool) {
-	switch attribute {
-	case "banned":
-		return server.Ban, true
-	case "decommissioned":
-		return server.Decommission, true
-	case "disable_scheduler_jobs", "disable_write_sessions", "disable_tablet_cells", "pending_restart":
-		return server.MaintenanceType(attribute), true
-	}
-	return "", false
-}
-
-// maintenanceRequests writes requests by their identifiers, oldest first.
-func maintenanceRequests(list []server.MaintenanceRequest) yson.Node {
-	entries := make([]yson.Entry, len(list))
-	for i, r := range list {
-		entries[i] = yson.Pair(r.ID.String(), yson.Map(
-			yson.Pair("user", yson.String(r.User)), yson.Pair("comment", yson.String(r.Comment)),
-			yson.Pair("timestamp", instant(r.Time)), yson.Pair("type", yson.String(string(r.Type)))))
-	}
-	return yson.Map(entries...)
-}
-
-// banMessage is why a node is banned: what was set, or what the first who asked for it
-// said.
-func banMessage(n *server.Node) string {
-	if n.BanMessage != "" {
-		return n.BanMessage
-	}
-	for _, r := range n.Maintenance {
-		if r.Type == server.Ban && r.ID != server.FlagRequest(server.Ban) {
-			return r.Comment
-		}
-	}
-	return ""
-}
-
 // maintained returns the node that a request is about. Whoever may write to it may keep
 // it from work.
 func (c *call) maintained() (*server.Node, error) {
-	component, err := c.parameters.needText("component")
+	component, err := c.Parameters.NeedText("component")
 	if err != nil {
 		return nil, err
 	}
 	if strings.ReplaceAll(component, "-", "_") != nodeComponent {
-		return nil, errorf(codeGeneric, "Maintenance component %q is not supported; supported is %s", cutText(component, 100), nodeComponent).
-			with("component", yson.String(component)).with("supported_components", texts([]string{nodeComponent}))
+		return nil, wire.Errorf(wire.CodeGeneric, "Maintenance component %q is not supported; supported is %s", wire.CutText(component, 100), nodeComponent).
+			With("component", yson.String(component)).With("supported_components", wire.Texts([]string{nodeComponent}))
 	}
-	address, err := c.parameters.needText("address")
+	address, err := c.Parameters.NeedText("address")
 	if err != nil {
 		return nil, err
 	}
-	chain, err := c.chainAt(nodesPath)
+	chain, err := c.ChainAt(pathtree.NodesPath)
 	if err != nil {
 		return nil, err
 	}
-	node, there := c.server.Node(address)
+	node, there := c.Server.Node(address)
 	if there {
-		if chain, err = c.chainAt(joinPath(nodesPath, address)); err != nil {
+		if chain, err = c.ChainAt(pathtree.JoinPath(pathtree.NodesPath, address)); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.require(auth.Requires(auth.Write, chain)); err != nil {
+	if err := c.Require(auth.Requires(auth.Write, chain)); err != nil {
 		return nil, err
 	}
 	if !there {
-		return nil, errorf(codeGeneric, "No such node %q", cutText(address, 200)).with("address", yson.String(address))
+		return nil, wire.Errorf(wire.CodeGeneric, "No such node %q", wire.CutText(address, 200)).With("address", yson.String(address))
 	}
 	return node, nil
 }
 
 // maintenanceType reads a type; empty if it was not given.
-func (p parameters) maintenanceType() (server.MaintenanceType, error) {
-	text, err := p.text("type", "")
+func maintenanceType(p wire.Parameters) (server.MaintenanceType, error) {
+	text, err := p.Text("type", "")
 	kind := server.MaintenanceType(strings.ReplaceAll(text, "-", "_"))
 	if err != nil || text == "" || slices.Contains(server.MaintenanceTypes, kind) {
 		return kind, err
@@ -106,8 +70,8 @@ func (p parameters) maintenanceType() (server.MaintenanceType, error) {
 	for i, known := range server.MaintenanceTypes {
 		names[i] = string(known)
 	}
-	return "", errorf(codeGeneric, "Error parsing parameter /type: it must be one of %s, not %q", strings.Join(names, ", "), cutText(text, 100)).
-		with("supported_types", texts(names))
+	return "", wire.Errorf(wire.CodeGeneric, "Error parsing parameter /type: it must be one of %s, not %q", strings.Join(names, ", "), wire.CutText(text, 100)).
+		With("supported_types", wire.Texts(names))
 }
 
 // addMaintenance keeps a node from something until the request is removed.
@@ -116,23 +80,23 @@ func addMaintenance(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	kind, err := c.parameters.maintenanceType()
+	kind, err := maintenanceType(c.Parameters)
 	switch {
 	case err != nil:
 		return yson.Node{}, err
 	case kind == "":
-		return yson.Node{}, missing("type")
+		return yson.Node{}, wire.Missing("type")
 	}
-	comment, err := c.parameters.needText("comment")
+	comment, err := c.Parameters.NeedText("comment")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	comment = strings.ToValidUTF8(comment, "?")
 	if n := utf8.RuneCountInString(comment); n > maxMaintenanceComment {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /comment: it has %d characters, the most is %d", n, maxMaintenanceComment)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /comment: it has %d characters, the most is %d", n, maxMaintenanceComment)
 	}
-	request := server.MaintenanceRequest{ID: newID(guid.Object), Type: kind, Comment: comment, User: c.who.User, Time: c.now}
-	err = c.server.EditNodeWithAnswer(c.ctx, c.caller(joinPath(nodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+	request := server.MaintenanceRequest{ID: pathtree.NewID(guid.Object), Type: kind, Comment: comment, User: c.Who.User, Time: c.Now}
+	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
 		return []byte(request.ID.String()), s.AddMaintenance(request)
 	})
 	if err != nil {
@@ -158,11 +122,11 @@ func replayAddMaintenance(c *call, id []byte) (yson.Node, error) {
 
 // perTarget is the address under which the answer is wanted, or empty.
 func (c *call) perTarget() (string, error) {
-	wanted, err := c.parameters.boolean("supports_per_target_response", false)
+	wanted, err := c.Parameters.Boolean("supports_per_target_response", false)
 	if err != nil || !wanted {
 		return "", err
 	}
-	return c.parameters.needText("address")
+	return c.Parameters.NeedText("address")
 }
 
 // removeMaintenance takes requests back, those that all filters choose.
@@ -176,7 +140,7 @@ func removeMaintenance(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	var answer []byte
-	err = c.server.EditNodeWithAnswer(c.ctx, c.caller(joinPath(nodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
 		answer, err = json.Marshal(s.RemoveMaintenance(doomed))
 		return answer, err
 	})
@@ -188,36 +152,36 @@ func removeMaintenance(c *call) (yson.Node, error) {
 
 // maintenanceFilter reads which requests are meant.
 func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error) {
-	p := c.parameters
-	kind, err := p.maintenanceType()
+	p := c.Parameters
+	kind, err := maintenanceType(p)
 	if err != nil {
 		return nil, err
 	}
-	user, err := p.text("user", "")
+	user, err := p.Text("user", "")
 	if err != nil {
 		return nil, err
 	}
-	mine, err := p.boolean("mine", false)
+	mine, err := p.Boolean("mine", false)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.boolean("all", false)
+	all, err := p.Boolean("all", false)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := p.maintenanceIDs()
+	ids, err := maintenanceIDs(p)
 	chosen := kind != "" || user != "" || mine || ids != nil
 	switch {
 	case err != nil:
 		return nil, err
 	case mine && user != "":
-		return nil, errorf(codeGeneric, `Cannot specify both "user" and "mine"`)
+		return nil, wire.Errorf(wire.CodeGeneric, `Cannot specify both "user" and "mine"`)
 	case all && chosen:
-		return nil, errorf(codeGeneric, `"all" cannot be used with other options`)
+		return nil, wire.Errorf(wire.CodeGeneric, `"all" cannot be used with other options`)
 	case !all && !chosen:
-		return nil, errorf(codeGeneric, `"all" must be specified explicitly, or some of "id", "ids", "type", "user", "mine"`)
+		return nil, wire.Errorf(wire.CodeGeneric, `"all" must be specified explicitly, or some of "id", "ids", "type", "user", "mine"`)
 	case mine:
-		user = c.who.User
+		user = c.Who.User
 	}
 	return func(r server.MaintenanceRequest) bool {
 		return (kind == "" || r.Type == kind) && (user == "" || r.User == user) && (ids == nil || slices.Contains(ids, r.ID))
@@ -225,24 +189,24 @@ func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error)
 }
 
 // maintenanceIDs reads "id" or "ids"; nil if neither was given.
-func (p parameters) maintenanceIDs() ([]guid.ID, error) {
+func maintenanceIDs(p wire.Parameters) ([]guid.ID, error) {
 	name := "ids"
-	if p.has("id") {
-		if name = "id"; p.has("ids") {
-			return nil, errorf(codeGeneric, `At most one of "id" and "ids" can be specified at the same time`)
+	if p.Has("id") {
+		if name = "id"; p.Has("ids") {
+			return nil, wire.Errorf(wire.CodeGeneric, `At most one of "id" and "ids" can be specified at the same time`)
 		}
 	}
-	list, err := p.textList(name)
+	list, err := p.TextList(name)
 	if err != nil || list == nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, errorf(codeGeneric, `"ids" must not be empty if specified`)
+		return nil, wire.Errorf(wire.CodeGeneric, `"ids" must not be empty if specified`)
 	}
 	ids := make([]guid.ID, len(list))
 	for i, text := range list {
 		if ids[i], err = guid.Parse(text); err != nil {
-			return nil, errorf(codeGeneric, "Error parsing parameter /%s", name).because(err)
+			return nil, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /%s", name).Because(err)
 		}
 	}
 	return ids, nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 )
 
@@ -127,7 +128,7 @@ func TestOnlyAdministratorsMaintainNodes(t *testing.T) {
 	boris.refused("add_maintenance", "{"+onNode+"type=ban;comment=x}", "", auth.CodeAuthorization, "boris", "write")
 	boris.refused("remove_maintenance", "{"+onNode+"all=%true}", "", auth.CodeAuthorization)
 	boris.refused("add_maintenance", `{component=cluster_node;address=moon;type=ban;comment=x}`, "", auth.CodeAuthorization)
-	c.refused("add_maintenance", "{"+onNode+"type=ban;comment="+quoted(strings.Repeat("я", maxMaintenanceComment+1))+"}", "", codeGeneric, "/comment")
+	c.refused("add_maintenance", "{"+onNode+"type=ban;comment="+quoted(strings.Repeat("я", maxMaintenanceComment+1))+"}", "", wire.CodeGeneric, "/comment")
 	if got := c.must("remove_maintenance", "{"+onNode+"mine=%true}", ""); got != "{}" {
 		t.Errorf("root has asked for %s", got)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 	"github.com/weirhq/weir/test/expected"
 )
@@ -254,9 +255,9 @@ func FuzzQuery(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		n, err := queryParameters(raw)
+		n, err := wire.QueryParameters(raw)
 		if err != nil {
-			if asError(err).Code == 0 {
+			if wire.AsError(err).Code == 0 {
 				t.Fatal("a refusal without a code")
 			}
 			return
@@ -278,19 +279,19 @@ func FuzzFormat(f *testing.F) {
 		f.Add(seed, "{a=[1;2.5;#]}")
 	}
 	f.Fuzz(func(t *testing.T, name, value string) {
-		n, err := headerValue("X", name)
+		n, err := wire.HeaderValue("X", name)
 		if err != nil {
 			return
 		}
-		as, err := formatOf(n)
+		as, err := wire.FormatOf(n)
 		if err != nil {
 			return
 		}
-		v, err := as.read([]byte(value))
+		v, err := as.Read([]byte(value))
 		if err != nil {
 			return
 		}
-		if _, err := as.write(v); err != nil && !as.json {
+		if _, err := as.Write(v); err != nil && !as.JSON {
 			t.Fatalf("%s was read and cannot be written as %s: %v", value, name, err)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -66,27 +67,27 @@ func (m *mutations) end(name string, entry *mutation, done bool, until time.Time
 // once carries the command out unless a request with the same mutation id did so
 // before.
 func (c *call) once() (yson.Node, error) {
-	if !c.command.volatile || c.mutation == "" {
+	if !c.command.volatile || c.Mutation == "" {
 		return c.guarded()
 	}
-	entry, isNew := c.api.mutations.begin(c.mutation, c.now)
+	entry, isNew := c.api.mutations.begin(c.Mutation, c.Now)
 	if !isNew {
 		if !c.retry {
-			return yson.Node{}, errorf(codeGeneric, `Duplicate request is not marked as "retry"`)
+			return yson.Node{}, wire.Errorf(wire.CodeGeneric, `Duplicate request is not marked as "retry"`)
 		}
 		select {
 		case <-entry.done:
 			return entry.answer, entry.err
-		case <-c.ctx.Done():
-			return yson.Node{}, c.ctx.Err()
+		case <-c.Context.Done():
+			return yson.Node{}, c.Context.Err()
 		}
 	}
 	answer, err := c.firstTime()
 	entry.answer, entry.err = answer, err
 	if err == nil && c.command.secret {
-		entry.answer, entry.err = c.command.replay(c, []byte(c.remembered))
+		entry.answer, entry.err = c.command.replay(c, []byte(c.Remembered))
 	}
-	c.api.mutations.end(c.mutation, entry, err == nil, c.now.Add(c.server.Settings().MutationTTL))
+	c.api.mutations.end(c.Mutation, entry, err == nil, c.Now.Add(c.Server.Settings().MutationTTL))
 	return answer, err
 }
 
@@ -94,7 +95,7 @@ func (c *call) once() (yson.Node, error) {
 // earlier life of this one, may have.
 func (c *call) firstTime() (yson.Node, error) {
 	if c.retry {
-		known, err := c.server.Store().Mutation(c.ctx, c.mutation)
+		known, err := c.Server.Store().Mutation(c.Context, c.Mutation)
 		switch {
 		case err == nil && c.command.replay != nil:
 			return c.command.replay(c, known.Response)
@@ -105,21 +106,4 @@ func (c *call) firstTime() (yson.Node, error) {
 		}
 	}
 	return c.guarded()
-}
-
-// first runs a step that another one follows. The mutation is remembered with the
-// last step only: a request that was cut off in between is not called done.
-func (c *call) first(step func() error) error {
-	mutation := c.mutation
-	c.mutation = ""
-	defer func() { c.mutation = mutation }()
-	return step()
-}
-
-// firstIf is first if something follows.
-func (c *call) firstIf(follows bool, step func() error) error {
-	if follows {
-		return c.first(step)
-	}
-	return step()
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
@@ -24,30 +26,30 @@ var _ = register(
 // startOperation starts an operation and returns its id once it is stored.
 // Everything that speaks against it is said here.
 func startOperation(c *call) (yson.Node, error) {
-	kind, err := c.parameters.needText("operation_type")
+	kind, err := c.Parameters.NeedText("operation_type")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if kind != "vanilla" {
-		return yson.Node{}, errorf(codeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", cutText(kind, 100)).
-			with("operation_type", yson.String(kind))
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", wire.CutText(kind, 100)).
+			With("operation_type", yson.String(kind))
 	}
-	if !c.parameters.has("spec") {
-		return yson.Node{}, missing("spec")
+	if !c.Parameters.Has("spec") {
+		return yson.Node{}, wire.Missing("spec")
 	}
-	given, err := c.parameters.document("spec")
+	given, err := c.Parameters.Document("spec")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	spec, err := operation.Read(given, operation.ReadOptions{File: "spec"})
 	if err != nil {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing operation spec").because(err)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing operation spec").Because(err)
 	}
-	c.warn(spec.Warnings)
+	c.Warn(spec.Warnings)
 	if err := c.checkStart(spec.Spec); err != nil {
 		return yson.Node{}, err
 	}
-	id, err := c.server.StartOperation(c.ctx, c.caller("operation"), server.Start{Type: kind, User: c.who.User, Spec: spec})
+	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: kind, User: c.Who.User, Spec: spec})
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -77,13 +79,13 @@ func (c *call) checkStart(spec *operation.Spec) error {
 		options := spec.OperationOptions.For(tree.Name)
 		name, named := options.Pool.Get()
 		if !named {
-			name = c.who.User
+			name = c.Who.User
 		}
-		chain, err := c.poolChain(tree, name, c.who.User)
+		chain, err := orchid.PoolChain(c.Request, tree, name, c.Who.User)
 		if err != nil {
 			return err
 		}
-		if err := c.require(auth.UsePool(chain)); err != nil {
+		if err := c.Require(auth.UsePool(chain)); err != nil {
 			return err
 		}
 		if named {
@@ -101,11 +103,11 @@ func (c *call) checkStart(spec *operation.Spec) error {
 // checkPoolExists refuses a pool that an operation names and that is not
 // configured, if the operation or the scheduler wants such pools to be.
 func (c *call) checkPoolExists(spec *operation.Spec, tree *server.TreeConfig, name string) error {
-	if _, there := tree.Tree.Pool(name); there || !spec.RequirePoolsExist.Value() && !c.server.Settings().RequirePools {
+	if _, there := tree.Tree.Pool(name); there || !spec.RequirePoolsExist.Value() && !c.Server.Settings().RequirePools {
 		return nil
 	}
-	return errorf(codeNoSuchPool, "Operation is launched in nonexistent pool: pool %q of tree %q does not exist", name, tree.Name).
-		with("pool", yson.String(name)).with("pool_tree", yson.String(tree.Name))
+	return wire.Errorf(wire.CodeNoSuchPool, "Operation is launched in nonexistent pool: pool %q of tree %q does not exist", name, tree.Name).
+		With("pool", yson.String(name)).With("pool_tree", yson.String(tree.Name))
 }
 
 // checkPool refuses what the pool of an operation does not take, beyond what the
@@ -113,19 +115,19 @@ func (c *call) checkPoolExists(spec *operation.Spec, tree *server.TreeConfig, na
 func checkPool(spec *operation.Spec, tree *server.TreeConfig, name string) error {
 	pool, there := tree.Tree.Pool(name)
 	if there && spec.IsGang.Value() && !pool.Effective().AllowGangOperations {
-		return errorf(codeGangInFairSharePool, "Gang operations are allowed only in FIFO pools: pool %q of tree %q is none", name, tree.Name).
-			with("pool", yson.String(name)).with("pool_tree", yson.String(tree.Name))
+		return wire.Errorf(wire.CodeGangInFairSharePool, "Gang operations are allowed only in FIFO pools: pool %q of tree %q is none", name, tree.Name).
+			With("pool", yson.String(name)).With("pool_tree", yson.String(tree.Name))
 	}
 	return nil
 }
 
 // treesOf returns the trees in which an operation is to run.
 func (c *call) treesOf(spec *operation.Spec) ([]*server.TreeConfig, error) {
-	trees := c.server.Trees()
+	trees := c.Server.Trees()
 	names, given := spec.PoolTrees.Get()
 	if !given {
 		if trees.Default == "" {
-			return nil, errorf(codePoolTrees, "Operation pool trees are not specified: pool_trees is not given and there is no default tree")
+			return nil, wire.Errorf(wire.CodePoolTrees, "Operation pool trees are not specified: pool_trees is not given and there is no default tree")
 		}
 		names = []string{trees.Default}
 	}
@@ -133,7 +135,7 @@ func (c *call) treesOf(spec *operation.Spec) ([]*server.TreeConfig, error) {
 	for _, name := range names {
 		tree, there := trees.Find(name)
 		if !there {
-			return nil, errorf(codePoolTrees, "Pool tree %q does not exist", name).with("pool_tree", yson.String(name))
+			return nil, wire.Errorf(wire.CodePoolTrees, "Pool tree %q does not exist", name).With("pool_tree", yson.String(name))
 		}
 		list = append(list, tree)
 	}
@@ -143,65 +145,63 @@ func (c *call) treesOf(spec *operation.Spec) ([]*server.TreeConfig, error) {
 func (c *call) checkOperationACL(given document.Value) error {
 	list, err := auth.ParseACL(given)
 	if err != nil {
-		return errorf(codeGeneric, "Error parsing acl of the operation").because(err)
+		return wire.Errorf(wire.CodeGeneric, "Error parsing acl of the operation").Because(err)
 	}
 	r := document.NewReader("acl")
-	c.subjects.CheckACL(r, list)
+	c.Subjects.CheckACL(r, list)
 	return r.Problems().Err()
 }
 
 func abortOperation(c *call) (yson.Node, error) {
-	v, err := c.manage()
+	v, err := orchid.Manage(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	message, err := c.parameters.text("abort_message", "")
+	message, err := c.Parameters.Text("abort_message", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.server.AbortOperation(c.ctx, c.caller(v.id.String()), v.key(), message))
+	return nothing(c.Server.AbortOperation(c.Context, c.Caller(v.ID.String()), v.Key(), message))
 }
 
 func completeOperation(c *call) (yson.Node, error) {
-	v, err := c.manage()
+	v, err := orchid.Manage(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.server.CompleteOperation(c.ctx, c.caller(v.id.String()), v.key()))
+	return nothing(c.Server.CompleteOperation(c.Context, c.Caller(v.ID.String()), v.Key()))
 }
 
 func suspendOperation(c *call) (yson.Node, error) {
-	v, err := c.manage()
+	v, err := orchid.Manage(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	abort, err := c.parameters.boolean("abort_running_jobs", false)
+	abort, err := c.Parameters.Boolean("abort_running_jobs", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.server.SuspendOperation(c.ctx, c.caller(v.id.String()), v.key(), abort))
+	return nothing(c.Server.SuspendOperation(c.Context, c.Caller(v.ID.String()), v.Key(), abort))
 }
 
 func resumeOperation(c *call) (yson.Node, error) {
-	v, err := c.manage()
+	v, err := orchid.Manage(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if !v.live.Suspended && v.live.State != operation.Orphaned {
-		return yson.Node{}, errorf(codeOperationState, "Operation %s is not suspended: its state is %q", v.id, v.live.State).
-			with("operation_id", yson.String(v.id.String()))
+	if !v.Live.Suspended && v.Live.State != operation.Orphaned {
+		return yson.Node{}, wire.Errorf(wire.CodeOperationState, "Operation %s is not suspended: its state is %q", v.ID, v.Live.State).
+			With("operation_id", yson.String(v.ID.String()))
 	}
-	return nothing(c.server.ResumeOperation(c.ctx, c.caller(v.id.String()), v.key()))
+	return nothing(c.Server.ResumeOperation(c.Context, c.Caller(v.ID.String()), v.Key()))
 }
-
-func (v *operationView) key() server.OperationKey { return server.OperationKey{ID: v.id} }
 
 // updateOperation changes parameters of a running operation: all, or none.
 func updateOperation(c *call) (yson.Node, error) {
-	if !c.parameters.has("parameters") {
-		return yson.Node{}, missing("parameters")
+	if !c.Parameters.Has("parameters") {
+		return yson.Node{}, wire.Missing("parameters")
 	}
-	given, err := c.parameters.document("parameters")
+	given, err := c.Parameters.Document("parameters")
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -211,9 +211,9 @@ func updateOperation(c *call) (yson.Node, error) {
 // patchOperation changes single options of the specification. They are the same
 // that can be changed as parameters.
 func patchOperation(c *call) (yson.Node, error) {
-	patches, ok := c.parameters.get("patches")
+	patches, ok := c.Parameters.Get("patches")
 	if !ok {
-		return yson.Node{}, missing("patches")
+		return yson.Node{}, wire.Missing("patches")
 	}
 	change := document.Map()
 	for i, patch := range patches.Items() {
@@ -221,9 +221,9 @@ func patchOperation(c *call) (yson.Node, error) {
 		text, _ := path.Text()
 		value, there := patch.Get("value")
 		if len(text) < 2 || text[0] != '/' || !there {
-			return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /patches/%d: a patch has a path such as /max_failed_job_count and a value", i)
+			return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /patches/%d: a patch has a path such as /max_failed_job_count and a value", i)
 		}
-		v, err := toDocument(value)
+		v, err := wire.ToDocument(value)
 		if err != nil {
 			return yson.Node{}, err
 		}
@@ -233,15 +233,15 @@ func patchOperation(c *call) (yson.Node, error) {
 }
 
 func (c *call) update(given document.Value) (yson.Node, error) {
-	v, err := c.findOperation()
+	v, err := orchid.FindOperation(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
 	update, warnings, err := operation.ReadUpdate(given, "parameters")
 	if err != nil {
-		return yson.Node{}, errorf(codeGeneric, "Error parsing operation parameters").because(err)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing operation parameters").Because(err)
 	}
-	c.warn(warnings)
+	c.Warn(warnings)
 	if list, set := update.ACL.Get(); set {
 		if err := c.checkOperationACL(list); err != nil {
 			return yson.Node{}, err
@@ -251,41 +251,32 @@ func (c *call) update(given document.Value) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if err := c.require(needs); err != nil {
+	if err := c.Require(needs); err != nil {
 		return yson.Node{}, err
 	}
-	if err := v.mustLive(); err != nil {
+	if err := v.MustLive(); err != nil {
 		return yson.Node{}, err
 	}
-	if err := v.checkTrees(&update); err != nil {
+	if err := checkTrees(v, &update); err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.server.UpdateOperation(c.ctx, c.caller(v.id.String()), v.key(), update))
+	return nothing(c.Server.UpdateOperation(c.Context, c.Caller(v.ID.String()), v.Key(), update))
 }
 
 // checkTrees refuses options for trees that the operation is not in.
-func (v *operationView) checkTrees(update *operation.Update) error {
+func checkTrees(v *orchid.OperationView, update *operation.Update) error {
 	for _, tree := range update.Trees.PerTree {
-		if !v.isIn(tree.Name) {
-			return errorf(codePoolTrees, "Pool tree %q is not among those of operation %s", tree.Name, v.id).
-				with("pool_tree", yson.String(tree.Name))
+		if !v.IsIn(tree.Name) {
+			return wire.Errorf(wire.CodePoolTrees, "Pool tree %q is not among those of operation %s", tree.Name, v.ID).
+				With("pool_tree", yson.String(tree.Name))
 		}
 	}
 	return nil
 }
 
-func (v *operationView) isIn(tree string) bool {
-	for _, p := range v.places() {
-		if p.Tree == tree {
-			return true
-		}
-	}
-	return false
-}
-
 // updateNeeds is what a change of an operation's parameters needs.
-func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Needs, error) {
-	chain, err := v.chain(c)
+func (c *call) updateNeeds(v *orchid.OperationView, update *operation.Update) (auth.Needs, error) {
+	chain, err := v.Chain(c.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -296,13 +287,13 @@ func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Nee
 			all.SchedulingTagFilter.IsSet(),
 	}
 	var places []auth.Place
-	trees := c.server.Trees()
-	for _, p := range v.places() {
+	trees := c.Server.Trees()
+	for _, p := range v.Places() {
 		tree, there := trees.Find(p.Tree)
 		if !there {
 			continue
 		}
-		here, err := c.poolChain(tree, p.Pool, v.user)
+		here, err := orchid.PoolChain(c.Request, tree, p.Pool, v.User)
 		if err != nil {
 			return nil, err
 		}
@@ -319,12 +310,12 @@ func (c *call) updateNeeds(v *operationView, update *operation.Update) (auth.Nee
 			}
 		}
 		if name, moves := wanted.Get(); moves {
-			to, err := c.poolChain(tree, name, v.user)
+			to, err := orchid.PoolChain(c.Request, tree, name, v.User)
 			if err != nil {
 				return nil, fmt.Errorf("pool %s: %w", name, err)
 			}
-			if v.live != nil {
-				if err := c.checkPoolExists(v.live.Spec, tree, name); err != nil {
+			if v.Live != nil {
+				if err := c.checkPoolExists(v.Live.Spec, tree, name); err != nil {
 					return nil, err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/wire"
 )
 
 const unnamed = "{tasks={work={job_count=1;command=sleep;cpu_limit=1.0;memory_limit=536870912}}}"
@@ -30,7 +31,7 @@ func TestPoolsOfUsersAreMadeWhereTheMapOfUsersSays(t *testing.T) {
 	c.set("//sys/pools/closed/@acl", "[{action=deny;subjects=[daria];permissions=[use]}]")
 	c.set("//sys/pool_trees/default/@config/default_parent_pool", "common")
 	c.set("//sys/scheduler/user_to_default_pool", "{anna=analysts;boris=queue;clara=nowhere;daria=closed}")
-	c.refused("set", `{path="//sys/scheduler/user_to_default_pool/anna"}`, "5", codeGeneric, "has invalid type: expected string")
+	c.refused("set", `{path="//sys/scheduler/user_to_default_pool/anna"}`, "5", wire.CodeGeneric, "has invalid type: expected string")
 
 	c.actingAs("anna").start(unnamed)
 	if got := c.parentOf("anna"); got != "common" {
@@ -77,17 +78,17 @@ func TestPoolsThatMustExist(t *testing.T) {
 		return "{operation_type=vanilla;spec={pool=" + pool + ";" + more + strings.TrimPrefix(unnamed, "{") + "}"
 	}
 	const wish = "require_specified_pools_existence=%true;"
-	c.refused("start_operation", named("nowhere", wish), "", codeNoSuchPool, "Operation is launched in nonexistent pool", "does not exist")
+	c.refused("start_operation", named("nowhere", wish), "", wire.CodeNoSuchPool, "Operation is launched in nonexistent pool", "does not exist")
 	id := text(c.node("start_operation", named("here", wish)), "operation_id")
 	c.node("start_operation", "{operation_type=vanilla;spec={"+wish+strings.TrimPrefix(unnamed, "{")+"}") // names none
-	c.refused("update_operation_parameters", fmt.Sprintf("{operation_id=%q;parameters={pool=nowhere}}", id), "", codeNoSuchPool, "nonexistent pool")
+	c.refused("update_operation_parameters", fmt.Sprintf("{operation_id=%q;parameters={pool=nowhere}}", id), "", wire.CodeNoSuchPool, "nonexistent pool")
 	c.refused("update_operation_parameters",
-		fmt.Sprintf("{operation_id=%q;parameters={scheduling_options_per_pool_tree={default={pool=nowhere}}}}", id), "", codeNoSuchPool, "nonexistent pool")
+		fmt.Sprintf("{operation_id=%q;parameters={scheduling_options_per_pool_tree={default={pool=nowhere}}}}", id), "", wire.CodeNoSuchPool, "nonexistent pool")
 
 	settings := c.Settings()
 	settings.RequirePools = true
 	c.Configure(settings)
-	c.refused("start_operation", named("nowhere", ""), "", codeNoSuchPool, "nonexistent pool")
+	c.refused("start_operation", named("nowhere", ""), "", wire.CodeNoSuchPool, "nonexistent pool")
 	c.node("start_operation", named("here", ""))
 }
 
@@ -97,9 +98,9 @@ func TestRefusalsOfPoolsHaveTheWordsOfTheReference(t *testing.T) {
 	start := func(pool string) string {
 		return "{operation_type=vanilla;spec={pool=" + pool + ";" + strings.TrimPrefix(unnamed, "{") + "}"
 	}
-	c.refused("start_operation", start("closed"), "", codeGeneric, `Starting operations immediately in pool "closed" of tree "default" is forbidden`)
+	c.refused("start_operation", start("closed"), "", wire.CodeGeneric, `Starting operations immediately in pool "closed" of tree "default" is forbidden`)
 	c.set("//sys/pool_trees/default/@config/max_ephemeral_pool_per_user", "1")
 	c.node("start_operation", start("first"))
-	c.refused("start_operation", start("second"), "", codeGeneric,
+	c.refused("start_operation", start("second"), "", wire.CodeGeneric,
 		`Cannot create new ephemeral pool "second" as limit for number of ephemeral pools 1 for user "root" in tree "default" has been reached`)
 }

@@ -1,16 +1,14 @@
 package api
 
 import (
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/operation"
-	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
-
-// documentStyle is how documents are written for clients.
-const documentStyle = document.ForPrograms
 
 var _ = register(
 	command{name: "get_operation", run: getOperation},
@@ -18,99 +16,30 @@ var _ = register(
 	command{name: "list_operation_events", run: listOperationEvents},
 )
 
-// attributeNamesOf reads the parameter "attributes": a list of names, or a map
-// with "keys". Nil means that it was not given.
-func (p parameters) attributeNamesOf(name string) ([]string, error) {
-	n, given := p.get(name)
-	if given && n.Kind() == yson.MapKind {
-		if keys, there := n.Get("keys"); there {
-			return parameters{yson.Map(yson.Pair(name, keys))}.textList(name)
-		}
-		return nil, nil
-	}
-	return p.textList(name)
-}
-
-// textInto is a parameter that is text and where it goes.
-type textInto struct {
-	name string
-	into *string
-}
-
-// textsInto reads parameters that are text and may be left out.
-func (p parameters) textsInto(list ...textInto) (err error) {
-	for _, t := range list {
-		if *t.into, err = p.text(t.name, ""); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // checkAttributeNames refuses names that no operation has.
 func checkAttributeNames(names []string) error {
 	for _, name := range names {
-		if _, known := operationAttributeBy(name); !known {
-			return errorf(codeNoSuchAttribute, "Operation attribute %q is not supported", cutText(name, 100)).
-				with("attribute_name", yson.String(name))
+		if _, known := orchid.OperationAttributeBy(name); !known {
+			return wire.Errorf(wire.CodeNoSuchAttribute, "Operation attribute %q is not supported", wire.CutText(name, 100)).
+				With("attribute_name", yson.String(name))
 		}
 	}
 	return nil
 }
 
-// describe writes an operation with the named attributes, or with all of them, or
-// with those of lists.
-func (v *operationView) describe(c *call, names []string, listing bool) ([]yson.Entry, error) {
-	var wanted []*operationAttribute
-	readable := error(nil)
-	asked := false
-	for _, name := range names {
-		a, _ := operationAttributeBy(name)
-		if a.private && !asked {
-			asked = true
-			if readable = c.mayRead(v); readable != nil {
-				return nil, readable
-			}
-		}
-		wanted = append(wanted, a)
-	}
-	if names == nil {
-		if !listing {
-			readable = c.mayRead(v)
-		}
-		for i := range operationAttributes {
-			// What the user may not read is left out unless it is asked for.
-			if a := &operationAttributes[i]; listing && a.listed || !listing && (!a.private || readable == nil) {
-				wanted = append(wanted, a)
-			}
-		}
-	}
-	var entries []yson.Entry
-	for _, a := range wanted {
-		n, there, err := a.of(c, v)
-		if err != nil {
-			return nil, err
-		}
-		if there {
-			entries = append(entries, yson.Pair(a.name, n))
-		}
-	}
-	return distinct(entries), nil
-}
-
 func getOperation(c *call) (yson.Node, error) {
-	names, err := c.parameters.attributeNamesOf("attributes")
+	names, err := c.Parameters.AttributeNamesOf("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if err := checkAttributeNames(names); err != nil {
 		return yson.Node{}, err
 	}
-	v, err := c.findOperation()
+	v, err := orchid.FindOperation(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	entries, err := v.describe(c, names, false)
+	entries, err := v.Describe(c.Request, names, false)
 	return yson.Map(entries...), err
 }
 
@@ -119,47 +48,47 @@ const maxListedOperations = 1000
 
 // operationFilter reads what a list of operations is to have.
 func (c *call) operationFilter() (f store.OperationFilter, err error) {
-	p := c.parameters
-	if err := p.textsInto(textInto{"filter", &f.Text}, textInto{"state", &f.State}, textInto{"type", &f.Type}, textInto{"user", &f.User},
-		textInto{"pool_tree", &f.Tree}, textInto{"pool", &f.Pool}); err != nil {
+	p := c.Parameters
+	if err := p.TextsInto(wire.TextInto("filter", &f.Text), wire.TextInto("state", &f.State), wire.TextInto("type", &f.Type), wire.TextInto("user", &f.User),
+		wire.TextInto("pool_tree", &f.Tree), wire.TextInto("pool", &f.Pool)); err != nil {
 		return f, err
 	}
 	if f.State != "" {
 		if err := new(operation.State).UnmarshalText([]byte(f.State)); err != nil {
-			return f, errorf(codeGeneric, "Error parsing parameter /state: %q is no state of an operation, such as pending, running, completed, failed or aborted", cutText(f.State, 100))
+			return f, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /state: %q is no state of an operation, such as pending, running, completed, failed or aborted", wire.CutText(f.State, 100))
 		}
 	}
-	if p.has("with_failed_jobs") {
-		with, err := p.boolean("with_failed_jobs", false)
+	if p.Has("with_failed_jobs") {
+		with, err := p.Boolean("with_failed_jobs", false)
 		if err != nil {
 			return f, err
 		}
 		f.WithFailedJobs = &with
 	}
-	if f.From, err = p.moment("from_time"); err != nil {
+	if f.From, err = p.Moment("from_time"); err != nil {
 		return f, err
 	}
-	if f.To, err = p.moment("to_time"); err != nil {
+	if f.To, err = p.Moment("to_time"); err != nil {
 		return f, err
 	}
-	if f.Cursor, err = p.moment("cursor_time"); err != nil {
+	if f.Cursor, err = p.Moment("cursor_time"); err != nil {
 		return f, err
 	}
-	direction, err := p.text("cursor_direction", "past")
+	direction, err := p.Text("cursor_direction", "past")
 	switch {
 	case err != nil:
 		return f, err
 	case direction == "future":
 		f.Direction = store.Future
 	case direction != "past" && direction != "none":
-		return f, errorf(codeGeneric, "Error parsing parameter /cursor_direction: it must be past or future, not %q", cutText(direction, 100))
+		return f, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /cursor_direction: it must be past or future, not %q", wire.CutText(direction, 100))
 	}
-	limit, err := p.integer("limit", 100)
+	limit, err := p.Integer("limit", 100)
 	switch {
 	case err != nil:
 		return f, err
 	case limit < 1 || limit > maxListedOperations:
-		return f, errorf(codeGeneric, "Error parsing parameter /limit: it must be from 1 to %d, not %d", maxListedOperations, limit)
+		return f, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /limit: it must be from 1 to %d, not %d", maxListedOperations, limit)
 	}
 	f.Limit = int(limit)
 	return f, nil
@@ -171,22 +100,22 @@ func listOperations(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	names, err := c.parameters.attributeNamesOf("attributes")
+	names, err := c.Parameters.AttributeNamesOf("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	if err := checkAttributeNames(names); err != nil {
 		return yson.Node{}, err
 	}
-	counted, err := c.parameters.boolean("include_counters", true)
+	counted, err := c.Parameters.Boolean("include_counters", true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	forPage, err := c.parameters.boolean("enable_ui_mode", false)
+	forPage, err := c.Parameters.Boolean("enable_ui_mode", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	list, err := c.server.ListOperations(c.ctx, filter, counted)
+	list, err := c.Server.ListOperations(c.Context, filter, counted)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -214,21 +143,21 @@ func listOperations(c *call) (yson.Node, error) {
 // operationItems describes operations of a list. Progress is read for all of them
 // at once.
 func (c *call) operationItems(list []server.ListedOperation, names []string, forPage bool) ([]yson.Node, error) {
-	views := make([]*operationView, len(list))
+	views := make([]*orchid.OperationView, len(list))
 	var archived []int32
 	for i, o := range list {
 		if o.Live != nil {
-			views[i] = viewOfLive(o.Live)
+			views[i] = orchid.ViewOfLive(o.Live)
 			continue
 		}
 		id, err := guid.Parse(o.Row.ID)
 		if err != nil {
 			return nil, err
 		}
-		views[i] = viewOfStored(id, o.Row)
+		views[i] = orchid.ViewOfStored(id, o.Row)
 		archived = append(archived, o.Row.Number)
 	}
-	progress, err := c.server.Store().OperationProgressOf(c.ctx, archived)
+	progress, err := c.Server.Store().OperationProgressOf(c.Context, archived)
 	if err != nil {
 		return nil, err
 	}
@@ -238,17 +167,17 @@ func (c *call) operationItems(list []server.ListedOperation, names []string, for
 	}
 	items := make([]yson.Node, len(views))
 	for i, v := range views {
-		if v.live == nil {
-			if v.progress = byNumber[int32(v.number)]; v.progress == nil {
-				v.progress = &store.OperationProgress{}
+		if v.Live == nil {
+			if v.Progress = byNumber[int32(v.Number)]; v.Progress == nil {
+				v.Progress = &store.OperationProgress{}
 			}
 		}
-		entries, err := v.describe(c, names, true)
+		entries, err := v.Describe(c.Request, names, true)
 		if err != nil {
 			return nil, err
 		}
 		if forPage {
-			items[i] = yson.String(v.id.String()).WithAttributes(entries...)
+			items[i] = yson.String(v.ID.String()).WithAttributes(entries...)
 		} else {
 			items[i] = yson.Map(entries...)
 		}
@@ -259,7 +188,7 @@ func (c *call) operationItems(list []server.ListedOperation, names []string, for
 // countsNode writes numbers by name, in the order of names.
 func countsNode(counts map[string]int64) yson.Node {
 	var entries []yson.Entry
-	for _, name := range sortedKeys(counts) {
+	for _, name := range orchid.SortedKeys(counts) {
 		entries = append(entries, yson.Pair(name, yson.Int64(counts[name])))
 	}
 	return yson.Map(entries...)
@@ -277,7 +206,7 @@ func namedCounts(counts []server.NameCount) yson.Node {
 // listOperationEvents is what the decision log has about one operation, newest
 // first.
 func listOperationEvents(c *call) (yson.Node, error) {
-	v, err := c.findOperation()
+	v, err := orchid.FindOperation(c.Request)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -285,8 +214,8 @@ func listOperationEvents(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	filter.Operation = int32(v.number)
-	events, _, err := c.server.Store().Events(c.ctx, filter)
+	filter.Operation = int32(v.Number)
+	events, _, err := c.Server.Store().Events(c.Context, filter)
 	if err != nil {
 		return yson.Node{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
@@ -168,7 +169,7 @@ func TestAnOperationIsStartedSuspendedResumedAndCompleted(t *testing.T) {
 		return suspended && whole(o, "brief_progress", "jobs", "aborted", "scheduled", "operation_suspended") == 4
 	})
 	c.must("resume_operation", fmt.Sprintf("{operation_id=%q}", id), "")
-	c.refused("resume_operation", fmt.Sprintf("{operation_id=%q}", id), "", codeOperationState, "not suspended")
+	c.refused("resume_operation", fmt.Sprintf("{operation_id=%q}", id), "", wire.CodeOperationState, "not suspended")
 	c.runs(id, 4)
 	c.must("complete_operation", fmt.Sprintf("{operation_id=%q}", id), "")
 	c.reaches(id, "completed")
@@ -179,15 +180,15 @@ func TestAnOperationIsStartedSuspendedResumedAndCompleted(t *testing.T) {
 	if got := dug(o, "task_names").String(); got != `["work";]` {
 		t.Error(got)
 	}
-	c.refused("abort_operation", fmt.Sprintf("{operation_id=%q}", id), "", codeOperationState, "completed")
-	c.refused("abort_operation", `{operation_id="1-2-3e8-4"}`, "", codeNoSuchOperation, "No such operation 1-2-3e8-4")
+	c.refused("abort_operation", fmt.Sprintf("{operation_id=%q}", id), "", wire.CodeOperationState, "completed")
+	c.refused("abort_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation, "No such operation 1-2-3e8-4")
 }
 
 func TestAnAbortedOperationTellsWhy(t *testing.T) {
 	c := withPools(t, "p")
 	id := c.start("{pool=p;alias=\"*night\";title=\"by night\";" + strings.TrimPrefix(job("p", "sleep", 1), "{pool=p;"))
 	c.refused("start_operation", "{operation_type=vanilla;spec={pool=p;alias=\"*night\";"+strings.TrimPrefix(job("p", "sleep", 1), "{pool=p;")+"}", "",
-		codeGeneric, "alias", id)
+		wire.CodeGeneric, "alias", id)
 	if got := c.node("get_operation", `{operation_alias="*night";attributes=[id;brief_spec]}`); text(got, "id") != id || text(got, "brief_spec", "title") != "by night" {
 		t.Error(got)
 	}
@@ -219,23 +220,23 @@ func TestStartsAreRefusedWithWordsAndCodes(t *testing.T) {
 		code             int
 		words            []string
 	}{
-		{"a type that needs tables", "{operation_type=map;spec={}}", codeGeneric, []string{"map", "vanilla"}},
-		{"no type", "{spec={}}", codeGeneric, []string{"operation_type"}},
-		{"no specification", "{operation_type=vanilla}", codeGeneric, []string{"spec"}},
-		{"a specification that is no map", "{operation_type=vanilla;spec=5}", codeGeneric, []string{"spec", "map"}},
-		{"a task without jobs", "{operation_type=vanilla;spec={tasks={t={command=\"true\"}}}}", codeGeneric, []string{"job_count"}},
-		{"everything that is wrong", "{operation_type=vanilla;spec={weight=much;tasks={t={job_count=few;command=\"true\"}}}}", codeGeneric,
+		{"a type that needs tables", "{operation_type=map;spec={}}", wire.CodeGeneric, []string{"map", "vanilla"}},
+		{"no type", "{spec={}}", wire.CodeGeneric, []string{"operation_type"}},
+		{"no specification", "{operation_type=vanilla}", wire.CodeGeneric, []string{"spec"}},
+		{"a specification that is no map", "{operation_type=vanilla;spec=5}", wire.CodeGeneric, []string{"spec", "map"}},
+		{"a task without jobs", "{operation_type=vanilla;spec={tasks={t={command=\"true\"}}}}", wire.CodeGeneric, []string{"job_count"}},
+		{"everything that is wrong", "{operation_type=vanilla;spec={weight=much;tasks={t={job_count=few;command=\"true\"}}}}", wire.CodeGeneric,
 			[]string{"weight", "job_count"}},
-		{"a full pool", "{operation_type=vanilla;spec={pool=full;" + task + "}}", codeTooManyOperations,
+		{"a full pool", "{operation_type=vanilla;spec={pool=full;" + task + "}}", wire.CodeTooManyOperations,
 			[]string{"Limit for the number of concurrent operations 1 for pool", "full"}},
-		{"a pool for subpools", "{operation_type=vanilla;spec={pool=closed;" + task + "}}", codeGeneric,
+		{"a pool for subpools", "{operation_type=vanilla;spec={pool=closed;" + task + "}}", wire.CodeGeneric,
 			[]string{"Starting operations immediately in pool", "closed"}},
-		{"a tree that is not there", "{operation_type=vanilla;spec={pool_trees=[moon];" + task + "}}", codePoolTrees, []string{"moon", "does not exist"}},
-		{"a pool that must be there", "{operation_type=vanilla;spec={pool=nowhere;require_specified_pools_existence=%true;" + task + "}}", codeNoSuchPool,
+		{"a tree that is not there", "{operation_type=vanilla;spec={pool_trees=[moon];" + task + "}}", wire.CodePoolTrees, []string{"moon", "does not exist"}},
+		{"a pool that must be there", "{operation_type=vanilla;spec={pool=nowhere;require_specified_pools_existence=%true;" + task + "}}", wire.CodeNoSuchPool,
 			[]string{"nowhere", "does not exist"}},
-		{"a list that names nobody", "{operation_type=vanilla;spec={pool=p;acl=[{action=allow;subjects=[ghost];permissions=[read]}];" + task + "}}", codeGeneric,
+		{"a list that names nobody", "{operation_type=vanilla;spec={pool=p;acl=[{action=allow;subjects=[ghost];permissions=[read]}];" + task + "}}", wire.CodeGeneric,
 			[]string{"ghost"}},
-		{"an alias without a star", "{operation_type=vanilla;spec={pool=p;alias=night;" + task + "}}", codeGeneric, []string{"alias"}},
+		{"an alias without a star", "{operation_type=vanilla;spec={pool=p;alias=night;" + task + "}}", wire.CodeGeneric, []string{"alias"}},
 	} {
 		t.Run(x.does, func(t *testing.T) {
 			c.t = t
@@ -245,7 +246,7 @@ func TestStartsAreRefusedWithWordsAndCodes(t *testing.T) {
 	c.t = t
 	c.set("//sys/pool_trees/default/@config/max_ephemeral_pools_per_user", "1")
 	c.start(job("one", "sleep", 1))
-	c.refused("start_operation", "{operation_type=vanilla;spec="+job("two", "sleep", 1)+"}", "", codeGeneric,
+	c.refused("start_operation", "{operation_type=vanilla;spec="+job("two", "sleep", 1)+"}", "", wire.CodeGeneric,
 		`Cannot create new ephemeral pool "two" as limit for number of ephemeral pools 1 for user "root" in tree "default" has been reached`)
 }
 
@@ -283,7 +284,7 @@ func TestARepeatedStartStartsOnce(t *testing.T) {
 	c := withPools(t, "p")
 	parameters := "{operation_type=vanilla;mutation_id=\"1-2-3-4\";retry=%s;spec=" + job("p", "sleep", 1) + "}"
 	first := c.must("start_operation", fmt.Sprintf(parameters, "%false"), "")
-	c.refused("start_operation", fmt.Sprintf(parameters, "%false"), "", codeGeneric, "retry")
+	c.refused("start_operation", fmt.Sprintf(parameters, "%false"), "", wire.CodeGeneric, "retry")
 	if again := c.must("start_operation", fmt.Sprintf(parameters, "%true"), ""); again != first {
 		t.Errorf("%s, then %s", first, again)
 	}
@@ -316,10 +317,10 @@ func TestParametersAreChangedAllOrNone(t *testing.T) {
 	if w, _ := dug(tree, "weight").Double(); w != 3 {
 		t.Error(tree)
 	}
-	c.refused("update_operation_parameters", update("{pool=full;weight=5.0}"), "", codeTooManyOperations, "full")
-	c.refused("update_operation_parameters", update("{max_stderr_count=5}"), "", codeGeneric, "cannot be changed")
-	c.refused("update_operation_parameters", update("{scheduling_options_per_pool_tree={moon={weight=1.0}}}"), "", codePoolTrees, "moon")
-	c.refused("update_operation_parameters", update("{weight=heavy}"), "", codeGeneric, "weight")
+	c.refused("update_operation_parameters", update("{pool=full;weight=5.0}"), "", wire.CodeTooManyOperations, "full")
+	c.refused("update_operation_parameters", update("{max_stderr_count=5}"), "", wire.CodeGeneric, "cannot be changed")
+	c.refused("update_operation_parameters", update("{scheduling_options_per_pool_tree={moon={weight=1.0}}}"), "", wire.CodePoolTrees, "moon")
+	c.refused("update_operation_parameters", update("{weight=heavy}"), "", wire.CodeGeneric, "weight")
 	o = c.operation(id, "runtime_parameters")
 	if w, _ := dug(o, "runtime_parameters", "scheduling_options_per_pool_tree", "default", "weight").Double(); w != 3 {
 		t.Error(o)
@@ -367,12 +368,12 @@ func TestGetOperationHasAllKeysLiveAndArchived(t *testing.T) {
 		t.Error(got)
 	}
 	a := c.do("get_operation", fmt.Sprintf("{operation_id=%q;attributes=[state;moods]}", live), "")
-	if e := parseError(t, a); e.Code != codeNoSuchAttribute || len(e.Attributes) != 1 || e.Attributes[0].Value.String() != `"moods"` {
+	if e := parseError(t, a); e.Code != wire.CodeNoSuchAttribute || len(e.Attributes) != 1 || e.Attributes[0].Value.String() != `"moods"` {
 		t.Error(a.body)
 	}
-	c.refused("get_operation", "{}", "", codeGeneric, "operation_id")
-	c.refused("get_operation", "{operation_id=moon}", "", codeGeneric, "operation_id")
-	c.refused("get_operation", `{operation_alias="*moon"}`, "", codeNoSuchOperation, "*moon")
+	c.refused("get_operation", "{}", "", wire.CodeGeneric, "operation_id")
+	c.refused("get_operation", "{operation_id=moon}", "", wire.CodeGeneric, "operation_id")
+	c.refused("get_operation", `{operation_alias="*moon"}`, "", wire.CodeNoSuchOperation, "*moon")
 }
 
 func TestOperationsAreListedWithFiltersCursorsAndCounters(t *testing.T) {
@@ -444,10 +445,10 @@ func TestOperationsAreListedWithFiltersCursorsAndCounters(t *testing.T) {
 			t.Error(o)
 		}
 	}
-	c.refused("list_operations", "{limit=100000}", "", codeGeneric, "limit")
-	c.refused("list_operations", "{cursor_direction=up}", "", codeGeneric, "cursor_direction")
-	c.refused("list_operations", "{attributes=[moods]}", "", codeNoSuchAttribute, "moods")
-	c.refused("list_operations", "{from_time=yesterday}", "", codeGeneric, "from_time")
+	c.refused("list_operations", "{limit=100000}", "", wire.CodeGeneric, "limit")
+	c.refused("list_operations", "{cursor_direction=up}", "", wire.CodeGeneric, "cursor_direction")
+	c.refused("list_operations", "{attributes=[moods]}", "", wire.CodeNoSuchAttribute, "moods")
+	c.refused("list_operations", "{from_time=yesterday}", "", wire.CodeGeneric, "from_time")
 	events := c.node("list_operation_events", fmt.Sprintf("{operation_id=%q}", ids[1])).Items()
 	if len(events) < 3 {
 		t.Error(events)

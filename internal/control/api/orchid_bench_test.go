@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	live "github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
 )
 
@@ -104,10 +105,7 @@ func BenchmarkWholeTree(b *testing.B) {
 				for b.Loop() {
 					if fresh {
 						b.StopTimer()
-						cache := cacheOf(c.Server)
-						cache.mutex.Lock()
-						cache.state = nil
-						cache.mutex.Unlock()
+						live.Forget(c.Server)
 						b.StartTimer()
 					}
 					size = measure(b, h, bench.command, header, "")

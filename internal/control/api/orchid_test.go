@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -38,28 +39,6 @@ func busy(t *testing.T) (c *cluster, operations map[string]string) {
 	operations["second"] = c.start(job("fifo", "sleep", 15))
 	c.eventually("all cores are used", func() bool { return c.get(newView+"resource_usage/cpu") == "40." })
 	return c, operations
-}
-
-// BenchmarkTenThousandPools is what a server does for a reader of all pools, from the
-// snapshot to the bytes.
-func BenchmarkTenThousandPools(b *testing.B) {
-	c := orchidOfPools(b, 10_000)
-	state, err := orchidOf(b.Context(), c.Server)
-	if err != nil {
-		b.Fatal(err)
-	}
-	request := &call{ctx: b.Context(), server: c.Server, command: commands["get"], parameters: parameters{yson.Map()}}
-	var out []byte
-	for b.Loop() {
-		n, err := state.trees[0].poolsTable(request).value(request)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if out, err = yson.Append(nil, n, yson.Binary); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.SetBytes(int64(len(out)))
 }
 
 // BenchmarkSnapshotOfTenThousandPools is what the loop does for readers after an
@@ -329,9 +308,9 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 		return c.must("exists", fmt.Sprintf("{path=%q;return_only_value=%%true}", oldView+"pools/late/parent"), "") == "%true" &&
 			c.must("exists", fmt.Sprintf("{path=%q;return_only_value=%%true}", newView+"operations_by_pool/late"), "") == "%true"
 	})
-	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/nowhere"), "", codeResolve, "has no child with key", "nowhere")
-	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/burst/mood"), "", codeResolve, "has no child with key", "mood")
-	c.refused("set", fmt.Sprintf("{path=%q}", newView+"pools/burst/weight"), "5", codeGeneric)
+	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/nowhere"), "", wire.CodeResolve, "has no child with key", "nowhere")
+	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/burst/mood"), "", wire.CodeResolve, "has no child with key", "mood")
+	c.refused("set", fmt.Sprintf("{path=%q}", newView+"pools/burst/weight"), "5", wire.CodeGeneric)
 	// The whole view can be written as JSON: nothing in it is infinite.
 	a := c.send(http.MethodGet, "/api/v4/get?path=//sys/scheduler/orchid/scheduler&output_format=json", nil, nil)
 	if a.status != http.StatusOK || len(a.body) < 10_000 {
@@ -413,5 +392,43 @@ func TestOnePoolOfManyIsReadAlone(t *testing.T) {
 	t.Logf("all fields of 2,000 pools: %v; five fields: %v; one pool: %v; one field: %v", all, some, one, field)
 	if one > all/3 || field > all/3 {
 		t.Error("reading one pool takes as long as reading all")
+	}
+}
+
+// However the pools are asked for, the answer has the same value.
+func TestTheWholeTreeIsTheSameInEveryDress(t *testing.T) {
+	c := newCluster(t)
+	c.must("create", "{type=scheduler_pool_tree;attributes={name=default}}", "")
+	c.must("set", `{path="//sys/pool_trees/@default_tree"}`, "default")
+	for _, pool := range []string{"a", "b"} {
+		c.must("create", "{type=scheduler_pool;attributes={pool_tree=default;weight=3.;name="+pool+"}}", "")
+	}
+	const path = `path="//sys/scheduler/orchid/scheduler/pool_trees/default/pools";fields=[weight;parent]`
+	want := `{"<Root>"={"weight"=1.;};"a"={"parent"="<Root>";"weight"=3.;};"b"={"parent"="<Root>";"weight"=3.;};}`
+	c.eventually("an update has both pools", func() bool { return c.must("get", `{`+path+`}`, "") == `{"value"=`+want+`;}` })
+	if got := c.must("get", `{return_only_value=%true;`+path+`}`, ""); got != want {
+		t.Error(got)
+	}
+	if got := c.must("execute_batch", `{requests=[{command=get;parameters={`+path+`}}]}`, ""); got != `{"results"=[{"output"={"value"=`+want+`;};};];}` {
+		t.Error(got)
+	}
+	for _, header := range []http.Header{
+		{"X-Yt-Output-Format": {"<format=pretty>yson"}}, {"X-Yt-Output-Format": {"yson"}}, {"Accept": {"application/json"}},
+		{"X-Yt-Output-Format": {"<attributes_mode=always>json"}}, {"X-Yt-Output-Format": {"<format=pretty>json"}},
+	} {
+		header["X-Yt-Header-Format"], header["X-Yt-Parameters"] = []string{"<format=text>yson"}, []string{`{` + path + `}`}
+		for _, version := range []string{"v3", "v4"} {
+			a := c.send(http.MethodGet, "/api/"+version+"/get", header, nil)
+			n, err := yson.Parse([]byte(a.body))
+			if a.header.Get("Content-Type") == "application/json" {
+				n, err = yson.ParseJSON([]byte(a.body), yson.JSONOptions{})
+			}
+			if version == "v4" {
+				n, _ = n.Get("value")
+			}
+			if err != nil || n.String() != want {
+				t.Errorf("%v of %s: %v %s", header, version, err, a.body)
+			}
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -26,8 +27,8 @@ type message struct {
 	parameters yson.Node
 	body       []byte // as it came, for the leader
 	input      []byte // data of the command, without compression
-	inputAs    format
-	outputAs   format
+	inputAs    wire.Format
+	outputAs   wire.Format
 }
 
 // readMessage takes a request apart.
@@ -45,7 +46,7 @@ func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message
 	if err != nil {
 		return m, err
 	}
-	query, err := queryParameters(r.URL.RawQuery)
+	query, err := wire.QueryParameters(r.URL.RawQuery)
 	if err != nil {
 		return m, err
 	}
@@ -53,20 +54,20 @@ func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message
 	if err != nil {
 		return m, err
 	}
-	m.parameters = merge(query, header)
+	m.parameters = wire.Merge(query, header)
 	guess, err := m.inputFormat(r)
 	if err != nil {
 		return m, err
 	}
 	if r.Method == http.MethodPost && len(bytes.TrimSpace(data)) > 0 {
-		body, err := guess.read(data)
+		body, err := guess.Read(data)
 		if err != nil {
-			return m, errorf(codeGeneric, "Error parsing parameters in the body of the request").because(err)
+			return m, wire.Errorf(wire.CodeGeneric, "Error parsing parameters in the body of the request").Because(err)
 		}
 		if body.Kind() != yson.MapKind {
-			return m, errorf(codeGeneric, "Parameters must be a map, not %s", body.Kind())
+			return m, wire.Errorf(wire.CodeGeneric, "Parameters must be a map, not %s", body.Kind())
 		}
-		m.parameters = merge(m.parameters, body)
+		m.parameters = wire.Merge(m.parameters, body)
 		data = nil
 	}
 	m.input = data
@@ -82,7 +83,7 @@ func requestBroken(err error) error {
 	if _, tooLong := err.(*http.MaxBytesError); tooLong {
 		return err
 	}
-	return errorf(codeGeneric, "The body of the request cannot be read").because(err)
+	return wire.Errorf(wire.CodeGeneric, "The body of the request cannot be read").Because(err)
 }
 
 // decompress undoes a content encoding. Clients say gzip and send zlib.
@@ -92,7 +93,7 @@ func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
 		return data, nil
 	case "gzip", "x-gzip", "deflate", "zlib":
 	default:
-		return nil, errorf(codeGeneric, "Content encoding %q is not supported: use gzip, deflate or identity", cutText(encoding, 100))
+		return nil, wire.Errorf(wire.CodeGeneric, "Content encoding %q is not supported: use gzip, deflate or identity", wire.CutText(encoding, 100))
 	}
 	if len(data) == 0 {
 		return nil, nil
@@ -107,14 +108,14 @@ func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
 		unpacked, err = zlib.NewReader(in)
 	}
 	if err != nil {
-		return nil, errorf(codeGeneric, "The body of the request is neither gzip nor zlib").because(err)
+		return nil, wire.Errorf(wire.CodeGeneric, "The body of the request is neither gzip nor zlib").Because(err)
 	}
 	out, err := io.ReadAll(io.LimitReader(unpacked, limit+1))
 	switch {
 	case err != nil:
-		return nil, errorf(codeGeneric, "The compressed body of the request is damaged").because(err)
+		return nil, wire.Errorf(wire.CodeGeneric, "The compressed body of the request is damaged").Because(err)
 	case int64(len(out)) > limit:
-		return nil, errorf(codeGeneric, "The request is longer than %d bytes", limit)
+		return nil, wire.Errorf(wire.CodeGeneric, "The request is longer than %d bytes", limit)
 	}
 	return out, nil
 }
@@ -137,29 +138,29 @@ func headerParameters(h http.Header) (yson.Node, error) {
 		var err error
 		if text, err = base64.StdEncoding.DecodeString(pieces.String()); err != nil {
 			if text, err = base64.RawStdEncoding.DecodeString(pieces.String()); err != nil {
-				return yson.Node{}, errorf(codeGeneric, "Error parsing headers X-YT-Parameters0, …: they are not base64").because(err)
+				return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing headers X-YT-Parameters0, …: they are not base64").Because(err)
 			}
 		}
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		return yson.Map(), nil
 	}
-	as := format{json: true}
+	as := wire.Format{JSON: true}
 	if notation := h.Get("X-YT-Header-Format"); notation != "" {
-		n, err := headerValue("X-YT-Header-Format", notation)
+		n, err := wire.HeaderValue("X-YT-Header-Format", notation)
 		if err != nil {
 			return n, err
 		}
-		if as, err = formatOf(n); err != nil {
-			return n, errorf(codeGeneric, "Error parsing header X-YT-Header-Format").because(err)
+		if as, err = wire.FormatOf(n); err != nil {
+			return n, wire.Errorf(wire.CodeGeneric, "Error parsing header X-YT-Header-Format").Because(err)
 		}
 	}
-	n, err := as.read(text)
+	n, err := as.Read(text)
 	if err != nil {
-		return n, errorf(codeGeneric, "Error parsing header X-YT-Parameters").because(err)
+		return n, wire.Errorf(wire.CodeGeneric, "Error parsing header X-YT-Parameters").Because(err)
 	}
 	if n.Kind() != yson.MapKind {
-		return n, errorf(codeGeneric, "Parameters must be a map, not %s", n.Kind())
+		return n, wire.Errorf(wire.CodeGeneric, "Parameters must be a map, not %s", n.Kind())
 	}
 	return n, nil
 }
@@ -175,40 +176,40 @@ func pieceOf(h http.Header, i int) (string, bool) {
 
 // inputFormat is what the body is written in: the parameter, else the header,
 // else the media type, else YSON.
-func (m *message) inputFormat(r *http.Request) (format, error) {
-	if n, ok := (parameters{m.parameters}).get("input_format"); ok {
-		return formatOf(n)
+func (m *message) inputFormat(r *http.Request) (wire.Format, error) {
+	if n, ok := (wire.Parameters{Node: m.parameters}).Get("input_format"); ok {
+		return wire.FormatOf(n)
 	}
 	if text := r.Header.Get("X-YT-Input-Format"); text != "" {
-		n, err := headerValue("X-YT-Input-Format", text)
+		n, err := wire.HeaderValue("X-YT-Input-Format", text)
 		if err != nil {
-			return format{}, err
+			return wire.Format{}, err
 		}
-		return formatOf(n)
+		return wire.FormatOf(n)
 	}
-	if f, ok := formatOfMedia(r.Header.Get("Content-Type")); ok {
+	if f, ok := wire.FormatOfMedia(r.Header.Get("Content-Type")); ok {
 		return f, nil
 	}
-	return format{}, nil
+	return wire.Format{}, nil
 }
 
 // outputFormat is what the answer is written in: the parameter, else the header,
 // else what the client accepts, else JSON, which people can read.
-func (m *message) outputFormat(r *http.Request) (format, error) {
-	if n, ok := (parameters{m.parameters}).get("output_format"); ok {
-		return formatOf(n)
+func (m *message) outputFormat(r *http.Request) (wire.Format, error) {
+	if n, ok := (wire.Parameters{Node: m.parameters}).Get("output_format"); ok {
+		return wire.FormatOf(n)
 	}
 	if text := r.Header.Get("X-YT-Output-Format"); text != "" {
-		n, err := headerValue("X-YT-Output-Format", text)
+		n, err := wire.HeaderValue("X-YT-Output-Format", text)
 		if err != nil {
-			return format{}, err
+			return wire.Format{}, err
 		}
-		return formatOf(n)
+		return wire.FormatOf(n)
 	}
 	for accepted := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
-		if f, ok := formatOfMedia(accepted); ok {
+		if f, ok := wire.FormatOfMedia(accepted); ok {
 			return f, nil
 		}
 	}
-	return format{json: true}, nil
+	return wire.Format{JSON: true}, nil
 }

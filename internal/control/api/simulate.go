@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/example"
@@ -72,11 +74,11 @@ func simulate(c *call) (yson.Node, error) {
 	case simulations <- struct{}{}:
 		defer func() { <-simulations }()
 	default:
-		e := errorf(codeQueueSize, "Another simulation runs here now, and a server runs one at a time: try again later, or use weir simulate")
+		e := wire.Errorf(wire.CodeQueueSize, "Another simulation runs here now, and a server runs one at a time: try again later, or use weir simulate")
 		e.Status = http.StatusTooManyRequests
 		return yson.Node{}, e
 	}
-	deadline, cancel := context.WithTimeoutCause(c.ctx, maxSimulation, errorf(codeTimeout,
+	deadline, cancel := context.WithTimeoutCause(c.Context, maxSimulation, wire.Errorf(wire.CodeTimeout,
 		"The simulation takes longer than %v, which is all that a server gives it: make it shorter, or use weir simulate", maxSimulation))
 	defer cancel()
 	ctx, stop := context.WithCancelCause(deadline)
@@ -92,7 +94,7 @@ func simulate(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	report, err := storedJSON(text)
+	report, err := orchid.StoredJSON(text)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -101,24 +103,24 @@ func simulate(c *call) (yson.Node, error) {
 		list[i] = yson.String(w.String())
 	}
 	return yson.Map(
-		yson.Pair("report", report), yson.Pair("warnings", yson.List(list...)), yson.Pair("wall_time", milliseconds(result.Wall))), nil
+		yson.Pair("report", report), yson.Pair("warnings", yson.List(list...)), yson.Pair("wall_time", wire.Milliseconds(result.Wall))), nil
 }
 
 // scenario reads what to simulate: the parameter example or scenario, and seed.
 func (c *call) scenario() (*scenario.Scenario, document.Problems, error) {
-	name, err := c.parameters.text("example", "")
+	name, err := c.Parameters.Text("example", "")
 	if err != nil {
 		return nil, nil, err
 	}
-	text, err := c.parameters.text("scenario", "")
+	text, err := c.Parameters.Text("scenario", "")
 	if err != nil {
 		return nil, nil, err
 	}
 	switch {
 	case (name == "") == (text == ""):
-		return nil, nil, errorf(codeGeneric, "Give either /example, the name of one, or /scenario, the text of one")
+		return nil, nil, wire.Errorf(wire.CodeGeneric, "Give either /example, the name of one, or /scenario, the text of one")
 	case len(text) > maxScenario:
-		return nil, nil, errorf(codeGeneric, "The scenario has %d bytes; a server takes %d at most", len(text), maxScenario)
+		return nil, nil, wire.Errorf(wire.CodeGeneric, "The scenario has %d bytes; a server takes %d at most", len(text), maxScenario)
 	case name != "":
 		if text, err = exampleText(name); err != nil {
 			return nil, nil, err
@@ -132,9 +134,9 @@ func (c *call) scenario() (*scenario.Scenario, document.Problems, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	seed, err := c.parameters.integer("seed", int64(s.Seed))
+	seed, err := c.Parameters.Integer("seed", int64(s.Seed))
 	if err == nil && seed < 0 {
-		err = errorf(codeGeneric, "Error parsing parameter /seed: it must not be below zero")
+		err = wire.Errorf(wire.CodeGeneric, "Error parsing parameter /seed: it must not be below zero")
 	}
 	if err != nil {
 		return nil, nil, err
@@ -151,22 +153,22 @@ func exampleText(name string) (string, error) {
 		}
 		names = append(names, e.Name)
 	}
-	return "", errorf(codeGeneric, "There is no example %q; there are %s", cutText(name, 100), strings.Join(names, ", "))
+	return "", wire.Errorf(wire.CodeGeneric, "There is no example %q; there are %s", wire.CutText(name, 100), strings.Join(names, ", "))
 }
 
 // noFiles refuses files that a scenario names: nothing of this machine is read for
 // somebody who sends a text.
 func noFiles(name string) (io.ReadCloser, error) {
-	return nil, fmt.Errorf("%s cannot be read here: a server takes the whole scenario in one text; weir simulate reads files", cutText(name, 100))
+	return nil, fmt.Errorf("%s cannot be read here: a server takes the whole scenario in one text; weir simulate reads files", wire.CutText(name, 100))
 }
 
 // boundScenario refuses what is too large, everything at once, and takes away
 // detail that nobody could draw.
 func boundScenario(s *scenario.Scenario) error {
-	var refused []*Error
+	var refused []*wire.Error
 	refuse := func(what string, is, most int64) {
 		if is > most {
-			refused = append(refused, errorf(codeGeneric, "The scenario has %d %s; a server simulates %d at most", is, what, most))
+			refused = append(refused, wire.Errorf(wire.CodeGeneric, "The scenario has %d %s; a server simulates %d at most", is, what, most))
 		}
 	}
 	nodes, slots, pools := 0, int64(0), 0
@@ -188,7 +190,7 @@ func boundScenario(s *scenario.Scenario) error {
 	case 1:
 		return refused[0]
 	}
-	return &Error{Code: codeGeneric, Message: "The scenario is too large for a server; weir simulate has no such bounds", Inner: refused}
+	return &wire.Error{Code: wire.CodeGeneric, Message: "The scenario is too large for a server; weir simulate has no such bounds", Inner: refused}
 }
 
 // simulatedSettings are the settings of the scheduler that a scenario asks for.
@@ -218,7 +220,7 @@ func (b *boundedSystem) Apply(now time.Time, change sim.Change, out *sim.Decisio
 	switch change := change.(type) {
 	case sim.StartOperation:
 		if b.arrivals++; b.arrivals > maxSimulatedArrivals {
-			b.stop(errorf(codeGeneric, "More than %d operations come in the scenario, which is all that a server simulates", maxSimulatedArrivals))
+			b.stop(wire.Errorf(wire.CodeGeneric, "More than %d operations come in the scenario, which is all that a server simulates", maxSimulatedArrivals))
 		}
 	case sim.ResizeNode:
 		if most := resource.UserSlots.Scale() * maxSimulatedSlots; change.Resources[resource.UserSlots] > most {
@@ -248,6 +250,6 @@ func (b *boundedSystem) Update(now time.Time, out *sim.Decisions) {
 func (b *boundedSystem) count(finished int, out *sim.Decisions) {
 	b.running = max(0, b.running+len(out.Started)-len(out.Stopped)-finished)
 	if b.running > maxSimulatedJobs {
-		b.stop(errorf(codeGeneric, "More than %d jobs run at once in the scenario, which is all that a server simulates", maxSimulatedJobs))
+		b.stop(wire.Errorf(wire.CodeGeneric, "More than %d jobs run at once in the scenario, which is all that a server simulates", maxSimulatedJobs))
 	}
 }

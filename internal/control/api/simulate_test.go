@@ -219,7 +219,7 @@ func TestWhoMayNotReadMayNotSimulate(t *testing.T) {
 	for _, command := range []string{"simulate", "list_scenarios"} {
 		if a := c.do(command, `{example=starvation}`, ""); a.status == http.StatusOK {
 			t.Errorf("%s: %.200s", command, a.body)
-		} else if e := parseError(t, a); !e.hasCode(auth.CodeAuthorization) {
+		} else if e := parseError(t, a); !e.HasCode(auth.CodeAuthorization) {
 			t.Errorf("%s: %s", command, e)
 		}
 	}

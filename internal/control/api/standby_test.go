@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
 )
 
 // follows waits until a standby has read what the leader has written.
@@ -43,7 +44,7 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 		t.Error(got)
 	}
 	standby.follows("//sys/pools", `{"a"={};}`)
-	standby.refused("get", `{path="//sys/pools/nope"}`, "", codeResolve)
+	standby.refused("get", `{path="//sys/pools/nope"}`, "", wire.CodeResolve)
 
 	// A request that was forwarded once is not forwarded again.
 	looped := standby.send(http.MethodPost, "/api/v4/remove?path=//sys/pools/a", http.Header{forwardedHeader: {"x"}}, nil)

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -35,17 +37,17 @@ func issueToken(c *call) (yson.Node, error) {
 	_, _ = rand.Read(random[:]) // it never fails
 	token := auth.NewToken(random)
 	record.Hash = token.Hash()
-	c.remembered = record.Hash.String()
-	err = c.editRegistry("token "+string(record.ID()), func(r *server.Registry) (*store.Batch, error) {
-		tokens, err := tokensOf(r)
+	c.Remembered = record.Hash.String()
+	err = c.EditRegistry("token "+string(record.ID()), func(r *server.Registry) (*store.Batch, error) {
+		tokens, err := pathtree.TokensOf(r)
 		if err != nil {
 			return nil, err
 		}
-		if tokens.IsEmpty() && !c.subjects.IsSuperuser(record.User) {
-			return nil, errorf(codeGeneric, "The first token must be that of root, or of another member of %q: "+
+		if tokens.IsEmpty() && !c.Subjects.IsSuperuser(record.User) {
+			return nil, wire.Errorf(wire.CodeGeneric, "The first token must be that of root, or of another member of %q: "+
 				"from then on this machine is root no longer, and nobody could make the second", auth.Superusers)
 		}
-		if c.who.Open && !tokens.IsEmpty() {
+		if c.Who.Open && !tokens.IsEmpty() {
 			return nil, &auth.Unauthenticated{Cause: errors.New("the first token was made a moment ago; show one")}
 		}
 		if tokens, err = tokens.With(record); err != nil {
@@ -66,32 +68,32 @@ func issueToken(c *call) (yson.Node, error) {
 
 // readNewToken reads what a new token is to be, without its secret.
 func (c *call) readNewToken() (record auth.TokenRecord, err error) {
-	record.Created = c.now
-	if record.User, err = c.parameters.text("user", c.who.User); err != nil {
+	record.Created = c.Now
+	if record.User, err = c.Parameters.Text("user", c.Who.User); err != nil {
 		return record, err
 	}
 	if err = c.mayRuleTokens(record.User); err != nil {
 		return record, err
 	}
-	if record.Description, err = c.parameters.text("description", ""); err != nil {
+	if record.Description, err = c.Parameters.Text("description", ""); err != nil {
 		return record, err
 	}
 	if len(record.Description) > maxTokenDescription {
-		return record, errorf(codeGeneric, "Error parsing parameter /description: it has %d bytes; the most is %d", len(record.Description), maxTokenDescription)
+		return record, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /description: it has %d bytes; the most is %d", len(record.Description), maxTokenDescription)
 	}
-	if record.Expires, err = c.parameters.moment("expiration_time"); err != nil {
+	if record.Expires, err = c.Parameters.Moment("expiration_time"); err != nil {
 		return record, err
 	}
-	lasts, err := c.parameters.duration("expiration_timeout", 0)
+	lasts, err := c.Parameters.Duration("expiration_timeout", 0)
 	switch {
 	case err != nil:
 		return record, err
 	case lasts > 0 && !record.Expires.IsZero():
-		return record, errorf(codeGeneric, "A token has an expiration_time or an expiration_timeout, not both")
+		return record, wire.Errorf(wire.CodeGeneric, "A token has an expiration_time or an expiration_timeout, not both")
 	case lasts > 0:
-		record.Expires = c.now.Add(lasts)
-	case !record.Expires.IsZero() && !record.Expires.After(c.now):
-		return record, errorf(codeGeneric, "Error parsing parameter /expiration_time: %s has passed", record.Expires.Format(timeLayout))
+		record.Expires = c.Now.Add(lasts)
+	case !record.Expires.IsZero() && !record.Expires.After(c.Now):
+		return record, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /expiration_time: %s has passed", record.Expires.Format(wire.TimeLayout))
 	}
 	return record, nil
 }
@@ -99,17 +101,17 @@ func (c *call) readNewToken() (record auth.TokenRecord, err error) {
 // mayRuleTokens refuses to make, list or revoke tokens of somebody else.
 func (c *call) mayRuleTokens(user string) error {
 	switch {
-	case c.subjects.MayRuleTokens(c.who.User, user):
+	case c.Subjects.MayRuleTokens(c.Who.User, user):
 		return nil
-	case c.who.User == auth.Guest:
-		return errorf(auth.CodeAuthorization, "Access denied for user %q: whoever shows no token has no say in tokens", auth.Guest)
+	case c.Who.User == auth.Guest:
+		return wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: whoever shows no token has no say in tokens", auth.Guest)
 	case user == auth.Guest:
-		return errorf(codeGeneric, "User %q has no tokens: that is whoever shows none", auth.Guest)
-	case !c.subjects.IsUser(user):
-		return errorf(auth.CodeNoSuchUser, "No such user %q", cutText(user, 100))
+		return wire.Errorf(wire.CodeGeneric, "User %q has no tokens: that is whoever shows none", auth.Guest)
+	case !c.Subjects.IsUser(user):
+		return wire.Errorf(auth.CodeNoSuchUser, "No such user %q", wire.CutText(user, 100))
 	}
-	return errorf(auth.CodeAuthorization,
-		"Access denied for user %q: tokens of %q are ruled by themselves and by administrators, those of superusers by superusers", c.who.User, user)
+	return wire.Errorf(auth.CodeAuthorization,
+		"Access denied for user %q: tokens of %q are ruled by themselves and by administrators, those of superusers by superusers", c.Who.User, user)
 }
 
 // warnOfLastKey says when nobody will be left who can make tokens.
@@ -117,7 +119,7 @@ func (c *call) warnOfLastKey(tokens *auth.Tokens) {
 	var last time.Time
 	for _, r := range tokens.List() {
 		switch {
-		case !r.Revoked.IsZero() || !c.subjects.IsSuperuser(r.User) || !r.Expires.IsZero() && !r.Expires.After(c.now):
+		case !r.Revoked.IsZero() || !c.Subjects.IsSuperuser(r.User) || !r.Expires.IsZero() && !r.Expires.After(c.Now):
 			continue
 		case r.Expires.IsZero():
 			return
@@ -127,9 +129,9 @@ func (c *call) warnOfLastKey(tokens *auth.Tokens) {
 	}
 	message := "no superuser has a token that is good: see docs/installation.md for the way back in"
 	if !last.IsZero() {
-		message = "the last token of a superuser expires at " + last.Format(timeLayout) + "; make another before"
+		message = "the last token of a superuser expires at " + last.Format(wire.TimeLayout) + "; make another before"
 	}
-	c.warn(document.Problems{{Path: "tokens", Message: message}})
+	c.Warn(document.Problems{{Path: "tokens", Message: message}})
 }
 
 // replayToken answers a request that is repeated: the token was made.
@@ -138,33 +140,33 @@ func replayToken(_ *call, response []byte) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return yson.Node{}, errorf(codeGeneric,
+	return yson.Node{}, wire.Errorf(wire.CodeGeneric,
 		"The token %s was made by this request before, and its secret is told once: if that answer was lost, revoke the token and make another", hash.ID()).
-		with("token_sha256", yson.String(hash.String()))
+		With("token_sha256", yson.String(hash.String()))
 }
 
 // listTokens lists the hashes of somebody's tokens, or of everybody's whose tokens
 // the caller rules; with_metadata as a map of what is known about them. Revoked
 // ones are told of to those who ask for them.
 func listTokens(c *call) (yson.Node, error) {
-	user, err := c.parameters.text("user", "")
+	user, err := c.Parameters.Text("user", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	if user != "" || c.who.User == auth.Guest {
+	if user != "" || c.Who.User == auth.Guest {
 		if err := c.mayRuleTokens(user); err != nil {
 			return yson.Node{}, err
 		}
 	}
-	metadata, err := c.parameters.boolean("with_metadata", false)
+	metadata, err := c.Parameters.Boolean("with_metadata", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	revoked, err := c.parameters.boolean("include_revoked", false)
+	revoked, err := c.Parameters.Boolean("include_revoked", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	tokens, err := tokensOf(c.server.Registry())
+	tokens, err := pathtree.TokensOf(c.Server.Registry())
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -180,27 +182,27 @@ func listTokens(c *call) (yson.Node, error) {
 	if metadata {
 		return yson.Map(entries...), nil
 	}
-	return texts(hashes), nil
+	return wire.Texts(hashes), nil
 }
 
 // rulesToken says whether a token is the caller's to list and revoke. Those of
 // users who are gone are everybody's who rules users.
 func (c *call) rulesToken(r auth.TokenRecord) bool {
-	return c.subjects.MayRuleTokens(c.who.User, r.User) || !c.subjects.IsUser(r.User) && c.subjects.IsSuperuser(c.who.User)
+	return c.Subjects.MayRuleTokens(c.Who.User, r.User) || !c.Subjects.IsUser(r.User) && c.Subjects.IsSuperuser(c.Who.User)
 }
 
 func tokenMetadata(r auth.TokenRecord) yson.Node {
 	entries := []yson.Entry{
 		yson.Pair("user", yson.String(r.User)),
 		yson.Pair("description", yson.String(r.Description)),
-		yson.Pair("creation_time", yson.String(r.Created.UTC().Format(timeLayout))),
+		yson.Pair("creation_time", yson.String(r.Created.UTC().Format(wire.TimeLayout))),
 	}
 	for _, optional := range []struct {
 		name string
 		at   time.Time
 	}{{"expiration_time", r.Expires}, {"revoked_time", r.Revoked}} {
 		if !optional.at.IsZero() {
-			entries = append(entries, yson.Pair(optional.name, yson.String(optional.at.UTC().Format(timeLayout))))
+			entries = append(entries, yson.Pair(optional.name, yson.String(optional.at.UTC().Format(wire.TimeLayout))))
 		}
 	}
 	return yson.Map(entries...)
@@ -208,25 +210,25 @@ func tokenMetadata(r auth.TokenRecord) yson.Node {
 
 // revokeToken makes a token useless. Revoking it again is no mistake.
 func revokeToken(c *call) (yson.Node, error) {
-	text, err := c.parameters.needText("token_sha256")
+	text, err := c.Parameters.NeedText("token_sha256")
 	if err != nil {
 		return yson.Node{}, err
 	}
 	hash, err := auth.ParseTokenHash(text)
 	if err != nil {
 		// The text is not repeated: it may be a token.
-		return yson.Node{}, errorf(codeGeneric, "Error parsing parameter /token_sha256").because(err)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /token_sha256").Because(err)
 	}
-	user, err := c.parameters.text("user", "")
+	user, err := c.Parameters.Text("user", "")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.editRegistry("token "+string(hash.ID()), func(r *server.Registry) (*store.Batch, error) {
+	return nothing(c.EditRegistry("token "+string(hash.ID()), func(r *server.Registry) (*store.Batch, error) {
 		row, there := r.Token(hash.String())
 		if !there || user != "" && row.User != user {
-			return nil, errorf(codeGeneric, "Provided token is not recognized: there is no token %s", hash.ID())
+			return nil, wire.Errorf(wire.CodeGeneric, "Provided token is not recognized: there is no token %s", hash.ID())
 		}
-		record, err := tokenRecord(row)
+		record, err := pathtree.TokenRecord(row)
 		if err != nil {
 			return nil, err
 		}
@@ -235,12 +237,12 @@ func revokeToken(c *call) (yson.Node, error) {
 		}
 		batch := &store.Batch{}
 		if row.Revoked.IsZero() {
-			row.Revoked = c.now
+			row.Revoked = c.Now
 			batch.Put.Tokens = append(batch.Put.Tokens, row)
 		}
-		tokens, err := tokensOf(r)
+		tokens, err := pathtree.TokensOf(r)
 		if err == nil {
-			tokens, err = tokens.Revoke(hash.ID(), c.now)
+			tokens, err = tokens.Revoke(hash.ID(), c.Now)
 		}
 		if err == nil {
 			c.warnOfLastKey(tokens)

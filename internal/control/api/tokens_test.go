@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -55,7 +57,7 @@ func (c *cluster) denied(token, command, parameters string, code int, words stri
 	if a.status == http.StatusOK {
 		c.t.Fatalf("%s %s was not refused", command, parameters)
 	}
-	if e := parseError(c.t, a); !e.hasCode(code) || !strings.Contains(e.Error(), words) {
+	if e := parseError(c.t, a); !e.HasCode(code) || !strings.Contains(e.Error(), words) {
 		c.t.Errorf("%s %s: want %d and %q in %s", command, parameters, code, words, a.body)
 	}
 }
@@ -66,12 +68,12 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.must("create", "{type=user;attributes={name=bob}}", "")
 	c.must("create", "{type=user;attributes={name=admin}}", "")
 	c.must("add_member", "{group=admins;member=admin}", "")
-	c.refused("issue_token", "{user=ann}", "", codeGeneric, "The first token must be that of root")
+	c.refused("issue_token", "{user=ann}", "", wire.CodeGeneric, "The first token must be that of root")
 	c.refused("issue_token", "{user=nobody}", "", auth.CodeNoSuchUser, "No such user")
-	c.refused("issue_token", `{expiration_time="2001-01-01"}`, "", codeGeneric, "has passed")
-	c.refused("issue_token", `{expiration_time="soon"}`, "", codeGeneric, "is no time")
-	c.refused("issue_token", `{expiration_time="2101-01-01";expiration_timeout=1000}`, "", codeGeneric, "not both")
-	c.refused("issue_token", fmt.Sprintf("{description=%q}", strings.Repeat("x", 1001)), "", codeGeneric, "the most is 1000")
+	c.refused("issue_token", `{expiration_time="2001-01-01"}`, "", wire.CodeGeneric, "has passed")
+	c.refused("issue_token", `{expiration_time="soon"}`, "", wire.CodeGeneric, "is no time")
+	c.refused("issue_token", `{expiration_time="2101-01-01";expiration_timeout=1000}`, "", wire.CodeGeneric, "not both")
+	c.refused("issue_token", fmt.Sprintf("{description=%q}", strings.Repeat("x", 1001)), "", wire.CodeGeneric, "the most is 1000")
 
 	// Version 4 of YTsaurus does not wrap these answers either.
 	root := textOf(t, c.must("issue_token", `{user=root;description="by hand"}`, ""))
@@ -94,7 +96,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.denied(ann, "list_user_tokens", "{user=bob}", auth.CodeAuthorization, "ruled by themselves")
 	c.denied(ann, "revoke_token", fmt.Sprintf("{token_sha256=%q}", hashOf(admin)), auth.CodeAuthorization, "ruled by themselves")
 	c.denied(admin, "issue_token", "{user=root}", auth.CodeAuthorization, "those of superusers by superusers")
-	c.denied(admin, "issue_token", "{user=guest}", codeGeneric, "has no tokens")
+	c.denied(admin, "issue_token", "{user=guest}", wire.CodeGeneric, "has no tokens")
 	bob := textOf(t, c.mustAs(admin, "issue_token", "{user=bob}", ""))
 
 	visible := func(token, parameters string) int {
@@ -125,8 +127,8 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	if visible(ann, "{}") != 1 || visible(ann, "{include_revoked=%true}") != 2 {
 		t.Error("a revoked token is listed without being asked for, or not at all")
 	}
-	c.denied(root, "revoke_token", fmt.Sprintf("{user=bob;token_sha256=%q}", hashOf(ann)), codeGeneric, "not recognized")
-	c.denied(root, "revoke_token", fmt.Sprintf("{token_sha256=%q}", hashOf("x")), codeGeneric, "not recognized")
+	c.denied(root, "revoke_token", fmt.Sprintf("{user=bob;token_sha256=%q}", hashOf(ann)), wire.CodeGeneric, "not recognized")
+	c.denied(root, "revoke_token", fmt.Sprintf("{token_sha256=%q}", hashOf("x")), wire.CodeGeneric, "not recognized")
 	if a := c.as(root, "revoke_token", fmt.Sprintf("{token_sha256=%q}", ann), ""); strings.Contains(a.body+fmt.Sprint(a.header), ann) {
 		t.Error("a token given in the place of its hash is repeated")
 	}
@@ -175,7 +177,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 		}
 	}
 	repeated(c)
-	c.denied(token, "execute_batch", "{}", codeGeneric, "requests")
+	c.denied(token, "execute_batch", "{}", wire.CodeGeneric, "requests")
 	batch := c.mustAs(token, "execute_batch", "{requests=[{command=issue_token;parameters={user=root}}]}", "")
 	if !strings.Contains(batch, "cannot be part of a batch") {
 		t.Error(batch)
@@ -226,7 +228,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	for range at {
 		if a := <-answers; a.status == http.StatusOK {
 			made++
-		} else if !parseError(t, a).hasCode(auth.CodeAuthentication) {
+		} else if !parseError(t, a).HasCode(auth.CodeAuthentication) {
 			t.Error(a.body)
 		}
 	}
@@ -236,7 +238,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 }
 
 func TestTokensOfTheStoreThatCannotBeReadLetNobodyIn(t *testing.T) {
-	if _, err := tokenRecord(store.Token{Hash: "short", Created: time.Unix(0, 0)}); err == nil {
+	if _, err := pathtree.TokenRecord(store.Token{Hash: "short", Created: time.Unix(0, 0)}); err == nil {
 		t.Error("a hash that is none was read")
 	}
 }

@@ -148,7 +148,7 @@ func (x *exchange) check(t *testing.T, a answer, fill func(string) string) {
 	}
 	if x.Code != 0 {
 		e := parseError(t, a)
-		if !e.hasCode(x.Code) {
+		if !e.HasCode(x.Code) {
 			t.Errorf("code %d is not in %s", x.Code, a.body)
 		}
 		for _, word := range x.Words {

@@ -1,0 +1,289 @@
+package orchid
+
+import (
+	"errors"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// OperationView is an operation as one request sees it: live, or from the archive.
+// What is expensive is read when it is asked for.
+type OperationView struct {
+	ID     guid.ID
+	Number core.OperationID
+	kind   string
+	User   string
+	Live   *server.Operation // nil in the archive
+	row    *store.Operation  // nil while it lives
+
+	specs    *store.OperationSpec
+	Progress *store.OperationProgress
+	spec     *operation.Spec
+}
+
+// operationKey reads which operation a request means.
+func operationKey(c *pathtree.Request) (server.OperationKey, error) {
+	var key server.OperationKey
+	alias, err := c.Parameters.Text("operation_alias", "")
+	if err != nil {
+		return key, err
+	}
+	id, err := c.Parameters.Text("operation_id", "")
+	switch {
+	case err != nil:
+		return key, err
+	case id != "" && alias != "":
+		return key, wire.Errorf(wire.CodeGeneric, "Parameters /operation_id and /operation_alias cannot be given together")
+	case id != "" && id[0] == '*':
+		alias, id = id, ""
+	case id == "" && alias == "":
+		return key, wire.Missing("operation_id")
+	}
+	if alias != "" {
+		key.Alias = alias
+		return key, nil
+	}
+	key.ID, err = guid.Parse(id)
+	if err != nil {
+		return key, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /operation_id: an operation is named by its id or by its alias, which begins with a star").Because(err)
+	}
+	return key, nil
+}
+
+// noOperation is the answer about an operation that was never there or is
+// forgotten.
+func noOperation(key server.OperationKey) *wire.Error {
+	if key.Alias != "" {
+		return wire.Errorf(wire.CodeNoSuchOperation, "No such operation %s", key.Alias).With("operation_alias", yson.String(key.Alias))
+	}
+	return wire.Errorf(wire.CodeNoSuchOperation, "No such operation %s", key.ID).With("operation_id", yson.String(key.ID.String()))
+}
+
+// FindOperation returns the operation of the request.
+func FindOperation(c *pathtree.Request) (*OperationView, error) {
+	key, err := operationKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return operationBy(c, key)
+}
+
+func operationBy(c *pathtree.Request, key server.OperationKey) (*OperationView, error) {
+	if live, there := c.Server.Operation(key); there {
+		return ViewOfLive(live), nil
+	}
+	var row store.Operation
+	var err error
+	if key.Alias != "" {
+		row, err = c.Server.Store().OperationByAlias(c.Context, key.Alias)
+	} else {
+		row, err = c.Server.Store().OperationByID(c.Context, key.ID.String())
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noOperation(key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ViewOfRow(c, &row)
+}
+
+func ViewOfLive(live *server.Operation) *OperationView {
+	return &OperationView{ID: live.ID, Number: live.Number, kind: live.Type, User: live.User, Live: live, spec: live.Spec}
+}
+
+// ViewOfRow is an operation of the store, which may live all the same.
+func ViewOfRow(c *pathtree.Request, row *store.Operation) (*OperationView, error) {
+	if live, there := c.Server.OperationByNumber(core.OperationID(row.Number)); there {
+		return ViewOfLive(live), nil
+	}
+	id, err := guid.Parse(row.ID)
+	if err != nil {
+		return nil, err
+	}
+	return ViewOfStored(id, row), nil
+}
+
+func ViewOfStored(id guid.ID, row *store.Operation) *OperationView {
+	return &OperationView{ID: id, Number: core.OperationID(row.Number), kind: row.Type, User: row.User, row: row}
+}
+
+// stored reads the rows of an archived operation that are apart from the first.
+func (v *OperationView) storedSpecs(c *pathtree.Request) (*store.OperationSpec, error) {
+	if v.specs == nil {
+		specs, err := c.Server.Store().OperationSpec(c.Context, int32(v.Number))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		v.specs = &specs
+	}
+	return v.specs, nil
+}
+
+func (v *OperationView) storedProgress(c *pathtree.Request) (*store.OperationProgress, error) {
+	if v.Progress == nil {
+		progress, err := c.Server.Store().OperationProgress(c.Context, int32(v.Number))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		v.Progress = &progress
+	}
+	return v.Progress, nil
+}
+
+// resulting is the specification with every default; nil if it is lost.
+func (v *OperationView) resulting(c *pathtree.Request) (*operation.Spec, error) {
+	if v.spec != nil {
+		return v.spec, nil
+	}
+	specs, err := v.storedSpecs(c)
+	if err != nil || len(specs.Resulting) == 0 {
+		return nil, err
+	}
+	read, err := operation.Parse(specs.Resulting, operation.ReadOptions{CommandOptional: true})
+	if err != nil {
+		return nil, err
+	}
+	v.spec = read.Spec
+	return v.spec, nil
+}
+
+// Places are the pools that the operation is in, or was in, by tree.
+func (v *OperationView) Places() []core.Place {
+	if v.Live != nil {
+		return v.Live.Places
+	}
+	var list []core.Place
+	for _, p := range v.row.Pools {
+		list = append(list, core.Place{Tree: p.Tree, Pool: p.Pool})
+	}
+	return list
+}
+
+// Chain is the operation with what is above it, for questions about permissions.
+func (v *OperationView) Chain(c *pathtree.Request) (auth.Chain, error) {
+	spec, err := v.resulting(c)
+	if err != nil {
+		return nil, err
+	}
+	var owners []string
+	var list auth.ACL
+	if spec != nil {
+		owners = spec.Owners.Value()
+		if given, set := spec.ACL.Get(); set {
+			// It was checked when it was set; one that cannot be read allows nothing.
+			list, _ = auth.ParseACL(given)
+		}
+	}
+	return auth.Chain{auth.OperationObject(v.ID.String(), v.User, owners, list), operationsAccess(c)}, nil
+}
+
+// operationsPath is where operations are in the tree of paths.
+const operationsPath = "//sys/operations"
+
+// operationsAccess is what all operations inherit. Nothing above it counts: what
+// jobs read and wrote is not for everybody.
+func operationsAccess(c *pathtree.Request) auth.Object {
+	o := auth.Object{Kind: auth.KindNode, Name: operationsPath, Owner: auth.Root, ACL: auth.OperationsACL(), Isolated: true}
+	if _, set := c.Server.Registry().ACL(operationsPath); set {
+		return c.AccessOf(auth.Object{Kind: auth.KindNode, Name: operationsPath}, operationsPath)
+	}
+	return o
+}
+
+// MayRead says whether the user may see the private parts of an operation.
+func MayRead(c *pathtree.Request, v *OperationView) error {
+	chain, err := v.Chain(c)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.ReadOperation(chain))
+}
+
+// Manage refuses to those who may not manage an operation, and for operations that
+// have ended.
+func Manage(c *pathtree.Request) (*OperationView, error) {
+	v, err := FindOperation(c)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := v.Chain(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Require(auth.ManageOperation(chain)); err != nil {
+		return nil, err
+	}
+	return v, v.MustLive()
+}
+
+// MustLive refuses what cannot be done with an operation that has ended.
+func (v *OperationView) MustLive() error {
+	if v.Live != nil {
+		return nil
+	}
+	return wire.Errorf(wire.CodeOperationState, "Operation %s is in %q state: it has ended", v.ID, v.row.State).
+		With("operation_id", yson.String(v.ID.String())).With("state", yson.String(v.row.State))
+}
+
+// PoolChain is a pool with what is above it, for questions about permissions. A
+// pool that does not exist would be made for the user below another one; then it is
+// that.
+func PoolChain(c *pathtree.Request, tree *server.TreeConfig, pool, user string) (auth.Chain, error) {
+	found, there := tree.Tree.Pool(pool)
+	if !there {
+		found = defaultParent(c, tree.Tree, user)
+	}
+	path := "//sys/pool_trees/" + wire.EscapedTree(tree.Name)
+	if !found.IsRoot() {
+		path += found.Path()
+	}
+	return c.ChainAt(path)
+}
+
+// defaultParent is the pool below which the core makes pools of a user: that of the
+// map of users, that of the tree, or the root; FIFO pools are passed over.
+func defaultParent(c *pathtree.Request, tree *pooltree.Tree, user string) *pooltree.Pool {
+	settings := tree.Settings()
+	names := []string{settings.DefaultParentPool.Value()}
+	if settings.UseUserDefaultParentPoolMap.Value() {
+		names = append([]string{c.Server.Registry().DefaultPools()[user]}, names...)
+	}
+	for _, name := range names {
+		if pool, there := tree.Pool(name); there && pool.Effective().Mode != pooltree.FIFO {
+			return pool
+		}
+	}
+	return tree.Root()
+}
+
+// optionalMap is a document that may be unset.
+func optionalMap(o document.Optional[document.Value]) yson.Node {
+	value, set := o.Get()
+	if !set || value.IsNull() {
+		return yson.Map()
+	}
+	return wire.FromDocument(value)
+}
+
+func (v *OperationView) IsIn(tree string) bool {
+	for _, p := range v.Places() {
+		if p.Tree == tree {
+			return true
+		}
+	}
+	return false
+}
+
+// Key names the operation.
+func (v *OperationView) Key() server.OperationKey { return server.OperationKey{ID: v.ID} }

@@ -1,0 +1,384 @@
+package pathtree
+
+import (
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+const NodesPath = "//sys/cluster_nodes"
+
+// fixedLink leads to another node, always.
+type fixedLink struct {
+	Bare
+	to string
+}
+
+func (fixedLink) Kind() string                            { return "link" }
+func (fixedLink) Shape() Shape                            { return LinkShape }
+func (l fixedLink) Value(*Request) (yson.Node, error)     { return yson.String(l.to), nil }
+func (fixedLink) AttributeNames(*Request) (_, _ []string) { return []string{"target_path"}, nil }
+
+func (l fixedLink) Attribute(_ *Request, _ *Place, name string) (yson.Node, bool, error) {
+	return yson.String(l.to), name == "target_path", nil
+}
+
+// nodesNode is //sys/cluster_nodes.
+type nodesNode struct {
+	Bare
+	orchid func(c *Request, node *server.Node) Object
+}
+
+func (nodesNode) Kind() string { return "cluster_node_map" }
+
+func (nodesNode) Keys(c *Request) ([]string, error) {
+	var names []string
+	for _, node := range c.Server.Nodes() {
+		names = append(names, node.Name)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (n nodesNode) Child(c *Request, key string) (Object, error) {
+	node, there := c.Server.Node(key)
+	if !there {
+		return nil, nil
+	}
+	return clusterNode{node: node, orchid: n.orchid}, nil
+}
+
+func (nodesNode) Attribute(c *Request, at *Place, name string) (yson.Node, bool, error) {
+	switch name {
+	case "online", "offline":
+		n := 0
+		for _, node := range c.Server.Nodes() {
+			if node.Online == (name == "online") {
+				n++
+			}
+		}
+		return yson.Int64(int64(n)), true, nil
+	}
+	return c.customBeside(at.Path(), name)
+}
+
+func (nodesNode) AttributeNames(c *Request) (builtin, custom []string) {
+	return []string{"offline", "online"}, c.customNames(NodesPath)
+}
+
+func (nodesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
+	for _, e := range edits {
+		if isFixed(e.Name) || e.Name == "online" || e.Name == "offline" {
+			return cannotSet(e.Name)
+		}
+	}
+	if err := c.Require(besideNeeds(at.Chain(c), edits)); err != nil {
+		return err
+	}
+	return c.editBeside(at.Path(), at.Path(), edits)
+}
+
+// Create makes a node known before it is seen, so that it can be banned or tagged.
+func (nodesNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
+	name := keys[0]
+	if len(keys) > 1 || what.Kind != "cluster_node" && what.Kind != "map_node" {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only nodes of the cluster can be created at %s, not %q", NodesPath, wire.CutText(what.Kind, 100))
+	}
+	if !isPlainWord(name) {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "%q is no name of a node", wire.CutText(name, 100))
+	}
+	if err := c.Require(auth.Requires(auth.Write, at.Chain(c))); err != nil {
+		return guid.ID{}, err
+	}
+	edits := EditsOf(what.Attributes)
+	err := c.Server.EditNode(c.Context, c.Caller(JoinPath(NodesPath, name)), name, func(s *server.NodeSettings) error { return c.editNode(s, edits) })
+	return pathID(JoinPath(NodesPath, name)), err
+}
+
+// clusterNode is a node of the cluster.
+type clusterNode struct {
+	Bare
+	node   *server.Node
+	orchid func(c *Request, node *server.Node) Object
+}
+
+func (clusterNode) Kind() string { return "cluster_node" }
+func (clusterNode) Shape() Shape { return OpaqueShape }
+
+func (n clusterNode) Child(c *Request, key string) (Object, error) {
+	if key != "orchid" || n.orchid == nil {
+		return nil, nil
+	}
+	return n.orchid(c, n.node), nil
+}
+
+func (n clusterNode) Keys(*Request) ([]string, error) {
+	if n.orchid == nil {
+		return nil, nil
+	}
+	return []string{"orchid"}, nil
+}
+
+// nodeAttributes are the attributes of a node of the cluster that are its own.
+var nodeAttributes = []string{
+	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
+	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
+	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups",
+}
+
+func (clusterNode) AttributeNames(*Request) (builtin, custom []string) { return nodeAttributes, nil }
+
+func (clusterNode) knows(name string) bool { return slices.Contains(nodeAttributes, name) }
+
+func (n clusterNode) Attribute(_ *Request, _ *Place, name string) (yson.Node, bool, error) {
+	node := n.node
+	if kind, is := flagOf(name); is {
+		return yson.Boolean(node.UnderMaintenance(kind)), true, nil
+	}
+	switch name {
+	case "name", "address":
+		return yson.String(node.Name), true, nil
+	case "state":
+		state := "offline"
+		if node.Online {
+			state = "online"
+		}
+		return yson.String(state), true, nil
+	case "ban_message":
+		return yson.String(banMessage(node)), true, nil
+	case "maintenance_requests":
+		return MaintenanceRequests(node.Maintenance), true, nil
+	case "user_tags":
+		return wire.Texts(node.UserTags), true, nil
+	case "tags":
+		return wire.Texts(node.Tags), true, nil
+	case "resource_limits":
+		return wire.Amounts(node.Limits), true, nil
+	case "resource_usage":
+		return wire.Amounts(nodeproto.FromAmounts(node.Status.GetUsage())), true, nil
+	case "resource_limits_overrides":
+		return wire.Partial(node.LimitOverrides), true, nil
+	case "last_seen_time":
+		return wire.Instant(node.LastSeen), true, nil
+	case "register_time":
+		return wire.Instant(node.Registered), true, nil
+	}
+	return n.description(name)
+}
+
+// description returns attributes that say what the node is.
+func (n clusterNode) description(name string) (yson.Node, bool, error) {
+	node := n.node
+	host := node.Name
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	switch name {
+	case "rack", "data_center":
+		return yson.Entity(), false, nil
+	case "host":
+		return yson.String(host), true, nil
+	case "addresses":
+		return yson.Map(yson.Pair("default", yson.String(node.Address))), true, nil
+	case "alerts":
+		var list []yson.Node
+		for _, message := range node.Status.GetAlerts() {
+			list = append(list, wire.Errorf(wire.CodeGeneric, "%s", message).Node())
+		}
+		if node.RegistrationError != "" {
+			list = append(list, wire.Errorf(wire.CodeGeneric, "%s", node.RegistrationError).Node())
+		}
+		return yson.List(list...), true, nil
+	case "alert_count":
+		return yson.Int64(int64(len(node.Status.GetAlerts()))), true, nil
+	case "flavors":
+		return wire.Texts([]string{"exec"}), true, nil
+	case "version":
+		return yson.String(node.Version), true, nil
+	case "pool_tree":
+		return yson.String(node.Tree), node.Tree != "", nil
+	case "registration_error":
+		return yson.String(node.RegistrationError), node.RegistrationError != "", nil
+	case "draining":
+		return yson.Boolean(node.Status.GetDraining()), true, nil
+	case "cgroups":
+		return yson.String(node.Cgroups), true, nil
+	}
+	return yson.Entity(), false, nil
+}
+
+func (n clusterNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
+	if err := c.Require(besideNeeds(at.Chain(c), edits)); err != nil {
+		return err
+	}
+	return c.Server.EditNode(c.Context, c.Caller(at.Path()), n.node.Name, func(s *server.NodeSettings) error { return c.editNode(s, edits) })
+}
+
+// editNode changes what administrators say about a node.
+func (c *Request) editNode(s *server.NodeSettings, edits []AttributeEdit) error {
+	for _, e := range edits {
+		if err := c.editNodeAttribute(s, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Request) editNodeAttribute(s *server.NodeSettings, e AttributeEdit) error {
+	var old yson.Node
+	kind, isFlag := flagOf(e.Name)
+	switch {
+	case isFlag && kind != server.PendingRestart: // which only requests set
+		old = yson.Boolean(s.UnderMaintenance(kind))
+	case e.Name == "ban_message":
+		old = yson.String(s.BanMessage)
+	case e.Name == "user_tags":
+		old = wire.Texts(s.UserTags)
+	case e.Name == "resource_limits_overrides":
+		old = wire.Partial(s.LimitOverrides)
+	default:
+		return cannotSet(e.Name)
+	}
+	e.Steps = normalSteps(e.Steps)
+	next, keep, err := e.on(true)(old, true)
+	if err != nil {
+		return err
+	}
+	if !keep {
+		next = yson.Entity()
+	}
+	if isFlag {
+		on, ok := next.Boolean()
+		if !ok && !next.IsEntity() {
+			return wrongAttribute(e.Name, "boolean", next)
+		}
+		s.SetMaintenanceFlag(kind, on, c.Who.User, c.Now)
+		return nil
+	}
+	return setNodeAttribute(s, e.Name, next)
+}
+
+func wrongAttribute(name, expected string, value yson.Node) error {
+	return wire.Errorf(wire.CodeGeneric, "Attribute %q has invalid type: expected %s, actual %s", name, expected, value.Kind())
+}
+
+func setNodeAttribute(s *server.NodeSettings, name string, value yson.Node) error {
+	unset := value.IsEntity()
+	switch name {
+	case "ban_message":
+		text, ok := value.Text()
+		if !ok && !unset {
+			return wrongAttribute(name, "string", value)
+		}
+		s.BanMessage = wire.CutText(strings.ToValidUTF8(text, "?"), 1000)
+	case "user_tags":
+		if value.Kind() != yson.ListKind && !unset {
+			return wrongAttribute(name, "list", value)
+		}
+		return setTags(s, value)
+	case "resource_limits_overrides":
+		return setOverrides(s, value)
+	}
+	return nil
+}
+
+// isPlainWord says whether text is short and printable, as names of nodes and tags
+// are.
+func isPlainWord(text string) bool {
+	if text == "" || len(text) > 200 {
+		return false
+	}
+	for _, b := range []byte(text) {
+		if b <= ' ' || b >= 0x7f || b == '"' || b == '\'' || b == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// maxTags bounds the tags of a node.
+const maxTags = 1000
+
+func setTags(s *server.NodeSettings, value yson.Node) error {
+	var tags []string
+	for _, item := range value.Items() {
+		tag, ok := item.Text()
+		if !ok || !isPlainWord(tag) || strings.ContainsAny(tag, "!&|()") {
+			return wire.Errorf(wire.CodeGeneric, "Error parsing user_tags value: %s is no tag", wire.CutText(item.String(), 100))
+		}
+		if !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	if len(tags) > maxTags {
+		return wire.Errorf(wire.CodeGeneric, "A node has %d tags; the most is %d", len(tags), maxTags)
+	}
+	s.UserTags = tags
+	return nil
+}
+
+// setOverrides reads amounts by the rules of pools.
+func setOverrides(s *server.NodeSettings, value yson.Node) error {
+	v, err := wire.ToDocument(value)
+	if err != nil {
+		return err
+	}
+	if memory, there := v.Get("user_memory"); there {
+		v = v.Without("user_memory").With("memory", memory)
+	}
+	var config pooltree.PoolConfig
+	r := document.NewReader("")
+	pooltree.PoolOptions.Read(r, document.Map(document.Pair("resource_limits", v)), &config)
+	if err := r.Problems().Err(); err != nil {
+		return wire.Errorf(wire.CodeGeneric, "Error parsing resource_limits_overrides value").Because(err)
+	}
+	s.LimitOverrides = config.ResourceLimits.Value()
+	return nil
+}
+
+// flagOf is the type of maintenance that an attribute of a node tells of.
+func flagOf(attribute string) (server.MaintenanceType, bool) {
+	switch attribute {
+	case "banned":
+		return server.Ban, true
+	case "decommissioned":
+		return server.Decommission, true
+	case "disable_scheduler_jobs", "disable_write_sessions", "disable_tablet_cells", "pending_restart":
+		return server.MaintenanceType(attribute), true
+	}
+	return "", false
+}
+
+// MaintenanceRequests writes requests by their identifiers, oldest first.
+func MaintenanceRequests(list []server.MaintenanceRequest) yson.Node {
+	entries := make([]yson.Entry, len(list))
+	for i, r := range list {
+		entries[i] = yson.Pair(r.ID.String(), yson.Map(
+			yson.Pair("user", yson.String(r.User)), yson.Pair("comment", yson.String(r.Comment)),
+			yson.Pair("timestamp", wire.Instant(r.Time)), yson.Pair("type", yson.String(string(r.Type)))))
+	}
+	return yson.Map(entries...)
+}
+
+// banMessage is why a node is banned: what was set, or what the first who asked for it
+// said.
+func banMessage(n *server.Node) string {
+	if n.BanMessage != "" {
+		return n.BanMessage
+	}
+	for _, r := range n.Maintenance {
+		if r.Type == server.Ban && r.ID != server.FlagRequest(server.Ban) {
+			return r.Comment
+		}
+	}
+	return ""
+}

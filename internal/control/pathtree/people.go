@@ -1,0 +1,131 @@
+package pathtree
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+)
+
+// people is a copy of the users, groups and tokens of the registry in the form
+// in which they are asked about. It is made anew after every change through this
+// API, and at least once in peopleAge for changes that come from elsewhere.
+type people struct {
+	mutex    sync.Mutex
+	made     time.Time
+	subjects *auth.Directory
+	tokens   *auth.Tokens
+}
+
+const peopleAge = 300 * time.Millisecond
+
+// forget makes the next request look at the registry again.
+func (p *people) forget() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.made = time.Time{}
+}
+
+func (p *people) Current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens, error) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	// The first token closes the server at once.
+	agrees := p.tokens.IsEmpty() == !t.server.Registry().HasTokens()
+	if p.subjects != nil && !p.made.IsZero() && now.Sub(p.made) < peopleAge && agrees {
+		return p.subjects, p.tokens, nil
+	}
+	subjects, err := DirectoryOf(t.server.Registry())
+	if err != nil {
+		t.Options.Log.Warn("users or groups that cannot be", "error", err)
+	}
+	tokens, err := TokensOf(t.server.Registry())
+	if err != nil {
+		return nil, nil, err
+	}
+	p.made, p.subjects, p.tokens = now, subjects, tokens
+	return subjects, tokens, nil
+}
+
+// subjectDocument is what is stored of a user or a group beside the name.
+type subjectDocument struct {
+	server.Object
+	Banned bool `json:"banned,omitempty"`
+	// Attributes are custom ones, each as binary YSON.
+	Attributes map[string][]byte `json:"attributes,omitempty"`
+}
+
+func subjectOf(data []byte) (d subjectDocument, err error) {
+	if len(data) == 0 {
+		return d, nil
+	}
+	err = json.Unmarshal(data, &d)
+	return d, err
+}
+
+// DirectoryOf makes the directory of what is stored. What cannot be is left out
+// and reported.
+func DirectoryOf(r *server.Registry) (*auth.Directory, error) {
+	d := auth.NewDirectory()
+	var changes []auth.Change
+	for _, user := range r.Users() {
+		if !d.IsUser(user.Name) {
+			changes = append(changes, auth.AddUser{Name: user.Name})
+		}
+		if document, err := subjectOf(user.Document); err == nil && document.Banned {
+			changes = append(changes, auth.SetBanned{Name: user.Name, Banned: true})
+		}
+	}
+	for _, group := range r.Groups() {
+		if !d.IsGroup(group.Name) {
+			changes = append(changes, auth.AddGroup{Name: group.Name})
+		}
+	}
+	for _, member := range r.Members() {
+		changes = append(changes, auth.AddMember{Member: member.Member, Group: member.Group})
+	}
+	if next, err := d.With(changes...); err == nil {
+		return next, nil
+	}
+	var wrong []error
+	for _, change := range changes {
+		next, err := d.With(change)
+		if err != nil {
+			wrong = append(wrong, err)
+			continue
+		}
+		d = next
+	}
+	return d, errors.Join(wrong...)
+}
+
+// TokensOf makes the tokens of what is stored.
+func TokensOf(r *server.Registry) (*auth.Tokens, error) {
+	var records []auth.TokenRecord
+	for _, row := range r.Tokens() {
+		record, err := TokenRecord(row)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return auth.NewTokens(records...)
+}
+
+func TokenRecord(row store.Token) (auth.TokenRecord, error) {
+	hash, err := auth.ParseTokenHash(row.Hash)
+	return auth.TokenRecord{
+		Hash: hash, User: row.User, Description: row.Name, Created: row.Created, Expires: row.Expires, Revoked: row.Revoked,
+	}, err
+}
+
+// SortedUnique is a list as a set.
+func SortedUnique(list []string) []string {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
+}

@@ -1,0 +1,494 @@
+package pathtree
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/ypath"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// plainKinds are the types of plain nodes with what their values must be; no kind
+// means any.
+var plainKinds = map[string][]yson.Kind{
+	"map_node":     {yson.MapKind},
+	"string_node":  {yson.StringKind},
+	"int64_node":   {yson.Int64Kind, yson.Uint64Kind},
+	"uint64_node":  {yson.Uint64Kind, yson.Int64Kind},
+	"double_node":  {yson.DoubleKind, yson.Int64Kind, yson.Uint64Kind},
+	"boolean_node": {yson.BooleanKind},
+	"list_node":    {yson.ListKind},
+	"document":     nil,
+	"link":         {yson.StringKind},
+	"file":         nil,
+}
+
+// emptyValue is what a new node of a type holds.
+func emptyValue(kind string) yson.Node {
+	switch kind {
+	case "string_node":
+		return yson.String("")
+	case "int64_node":
+		return yson.Int64(0)
+	case "uint64_node":
+		return yson.Uint64(0)
+	case "double_node":
+		return yson.Double(0)
+	case "boolean_node":
+		return yson.Boolean(false)
+	case "list_node":
+		return yson.List()
+	case "map_node":
+		return yson.Map()
+	}
+	return yson.Entity()
+}
+
+// Bounds of plain nodes: the scheduler keeps them in memory.
+const (
+	maxPlainNodes = 200_000
+	maxPlainValue = 32 << 20
+)
+
+// checkValue refuses a value that a node of a type cannot have.
+func checkValue(kind string, value yson.Node) error {
+	allowed := plainKinds[kind]
+	if len(allowed) > 0 && !slices.Contains(allowed, value.Kind()) {
+		return wire.Errorf(wire.CodeGeneric, "Cannot update %s node with %s value; types must match", strings.TrimSuffix(kind, "_node"), value.Kind())
+	}
+	return nil
+}
+
+// plainRow is the row of a new node.
+func (c *Request) plainRow(path, kind string, value yson.Node, custom map[string][]byte) (store.PathNode, error) {
+	row := store.PathNode{Path: path, Type: kind, Created: c.Now, Modified: c.Now}
+	info := plainInfo{ID: NewID(plainGUID(kind)), Custom: custom}
+	var err error
+	if row.Attributes, err = json.Marshal(info); err != nil {
+		return row, err
+	}
+	if kind == "map_node" || kind == "file" {
+		return row, nil
+	}
+	row.Document, err = wire.Stored(value)
+	if err == nil && len(row.Document) > maxPlainValue {
+		err = wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the most is %d", len(row.Document), maxPlainValue)
+	}
+	return row, err
+}
+
+// plainGUID is the kind of ids of nodes of a type, as YTsaurus numbers them.
+func plainGUID(kind string) guid.Kind {
+	switch kind {
+	case "string_node":
+		return 300
+	case "int64_node":
+		return 301
+	case "double_node":
+		return 302
+	case "list_node":
+		return 304
+	case "boolean_node":
+		return 305
+	case "uint64_node":
+		return 306
+	case "file":
+		return 400
+	case "link":
+		return 417
+	case "document":
+		return 421
+	}
+	return guid.Object
+}
+
+// plainRows are the rows of a node and, for a map with a value, of its children.
+func (c *Request) plainRows(rows []store.PathNode, path string, what Creation) ([]store.PathNode, error) {
+	if len(rows) > maxPlainNodes {
+		return rows, wire.Errorf(wire.CodeMaxChildren, "There would be more than %d nodes", maxPlainNodes)
+	}
+	value := what.Value
+	if value.IsEntity() {
+		value = emptyValue(what.Kind)
+	}
+	if err := checkValue(what.Kind, value); err != nil {
+		return rows, err
+	}
+	custom := map[string][]byte{}
+	for _, e := range what.Attributes.Entries() {
+		if isFixed(e.Key) {
+			return rows, cannotSet(e.Key)
+		}
+		if err := wire.MustBeText(e.Key); err != nil {
+			return rows, err
+		}
+		if isAccessAttribute(e.Key) || e.Key == "account" {
+			continue
+		}
+		data, err := wire.Stored(e.Value)
+		if err != nil {
+			return rows, err
+		}
+		custom[e.Key] = data
+	}
+	if given, ok := what.Attributes.Get("value"); ok && what.Kind == "document" && what.Value.IsEntity() {
+		value = given
+		delete(custom, "value")
+	}
+	row, err := c.plainRow(path, what.Kind, value.WithAttributes(), custom)
+	if err != nil {
+		return rows, err
+	}
+	rows = append(rows, row)
+	if what.Kind != "map_node" {
+		return rows, nil
+	}
+	for _, e := range value.Entries() {
+		if e.Key == "" {
+			return rows, wire.Errorf(wire.CodeGeneric, "The key of a child of %s is empty", path)
+		}
+		child := Creation{Kind: KindOf(e.Value), Value: e.Value, Attributes: yson.Map(e.Value.Attributes()...)}
+		if rows, err = c.plainRows(rows, JoinPath(path, e.Key), child); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
+	if n.Shape() != MapShape {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot have children", n.Path, n.Kind())
+	}
+	if _, known := plainKinds[what.Kind]; !known {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Nodes of type %q cannot be created here", wire.CutText(what.Kind, 100))
+	}
+	if err := c.Require(auth.Needs{{{Permission: auth.ModifyChildren, Chain: at.Chain(c)}, {Permission: auth.Write, Chain: at.Chain(c)}}}); err != nil {
+		return guid.ID{}, err
+	}
+	if len(c.Server.Registry().Below("/")) > maxPlainNodes {
+		return guid.ID{}, wire.Errorf(wire.CodeMaxChildren, "There are more than %d nodes", maxPlainNodes)
+	}
+	var path string
+	var id guid.ID
+	err := c.EditRegistry(JoinPath(n.Path, strings.Join(keys, "/")), func(r *server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		path = n.Path
+		for i, key := range keys {
+			if len(key) > 1000 {
+				return nil, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
+			}
+			path = JoinPath(path, key)
+			if _, mounted := c.Tree.mounts[path]; mounted || c.Tree.alwaysThere(path) {
+				return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+			}
+			one := Creation{Kind: "map_node", Attributes: yson.Map()}
+			if i == len(keys)-1 {
+				one = what
+			}
+			if _, there := r.PathNode(path); there {
+				if i < len(keys)-1 {
+					continue
+				}
+				if !what.Replace {
+					return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+				}
+				batch.Delete.PathNodes = append(batch.Delete.PathNodes, rowsFrom(r, path)...)
+			}
+			var err error
+			if batch.Put.PathNodes, err = c.plainRows(batch.Put.PathNodes, path, one); err != nil {
+				return nil, err
+			}
+			if i == len(keys)-1 {
+				info, err := plainInfoOf(batch.Put.PathNodes[slices.IndexFunc(batch.Put.PathNodes, func(row store.PathNode) bool { return row.Path == path })])
+				if err != nil {
+					return nil, err
+				}
+				id = info.ID
+			}
+		}
+		c.Remembered = id.String()
+		return c.withAccess(r, batch, at, path, what.Attributes)
+	})
+	return id, err
+}
+
+// withAccess adds the rows of the access attributes of a new node.
+func (c *Request) withAccess(r *server.Registry, batch *store.Batch, above *Place, path string, attributes yson.Node) (*store.Batch, error) {
+	var edits []AttributeEdit
+	for _, e := range EditsOf(attributes) {
+		if isAccessAttribute(e.Name) {
+			edits = append(edits, e)
+		}
+	}
+	if len(edits) > 0 {
+		if err := c.Require(besideNeeds(above.Chain(c), edits)); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(edits, func(e AttributeEdit) bool { return e.Name == "owner" }) && c.Who.User != auth.Root {
+		edits = append(edits, AttributeEdit{Name: "owner", Edit: SetTo(yson.String(c.Who.User))})
+	}
+	if len(edits) == 0 {
+		return batch, nil
+	}
+	rows, err := c.besideRows(r, path, edits)
+	if err != nil {
+		return nil, err
+	}
+	batch.Append(rows)
+	return batch, nil
+}
+
+// rowsFrom are the rows of a node and everything below.
+func rowsFrom(r *server.Registry, path string) []store.PathNode {
+	var rows []store.PathNode
+	if row, there := r.PathNode(path); there {
+		rows = append(rows, row)
+	}
+	return append(rows, r.Below(path)...)
+}
+
+func (n *PlainNode) EditValue(c *Request, at *Place, e edit) error {
+	if n.Path == "/" || n.builtin || n.Kind() == "link" || n.Kind() == "file" {
+		return wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot be set", n.Path, n.Kind())
+	}
+	if err := c.Require(auth.Requires(auth.Write, at.Chain(c))); err != nil {
+		return err
+	}
+	return c.EditRegistry(n.Path, func(r *server.Registry) (*store.Batch, error) {
+		row, there := r.PathNode(n.Path)
+		if !there {
+			return nil, wire.Errorf(wire.CodeResolve, "Node %s does not exist", n.Path)
+		}
+		batch := &store.Batch{}
+		old, err := wire.Unstored(row.Document)
+		if err != nil {
+			return nil, err
+		}
+		next, _, err := e(old, true)
+		if err != nil {
+			return nil, err
+		}
+		if err := checkValue(row.Type, next); err != nil {
+			return nil, err
+		}
+		if row.Type == "map_node" {
+			batch.Delete.PathNodes = r.Below(n.Path)
+			rows, err := c.plainRows(nil, n.Path, Creation{Kind: "map_node", Value: next, Attributes: yson.Map()})
+			if err != nil {
+				return nil, err
+			}
+			row.Modified = c.Now
+			batch.Put.PathNodes = append([]store.PathNode{row}, rows[1:]...)
+			return batch, nil
+		}
+		if row.Document, err = wire.Stored(next); err != nil {
+			return nil, err
+		}
+		if len(row.Document) > maxPlainValue {
+			return nil, wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the most is %d", len(row.Document), maxPlainValue)
+		}
+		row.Modified = c.Now
+		batch.Put.PathNodes = []store.PathNode{row}
+		return batch, nil
+	})
+}
+
+func (n *PlainNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
+	var own, beside []AttributeEdit
+	for _, e := range edits {
+		switch {
+		case isAccessAttribute(e.Name):
+			beside = append(beside, e)
+		case isFixed(e.Name) || n.Path == "//sys/scheduler" && e.Name == "alerts" || n.Path == "//sys" && slices.Contains(sysAttributes, e.Name) && e.Name != "config" || n.Kind() == "link" && e.Name == "target_path":
+			return cannotSet(e.Name)
+		case e.Name == "account":
+		default:
+			own = append(own, e)
+		}
+	}
+	if err := c.Require(besideNeeds(at.Chain(c), edits)); err != nil {
+		return err
+	}
+	return c.EditRegistry(n.Path, func(r *server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		if len(beside) > 0 {
+			rows, err := c.besideRows(r, n.Path, beside)
+			if err != nil {
+				return nil, err
+			}
+			batch.Append(rows)
+		}
+		if len(own) == 0 {
+			return batch, nil
+		}
+		row, there := r.PathNode(n.Path)
+		if !there {
+			if !n.builtin {
+				return nil, wire.Errorf(wire.CodeResolve, "Node %s does not exist", n.Path)
+			}
+			row = store.PathNode{Path: n.Path, Type: "map_node", Created: c.Now}
+		}
+		info, err := plainInfoOf(row)
+		if err != nil {
+			return nil, err
+		}
+		if info.ID.IsZero() {
+			info.ID = pathID(n.Path)
+		}
+		info.Custom = maps.Clone(info.Custom)
+		for _, e := range own {
+			if err := info.edit(e, n.Path == "//sys"); err != nil {
+				return nil, err
+			}
+		}
+		row.Modified = c.Now
+		if row.Attributes, err = json.Marshal(info); err != nil {
+			return nil, err
+		}
+		batch.Put.PathNodes = append(batch.Put.PathNodes, row)
+		return batch, nil
+	})
+}
+
+// edit changes a custom attribute.
+func (info *plainInfo) edit(e AttributeEdit, makeMaps bool) error {
+	data, there := info.Custom[e.Name]
+	old, err := wire.Unstored(data)
+	if err != nil {
+		return err
+	}
+	if !there && len(e.Steps) > 0 && !makeMaps {
+		return wire.Errorf(wire.CodeResolve, "Attribute %q is not found", e.Name)
+	}
+	next, keep, err := e.on(makeMaps)(old, there)
+	if err != nil {
+		return err
+	}
+	if info.Custom == nil {
+		info.Custom = map[string][]byte{}
+	}
+	delete(info.Custom, e.Name)
+	if keep {
+		info.Custom[e.Name], err = wire.Stored(next)
+	}
+	return err
+}
+
+func (n *PlainNode) Remove(c *Request, at *Place, recursive bool) error {
+	if n.builtin {
+		return CannotRemove(n.Path)
+	}
+	if err := c.Require(auth.Requires(auth.Remove, at.Chain(c))); err != nil {
+		return err
+	}
+	return c.EditRegistry(n.Path, func(r *server.Registry) (*store.Batch, error) {
+		rows := rowsFrom(r, n.Path)
+		if len(rows) > 1 && !recursive {
+			return nil, wire.Errorf(wire.CodeGeneric, "Cannot remove non-empty composite node %s without recursive", n.Path)
+		}
+		batch := &store.Batch{}
+		batch.Delete.PathNodes = rows
+		for _, row := range rows {
+			if _, there := r.ACL(row.Path); there {
+				batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: row.Path})
+			}
+		}
+		return batch, nil
+	})
+}
+
+func (n *PlainNode) Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error) {
+	above, ok := to.Object.(*PlainNode)
+	if !ok || above.Shape() != MapShape || n.builtin {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s cannot be copied or moved to %s", n.Path, to.Path())
+	}
+	needs := auth.Needs{{{Permission: auth.ModifyChildren, Chain: to.Chain(c)}, {Permission: auth.Write, Chain: to.Chain(c)}}}
+	if copying {
+		needs = append(needs, auth.Requires(auth.Read, at.Chain(c))...)
+	} else {
+		needs = append(needs, auth.Requires(auth.Remove, at.Chain(c))...)
+	}
+	if err := c.Require(needs); err != nil {
+		return guid.ID{}, err
+	}
+	path := JoinPath(above.Path, key)
+	var id guid.ID
+	err := c.EditRegistry(path, func(r *server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		if _, there := r.PathNode(path); there || c.Tree.alwaysThere(path) || c.Tree.mounts[path] != nil {
+			return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+		}
+		for _, row := range rowsFrom(r, n.Path) {
+			old := row.Path
+			row.Path = path + strings.TrimPrefix(old, n.Path)
+			info, err := plainInfoOf(row)
+			if err != nil {
+				return nil, err
+			}
+			acl, listed := r.ACL(old)
+			if copying {
+				info.ID = NewID(plainGUID(row.Type))
+				row.Created, row.Modified = c.Now, c.Now
+				if row.Attributes, err = json.Marshal(info); err != nil {
+					return nil, err
+				}
+			} else {
+				batch.Delete.PathNodes = append(batch.Delete.PathNodes, store.PathNode{Path: old})
+				if listed {
+					batch.Delete.ACLs = append(batch.Delete.ACLs, acl)
+				}
+			}
+			if listed && !copying {
+				acl.Path = row.Path
+				batch.Put.ACLs = append(batch.Put.ACLs, acl)
+			}
+			if row.Path == path {
+				id = info.ID
+				c.Remembered = id.String()
+			}
+			batch.Put.PathNodes = append(batch.Put.PathNodes, row)
+		}
+		if len(batch.Put.PathNodes) == 0 {
+			return nil, wire.Errorf(wire.CodeResolve, "Node %s does not exist", n.Path)
+		}
+		return batch, nil
+	})
+	return id, err
+}
+
+// KindOf is the type of a node that is made of a value.
+func KindOf(n yson.Node) string {
+	switch n.Kind() {
+	case yson.MapKind:
+		return "map_node"
+	case yson.EntityKind:
+		return "document"
+	}
+	return n.Kind().String() + "_node"
+}
+
+func EditsOf(attributes yson.Node) []AttributeEdit {
+	var edits []AttributeEdit
+	for _, e := range attributes.Entries() {
+		edits = append(edits, AttributeEdit{Name: e.Key, Edit: SetTo(e.Value)})
+	}
+	return edits
+}
+
+// on is the edit of the whole attribute. Maps on the way into it are made if
+// makeMaps says so.
+func (e AttributeEdit) on(makeMaps bool) edit {
+	return EditInside(e.Steps, makeMaps, "@"+ypath.Escape(e.Name), e.Edit)
+}
+
+func CannotRemove(path string) *wire.Error {
+	return wire.Errorf(wire.CodeGeneric, "Node %s cannot be removed", path)
+}

@@ -1,0 +1,435 @@
+package pathtree
+
+import (
+	"slices"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/ypath"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// EditTree changes one tree: the closure gets the tree as it is now and returns
+// edits, which are validated together and applied entirely or not at all. It asks
+// for permissions itself.
+func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfig) ([]pooltree.Edit, error)) error {
+	return c.editTrees(object, func(trees *server.Trees) (*server.Trees, error) {
+		tree, err := findTree(trees, name)
+		if err != nil {
+			return nil, err
+		}
+		edits, err := plan(tree)
+		if err != nil {
+			return nil, err
+		}
+		next, warnings, err := tree.Tree.With(edits...)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.RequireImplied(tree.Tree, next, c.TreeChain(tree)); err != nil {
+			return nil, err
+		}
+		c.Warn(warnings)
+		changed := trees.Put(name, next)
+		for _, edit := range edits {
+			if rename, ok := edit.(pooltree.RenamePool); ok {
+				changed = changed.Rename(name, rename.Pool, rename.Name)
+			}
+		}
+		return changed, nil
+	})
+}
+
+// editTrees changes the configuration of trees.
+func (c *Request) editTrees(object string, edit func(*server.Trees) (*server.Trees, error)) error {
+	return c.Server.EditTrees(c.Context, c.Caller(object), edit)
+}
+
+// optionEdits are edits of attributes of a pool or tree, sorted by where they go.
+type optionEdits struct {
+	options []AttributeEdit // by primary names, unknown ones too
+	beside  []AttributeEdit
+	// name and parent are the new ones of a pool, nil if they stay.
+	name, parent *string
+}
+
+// sortPoolEdits refuses what cannot be set on a pool.
+func sortPoolEdits(edits []AttributeEdit) (out optionEdits, err error) {
+	spelling := map[string]string{}
+	for _, e := range edits {
+		switch {
+		case isAccessAttribute(e.Name):
+			out.beside = append(out.beside, e)
+		case e.Name == "name" || e.Name == "parent_name":
+			text, err := e.text()
+			if err != nil {
+				return out, err
+			}
+			if e.Name == "name" {
+				out.name = &text
+			} else {
+				out.parent = &text
+			}
+		case isFixed(e.Name) || e.Name == "pool_tree" || e.Name == "pools":
+			return out, cannotSet(e.Name)
+		default:
+			if option, known := pooltree.PoolOptions.Resolve(e.Name); known {
+				if first, twice := spelling[option]; twice && first != e.Name {
+					return out, wire.Errorf(wire.CodeGeneric, "Attempt to set the same attribute with different alias: %q and %q", first, e.Name)
+				}
+				spelling[option] = e.Name
+				e.Name, e.Steps = option, normalSteps(e.Steps)
+			}
+			out.options = append(out.options, e)
+		}
+	}
+	return out, nil
+}
+
+// text is the string that an attribute is set to.
+func (e AttributeEdit) text() (string, error) {
+	if len(e.Steps) > 0 {
+		return "", cannotSet(e.Name)
+	}
+	n, keep, err := e.Edit(yson.Entity(), true)
+	if err != nil {
+		return "", err
+	}
+	text, ok := n.Text()
+	if !keep || !ok {
+		return "", wire.Errorf(wire.CodeGeneric, "Attribute %q has invalid type: expected string, actual %s", e.Name, n.Kind())
+	}
+	return text, nil
+}
+
+// applyOptions makes edits of a configuration that is written as a document.
+func applyOptions(config document.Value, edits []AttributeEdit, knows func(string) bool) (document.Value, error) {
+	for _, e := range edits {
+		old, there := config.Get(e.Name)
+		known := knows(e.Name)
+		if len(e.Steps) > 0 && !there && (!known || e.Name == "ephemeral_subpool_config") {
+			word := "Attribute"
+			if known {
+				word = "Builtin attribute"
+			}
+			return config, wire.Errorf(wire.CodeResolve, "%s %q is not found", word, e.Name)
+		}
+		next, keep, err := e.on(true)(wire.FromDocument(old), there)
+		if err != nil {
+			return config, err
+		}
+		if !keep {
+			config = config.Without(e.Name)
+			continue
+		}
+		value, err := wire.ToDocument(next)
+		if err != nil {
+			return config, err
+		}
+		config = config.With(e.Name, value)
+	}
+	return config, nil
+}
+
+// readPool reads a configuration of a pool; problems name the pool.
+func (c *Request) readPool(name string, config document.Value) (pooltree.PoolConfig, error) {
+	r := document.NewReader("")
+	r.KeepUnknown = true
+	r.Enter("pools/" + name)
+	var out pooltree.PoolConfig
+	pooltree.PoolOptions.Read(r, config, &out)
+	r.Leave()
+	c.Warn(r.Warnings())
+	return out, r.Problems().Err()
+}
+
+func (n *poolNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
+	sorted, err := sortPoolEdits(edits)
+	if err != nil {
+		return err
+	}
+	name := n.pool.Name()
+	if len(sorted.options) > 0 || sorted.name != nil || sorted.parent != nil {
+		err = c.firstIf(len(sorted.beside) > 0, func() error {
+			return c.EditTree(at.Path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+				if err := c.Require(besideNeeds(c.ChainOfPool(tree, name), sorted.beside)); err != nil && len(sorted.beside) > 0 {
+					return nil, err
+				}
+				return c.planPool(tree, name, sorted)
+			})
+		})
+	} else if len(sorted.beside) > 0 {
+		err = c.Require(besideNeeds(at.Chain(c), sorted.beside))
+	}
+	if err != nil {
+		return err
+	}
+	return c.editBeside(at.Path(), "#"+n.tree.Pool(name).ID.String(), sorted.beside)
+}
+
+// planPool are the edits of a tree that edits of attributes of a pool mean.
+func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEdits) ([]pooltree.Edit, error) {
+	pool, err := FindPool(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	chain := c.ChainOfPool(tree, name)
+	var plan []pooltree.Edit
+	if len(sorted.options) > 0 {
+		var options []string
+		for _, e := range sorted.options {
+			options = append(options, e.Name)
+		}
+		if err := c.Require(auth.SetPool(chain, options...)); err != nil {
+			return nil, err
+		}
+		before := pool.Config()
+		config, err := applyOptions(pooltree.PoolOptions.Write(&before, document.ForPrograms), sorted.options, (*poolNode)(nil).knows)
+		if err != nil {
+			return nil, err
+		}
+		after, err := c.readPool(name, config)
+		if err != nil {
+			return nil, err
+		}
+		c.Warnings = slices.DeleteFunc(c.Warnings, func(p document.Problem) bool {
+			// Others were told when those were set.
+			return !slices.ContainsFunc(options, func(option string) bool { return hasOption(p, option) })
+		})
+		plan = append(plan, pooltree.SetPool{Pool: name, Config: after})
+	}
+	if sorted.parent != nil {
+		parent, err := FindPool(tree, *sorted.parent)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Require(auth.MovePool(chain, c.ChainOfPool(tree, parent.Name()))); err != nil {
+			return nil, err
+		}
+		plan = append(plan, pooltree.MovePool{Pool: name, Parent: parent.Name()})
+	}
+	if sorted.name != nil {
+		if err := c.Require(auth.RenamePool(chain)); err != nil {
+			return nil, err
+		}
+	}
+	if sorted.name != nil && *sorted.name != name {
+		if err := c.checkNewPool(tree, *sorted.name); err != nil {
+			return nil, err
+		}
+		plan = append(plan, pooltree.RenamePool{Pool: name, Name: *sorted.name})
+	}
+	return plan, nil
+}
+
+// hasOption says whether a problem is about an option of a pool.
+func hasOption(p document.Problem, option string) bool {
+	steps, err := ypath.ParseSteps("/" + p.Path)
+	return err != nil || slices.ContainsFunc(steps, func(s ypath.Step) bool { return document.Normal(s.Name) == option })
+}
+
+// checkNewPool refuses names that a new pool cannot have.
+func (c *Request) checkNewPool(tree *server.TreeConfig, name string) error {
+	administrator := c.Require(auth.Requires(auth.Administer, c.TreeChain(tree))) == nil
+	expression := "[-_.a-z0-9]+"
+	if administrator {
+		expression = "[-_.a-z0-9:A-Z]+"
+	}
+	switch {
+	case name == pooltree.RootName:
+		return wire.Errorf(wire.CodeGeneric, "Pool name cannot be equal to root pool name %q", pooltree.RootName)
+	case len(name) > pooltree.DefaultLimits().MaxNameLength:
+		return wire.Errorf(wire.CodeGeneric, "Pool name %q is too long: it has %d bytes, the most is %d", wire.CutText(name, 100), len(name), pooltree.DefaultLimits().MaxNameLength)
+	}
+	if err := pooltree.CheckName(name, administrator); err != nil {
+		return wire.Errorf(wire.CodeGeneric, "Pool name %q must match regular expression %q", wire.CutText(name, 100), expression).Because(err)
+	}
+	if _, taken := tree.Tree.Pool(name); taken {
+		return wire.Errorf(wire.CodeAlreadyExists, "Pool tree %q already contains pool with name %q", tree.Name, name)
+	}
+	return nil
+}
+
+func makePool(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, error) {
+	tree, err := PoolPlaceOf(c, attributes)
+	if err != nil {
+		return guid.ID{}, err
+	}
+	sorted, err := sortPoolEdits(EditsOf(attributes.Without("pool_tree")))
+	if err != nil {
+		return guid.ID{}, err
+	}
+	if sorted.name == nil {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Attribute \"name\" is needed to create a pool, or a path such as //sys/pools/NAME")
+	}
+	parent := pooltree.RootName
+	if sorted.parent != nil {
+		parent = *sorted.parent
+	}
+	if pool, there := tree.Tree.Pool(*sorted.name); there && ignoreExisting && !pool.IsRoot() {
+		return tree.Pool(pool.Name()).ID, nil
+	}
+	return c.addPools(tree.Name, parent, []string{*sorted.name}, sorted)
+}
+
+// addPools makes a pool under the last of the names, with empty ones before it,
+// each below the one before.
+func (c *Request) addPools(treeName, parent string, names []string, sorted optionEdits) (guid.ID, error) {
+	last := names[len(names)-1]
+	object := JoinPath(JoinPath(PoolTreesPath, treeName), last)
+	plan := func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+		above, err := FindPool(tree, parent)
+		if err != nil {
+			return nil, err
+		}
+		var options []string
+		for _, e := range slices.Concat(sorted.options, sorted.beside) {
+			options = append(options, e.Name)
+		}
+		if err := c.Require(auth.CreatePool(c.ChainOfPool(tree, above.Name()), options...)); err != nil {
+			return nil, err
+		}
+		var plan []pooltree.Edit
+		below := above.Name()
+		for i, name := range names {
+			if err := c.checkNewPool(tree, name); err != nil {
+				return nil, err
+			}
+			add := pooltree.AddPool{Pool: name, Parent: below}
+			if i == len(names)-1 {
+				config, err := applyOptions(document.Map(), sorted.options, (*poolNode)(nil).knows)
+				if err != nil {
+					return nil, err
+				}
+				if add.Config, err = c.readPool(name, config); err != nil {
+					return nil, err
+				}
+			}
+			plan = append(plan, add)
+			below = name
+		}
+		return plan, nil
+	}
+	err := c.firstIf(len(sorted.beside) > 0, func() error { return c.EditTree(object, treeName, plan) })
+	if err != nil {
+		return guid.ID{}, err
+	}
+	id, err := c.poolID(treeName, last)
+	if err != nil {
+		return id, err
+	}
+	c.Remembered = id.String()
+	return id, c.editBeside(object, "#"+id.String(), sorted.beside)
+}
+
+func (n treeNode) Create(c *Request, _ *Place, keys []string, what Creation) (guid.ID, error) {
+	return c.createPools(n.tree.Name, pooltree.RootName, keys, what)
+}
+
+func (n *poolNode) Create(c *Request, _ *Place, keys []string, what Creation) (guid.ID, error) {
+	return c.createPools(n.tree.Name, n.pool.Name(), keys, what)
+}
+
+// createPools makes pools at paths, as people did before pools were objects.
+func (c *Request) createPools(tree, parent string, keys []string, what Creation) (guid.ID, error) {
+	if what.Kind != "scheduler_pool" && what.Kind != "map_node" {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only pools can be created in a pool tree, not %q", wire.CutText(what.Kind, 100))
+	}
+	if what.Replace {
+		return guid.ID{}, wire.Errorf(wire.CodeAlreadyExists, "Scheduler pool tree %q already has a child %q", tree, keys[len(keys)-1])
+	}
+	if len(what.Value.Entries()) > 0 {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "A pool has no value: set its attributes")
+	}
+	sorted, err := sortPoolEdits(EditsOf(what.Attributes))
+	if err != nil {
+		return guid.ID{}, err
+	}
+	if sorted.name != nil && *sorted.name != keys[len(keys)-1] || sorted.parent != nil {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Name and parent of the pool follow from its path")
+	}
+	return c.addPools(tree, parent, keys, sorted)
+}
+
+func (n *poolNode) Remove(c *Request, at *Place, _ bool) error {
+	name := n.pool.Name()
+	var gone []string
+	err := c.EditTree(at.Path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+		pool, err := FindPool(tree, name)
+		if err != nil {
+			return nil, err
+		}
+		gone = []string{"#" + tree.Pool(name).ID.String()}
+		var below []auth.Chain
+		for _, child := range poolsBelow(pool) {
+			below = append(below, c.ChainOfPool(tree, child.Name()))
+			gone = append(gone, "#"+tree.Pool(child.Name()).ID.String())
+		}
+		if err := c.Require(auth.RemovePool(c.ChainOfPool(tree, name), below...)); err != nil {
+			return nil, err
+		}
+		return []pooltree.Edit{pooltree.RemovePool{Pool: name, Recursive: true}}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.forgetBeside(at.Path(), gone)
+}
+
+func poolsBelow(p *pooltree.Pool) (list []*pooltree.Pool) {
+	for _, child := range p.Children() {
+		list = append(append(list, child), poolsBelow(child)...)
+	}
+	return list
+}
+
+// forgetBeside deletes what was stored beside objects that are gone.
+func (c *Request) forgetBeside(object string, keys []string) error {
+	batch := &store.Batch{}
+	for _, key := range keys {
+		if _, there := c.Server.Registry().ACL(key); there {
+			batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: key})
+		}
+	}
+	if batch.Empty() {
+		return nil
+	}
+	return c.EditRegistry(object, func(*server.Registry) (*store.Batch, error) { return batch, nil })
+}
+
+// Move makes a pool a child of another one of its tree, under a name. A copy is a
+// new pool with the same options and nothing below it.
+func (n *poolNode) Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error) {
+	name, parent, tree := n.pool.Name(), pooltree.RootName, ""
+	switch above := to.Object.(type) {
+	case treeNode:
+		tree = above.tree.Name
+	case *poolNode:
+		tree, parent = above.tree.Name, above.pool.Name()
+	}
+	if tree != n.tree.Name && !copying || tree == "" {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "A pool can be moved only inside its pool tree %q", n.tree.Name)
+	}
+	if copying {
+		if len(n.pool.Children()) > 0 {
+			return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Pool %q cannot be copied: it has subpools, whose names are unique in a tree", name)
+		}
+		return c.addPools(tree, parent, []string{key}, optionEdits{options: EditsOf(wire.FromDocument(n.config()))})
+	}
+	err := c.EditTree(at.Path(), tree, func(current *server.TreeConfig) ([]pooltree.Edit, error) {
+		sorted := optionEdits{name: &key}
+		if above, _ := n.pool.Parent(); above.Name() != parent {
+			sorted.parent = &parent
+		}
+		return c.planPool(current, name, sorted)
+	})
+	if err != nil {
+		return guid.ID{}, err
+	}
+	return c.poolID(tree, key)
+}
