@@ -5,6 +5,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -50,7 +51,7 @@ func readSetting(r *server.Registry, name string) (yson.Node, error) {
 	if !there {
 		return yson.Map(), nil
 	}
-	v, err := document.ParseJSON("", data)
+	v, err := notation.ParseJSON("", data)
 	return fromDocument(v), err
 }
 

@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 )
 
 func mustParse(t testing.TB, text string) *Specification {
 	t.Helper()
-	s, err := Parse([]byte(text), ReadOptions{File: "spec.yaml"})
+	s, err := parseSpec([]byte(text), ReadOptions{File: "spec.yaml"})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -30,7 +31,7 @@ const smallest = "tasks: {main: {job_count: 1, command: 'true'}}\n"
 
 func yamlOf(t testing.TB, v document.Value) string {
 	t.Helper()
-	text, err := v.YAML()
+	text, err := notation.YAML(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ job-cpu-monitor: {check_period: 500, votes: 7}
 experiment_overrides: [x]
 `
 	s := mustParse(t, text)
-	provided, err := document.ParseYAML("", []byte(text))
+	provided, err := notation.ParseYAML("", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,7 @@ func TestTasksKeepTheOrderOfTheDocument(t *testing.T) {
 }
 
 func TestStrictReadingRefusesUnknownOptions(t *testing.T) {
-	_, err := Parse([]byte("tasks: {a: {job_count: 1, cmmand: x}}\npoll: x"), ReadOptions{Strict: true, CommandOptional: true})
+	_, err := parseSpec([]byte("tasks: {a: {job_count: 1, cmmand: x}}\npoll: x"), ReadOptions{Strict: true, CommandOptional: true})
 	want := `1:27: tasks/a/cmmand: unknown option; did you mean "command"?` + "\n" + `2:1: poll: unknown option; did you mean "pool"?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -282,7 +283,7 @@ func TestStrictReadingRefusesUnknownOptions(t *testing.T) {
 }
 
 func TestASimulationNeedsNoCommand(t *testing.T) {
-	if _, err := Parse([]byte("tasks: {a: {job_count: 5}}"), ReadOptions{CommandOptional: true}); err != nil {
+	if _, err := parseSpec([]byte("tasks: {a: {job_count: 5}}"), ReadOptions{CommandOptional: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -333,7 +334,7 @@ scheduling_options_per_pool_tree: {x: {pool: px, weight: 5, max_share_ratio: 0.3
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			v, err := document.ParseYAML("", []byte(c.update))
+			v, err := notation.ParseYAML("", []byte(c.update))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -357,7 +358,7 @@ scheduling_options_per_pool_tree: {x: {pool: px, weight: 5, max_share_ratio: 0.3
 }
 
 func TestParametersThatMayNotChange(t *testing.T) {
-	v, err := document.ParseYAML("u", []byte(`tasks: {}
+	v, err := notation.ParseYAML("u", []byte(`tasks: {}
 time-limit: 5
 wieght: 2
 weight: -1
