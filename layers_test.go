@@ -3,6 +3,7 @@ package weir_test
 import (
 	"fmt"
 	"go/ast"
+	"os/exec"
 	"path"
 	"slices"
 	"strconv"
@@ -200,6 +201,23 @@ func refusedImport(rooms map[string]room, dir, target string, used map[string]bo
 		}
 	}
 	return fmt.Sprintf("%s may not import %s: the table of modules does not name it", dir, target)
+}
+
+func TestTheCoreNeedsOnlyTheStandardLibrary(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./internal/engine/core")
+	output, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(output))
+	if !slices.Contains(packages, modulePath+"/internal/engine/core") {
+		t.Fatalf("go list does not know the core: %q", packages)
+	}
+	for _, name := range packages {
+		if !strings.HasPrefix(name, modulePath+"/") {
+			t.Errorf("the core brings in %s", name)
+		}
+	}
 }
 
 // isStandard says whether an import path belongs to the standard library: its first

@@ -25,6 +25,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // cluster is a scheduler inside the test, and nodes outside.
@@ -164,7 +165,7 @@ func (c *cluster) of(t testing.TB) *cluster {
 // pools sets the pools of the default tree.
 func (c *cluster) pools(text string) {
 	c.t.Helper()
-	tree, _, err := pooltree.Parse("pools", []byte(text), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(c.t, text), pooltree.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func (c *cluster) insist(request func(context.Context) error) {
 // start starts an operation.
 func (c *cluster) start(spec string) guid.ID {
 	c.t.Helper()
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	read, err := operation.Read(expected.Document(c.t, spec), operation.ReadOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // that are made from tables. A test that imports it has the flag -update, which rewrites the files. It also waits for what
 // is expected to happen.
 //
-// It is for tests. It must not import any room but document.
+// It is for tests. It imports rooms of the floor value only.
 package expected
 
 import (
@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that the tests expect")
@@ -65,4 +68,17 @@ func Example(t testing.TB, file, below string) string {
 		t.Fatalf("%s shows no example below %q", file, below)
 	}
 	return example
+}
+
+// Document reads YAML or JSON from a test. It takes what testing and rapid both have.
+func Document(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}, text string) document.Value {
+	t.Helper()
+	v, err := notation.ParseYAML("", []byte(text))
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return v
 }

@@ -152,7 +152,7 @@ func (c *cluster) startNode(cores, gib int64) {
 
 func (c *cluster) pools(text string) {
 	c.t.Helper()
-	tree, _, err := pooltree.Parse("pools", []byte(text), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(c.t, text), pooltree.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func (c *cluster) pools(text string) {
 
 func (c *cluster) start(spec string) guid.ID {
 	c.t.Helper()
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	read, err := operation.Read(expected.Document(c.t, spec), operation.ReadOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -57,7 +58,11 @@ func demonstrate(ctx context.Context, s *server.Server, log *slog.Logger) error 
 	var people sync.WaitGroup
 	for _, a := range acts {
 		text := fmt.Sprintf(a.spec+"%.0[1]s%.0[2]s%.0[3]s%.0[4]s%.0[5]s", commands...)
-		spec, err := operation.Parse([]byte(text), operation.ReadOptions{})
+		v, err := notation.ParseYAML("", []byte(text))
+		if err != nil {
+			return fmt.Errorf("demonstration of %s: %w", a.user, err)
+		}
+		spec, err := operation.Read(v, operation.ReadOptions{})
 		if err != nil {
 			return fmt.Errorf("demonstration of %s: %w", a.user, err)
 		}

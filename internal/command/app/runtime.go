@@ -6,6 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // patchSetting is the document of the registry that the API shows as
@@ -29,7 +30,7 @@ func derived(c *config.Scheduler, log *slog.Logger) func(*server.Registry) serve
 		if !there {
 			return settingsOf(c)
 		}
-		patch, err := document.ParseJSON(patchSetting, data)
+		patch, err := notation.ParseJSON(patchSetting, data)
 		if err != nil {
 			log.Error("//sys/scheduler/config cannot be read and is left out", "error", err)
 			return settingsOf(c)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -133,7 +134,11 @@ func (u *Up) beginPools(ctx context.Context, file string, total resource.Amounts
 			return fmt.Errorf("pools: %w", err)
 		}
 	}
-	tree, _, err := pooltree.Parse(file, text, pooltree.Options{})
+	v, err := notation.Parse(file, text)
+	if err != nil {
+		return err
+	}
+	tree, _, err := pooltree.FromValue(v, pooltree.Options{File: file})
 	if err != nil {
 		return err
 	}

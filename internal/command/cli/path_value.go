@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -131,7 +132,7 @@ func readDocument(cmd *cobra.Command, name string) (yson.Node, string, error) {
 		}
 		return node, label, nil
 	}
-	value, err := document.Parse(label, data)
+	value, err := notation.Parse(label, data)
 	if err != nil {
 		return yson.Node{}, label, shortenProblems(err)
 	}

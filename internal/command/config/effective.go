@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Effective is the value of one setting as it may be printed.
@@ -103,7 +104,7 @@ func yamlLine(v document.Value) string {
 		}
 		return string(text)
 	}
-	text, err := v.YAML()
+	text, err := notation.YAML(v)
 	line := strings.TrimRight(string(text), "\n")
 	if err != nil || strings.Contains(line, "\n") {
 		quoted, _ := v.JSON("")

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // checkLoad loads what may be wrong: it must be refused with problems, or be
@@ -87,7 +88,7 @@ func TestSourcesAgree(t *testing.T) {
 			return
 		}
 		printed := sections.table.Write(&variable.config, document.ForPeople)
-		yaml, err := printed.YAML()
+		yaml, err := notation.YAML(printed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Sources are everything a configuration is made of. A later one wins:
@@ -117,7 +118,7 @@ func readFile(name string, data []byte) (l layer, warnings, problems document.Pr
 	if len(strings.TrimSpace(string(data))) == 0 {
 		return layer{}, nil, nil
 	}
-	v, err := document.Parse(name, data)
+	v, err := notation.Parse(name, data)
 	if err != nil {
 		problems, ok := err.(document.Problems)
 		if !ok {
@@ -264,7 +265,7 @@ func fromText(shape document.Shape, text string) document.Value {
 			return document.Bool(false)
 		}
 	case "integer", "number", "duration", "memory":
-		if v, err := document.ParseJSON("", []byte(text)); err == nil {
+		if v, err := notation.ParseJSON("", []byte(text)); err == nil {
 			if _, number := v.Float64(); number {
 				return v
 			}
@@ -280,7 +281,7 @@ func fromText(shape document.Shape, text string) document.Value {
 // listFromText reads a,b,c, or a list in YAML or JSON.
 func listFromText(shape document.Shape, text string) document.Value {
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		if v, err := document.ParseYAML("", []byte(text)); err == nil {
+		if v, err := notation.ParseYAML("", []byte(text)); err == nil {
 			return v
 		}
 	}
@@ -294,7 +295,7 @@ func listFromText(shape document.Shape, text string) document.Value {
 // mapFromText reads cpu=8,memory=16GiB, or a map in YAML or JSON.
 func mapFromText(text string) document.Value {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		if v, err := document.ParseYAML("", []byte(text)); err == nil {
+		if v, err := notation.ParseYAML("", []byte(text)); err == nil {
 			return v
 		}
 	}

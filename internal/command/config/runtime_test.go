@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 func TestRuntimeTellsWhatChanges(t *testing.T) {
@@ -42,7 +43,7 @@ func TestAPatchHoldsOnlyWhatMayChange(t *testing.T) {
 	base := mustLoad(t, Sources{Data: []byte("scheduler: {node_heartbeat_period: 7s, snapshot_period: 1m}")}).Config.Scheduler
 	patched := func(text string) (*Scheduler, document.Problems, error) {
 		t.Helper()
-		v, err := document.Parse("", []byte(text))
+		v, err := notation.Parse("", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/feasibility"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -80,16 +81,16 @@ func (p *poolPlan) read(given wire.Parameters) error {
 		return err
 	}
 	options := pooltree.Options{KeepUnknown: true}
+	var v document.Value
 	if text, isText := n.Text(); isText {
-		if v, err := document.Parse(file, []byte(text)); err == nil && v.IsNull() {
+		options.File = file
+		if v, err = notation.Parse(file, []byte(text)); err == nil && v.IsNull() {
 			return wire.Errorf(wire.CodeGeneric, "The document is empty, which would remove every pool; if that is meant, say so: {}")
 		}
-		p.after, p.warnings, err = pooltree.Parse(file, []byte(text), options)
-	} else {
-		var v document.Value
-		if v, err = wire.ToDocument(n); err != nil {
-			return err
-		}
+	} else if v, err = wire.ToDocument(n); err != nil {
+		return err
+	}
+	if err == nil {
 		p.after, p.warnings, err = pooltree.FromValue(v, options)
 	}
 	// Everything that is wrong is told at once.
@@ -403,7 +404,7 @@ func exportPools(c *call) (yson.Node, error) {
 	if !there {
 		return yson.Node{}, wire.Errorf(wire.CodeResolve, "Pool tree %q does not exist", name)
 	}
-	text, err := tree.Tree.Document(document.ForPeople).YAML()
+	text, err := notation.YAML(tree.Tree.Document(document.ForPeople))
 	if err != nil {
 		return yson.Node{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // The operations of these benchmarks: an archive and operations that live, in as many
@@ -57,7 +58,11 @@ func withOperations(b *testing.B) *cluster {
 		users.Go(func() {
 			for i := w; i < listedLive; i += 16 {
 				text := fmt.Sprintf("{title: report %d, pool: p%d, tasks: {t: {job_count: 10, command: 'true', cpu_limit: 1, memory_limit: 1GiB}}}", i, i%listedPools)
-				spec, err := operation.Parse([]byte(text), operation.ReadOptions{})
+				var spec *operation.Specification
+				v, err := notation.ParseYAML("", []byte(text))
+				if err == nil {
+					spec, err = operation.Read(v, operation.ReadOptions{})
+				}
 				if err == nil {
 					_, err = c.StartOperation(b.Context(), server.Caller{User: "root", Command: "test"}, server.Start{Type: "vanilla", User: userOf(i), Spec: spec})
 				}

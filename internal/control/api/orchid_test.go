@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/test/expected"
 )
 
 const (
@@ -333,7 +334,7 @@ func orchidOfPools(t testing.TB, count int) *cluster {
 			fmt.Fprintf(&document, "      pool-%d-%d: {weight: %d, strong_guarantee_resources: {cpu: 0.02}}\n", i, j, 1+j%7)
 		}
 	}
-	tree, _, err := pooltree.Parse("pools", []byte(document.String()), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(t, document.String()), pooltree.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -91,7 +92,12 @@ func startPolled(b *testing.B, c *cluster) (ids []string) {
 		users.Go(func() {
 			for i := w; i < pollingOperations; i += 16 {
 				text := fmt.Sprintf("{pool: p%d-%d, tasks: {t: {job_count: 10, command: 'true', cpu_limit: 1, memory_limit: 1GiB}}}", i%100, i/100)
-				spec, err := operation.Parse([]byte(text), operation.ReadOptions{})
+				v, err := notation.ParseYAML("", []byte(text))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				spec, err := operation.Read(v, operation.ReadOptions{})
 				if err != nil {
 					b.Error(err)
 					return

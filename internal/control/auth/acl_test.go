@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 func parseText(t interface {
@@ -15,7 +16,7 @@ func parseText(t interface {
 	Fatal(...any)
 }, text string) (ACL, error) {
 	t.Helper()
-	v, err := document.Parse("", []byte(text))
+	v, err := notation.Parse("", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func FuzzACL(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := document.Parse("", data)
+		v, err := notation.Parse("", data)
 		if err != nil {
 			return
 		}

@@ -72,7 +72,7 @@ func newServer(t testing.TB, pools string, nodes int) *server.Server {
 
 func setPools(t testing.TB, s *server.Server, text string) {
 	t.Helper()
-	tree, _, err := pooltree.Parse("pools", []byte(text), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(t, text), pooltree.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func setPools(t testing.TB, s *server.Server, text string) {
 
 func start(t testing.TB, s *server.Server, spec string) {
 	t.Helper()
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	read, err := operation.Read(expected.Document(t, spec), operation.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

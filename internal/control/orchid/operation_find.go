@@ -13,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -150,7 +151,11 @@ func (v *OperationView) resulting(c *pathtree.Request) (*operation.Spec, error) 
 	if err != nil || len(specs.Resulting) == 0 {
 		return nil, err
 	}
-	read, err := operation.Parse(specs.Resulting, operation.ReadOptions{CommandOptional: true})
+	resulting, err := notation.ParseJSON("", specs.Resulting)
+	if err != nil {
+		return nil, err
+	}
+	read, err := operation.Read(resulting, operation.ReadOptions{CommandOptional: true})
 	if err != nil {
 		return nil, err
 	}

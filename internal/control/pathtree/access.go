@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/weirhq/weir/internal/control/auth"
-	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // accessDocument is what is stored of who may do what with an object.
@@ -60,7 +60,7 @@ func readAccess(data []byte) (d accessDocument, list auth.ACL, err error) {
 	if err = json.Unmarshal(data, &d); err != nil || len(d.ACL) == 0 {
 		return d, nil, err
 	}
-	v, err := document.ParseJSON("", d.ACL)
+	v, err := notation.ParseJSON("", d.ACL)
 	if err != nil {
 		return d, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -90,7 +91,7 @@ func (d *accessDocument) get(name string) (yson.Node, bool, error) {
 		if len(d.ACL) == 0 {
 			return yson.List(), true, nil
 		}
-		v, err := document.ParseJSON("", d.ACL)
+		v, err := notation.ParseJSON("", d.ACL)
 		return wire.FromDocument(v), true, err
 	case "inherit_acl":
 		return yson.Boolean(!d.Isolated), true, nil

@@ -6,6 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -36,7 +37,7 @@ func readSetting(r *server.Registry, name string) (yson.Node, error) {
 	if !there {
 		return yson.Map(), nil
 	}
-	v, err := document.ParseJSON("", data)
+	v, err := notation.ParseJSON("", data)
 	return wire.FromDocument(v), err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 const (
@@ -152,7 +153,7 @@ func (c *churn) minute() {
 	for i := range 3 {
 		text := fmt.Sprintf("{pool: %s, alias: '*%s-%d', max_failed_job_count: 1000, tasks: {t: {job_count: %d, command: x, cpu_limit: 1, memory_limit: 256MiB}}}",
 			[]string{pool, pool, "made-for-" + pool}[i], pool, i, 1+c.random.IntN(5))
-		spec, err := operation.Parse([]byte(text), operation.ReadOptions{})
+		spec, err := operation.Read(expected.Document(c.t, text), operation.ReadOptions{})
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // shown is what readers of a standby see, as text.
@@ -111,7 +112,7 @@ func TestAStandbyThatFollowsSeesWhatOneSeesThatReadsAll(t *testing.T) {
 		{"less in the registry", func() { registry(store.Batch{Delete: store.Rows{Settings: []store.Setting{{Name: "stored"}}}}) }},
 		{"another tree", func() {
 			err := s.EditTrees(t.Context(), tester, func(trees *Trees) (*Trees, error) {
-				tree, _, err := pooltree.Parse("", []byte("{nodes_filter: gpu, pools: {z: {}}}"), pooltree.Options{})
+				tree, _, err := pooltree.FromValue(expected.Document(t, "{nodes_filter: gpu, pools: {z: {}}}"), pooltree.Options{})
 				next := trees.Put("other", tree)
 				next.Default = "other"
 				return next, err

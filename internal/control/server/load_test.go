@@ -18,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -202,7 +203,12 @@ func startMany(b *testing.B, s *Server, count, rate int) *latencies {
 		users.Go(func() {
 			for i := range next {
 				text := fmt.Sprintf("{pool: pool-%d, tasks: {t: {job_count: %d, command: 'true', cpu_limit: 1, memory_limit: 1GiB}}}", i%200, jobsOfLoad)
-				spec, err := operation.Parse([]byte(text), operation.ReadOptions{})
+				v, err := notation.ParseYAML("", []byte(text))
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				spec, err := operation.Read(v, operation.ReadOptions{})
 				if err != nil {
 					b.Error(err)
 					return

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // stall keeps the store from committing until release is called. No commit is under way
@@ -57,7 +58,7 @@ func TestWhatTheLoopHasTakenIsAnsweredByItsOutcome(t *testing.T) {
 	directory := t.TempDir()
 	s := lead(t, directory)
 	s.pools("{pools: {p: {}}}")
-	spec, err := operation.Parse([]byte("{pool: p, tasks: {t: {job_count: 1, command: 'true'}}}"), operation.ReadOptions{})
+	spec, err := operation.Read(expected.Document(t, "{pool: p, tasks: {t: {job_count: 1, command: 'true'}}}"), operation.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +325,7 @@ func TestAStandbyReadsASpecificationOnce(t *testing.T) {
 	if second, _ := standby.Operation(OperationKey{ID: id}); second.Spec != first.Spec {
 		t.Error("the specification is read again although it has not changed")
 	}
-	priority, err := operation.Parse([]byte("{pool: p, title: another, tasks: {t: {job_count: 6, command: 'true'}}}"), operation.ReadOptions{})
+	priority, err := operation.Read(expected.Document(t, "{pool: p, title: another, tasks: {t: {job_count: 6, command: 'true'}}}"), operation.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

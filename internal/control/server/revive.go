@@ -18,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // newTerm builds a core from what is stored.
@@ -260,7 +261,7 @@ func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
 		return known, nil
 	}
 	read := &readSpec{row: row}
-	resulting, err := document.ParseJSON("", row.Resulting)
+	resulting, err := notation.ParseJSON("", row.Resulting)
 	if err != nil {
 		return nil, fmt.Errorf("specification: %w", err)
 	}
@@ -269,10 +270,10 @@ func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
 		return nil, fmt.Errorf("specification: %w", err)
 	}
 	read.spec = specification.Spec
-	if read.provided, err = document.ParseJSON("", row.Provided); err != nil {
+	if read.provided, err = notation.ParseJSON("", row.Provided); err != nil {
 		return nil, fmt.Errorf("provided specification: %w", err)
 	}
-	if read.unrecognized, err = document.ParseJSON("", row.Unrecognized); err != nil {
+	if read.unrecognized, err = notation.ParseJSON("", row.Unrecognized); err != nil {
 		return nil, fmt.Errorf("unrecognised specification: %w", err)
 	}
 	s.specs[row.Operation] = read

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 )
@@ -79,8 +80,12 @@ func (s *scheduler) pools(text string) {
 
 // setPools makes a text the configuration of the default tree.
 func setPools(ctx context.Context, s *Server, text string) error {
+	v, err := notation.ParseYAML("pools", []byte(text))
+	if err != nil {
+		return err
+	}
 	return s.EditTrees(ctx, tester, func(trees *Trees) (*Trees, error) {
-		tree, _, err := pooltree.Parse("pools", []byte(text), pooltree.Options{KeepUnknown: true})
+		tree, _, err := pooltree.FromValue(v, pooltree.Options{File: "pools", KeepUnknown: true})
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +97,7 @@ func setPools(ctx context.Context, s *Server, text string) error {
 
 func (s *scheduler) start(spec string) guid.ID {
 	s.t.Helper()
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	read, err := operation.Read(expected.Document(s.t, spec), operation.ReadOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

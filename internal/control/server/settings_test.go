@@ -9,7 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
-	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
+	"github.com/weirhq/weir/test/expected"
 )
 
 func (s *scheduler) configure(change func(*Settings)) {
@@ -24,7 +25,7 @@ func TestPoolsOfOperationsChangeOnlyWhereThatIsAllowed(t *testing.T) {
 	s.pools("{pools: {a: {}, b: {}}}")
 	key := OperationKey{ID: s.start("{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}")}
 	to := func(text string) operation.Update {
-		v, err := document.Parse("", []byte(text))
+		v, err := notation.Parse("", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +185,7 @@ func TestSettingsAreDerivedFromTheRegistry(t *testing.T) {
 	put(`{}`)
 	s.pools("{pools: {a: {}}}")
 	spec := "{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}"
-	read, err := operation.Parse([]byte(spec), operation.ReadOptions{})
+	read, err := operation.Read(expected.Document(t, spec), operation.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Trees is the configuration of all pool trees. It is immutable.
@@ -116,7 +117,7 @@ func treesOf(rows *store.Rows) (*Trees, error) {
 
 // read builds the tree from its own row and those of its pools.
 func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
-	root, err := document.ParseJSON("", config)
+	root, err := notation.ParseJSON("", config)
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
 		if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
 			return fmt.Errorf("pool %s: %w", row.Name, err)
 		}
-		value, err := document.ParseJSON("", attributes.Config)
+		value, err := notation.ParseJSON("", attributes.Config)
 		if err != nil {
 			return fmt.Errorf("pool %s: %w", row.Name, err)
 		}
@@ -258,7 +259,7 @@ func (p *treeSlots) arrange(t *Trees, busy func(tree string) bool) ([]document.N
 		if busy(name) {
 			return nil, fmt.Errorf("pool tree %s: %w", name, ErrTreeInUse)
 		}
-		empty, _, err := pooltree.Parse("", []byte(`{"nodes_filter": "%false"}`), pooltree.Options{})
+		empty, _, err := pooltree.FromValue(document.Map(document.Pair("nodes_filter", document.Text("%false"))), pooltree.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -52,7 +53,7 @@ func (w *world) do(input Input) error {
 
 func parseTree(tb reporter, text string) *pooltree.Tree {
 	tb.Helper()
-	tree, _, err := pooltree.Parse("test", []byte(text), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(tb, text), pooltree.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func (w *world) end(id JobID) {
 
 func (w *world) start(user, spec string) (OperationID, error) {
 	w.tb.Helper()
-	s, err := operation.Parse([]byte(spec), operation.ReadOptions{CommandOptional: true})
+	s, err := operation.Read(expected.Document(w.tb, spec), operation.ReadOptions{CommandOptional: true})
 	if err != nil {
 		w.tb.Fatal(err)
 	}

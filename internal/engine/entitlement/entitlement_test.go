@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/nodefilter"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // cluster has as much as nodes that match any filter have; best is the bound for
@@ -31,7 +32,7 @@ func (c *cluster) BestShare(demand resource.Amounts) resource.Shares {
 
 func parse(t *testing.T, text string) *pooltree.Tree {
 	t.Helper()
-	tree, _, err := pooltree.Parse("test", []byte(text), pooltree.Options{})
+	tree, _, err := pooltree.FromValue(expected.Document(t, text), pooltree.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/value/cpumonitor"
-	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -135,7 +135,7 @@ func BenchmarkSnapshot(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	v, err := document.ParseYAML("", []byte(expected.Read(b, "testdata/seeds.good.yaml")))
+	v, err := notation.ParseYAML("", []byte(expected.Read(b, "testdata/seeds.good.yaml")))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -24,7 +24,7 @@ type bench struct {
 // running starts an operation and takes it to the state running.
 func running(t testing.TB, text string) *bench {
 	t.Helper()
-	s, err := Parse([]byte(text), ReadOptions{CommandOptional: true})
+	s, err := parseSpec([]byte(text), ReadOptions{CommandOptional: true})
 	if err != nil {
 		t.Fatal(err)
 	}

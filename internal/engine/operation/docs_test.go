@@ -22,7 +22,7 @@ func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
 // TestTheExampleOfTheReferenceIsRight reads the specification that the head of
 // the page shows.
 func TestTheExampleOfTheReferenceIsRight(t *testing.T) {
-	s, err := Parse([]byte(expected.Example(t, docsFile, "")), ReadOptions{Strict: true})
+	s, err := parseSpec([]byte(expected.Example(t, docsFile, "")), ReadOptions{Strict: true})
 	if err != nil || len(s.Warnings) > 0 {
 		t.Errorf("%v, %v", err, s.Warnings)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -25,11 +26,20 @@ func TestBadSpecificationsGetClearErrors(t *testing.T) {
 	}
 	for _, file := range bad {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			_, err := Parse([]byte(expected.Read(t, file)), ReadOptions{File: filepath.Base(file)})
+			_, err := parseSpec([]byte(expected.Read(t, file)), ReadOptions{File: filepath.Base(file)})
 			if err == nil {
 				t.Fatal("the file was accepted")
 			}
 			expected.File(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")
 		})
 	}
+}
+
+// parseSpec reads a specification from text.
+func parseSpec(data []byte, options ReadOptions) (*Specification, error) {
+	v, err := notation.Parse(options.File, data)
+	if err != nil {
+		return nil, err
+	}
+	return Read(v, options)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhq/weir/internal/value/digest"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -22,7 +23,7 @@ func FuzzSpec(f *testing.F) {
 	f.Add([]byte(`{"tasks": {"a": {"job_count": 3, "command": "x", "memory_reserve_factor": 0.3, "tmpfs_path": "."}}}`))
 	f.Add([]byte("tasks: {a: {job_count: 10000000, command: x, memory_limit: 28GiB, cpu_limit: 1e9}}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := Parse(data, ReadOptions{})
+		s, err := parseSpec(data, ReadOptions{})
 		if err != nil {
 			var problems document.Problems
 			if !errors.As(err, &problems) || len(problems) == 0 {
@@ -56,7 +57,7 @@ func FuzzUpdate(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := document.ParseYAML("", data)
+		v, err := notation.ParseYAML("", data)
 		if err != nil {
 			return
 		}

@@ -23,7 +23,7 @@ const (
 // configured is running with a configuration of memory.
 func configured(t testing.TB, text string, config MemoryConfig) *bench {
 	t.Helper()
-	s, err := Parse([]byte(text), ReadOptions{CommandOptional: true})
+	s, err := parseSpec([]byte(text), ReadOptions{CommandOptional: true})
 	if err != nil {
 		t.Fatal(err)
 	}

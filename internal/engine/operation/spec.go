@@ -182,15 +182,6 @@ func Read(v document.Value, options ReadOptions) (*Specification, error) {
 	return &Specification{Spec: spec, Provided: v, Unrecognized: unrecognized, Warnings: r.Warnings()}, nil
 }
 
-// Parse reads a specification from YAML or JSON text.
-func Parse(data []byte, options ReadOptions) (*Specification, error) {
-	v, err := document.Parse(options.File, data)
-	if err != nil {
-		return nil, err
-	}
-	return Read(v, options)
-}
-
 func findSecure(v document.Value) (document.Entry, bool) {
 	for _, e := range v.Entries() {
 		if document.Normal(e.Key) == secureVault {

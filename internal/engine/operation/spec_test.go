@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
 )
 
 func mustParse(t testing.TB, text string) *Specification {
 	t.Helper()
-	s, err := Parse([]byte(text), ReadOptions{File: "spec.yaml"})
+	s, err := parseSpec([]byte(text), ReadOptions{File: "spec.yaml"})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -32,7 +33,7 @@ const smallest = "tasks: {main: {job_count: 1, command: 'true'}}\n"
 
 func yamlOf(t testing.TB, v document.Value) string {
 	t.Helper()
-	text, err := v.YAML()
+	text, err := notation.YAML(v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ job-cpu-monitor: {check_period: 500, votes: 7}
 experiment_overrides: [x]
 `
 	s := mustParse(t, text)
-	provided, err := document.ParseYAML("", []byte(text))
+	provided, err := notation.ParseYAML("", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func TestTasksKeepTheOrderOfTheDocument(t *testing.T) {
 }
 
 func TestStrictReadingRefusesUnknownOptions(t *testing.T) {
-	_, err := Parse([]byte("tasks: {a: {job_count: 1, cmmand: x}}\npoll: x"), ReadOptions{Strict: true, CommandOptional: true})
+	_, err := parseSpec([]byte("tasks: {a: {job_count: 1, cmmand: x}}\npoll: x"), ReadOptions{Strict: true, CommandOptional: true})
 	want := `1:27: tasks/a/cmmand: unknown option; did you mean "command"?` + "\n" + `2:1: poll: unknown option; did you mean "pool"?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -284,7 +285,7 @@ func TestStrictReadingRefusesUnknownOptions(t *testing.T) {
 }
 
 func TestASimulationNeedsNoCommand(t *testing.T) {
-	if _, err := Parse([]byte("tasks: {a: {job_count: 5}}"), ReadOptions{CommandOptional: true}); err != nil {
+	if _, err := parseSpec([]byte("tasks: {a: {job_count: 5}}"), ReadOptions{CommandOptional: true}); err != nil {
 		t.Error(err)
 	}
 }
@@ -335,7 +336,7 @@ scheduling_options_per_pool_tree: {x: {pool: px, weight: 5, max_share_ratio: 0.3
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			v, err := document.ParseYAML("", []byte(c.update))
+			v, err := notation.ParseYAML("", []byte(c.update))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -359,7 +360,7 @@ scheduling_options_per_pool_tree: {x: {pool: px, weight: 5, max_share_ratio: 0.3
 }
 
 func TestParametersThatMayNotChange(t *testing.T) {
-	v, err := document.ParseYAML("u", []byte(`tasks: {}
+	v, err := notation.ParseYAML("u", []byte(`tasks: {}
 time-limit: 5
 wieght: 2
 weight: -1
@@ -397,7 +398,7 @@ func TestASpecificationThatNoProcessCanStartWithIsRefused(t *testing.T) {
 		{"a zero byte in a tmpfs path", `command: x, tmpfs_path: "a\0b"`, "tasks/a/tmpfs_path", "inside the sandbox"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse([]byte("tasks: {a: {job_count: 1, "+c.task+"}}"), ReadOptions{})
+			_, err := parseSpec([]byte("tasks: {a: {job_count: 1, "+c.task+"}}"), ReadOptions{})
 			var problems document.Problems
 			if !errors.As(err, &problems) || len(problems) != 1 {
 				t.Fatalf("got %v, want one problem", err)

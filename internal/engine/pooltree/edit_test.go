@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -22,7 +23,7 @@ pools:
 
 func TestEditsMakeANewTree(t *testing.T) {
 	yaml := func(text string) document.Value {
-		v, err := document.ParseYAML("", []byte(text))
+		v, err := notation.ParseYAML("", []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

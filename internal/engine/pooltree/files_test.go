@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -19,7 +20,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range good {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			tree, _, err := Parse(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
+			tree, _, err := parseFile(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,7 +29,7 @@ func TestFiles(t *testing.T) {
 	}
 	for _, file := range bad {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			tree, _, err := Parse(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
+			tree, _, err := parseFile(filepath.Base(file), []byte(expected.Read(t, file)), Options{})
 			if err == nil || tree != nil {
 				t.Fatal("the file was accepted")
 			}
@@ -46,7 +47,7 @@ func checkRoundTrip(t interface {
 	t.Helper()
 	for _, style := range []document.Style{document.ForPeople, document.ForPrograms} {
 		v := tree.Document(style)
-		yaml, err := v.YAML()
+		yaml, err := notation.YAML(v)
 		if err != nil {
 			t.Fatalf("YAML: %v", err)
 		}
@@ -55,7 +56,7 @@ func checkRoundTrip(t interface {
 			t.Fatalf("JSON: %v", err)
 		}
 		for name, text := range map[string][]byte{"t.yaml": yaml, "t.json": json} {
-			back, _, err := Parse(name, text, Options{Limits: tree.limits, KeepUnknown: true})
+			back, _, err := parseFile(name, text, Options{Limits: tree.limits, KeepUnknown: true})
 			if err != nil {
 				t.Fatalf("%s does not read back: %v\n%s", name, err, text)
 			}
@@ -64,4 +65,14 @@ func checkRoundTrip(t interface {
 			}
 		}
 	}
+}
+
+// parseFile reads a tree from the text of a file.
+func parseFile(file string, data []byte, options Options) (*Tree, document.Problems, error) {
+	v, err := notation.Parse(file, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	options.File = file
+	return FromValue(v, options)
 }

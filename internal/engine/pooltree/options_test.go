@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // sampleOf returns a correct value of a shape.
@@ -201,7 +202,7 @@ func TestNamesAndDefaultsOfTheDocuments(t *testing.T) {
 }
 
 func TestOptionsThatAreNotSupportedAreKeptWithAWarning(t *testing.T) {
-	tree, warnings, err := Parse("t.yaml", []byte(`
+	tree, warnings, err := parseFile("t.yaml", []byte(`
 scheduling_segments: {mode: large_gpu}
 pools:
   a:
@@ -229,10 +230,10 @@ pools:
 
 func TestUnknownOptionsAreKeptInTheDialectOfYTsaurus(t *testing.T) {
 	text := []byte("my_tag: 1\npools: {a: {owner: {name: x}, weight: 2}}")
-	if _, _, err := Parse("t.yaml", text, Options{}); err == nil {
+	if _, _, err := parseFile("t.yaml", text, Options{}); err == nil {
 		t.Error("unknown options were accepted")
 	}
-	tree, warnings, err := Parse("t.yaml", text, Options{KeepUnknown: true})
+	tree, warnings, err := parseFile("t.yaml", text, Options{KeepUnknown: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestUnknownOptionsAreKeptInTheDialectOfYTsaurus(t *testing.T) {
 }
 
 func TestAWeightOfZeroIsTheLeastWeight(t *testing.T) {
-	tree, warnings, err := Parse("", []byte("pools: {a: {weight: 0}, b: {weight: 1.4901161193847656e-08}, c: {weight: 67108864}, d: {weight: 0.5}}"), Options{})
+	tree, warnings, err := parseFile("", []byte("pools: {a: {weight: 0}, b: {weight: 1.4901161193847656e-08}, c: {weight: 67108864}, d: {weight: 0.5}}"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +261,7 @@ func TestAWeightOfZeroIsTheLeastWeight(t *testing.T) {
 			t.Errorf("weight of %s is %v, want %v", name, got, want)
 		}
 	}
-	if _, _, err := Parse("", []byte("pools: {a: {weight: 1e-9}}"), Options{}); err == nil {
+	if _, _, err := parseFile("", []byte("pools: {a: {weight: 1e-9}}"), Options{}); err == nil {
 		t.Error("a weight below the least was accepted")
 	}
 }
@@ -285,7 +286,7 @@ func TestFiltersOfPoolsHaveAtMost100Tokens(t *testing.T) {
 }
 
 func TestOptionsOfAnOperation(t *testing.T) {
-	v, err := document.ParseYAML("", []byte(`
+	v, err := notation.ParseYAML("", []byte(`
 pool: research
 weight: 2
 resource_limits: {user_slots: 200}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // randomDraft draws a tree with any options. It seldom keeps all rules.
@@ -160,7 +161,7 @@ func FuzzTree(f *testing.F) {
 		f.Add([]byte(seed), true)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, keep bool) {
-		tree, _, err := Parse("f.yaml", data, Options{KeepUnknown: keep})
+		tree, _, err := parseFile("f.yaml", data, Options{KeepUnknown: keep})
 		if err != nil {
 			var problems document.Problems
 			if !errors.As(err, &problems) || len(problems) == 0 || tree != nil {
@@ -169,11 +170,11 @@ func FuzzTree(f *testing.F) {
 			return
 		}
 		for _, style := range []document.Style{document.ForPeople, document.ForPrograms} {
-			yaml, err := tree.Document(style).YAML()
+			yaml, err := notation.YAML(tree.Document(style))
 			if err != nil {
 				t.Fatal(err)
 			}
-			back, _, err := Parse("f.yaml", yaml, Options{KeepUnknown: keep})
+			back, _, err := parseFile("f.yaml", yaml, Options{KeepUnknown: keep})
 			if err != nil {
 				t.Fatalf("%s does not read back: %v", yaml, err)
 			}

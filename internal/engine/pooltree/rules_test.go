@@ -11,7 +11,7 @@ import (
 // parse reads a tree from YAML and returns what was refused and warned about.
 func parse(t testing.TB, text string) (*Tree, document.Problems, document.Problems) {
 	t.Helper()
-	tree, warnings, err := Parse("", []byte(text), Options{})
+	tree, warnings, err := parseFile("", []byte(text), Options{})
 	var problems document.Problems
 	if err != nil {
 		problems = err.(document.Problems)

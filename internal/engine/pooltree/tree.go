@@ -55,32 +55,20 @@ type Pool struct {
 	effective Effective
 }
 
-// Options say how Parse reads.
+// Options say how FromValue reads.
 type Options struct {
+	// File is how messages call the document; it may be empty.
+	File   string
 	Limits Limits
 	// KeepUnknown keeps unknown options and warns about them.
 	KeepUnknown bool
 	Keys        Keys
 }
 
-// Parse reads a tree from the text of a file: JSON if its name ends in .json,
-// else YAML. The error is of type document.Problems and has everything that is
-// wrong; warnings are returned in either case.
-func Parse(file string, data []byte, options Options) (*Tree, document.Problems, error) {
-	v, err := document.Parse(file, data)
-	if err != nil {
-		return nil, nil, err
-	}
-	return fromValue(file, v, options)
-}
-
-// FromValue reads a tree from a document.
+// FromValue reads a tree from a document. The error is of type document.Problems
+// and has everything that is wrong; warnings are returned in either case.
 func FromValue(v document.Value, options Options) (*Tree, document.Problems, error) {
-	return fromValue("", v, options)
-}
-
-func fromValue(file string, v document.Value, options Options) (*Tree, document.Problems, error) {
-	r := document.NewReader(file)
+	r := document.NewReader(options.File)
 	r.KeepUnknown = options.KeepUnknown
 	tree := Read(r, v, options.Keys).Build(r, options.Limits)
 	return tree, r.Warnings(), r.Problems().Err()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // wideTree is a document of n pools: groups of twenty with guarantees, limits
@@ -32,7 +33,7 @@ func wideTree(n int) document.Value {
 
 func BenchmarkTree10000Pools(b *testing.B) {
 	v := wideTree(10000)
-	yaml, err := v.YAML()
+	yaml, err := notation.YAML(v)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -66,14 +67,14 @@ func BenchmarkTree10000Pools(b *testing.B) {
 	})
 	b.Run("from JSON", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := Parse("pools.json", json, Options{}); err != nil {
+			if _, _, err := parseFile("pools.json", json, Options{}); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("from YAML", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := Parse("pools.yaml", yaml, Options{}); err != nil {
+			if _, _, err := parseFile("pools.yaml", yaml, Options{}); err != nil {
 				b.Fatal(err)
 			}
 		}

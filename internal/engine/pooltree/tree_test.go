@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -207,7 +208,7 @@ func TestNamesOfPools(t *testing.T) {
 }
 
 func TestKeysOfTheCallerArePassedOverAndFound(t *testing.T) {
-	v, err := document.ParseYAML("", []byte("cluster: {cpu: 10}\npools: {a: {operations: [x], weight: 2, pools: {b: {operations: [y]}}}}"))
+	v, err := notation.ParseYAML("", []byte("cluster: {cpu: 10}\npools: {a: {operations: [x], weight: 2, pools: {b: {operations: [y]}}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +226,7 @@ func TestKeysOfTheCallerArePassedOverAndFound(t *testing.T) {
 }
 
 func TestProblemsOfATreeInsideADocumentHaveItsPath(t *testing.T) {
-	v, _ := document.ParseYAML("", []byte("fair_share_preemption_timeout: 10m\npools: {a: {mode: fifo, weight: -1, pools: {b: }}, a$: }"))
+	v, _ := notation.ParseYAML("", []byte("fair_share_preemption_timeout: 10m\npools: {a: {mode: fifo, weight: -1, pools: {b: }}, a$: }"))
 	r := document.NewReader("")
 	r.Enter("trees/physical")
 	Read(r, v, Keys{}).Build(r, Limits{})

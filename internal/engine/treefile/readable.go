@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -145,9 +146,9 @@ func isVector(data []byte) bool {
 }
 
 func readReadable(name string, data []byte) (*File, document.Problems, error) {
-	parse := document.Parse
+	parse := notation.Parse
 	if jsontext.Value(data).IsValid() {
-		parse = document.ParseJSON // whatever its name: YAML has no tabs
+		parse = notation.ParseJSON // whatever its name: YAML has no tabs
 	}
 	v, err := parse(name, data)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/sim/trace"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/nodefilter"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -201,7 +202,7 @@ func (b *builder) refuseAt(p place, rule document.Rule, message string, facts ..
 // The error is of type document.Problems and has everything that is wrong.
 // Warnings are about what is legal but may not be what was meant.
 func Read(name string, data []byte, open Opener) (*Scenario, document.Problems, error) {
-	v, err := document.Parse(name, data)
+	v, err := notation.Parse(name, data)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/test/expected"
 )
 
@@ -49,7 +50,7 @@ func TestBadFilesDoNotFollowTheSchema(t *testing.T) {
 
 func validate(t *testing.T, file string) []string {
 	t.Helper()
-	v, err := document.Parse(file, []byte(expected.Read(t, file)))
+	v, err := notation.Parse(file, []byte(expected.Read(t, file)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // onlyTree is the name of the tree of a scenario that writes pools without
@@ -106,12 +107,17 @@ func (b *builder) treeFile(e document.Entry, file document.Value) {
 		return
 	}
 	defer opened.Close()
-	data, err := io.ReadAll(io.LimitReader(opened, document.MaxSize+1))
+	data, err := io.ReadAll(io.LimitReader(opened, notation.MaxSize+1))
 	if err != nil {
 		b.fileProblem(file, fmt.Errorf("file %q: %w", name, err))
 		return
 	}
-	tree, warnings, err := pooltree.Parse(name, data, pooltree.Options{})
+	v, err := notation.Parse(name, data)
+	if err != nil {
+		b.fileProblem(file, err)
+		return
+	}
+	tree, warnings, err := pooltree.FromValue(v, pooltree.Options{File: name})
 	for _, w := range warnings {
 		b.r.AddWarning(w)
 	}

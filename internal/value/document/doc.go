@@ -5,7 +5,7 @@
 // It owns three things:
 //
 //   - [Value]: a tree of scalars, lists and ordered maps that remembers the line
-//     and column it came from. YAML, JSON and plain Go values become Values.
+//     and column it came from. Package notation reads YAML and JSON into Values.
 //   - [Problems]: everything that is wrong with a document, each with its place,
 //     a stable rule and a sentence.
 //   - [Table]: the options of a Go struct as data. One table reads a map
@@ -27,7 +27,7 @@
 //			func(c *Config) *time.Duration { return &c.Timeout }, document.Durations),
 //	)
 //
-//	value, err := document.Parse("weir.yaml", data)
+//	value, err := notation.Parse("weir.yaml", data)
 //	…
 //	reader := document.NewReader("weir.yaml")
 //	options.Read(reader, value, &config)

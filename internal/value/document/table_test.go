@@ -1,4 +1,4 @@
-package document
+package document_test
 
 import (
 	"slices"
@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+
+	. "github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 type color uint8
@@ -68,7 +70,7 @@ func read(t testing.TB, text string) (sample, *Reader) {
 	t.Helper()
 	r := NewReader("f")
 	var s sample
-	sampleTable.Read(r, mustYAML(t, text), &s)
+	sampleTable.Read(r, expected.Document(t, text), &s)
 	return s, r
 }
 
@@ -161,7 +163,7 @@ func TestUnknownKeysAreKeptOnRequest(t *testing.T) {
 	r := NewReader("f")
 	r.KeepUnknown = true
 	var s sample
-	sampleTable.Read(r, mustYAML(t, "mine: {a: 1}\ncount: 3\ninner: {yours: 1}"), &s)
+	sampleTable.Read(r, expected.Document(t, "mine: {a: 1}\ncount: 3\ninner: {yours: 1}"), &s)
 	if got, want := r.Problems().Error(), "f:3:9: inner/yours: unknown option"; got != want {
 		t.Errorf("problems are %q, want %q: a section has nowhere to keep", got, want)
 	}
@@ -176,7 +178,7 @@ func TestUnknownKeysAreKeptOnRequest(t *testing.T) {
 func TestKeysOfOthersArePassedOver(t *testing.T) {
 	r := NewReader("f")
 	var s sample
-	sampleTable.Read(r, mustYAML(t, "operations: 5\ncount: 3\noperation: 1"), &s, "operations")
+	sampleTable.Read(r, expected.Document(t, "operations: 5\ncount: 3\noperation: 1"), &s, "operations")
 	if got, want := r.Problems().Error(), `f:3:1: operation: unknown option; did you mean "operations"?`; got != want {
 		t.Errorf("problems are %q, want %q", got, want)
 	}
@@ -185,7 +187,7 @@ func TestKeysOfOthersArePassedOver(t *testing.T) {
 func TestWrongOptionsAreNamed(t *testing.T) {
 	r := NewReader("")
 	var s sample
-	wrong := sampleTable.Read(r, mustYAML(t, "how_many: 0\nratio: 1\ninner: {depth: x}\ncolor: blue\ncolor-: 1"), &s)
+	wrong := sampleTable.Read(r, expected.Document(t, "how_many: 0\nratio: 1\ninner: {depth: x}\ncolor: blue\ncolor-: 1"), &s)
 	if want := []string{"count", "inner"}; !slices.Equal(wrong, want) {
 		t.Errorf("wrong are %v, want %v", wrong, want)
 	}
@@ -235,7 +237,7 @@ func TestDiffNamesEveryOptionThatDiffers(t *testing.T) {
 func TestKeptValuesAreNotSharedBetweenCopies(t *testing.T) {
 	a, _ := read(t, "old: 1")
 	b := a
-	sampleTable.Read(NewReader(""), mustYAML(t, "old: 2"), &b)
+	sampleTable.Read(NewReader(""), expected.Document(t, "old: 2"), &b)
 	if v, _ := a.Extras.Get("old"); !v.Equal(Int(1)) {
 		t.Errorf("the first copy has %v", v)
 	}
@@ -271,48 +273,6 @@ func TestATableWithTwoOptionsOfOneNamePanics(t *testing.T) {
 	NewTable(Maybe("a_b", "", at, Ints), Maybe("c", "", at, Ints).Alias("a-b"))
 }
 
-func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"30s": 30 * time.Second, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "1.5d": 36 * time.Hour,
-		"-1d1h": -25 * time.Hour, "0": 0, "0d": 0, "500ms": 500 * time.Millisecond, "1d1ns": 24*time.Hour + 1,
-		"106751d": 106751 * 24 * time.Hour,
-	} {
-		got, err := ParseDuration(text)
-		if err != nil || got != want {
-			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "d", "5", "1d5", "1h1d", "1d-1h", "1d+1h", "1dd", "106752d", "1e3d", "200000000d", "x"} {
-		if got, err := ParseDuration(text); err == nil {
-			t.Errorf("%q was read as %v", text, got)
-		}
-	}
-	for d, want := range map[time.Duration]string{
-		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 25 * time.Hour: "1d1h", 24 * time.Hour: "1d",
-		time.Hour + time.Second: "1h0m1s", -time.Minute: "-1m", 1500 * time.Microsecond: "1.5ms", 20 * time.Minute: "20m",
-	} {
-		if got := FormatDuration(d); got != want {
-			t.Errorf("%d is written %q, want %q", d, got, want)
-		}
-	}
-}
-
-func TestDurationsReadBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := time.Duration(rapid.Int64Range(-1<<62, 1<<62).Draw(t, "d"))
-		if back, err := ParseDuration(FormatDuration(d)); err != nil || back != d {
-			t.Fatalf("%v is written %q and read as %v, %v", d, FormatDuration(d), back, err)
-		}
-		d = d.Abs()
-		for _, style := range []Style{ForPeople, ForPrograms} {
-			r := NewReader("")
-			if back, ok := readDuration(r, writeDuration(d, style)); !ok || back != d {
-				t.Fatalf("%v is read back as %v: %v", d, back, r.Problems())
-			}
-		}
-	})
-}
-
 func TestLongKeysDoNotMakeLongMessages(t *testing.T) {
 	long := strings.Repeat("k", 100_000)
 	r := NewReader("f")
@@ -327,7 +287,7 @@ func TestAKeptUnknownKeyIsWarnedAboutWithTheNearestName(t *testing.T) {
 	r := NewReader("f")
 	r.KeepUnknown = true
 	var s sample
-	sampleTable.Read(r, mustYAML(t, "cuont: 5\nzzzzzz: 1"), &s)
+	sampleTable.Read(r, expected.Document(t, "cuont: 5\nzzzzzz: 1"), &s)
 	want := "f:1:1: cuont: unknown option; it is kept but has no effect; did you mean \"count\"?\n" +
 		"f:2:1: zzzzzz: unknown option; it is kept but has no effect"
 	if got := r.Warnings().Error(); got != want || r.HasProblems() {
@@ -339,7 +299,7 @@ func TestAKeptUnknownKeyIsWarnedAboutWithTheNearestName(t *testing.T) {
 }
 
 func TestFindReturnsTheEntryUnderAnyName(t *testing.T) {
-	v := mustYAML(t, "name: x\nhow-many: 7")
+	v := expected.Document(t, "name: x\nhow-many: 7")
 	e, ok := sampleTable.Find(v, "count")
 	if !ok || e.Key != "how-many" || e.At.Line != 2 {
 		t.Errorf("%+v, %v", e, ok)

@@ -1,7 +1,6 @@
 package document
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -33,6 +32,9 @@ func (k Kind) String() string {
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
+
+// MaxDepth is how deep lists and maps may be nested: far deeper than people write, and shallow enough to recurse.
+const MaxDepth = 100
 
 // Position is a place in a text, counted from one. The zero Position is
 // nowhere: the value was not read from a text.
@@ -235,8 +237,7 @@ func (v Value) equalAcrossSigns(w Value) bool {
 }
 
 // FromGo turns plain Go values into a Value: nil, booleans, all numbers,
-// json.Number, strings, []byte, []any, []string, map[string]any, and Values
-// themselves. Keys of a map are sorted, because its own order is random. It
+// strings, []byte, []any, []string, map[string]any, and Values themselves. Keys of a map are sorted, because its own order is random. It
 // refuses other types, text that is not UTF-8 and nesting deeper than MaxDepth.
 func FromGo(x any) (Value, error) { return fromGo(x, 0) }
 
@@ -255,9 +256,6 @@ func fromGo(x any, depth int) (Value, error) {
 		return fromText(x)
 	case []byte:
 		return fromText(string(x))
-	case json.Number:
-		v, err := parseNumber(x.String())
-		return v, err
 	case []string:
 		return fromSlice(x, depth)
 	case []any:
@@ -364,25 +362,6 @@ func (v Value) Go() any {
 		return m
 	}
 	return nil
-}
-
-// parseNumber reads a number in the notation of JSON. Whole numbers are exact or
-// refused, never rounded.
-func parseNumber(text string) (Value, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return Int(i), nil
-		}
-		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return Uint(u), nil
-		}
-		return Value{}, fmt.Errorf("%s does not fit into 64 bits", Shorten(text))
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return Value{}, fmt.Errorf("%s is out of the range of numbers", Shorten(text))
-	}
-	return Float(f), nil
 }
 
 // formatFloat writes f so that it reads back as the same float and not as a

@@ -1,4 +1,4 @@
-package document
+package notation
 
 import (
 	"bytes"
@@ -6,56 +6,35 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhq/weir/internal/value/document"
 )
-
-// Bounds on documents. They are far above what people write and far below what
-// hurts.
-const (
-	// MaxDepth is how deep lists and maps may be nested.
-	MaxDepth = 100
-	// MaxSize is the longest text in bytes.
-	MaxSize = 64 << 20
-	// maxAliased is how many values all aliases of a YAML document may stand for.
-	maxAliased = 1 << 20
-)
-
-var tooDeep = fmt.Sprintf("lists and maps are nested deeper than %d levels", MaxDepth)
-
-// Parse reads a document as JSON when the name of the file ends in .json, and as
-// YAML otherwise.
-func Parse(file string, data []byte) (Value, error) {
-	if strings.EqualFold(filepath.Ext(file), ".json") {
-		return ParseJSON(file, data)
-	}
-	return ParseYAML(file, data)
-}
 
 // ParseYAML reads one YAML document. An empty text is null. Anchors, aliases and
 // merge keys (<<) are resolved within bounds; duplicate keys, a second document,
 // tags that are not of the core schema, and whole numbers that do not fit into
 // 64 bits or have a leading zero are refused. The error is of type Problems.
-func ParseYAML(file string, data []byte) (Value, error) {
+func ParseYAML(file string, data []byte) (document.Value, error) {
 	if err := checkText(file, data); err != nil {
-		return Value{}, err
+		return document.Value{}, err
 	}
 	p := &yamlParser{file: file, aliases: map[*yaml.Node]*aliased{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var root, second yaml.Node
 	if err := decoder.Decode(&root); errors.Is(err, io.EOF) {
-		return Null(), nil
+		return document.Null(), nil
 	} else if err != nil {
-		return Value{}, p.syntax(err, data)
+		return document.Value{}, p.syntax(err, data)
 	}
 	if err := decoder.Decode(&second); err == nil {
-		return Value{}, p.refuse(&second, RuleSeveral, "there is a second document; one is expected")
+		return document.Value{}, p.refuse(&second, document.RuleSeveral, "there is a second document; one is expected")
 	} else if !errors.Is(err, io.EOF) {
-		return Value{}, p.syntax(err, data)
+		return document.Value{}, p.syntax(err, data)
 	}
 	v, _, err := p.value(&root, 1)
 	return v, err
@@ -69,7 +48,7 @@ type yamlParser struct {
 
 // aliased is what an anchor stands for.
 type aliased struct {
-	value Value
+	value document.Value
 	size  extent
 	open  bool // still being read: an alias now would contain itself
 }
@@ -85,12 +64,12 @@ func (e *extent) add(inner extent) {
 	e.levels = max(e.levels, inner.levels+1)
 }
 
-func nodePosition(n *yaml.Node) Position {
-	return Position{Line: int32(n.Line), Column: int32(n.Column)}
+func nodePosition(n *yaml.Node) document.Position {
+	return document.Position{Line: int32(n.Line), Column: int32(n.Column)}
 }
 
-func (p *yamlParser) refuse(n *yaml.Node, rule Rule, message string) error {
-	return Problems{{File: p.file, Position: nodePosition(n), Rule: rule, Message: message}}
+func (p *yamlParser) refuse(n *yaml.Node, rule document.Rule, message string) error {
+	return document.Problems{{File: p.file, Position: nodePosition(n), Rule: rule, Message: message}}
 }
 
 var (
@@ -103,8 +82,8 @@ var (
 // zero in errors of its parser, though not of its scanner.
 func (p *yamlParser) syntax(err error, data []byte) error {
 	message := err.Error()
-	start := Position{Line: 1, Column: 1}
-	problem := Problem{File: p.file, Position: start, Rule: RuleSyntax, Message: message}
+	start := document.Position{Line: 1, Column: 1}
+	problem := document.Problem{File: p.file, Position: start, Rule: document.RuleSyntax, Message: message}
 	if m := yamlErrorLine.FindStringSubmatch(message); m != nil {
 		problem.Message = message[len(m[0]):]
 		if line, err := strconv.ParseInt(m[1], 10, 32); err == nil {
@@ -115,23 +94,23 @@ func (p *yamlParser) syntax(err error, data []byte) error {
 		}
 	}
 	if m := yamlUnknownAlias.FindStringSubmatch(problem.Message); m != nil {
-		problem.Message = fmt.Sprintf("alias *%s has no anchor", Shorten(m[1]))
+		problem.Message = fmt.Sprintf("alias *%s has no anchor", document.Shorten(m[1]))
 		if before, _, found := bytes.Cut(data, []byte("*"+m[1])); found {
-			problem.Position = start.after(before)
+			problem.Position = after(start, before)
 		}
 	}
 	if strings.Contains(problem.Message, "exceeded max depth") {
-		problem.Rule, problem.Message = RuleTooDeep, tooDeep
+		problem.Rule, problem.Message = document.RuleTooDeep, tooDeep
 	}
-	return Problems{problem}
+	return document.Problems{problem}
 }
 
 // value converts a node at this level of nesting, counted from one.
-func (p *yamlParser) value(n *yaml.Node, depth int) (Value, extent, error) {
+func (p *yamlParser) value(n *yaml.Node, depth int) (document.Value, extent, error) {
 	switch n.Kind {
 	case yaml.DocumentNode:
 		if len(n.Content) == 0 {
-			return Null(), extent{values: 1}, nil
+			return document.Null(), extent{values: 1}, nil
 		}
 		return p.value(n.Content[0], depth)
 	case yaml.ScalarNode:
@@ -142,12 +121,12 @@ func (p *yamlParser) value(n *yaml.Node, depth int) (Value, extent, error) {
 	case yaml.SequenceNode, yaml.MappingNode:
 		return p.collection(n, depth)
 	}
-	return Null(), extent{values: 1}, nil
+	return document.Null(), extent{values: 1}, nil
 }
 
-func (p *yamlParser) collection(n *yaml.Node, depth int) (v Value, size extent, err error) {
-	if depth > MaxDepth {
-		return v, size, p.refuse(n, RuleTooDeep, tooDeep)
+func (p *yamlParser) collection(n *yaml.Node, depth int) (v document.Value, size extent, err error) {
+	if depth > document.MaxDepth {
+		return v, size, p.refuse(n, document.RuleTooDeep, tooDeep)
 	}
 	anchored := n.Anchor != ""
 	if anchored {
@@ -164,95 +143,95 @@ func (p *yamlParser) collection(n *yaml.Node, depth int) (v Value, size extent, 
 	return v, size, err
 }
 
-func (p *yamlParser) alias(n *yaml.Node, depth int) (Value, extent, error) {
+func (p *yamlParser) alias(n *yaml.Node, depth int) (document.Value, extent, error) {
 	a := p.aliases[n.Alias]
 	if a == nil { // a scalar, or an anchor in a place we did not read
 		v, size, err := p.value(n.Alias, depth)
 		return v, size, err
 	}
 	if a.open {
-		return Value{}, extent{}, p.refuse(n, RuleTooDeep, fmt.Sprintf("alias *%s contains itself", Shorten(n.Value)))
+		return document.Value{}, extent{}, p.refuse(n, document.RuleTooDeep, fmt.Sprintf("alias *%s contains itself", document.Shorten(n.Value)))
 	}
-	if depth+a.size.levels-1 > MaxDepth {
-		return Value{}, extent{}, p.refuse(n, RuleTooDeep, tooDeep)
+	if depth+a.size.levels-1 > document.MaxDepth {
+		return document.Value{}, extent{}, p.refuse(n, document.RuleTooDeep, tooDeep)
 	}
 	p.expanded += a.size.values
 	if p.expanded > maxAliased {
-		return Value{}, extent{}, p.refuse(n, RuleTooLarge,
+		return document.Value{}, extent{}, p.refuse(n, document.RuleTooLarge,
 			fmt.Sprintf("the aliases of this document stand for more than %d values", maxAliased))
 	}
 	return a.value, a.size, nil
 }
 
-func (p *yamlParser) list(n *yaml.Node, depth int) (Value, extent, error) {
+func (p *yamlParser) list(n *yaml.Node, depth int) (document.Value, extent, error) {
 	if tag := n.ShortTag(); tag != "!!seq" {
-		return Value{}, extent{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+		return document.Value{}, extent{}, p.refuse(n, document.RuleSyntax, fmt.Sprintf("tag %s is not supported", document.Shorten(tag)))
 	}
-	v := Value{kind: ListKind, at: nodePosition(n), items: make([]Value, 0, len(n.Content))}
+	items := make([]document.Value, 0, len(n.Content))
 	size := extent{values: 1, levels: 1}
 	for _, c := range n.Content {
 		item, inner, err := p.value(c, depth+1)
 		if err != nil {
-			return Value{}, extent{}, err
+			return document.Value{}, extent{}, err
 		}
-		v.items = append(v.items, item)
+		items = append(items, item)
 		size.add(inner)
 	}
-	return v, size, nil
+	return document.List(items...).At(nodePosition(n)), size, nil
 }
 
-func (p *yamlParser) mapping(n *yaml.Node, depth int) (Value, extent, error) {
+func (p *yamlParser) mapping(n *yaml.Node, depth int) (document.Value, extent, error) {
 	if tag := n.ShortTag(); tag != "!!map" {
-		return Value{}, extent{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+		return document.Value{}, extent{}, p.refuse(n, document.RuleSyntax, fmt.Sprintf("tag %s is not supported", document.Shorten(tag)))
 	}
-	v := Value{kind: MapKind, at: nodePosition(n), entries: make([]Entry, 0, len(n.Content)/2)}
+	entries := make([]document.Entry, 0, len(n.Content)/2)
 	size := extent{values: 1, levels: 1}
 	var keys keySet
-	var merged []Value
+	var merged []document.Value
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		keyNode, valueNode := n.Content[i], n.Content[i+1]
 		item, inner, err := p.value(valueNode, depth+1)
 		if err != nil {
-			return Value{}, extent{}, err
+			return document.Value{}, extent{}, err
 		}
 		size.add(inner)
 		if keyNode.Kind == yaml.ScalarNode && keyNode.ShortTag() == "!!merge" {
 			maps, err := p.mergeSources(valueNode, item)
 			if err != nil {
-				return Value{}, extent{}, err
+				return document.Value{}, extent{}, err
 			}
 			merged = append(merged, maps...)
 			continue
 		}
 		key, err := p.key(keyNode)
 		if err != nil {
-			return Value{}, extent{}, err
+			return document.Value{}, extent{}, err
 		}
-		if first, duplicate := keys.add(v.entries, key); duplicate {
-			return Value{}, extent{}, p.refuse(keyNode, RuleDuplicateKey, duplicateMessage(key, first.At))
+		if first, duplicate := keys.add(entries, key); duplicate {
+			return document.Value{}, extent{}, p.refuse(keyNode, document.RuleDuplicateKey, duplicateMessage(key, first.At))
 		}
-		v.entries = append(v.entries, Entry{Key: key, At: nodePosition(keyNode), Value: item})
+		entries = append(entries, document.Entry{Key: key, At: nodePosition(keyNode), Value: item})
 	}
 	for _, m := range merged {
-		for _, e := range m.entries {
-			if _, there := keys.add(v.entries, e.Key); !there {
-				v.entries = append(v.entries, e)
+		for _, e := range m.Entries() {
+			if _, there := keys.add(entries, e.Key); !there {
+				entries = append(entries, e)
 			}
 		}
 	}
-	return v, size, nil
+	return document.Map(entries...).At(nodePosition(n)), size, nil
 }
 
 // mergeSources returns the maps that a merge key brings in. Keys of the map
 // itself win over them, and earlier maps over later ones.
-func (p *yamlParser) mergeSources(n *yaml.Node, v Value) ([]Value, error) {
-	sources := []Value{v}
-	if v.kind == ListKind {
-		sources = v.items
+func (p *yamlParser) mergeSources(n *yaml.Node, v document.Value) ([]document.Value, error) {
+	sources := []document.Value{v}
+	if v.Kind() == document.ListKind {
+		sources = v.Items()
 	}
 	for _, s := range sources {
-		if s.kind != MapKind {
-			return nil, p.refuse(n, RuleWrongType, "a merge key (<<) needs a map or a list of maps")
+		if s.Kind() != document.MapKind {
+			return nil, p.refuse(n, document.RuleWrongType, "a merge key (<<) needs a map or a list of maps")
 		}
 	}
 	return sources, nil
@@ -264,7 +243,7 @@ func (p *yamlParser) key(n *yaml.Node) (string, error) {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode {
-		return "", p.refuse(n, RuleSyntax, "a key must be a word, not a list or a map")
+		return "", p.refuse(n, document.RuleSyntax, "a key must be a word, not a list or a map")
 	}
 	return n.Value, nil
 }
@@ -274,35 +253,35 @@ var (
 	leadingZero = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
 )
 
-func (p *yamlParser) scalar(n *yaml.Node) (Value, error) {
+func (p *yamlParser) scalar(n *yaml.Node) (document.Value, error) {
 	at := nodePosition(n)
 	switch tag := n.ShortTag(); tag {
 	case "!!null":
-		return Null().At(at), nil
+		return document.Null().At(at), nil
 	case "!!str", "!!timestamp", "!!merge":
-		return Text(n.Value).At(at), nil
+		return document.Text(n.Value).At(at), nil
 	case "!!bool":
 		var b bool
 		if err := n.Decode(&b); err != nil {
-			return Value{}, p.refuse(n, RuleSyntax, fmt.Sprintf("%q is not a boolean", Shorten(n.Value)))
+			return document.Value{}, p.refuse(n, document.RuleSyntax, fmt.Sprintf("%q is not a boolean", document.Shorten(n.Value)))
 		}
-		return Bool(b).At(at), nil
+		return document.Bool(b).At(at), nil
 	case "!!int", "!!float":
 		v, err := yamlNumber(n)
 		if err != nil {
-			return Value{}, p.refuse(n, RuleOutOfRange, err.Error())
+			return document.Value{}, p.refuse(n, document.RuleOutOfRange, err.Error())
 		}
 		return v.At(at), nil
 	default:
-		return Value{}, p.refuse(n, RuleSyntax, fmt.Sprintf("tag %s is not supported", Shorten(tag)))
+		return document.Value{}, p.refuse(n, document.RuleSyntax, fmt.Sprintf("tag %s is not supported", document.Shorten(tag)))
 	}
 }
 
-func yamlNumber(n *yaml.Node) (Value, error) {
+func yamlNumber(n *yaml.Node) (document.Value, error) {
 	text := n.Value
 	if leadingZero.MatchString(text) {
-		return Value{}, fmt.Errorf("%s has a leading zero, which some read as octal; write 0o%s or leave the zero out",
-			Shorten(text), Shorten(strings.TrimLeft(text, "+-0")))
+		return document.Value{}, fmt.Errorf("%s has a leading zero, which some read as octal; write 0o%s or leave the zero out",
+			document.Shorten(text), document.Shorten(strings.TrimLeft(text, "+-0")))
 	}
 	if wholeNumber.MatchString(text) {
 		return parseNumber(strings.TrimPrefix(text, "+"))
@@ -310,27 +289,27 @@ func yamlNumber(n *yaml.Node) (Value, error) {
 	if n.ShortTag() == "!!int" { // hexadecimal, octal, binary, or with underscores
 		var i int64
 		if n.Decode(&i) == nil {
-			return Int(i), nil
+			return document.Int(i), nil
 		}
 		var u uint64
 		if n.Decode(&u) == nil {
-			return Uint(u), nil
+			return document.Uint(u), nil
 		}
-		return Value{}, fmt.Errorf("%s does not fit into 64 bits", Shorten(text))
+		return document.Value{}, fmt.Errorf("%s does not fit into 64 bits", document.Shorten(text))
 	}
 	var f float64
 	if err := n.Decode(&f); err != nil {
-		return Value{}, fmt.Errorf("%q is not a number", Shorten(text))
+		return document.Value{}, fmt.Errorf("%q is not a number", document.Shorten(text))
 	}
-	return Float(f), nil
+	return document.Float(f), nil
 }
 
 // YAML returns v as YAML text in block style with an indent of two.
-func (v Value) YAML() ([]byte, error) {
+func YAML(v document.Value) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(v.yamlNode()); err != nil {
+	if err := encoder.Encode(yamlNode(v)); err != nil {
 		return nil, err
 	}
 	if err := encoder.Close(); err != nil {
@@ -339,35 +318,51 @@ func (v Value) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (v Value) yamlNode() *yaml.Node {
-	scalar := func(tag, text string) *yaml.Node {
-		return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
-	}
-	switch v.kind {
-	case BoolKind:
-		return scalar("!!bool", strconv.FormatBool(v.number != 0))
-	case IntKind:
-		return scalar("!!int", strconv.FormatInt(int64(v.number), 10))
-	case UintKind:
-		return scalar("!!int", strconv.FormatUint(v.number, 10))
-	case FloatKind:
-		return scalar("!!float", yamlFloat(math.Float64frombits(v.number)))
-	case StringKind:
-		return yamlString(v.text)
-	case ListKind:
+func yamlNode(v document.Value) *yaml.Node {
+	switch v.Kind() {
+	case document.NullKind:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
+	case document.StringKind:
+		text, _ := v.Text()
+		return yamlString(text)
+	case document.ListKind:
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for i := range v.items {
-			n.Content = append(n.Content, v.items[i].yamlNode())
+		for _, item := range v.Items() {
+			n.Content = append(n.Content, yamlNode(item))
 		}
 		return n
-	case MapKind:
+	case document.MapKind:
 		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		for i := range v.entries {
-			n.Content = append(n.Content, yamlString(v.entries[i].Key), v.entries[i].Value.yamlNode())
+		for _, e := range v.Entries() {
+			n.Content = append(n.Content, yamlString(e.Key), yamlNode(e.Value))
 		}
 		return n
 	}
-	return scalar("!!null", "null")
+	return yamlWord(v)
+}
+
+// yamlWord writes booleans and numbers as JSON does, and the floats that JSON does not have.
+func yamlWord(v document.Value) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int"}
+	switch v.Kind() {
+	case document.BoolKind:
+		n.Tag = "!!bool"
+	case document.FloatKind:
+		n.Tag = "!!float"
+	}
+	if text, err := v.JSON(""); err == nil {
+		n.Value = string(text)
+		return n
+	}
+	switch f, _ := v.Float64(); {
+	case math.IsInf(f, 1):
+		n.Value = ".inf"
+	case math.IsInf(f, -1):
+		n.Value = "-.inf"
+	default:
+		n.Value = ".nan"
+	}
+	return n
 }
 
 // yamlString quotes what the library would write in a form that does not read
@@ -384,16 +379,4 @@ func yamlString(text string) *yaml.Node {
 		}
 	}
 	return n
-}
-
-func yamlFloat(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return ".nan"
-	case math.IsInf(f, 1):
-		return ".inf"
-	case math.IsInf(f, -1):
-		return "-.inf"
-	}
-	return formatFloat(f)
 }

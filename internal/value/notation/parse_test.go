@@ -1,26 +1,28 @@
-package document
+package notation
 
 import (
 	"errors"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/weirhq/weir/internal/value/document"
 )
 
-func mustYAML(t testing.TB, text string) Value {
+func mustYAML(t testing.TB, text string) document.Value {
 	t.Helper()
 	v, err := ParseYAML("test.yaml", []byte(text))
 	if err != nil {
-		t.Fatalf("ParseYAML(%q): %v", Shorten(text), err)
+		t.Fatalf("ParseYAML(%q): %v", document.Shorten(text), err)
 	}
 	return v
 }
 
-func mustJSON(t testing.TB, text string) Value {
+func mustJSON(t testing.TB, text string) document.Value {
 	t.Helper()
 	v, err := ParseJSON("test.json", []byte(text))
 	if err != nil {
-		t.Fatalf("ParseJSON(%q): %v", Shorten(text), err)
+		t.Fatalf("ParseJSON(%q): %v", document.Shorten(text), err)
 	}
 	return v
 }
@@ -28,36 +30,36 @@ func mustJSON(t testing.TB, text string) Value {
 func TestScalarsAreReadAsWhatTheyAre(t *testing.T) {
 	cases := []struct {
 		yaml, json string
-		want       Value
+		want       document.Value
 	}{
-		{"null", "null", Null()},
-		{"~", "", Null()},
-		{"", "", Null()},
-		{"true", "true", Bool(true)},
-		{"yes", "", Text("yes")},
-		{"0", "0", Int(0)},
-		{"-7", "-7", Int(-7)},
-		{"+7", "", Int(7)},
-		{"1_000", "", Int(1000)},
-		{"0x10", "", Int(16)},
-		{"0o17", "", Int(15)},
-		{"9223372036854775807", "9223372036854775807", Int(math.MaxInt64)},
-		{"-9223372036854775808", "-9223372036854775808", Int(math.MinInt64)},
-		{"9223372036854775808", "9223372036854775808", Uint(1 << 63)},
-		{"18446744073709551615", "18446744073709551615", Uint(math.MaxUint64)},
-		{"1.5", "1.5", Float(1.5)},
-		{"2.0", "2.0", Float(2)},
-		{"1e3", "1e3", Float(1000)},
-		{".nan", "", Float(math.NaN())},
-		{".inf", "", Float(math.Inf(1))},
-		{"-.inf", "", Float(math.Inf(-1))},
-		{"text", `"text"`, Text("text")},
-		{"'5'", `"5"`, Text("5")},
-		{"2026-01-31", "", Text("2026-01-31")},
-		{"[1, a]", `[1, "a"]`, List(Int(1), Text("a"))},
-		{"{b: 1, a: [2]}", `{"b": 1, "a": [2]}`, Map(Pair("b", Int(1)), Pair("a", List(Int(2))))},
-		{"{}", "{}", Map()},
-		{"[]", "[]", List()},
+		{"null", "null", document.Null()},
+		{"~", "", document.Null()},
+		{"", "", document.Null()},
+		{"true", "true", document.Bool(true)},
+		{"yes", "", document.Text("yes")},
+		{"0", "0", document.Int(0)},
+		{"-7", "-7", document.Int(-7)},
+		{"+7", "", document.Int(7)},
+		{"1_000", "", document.Int(1000)},
+		{"0x10", "", document.Int(16)},
+		{"0o17", "", document.Int(15)},
+		{"9223372036854775807", "9223372036854775807", document.Int(math.MaxInt64)},
+		{"-9223372036854775808", "-9223372036854775808", document.Int(math.MinInt64)},
+		{"9223372036854775808", "9223372036854775808", document.Uint(1 << 63)},
+		{"18446744073709551615", "18446744073709551615", document.Uint(math.MaxUint64)},
+		{"1.5", "1.5", document.Float(1.5)},
+		{"2.0", "2.0", document.Float(2)},
+		{"1e3", "1e3", document.Float(1000)},
+		{".nan", "", document.Float(math.NaN())},
+		{".inf", "", document.Float(math.Inf(1))},
+		{"-.inf", "", document.Float(math.Inf(-1))},
+		{"text", `"text"`, document.Text("text")},
+		{"'5'", `"5"`, document.Text("5")},
+		{"2026-01-31", "", document.Text("2026-01-31")},
+		{"[1, a]", `[1, "a"]`, document.List(document.Int(1), document.Text("a"))},
+		{"{b: 1, a: [2]}", `{"b": 1, "a": [2]}`, document.Map(document.Pair("b", document.Int(1)), document.Pair("a", document.List(document.Int(2))))},
+		{"{}", "{}", document.Map()},
+		{"[]", "[]", document.List()},
 	}
 	for _, c := range cases {
 		if got := mustYAML(t, c.yaml); !got.Equal(c.want) || got.Kind() != c.want.Kind() {
@@ -84,10 +86,10 @@ func TestKeysKeepTheirOrderAndAnyScalarIsAKey(t *testing.T) {
 }
 
 func TestPositionsAreThoseOfTheText(t *testing.T) {
-	check := func(v Value, path, want string, key bool) {
+	check := func(v document.Value, path, want string, key bool) {
 		t.Helper()
 		parts := strings.Split(path, "/")
-		var at Position
+		var at document.Position
 		for _, part := range parts {
 			found := false
 			for _, e := range v.Entries() {
@@ -138,9 +140,9 @@ c:
 	}
 }
 
-func problemOf(t *testing.T, err error) Problem {
+func problemOf(t *testing.T, err error) document.Problem {
 	t.Helper()
-	var ps Problems
+	var ps document.Problems
 	if !errors.As(err, &ps) || len(ps) != 1 {
 		t.Fatalf("error is %v (%T), want one problem", err, err)
 	}
@@ -156,31 +158,31 @@ func TestBadTextIsRefusedWithPlaceAndRule(t *testing.T) {
 		strings.Repeat("[", 60) + "*a" + strings.Repeat("]", 60)
 	cases := []struct {
 		name, yaml, json string
-		rule             Rule
+		rule             document.Rule
 		text             string
 	}{
-		{"duplicate key", "a: 1\nb: 2\na: 3\n", "{\"a\": 1,\n\"b\": 2,\n\"a\": 3}", RuleDuplicateKey, `key "a" is here for the second time; the first is at line 1`},
-		{"duplicate among many", "{" + strings.Repeat("a: 1, ", 1) + manyKeys("%s: 0, ") + "k20: 1}", "{" + manyKeys(`"%s": 0, `) + `"k20": 1}`, RuleDuplicateKey, `key "k20"`},
-		{"second document", "a: 1\n---\nb: 2\n", `{"a": 1} {"b": 2}`, RuleSeveral, ""},
-		{"syntax", "a: [1, 2\nb: }", `{"a": [1, 2}`, RuleSyntax, ""},
-		{"too early an end", "{a: [", `{"a": [1,`, RuleSyntax, ""},
-		{"missing comma", "", `[1 2]`, RuleSyntax, ""},
-		{"empty", "", " ", RuleSyntax, "empty"},
-		{"not UTF-8", "a: \xff", "\"\xff\"", RuleSyntax, "UTF-8"},
-		{"whole number beyond 64 bits", "a: 18446744073709551616", `18446744073709551616`, RuleOutOfRange, "64 bits"},
-		{"negative number beyond 64 bits", "a: -9223372036854775809", `-9223372036854775809`, RuleOutOfRange, "64 bits"},
-		{"float beyond range", "", `1e999`, RuleOutOfRange, "range"},
-		{"leading zero", "a: 0777", "", RuleOutOfRange, "octal"},
-		{"unknown tag", "a: !thing 5", "", RuleSyntax, "tag !thing"},
-		{"binary tag", "a: !!binary aGk=", "", RuleSyntax, "tag !!binary"},
-		{"set", "a: !!set {x}", "", RuleSyntax, "tag !!set"},
-		{"key that is a list", "[1, 2]: 3", `{[1]: 2}`, RuleSyntax, ""},
-		{"alias of itself", "a: &a [*a]", "", RuleTooDeep, "contains itself"},
-		{"unknown alias", "a: *nobody", "", RuleSyntax, "nobody"},
-		{"merge of a scalar", "<<: 5", "", RuleWrongType, "merge key"},
-		{"aliases that expand to too much", laughs, "", RuleTooLarge, "aliases"},
-		{"aliases that nest too deep", deepAlias, "", RuleTooDeep, "100 levels"},
-		{"101 levels", strings.Repeat("[", 101) + strings.Repeat("]", 101), strings.Repeat("[", 101) + strings.Repeat("]", 101), RuleTooDeep, "100 levels"},
+		{"duplicate key", "a: 1\nb: 2\na: 3\n", "{\"a\": 1,\n\"b\": 2,\n\"a\": 3}", document.RuleDuplicateKey, `key "a" is here for the second time; the first is at line 1`},
+		{"duplicate among many", "{" + strings.Repeat("a: 1, ", 1) + manyKeys("%s: 0, ") + "k20: 1}", "{" + manyKeys(`"%s": 0, `) + `"k20": 1}`, document.RuleDuplicateKey, `key "k20"`},
+		{"second document", "a: 1\n---\nb: 2\n", `{"a": 1} {"b": 2}`, document.RuleSeveral, ""},
+		{"syntax", "a: [1, 2\nb: }", `{"a": [1, 2}`, document.RuleSyntax, ""},
+		{"too early an end", "{a: [", `{"a": [1,`, document.RuleSyntax, ""},
+		{"missing comma", "", `[1 2]`, document.RuleSyntax, ""},
+		{"empty", "", " ", document.RuleSyntax, "empty"},
+		{"not UTF-8", "a: \xff", "\"\xff\"", document.RuleSyntax, "UTF-8"},
+		{"whole number beyond 64 bits", "a: 18446744073709551616", `18446744073709551616`, document.RuleOutOfRange, "64 bits"},
+		{"negative number beyond 64 bits", "a: -9223372036854775809", `-9223372036854775809`, document.RuleOutOfRange, "64 bits"},
+		{"float beyond range", "", `1e999`, document.RuleOutOfRange, "range"},
+		{"leading zero", "a: 0777", "", document.RuleOutOfRange, "octal"},
+		{"unknown tag", "a: !thing 5", "", document.RuleSyntax, "tag !thing"},
+		{"binary tag", "a: !!binary aGk=", "", document.RuleSyntax, "tag !!binary"},
+		{"set", "a: !!set {x}", "", document.RuleSyntax, "tag !!set"},
+		{"key that is a list", "[1, 2]: 3", `{[1]: 2}`, document.RuleSyntax, ""},
+		{"alias of itself", "a: &a [*a]", "", document.RuleTooDeep, "contains itself"},
+		{"unknown alias", "a: *nobody", "", document.RuleSyntax, "nobody"},
+		{"merge of a scalar", "<<: 5", "", document.RuleWrongType, "merge key"},
+		{"aliases that expand to too much", laughs, "", document.RuleTooLarge, "aliases"},
+		{"aliases that nest too deep", deepAlias, "", document.RuleTooDeep, "100 levels"},
+		{"101 levels", strings.Repeat("[", 101) + strings.Repeat("]", 101), strings.Repeat("[", 101) + strings.Repeat("]", 101), document.RuleTooDeep, "100 levels"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -237,7 +239,7 @@ func manyKeys(format string) string {
 }
 
 func TestMaximalNestingIsAccepted(t *testing.T) {
-	text := strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth)
+	text := strings.Repeat("[", document.MaxDepth) + strings.Repeat("]", document.MaxDepth)
 	mustYAML(t, text)
 	mustJSON(t, text)
 }
@@ -265,14 +267,14 @@ func TestTenMegabytesOfNestingAreRefusedQuickly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseYAML("big.yaml", data)
-			if p := problemOf(t, err); p.Rule != RuleTooDeep {
+			if p := problemOf(t, err); p.Rule != document.RuleTooDeep {
 				t.Errorf("YAML: %v", p)
 			}
 			if data[0] != '[' && name != "JSON in a map" {
 				return
 			}
 			_, err = ParseJSON("big.json", data)
-			if p := problemOf(t, err); p.Rule != RuleTooDeep {
+			if p := problemOf(t, err); p.Rule != document.RuleTooDeep {
 				t.Errorf("JSON: %v", p)
 			}
 		})
@@ -294,8 +296,8 @@ func TestTextsThatYAMLWouldMisreadAreQuoted(t *testing.T) {
 		"", " ", "null", "~", "true", "5", "1.5", ".nan", "0777", "- a", "a: b", "a #b", "*x", "&x", "!x", "<<",
 		"line\nbreak", "tab\t", "\u0085", "\u2028", "\ufeff", "'", `"`, "\\", "2026-01-31", "{", "ends ", "\r\n", "=",
 	} {
-		v := Map(Pair(text, List(Text(text))))
-		yaml, err := v.YAML()
+		v := document.Map(document.Pair(text, document.List(document.Text(text))))
+		yaml, err := YAML(v)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
@@ -314,7 +316,7 @@ func TestTextsThatYAMLWouldMisreadAreQuoted(t *testing.T) {
 
 func TestJSONHasNoNaN(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if _, err := List(Float(f)).JSON(""); err == nil {
+		if _, err := document.List(document.Float(f)).JSON(""); err == nil {
 			t.Errorf("%v was written", f)
 		}
 	}
