@@ -1,6 +1,3 @@
-// Package client speaks to a scheduler over HTTP, in the dialect of package api:
-// a command, a map of parameters, a value back. It knows how to find a server and
-// how errors travel, and nothing about what commands mean. It imports yson only.
 package client
 
 import (
@@ -18,14 +15,16 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Options say which server to speak to, and as whom.
+// Options say which cluster to speak to, and as whom.
 type Options struct {
-	// Address is host:port, or a URL.
+	// Address is host:port or a URL of a server. Several servers of one cluster are
+	// separated by commas.
 	Address string
 	// Token is the secret, empty if there is none.
 	Token string
@@ -35,27 +34,34 @@ type Options struct {
 	Authority string
 	// Agent is how the client calls itself.
 	Agent string
-	// Patience is how long requests are repeated that do not reach a server.
-	// Without it the first failure is the answer: a person waits.
+	// Patience is how long requests are repeated that reach no server. Without it each
+	// server is tried once: a person waits.
 	Patience time.Duration
 	// Warn is told what servers say beside their answers; it may be nil.
 	Warn func(warning string)
 }
 
-// Client speaks to one server. It may be used by several goroutines.
+// Client speaks to a cluster. It may be used by several goroutines.
 type Client struct {
-	base    string
+	servers []string     // their URLs
+	current atomic.Int64 // the one that answered last
 	options Options
 	http    *http.Client
 }
 
 // New returns a client. It does not connect yet.
 func New(o Options) (*Client, error) {
-	base := o.Address
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
+	c := &Client{options: o}
+	for address := range strings.SplitSeq(o.Address, ",") {
+		server := strings.TrimSpace(address)
+		if !strings.Contains(server, "://") {
+			server = "http://" + server
+		}
+		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("%q is not the address of a scheduler: want host:port or a URL like https://host:port", address)
+		}
+		c.servers = append(c.servers, strings.TrimRight(server, "/"))
 	}
-	base = strings.TrimRight(base, "/")
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // a scheduler is reached directly
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -73,64 +79,57 @@ func New(o Options) (*Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is not the address of a scheduler: want host:port or a URL like https://host:port", o.Address)
-	}
-	return &Client{base: base, options: o, http: &http.Client{Transport: transport}}, nil
+	c.http = &http.Client{Transport: transport}
+	return c, nil
 }
 
-// Address is the URL of the server.
-func (c *Client) Address() string { return c.base }
+// Close gives idle connections back. The client may still be used.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Request is one command.
+// Request is one command with everything that can be said about it.
 type Request struct {
-	Command    string
-	Parameters yson.Node
+	// Command is its name, such as get_operation.
+	Command string
+	// Parameters are a map or a struct, see ValueOf; nil if there are none.
+	Parameters any
 	// Input is the body of commands that have one, in YSON unless the parameter
 	// input_format says otherwise.
 	Input []byte
-	// Mutating commands may be repeated without a second effect.
-	Mutating bool
 }
 
-// Execute runs a command and returns its answer.
-func (c *Client) Execute(ctx context.Context, r Request) (yson.Node, error) {
-	r.Parameters = r.Parameters.With("output_format", yson.String("yson").WithAttributes(yson.Pair("format", yson.String("binary"))))
-	data, err := c.Raw(ctx, r)
+// Do runs any command of the API, with parameters that are a map or a struct, and returns
+// its answer. Commands that have a method of their own are easier to call by it.
+func (c *Client) Do(ctx context.Context, command string, parameters any) (Value, error) {
+	return c.structured(ctx, Request{Command: command, Parameters: parameters})
+}
+
+func (c *Client) structured(ctx context.Context, r Request) (Value, error) {
+	parameters, err := ValueOf(r.Parameters)
+	if err != nil {
+		return Value{}, fmt.Errorf("parameters of %s: %w", r.Command, err)
+	}
+	r.Parameters = parameters.node.With("output_format", yson.String("yson").WithAttributes(yson.Pair("format", yson.String("binary"))))
+	data, err := c.Bytes(ctx, r)
 	if err != nil || len(data) == 0 {
-		return yson.Node{}, err
+		return Value{}, err
 	}
 	answer, err := yson.Parse(data)
 	if err != nil {
-		return yson.Node{}, fmt.Errorf("the answer to %s cannot be read: %w", r.Command, err)
+		return Value{}, fmt.Errorf("the answer to %s cannot be read: %w", r.Command, err)
 	}
-	return answer, nil
+	return Value{answer}, nil
 }
 
-// Get returns the value at a path, with the attributes asked for.
-func (c *Client) Get(ctx context.Context, path string, attributes ...string) (yson.Node, error) {
-	return c.Execute(ctx, Request{Command: "get", Parameters: reading(path, attributes)})
-}
-
-// List returns the names at a path, with the attributes asked for.
-func (c *Client) List(ctx context.Context, path string, attributes ...string) ([]yson.Node, error) {
-	answer, err := c.Execute(ctx, Request{Command: "list", Parameters: reading(path, attributes)})
-	return answer.Items(), err
-}
-
-func reading(path string, attributes []string) yson.Node {
-	p := yson.Map(yson.Pair("path", yson.String(path)), yson.Pair("return_only_value", yson.Boolean(true)))
-	if len(attributes) > 0 {
-		names := make([]yson.Node, len(attributes))
-		for i, name := range attributes {
-			names[i] = yson.String(name)
-		}
-		p = p.With("attributes", yson.List(names...))
+// ask runs a command and reads its answer into a struct.
+func ask[T any](ctx context.Context, c *Client, command string, parameters any) (*T, error) {
+	answer, err := c.Do(ctx, command, parameters)
+	if err != nil {
+		return nil, err
 	}
-	return p
+	return decode[T](answer), nil
 }
 
-// Pauses between repetitions. A server without a leader is asked again for
+// Pauses between repetitions. A cluster without a leader is asked again for
 // longer than it takes to find one.
 const (
 	firstPause     = 200 * time.Millisecond
@@ -138,49 +137,56 @@ const (
 	leaderPatience = 8 * time.Second
 )
 
-// Raw runs a command and returns its answer as it comes.
-func (c *Client) Raw(ctx context.Context, r Request) ([]byte, error) {
-	if r.Mutating {
-		r.Parameters = r.Parameters.With("mutation_id", yson.String(newMutation()))
+// Bytes runs a command and returns its answer as it comes: that of a command which
+// returns data, or in the format of the parameter output_format.
+func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, error) {
+	parameters, err := ValueOf(r.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("parameters of %s: %w", r.Command, err)
 	}
+	// A change that is repeated under its name happens once; reads do not mind.
+	named := parameters.node.With("mutation_id", yson.String(newMutation()))
 	pause, waited := firstPause, time.Duration(0)
-	for {
-		data, err := c.once(ctx, r)
-		if err == nil || ctx.Err() != nil || waited >= c.patience(err) {
-			return data, cause(ctx, err)
+	for tried := 1; ; tried++ {
+		r.Parameters = named
+		at := c.current.Load()
+		data, err := c.once(ctx, r, at)
+		switch patience, again := c.patience(err); {
+		case err == nil:
+			return data, nil
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case again && tried%len(c.servers) != 0: // the next server may know better
+		case waited >= patience:
+			return nil, err
+		default:
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(pause):
+			}
+			waited += pause
+			pause = min(2*pause, longestPause)
 		}
-		if r.Mutating {
-			r.Parameters = r.Parameters.With("retry", yson.Boolean(true))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, cause(ctx, err)
-		case <-time.After(pause):
-		}
-		waited += pause
-		pause = min(2*pause, longestPause)
+		c.leave(at)
+		named = named.With("retry", yson.Boolean(true))
 	}
 }
 
-// cause prefers the end of the context to the error that it made.
-func cause(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
-}
+// leave goes on to the next server, unless somebody has done so already.
+func (c *Client) leave(at int64) { c.current.CompareAndSwap(at, (at+1)%int64(len(c.servers))) }
 
 // patience is how long a request with this error is repeated: it may succeed a
-// moment later if a leader has gone and the next is not there yet.
-func (c *Client) patience(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
-		if e.Has(CodeUnavailable) {
-			return max(leaderPatience, c.options.Patience)
-		}
-		return 0
+// moment later if a leader has gone and the next is not there yet. A refusal is not.
+func (c *Client) patience(err error) (patience time.Duration, again bool) {
+	var away *Unreachable
+	switch {
+	case errors.Is(err, CodeUnavailable):
+		return max(leaderPatience, c.options.Patience), true
+	case errors.As(err, &away):
+		return c.options.Patience, true
 	}
-	return c.options.Patience
+	return 0, false
 }
 
 func newMutation() string {
@@ -190,23 +196,40 @@ func newMutation() string {
 	return fmt.Sprintf("%x-%x-%x-%x", part(0), part(1), part(2), part(3))
 }
 
-func (c *Client) once(ctx context.Context, r Request) ([]byte, error) {
-	body, err := c.Stream(ctx, r)
+func (c *Client) once(ctx context.Context, r Request, at int64) ([]byte, error) {
+	body, err := c.open(ctx, r, at)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
 	data, err := io.ReadAll(body)
 	if err != nil {
-		return nil, &Unreachable{Address: c.base, Err: fmt.Errorf("the answer broke off: %w", err)}
+		return nil, c.brokeOff(at, err)
 	}
 	return data, nil
 }
 
-// Stream runs a command once and returns its answer while it comes. The caller
-// closes it.
+func (c *Client) brokeOff(at int64, err error) error {
+	return &Unreachable{Address: c.servers[at], Err: fmt.Errorf("the answer broke off: %w", err)}
+}
+
+// Stream runs a command and returns its answer while it comes, for answers that are
+// large. Each server is asked once at most. The caller closes the answer.
 func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
-	request, err := c.request(ctx, r)
+	for tried := 1; ; tried++ {
+		at := c.current.Load()
+		body, err := c.open(ctx, r, at)
+		var away *Unreachable
+		if ctx.Err() != nil || !errors.As(err, &away) || tried == len(c.servers) {
+			return body, err
+		}
+		c.leave(at)
+	}
+}
+
+// open sends a request to one server and returns the answer.
+func (c *Client) open(ctx context.Context, r Request, at int64) (io.ReadCloser, error) {
+	request, err := c.request(ctx, r, c.servers[at])
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +240,7 @@ func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 		if errors.As(err, &outer) {
 			err = outer.Err
 		}
-		return nil, &Unreachable{Address: c.base, Err: err}
+		return nil, &Unreachable{Address: c.servers[at], Err: err}
 	}
 	c.tellWarnings(response)
 	if response.StatusCode != http.StatusOK {
@@ -225,15 +248,22 @@ func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 		const mostError = 4 << 20
 		data, err := io.ReadAll(io.LimitReader(response.Body, mostError))
 		if err != nil {
-			return nil, &Unreachable{Address: c.base, Err: fmt.Errorf("the answer broke off: %w", err)}
+			return nil, c.brokeOff(at, err)
 		}
 		return nil, readError(response, data)
 	}
 	return response.Body, nil
 }
 
-func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) {
-	parameters, err := yson.Append(nil, r.Parameters, yson.Text)
+func (c *Client) request(ctx context.Context, r Request, server string) (*http.Request, error) {
+	given, err := ValueOf(r.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	if given.IsNull() {
+		given = Value{yson.Map()}
+	}
+	parameters, err := yson.Append(nil, given.node, yson.Text)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +271,7 @@ func (c *Client) request(ctx context.Context, r Request) (*http.Request, error) 
 	if r.Input != nil {
 		method, body = http.MethodPut, r.Input
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+"/api/v4/"+r.Command, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, server+"/api/v4/"+r.Command, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

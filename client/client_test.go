@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // exchange is what a server saw of a request.
@@ -64,13 +62,13 @@ func newClient(t *testing.T, o Options) *Client {
 func TestARequestCarriesWhoAsks(t *testing.T) {
 	address, seen := serve(t, value(`{a=1}`))
 	c := newClient(t, Options{Address: address, Token: "secret", User: "ann", Agent: "test"})
-	answer, err := c.Get(t.Context(), "//sys", "type", "id")
+	answer, err := c.Get(t.Context(), "//sys", ReadOptions{Attributes: []string{"type", "id"}})
 	if err != nil || answer.String() != `{"a"=1;}` {
 		t.Fatalf("%v, %v", answer, err)
 	}
 	r := (*seen)[0]
-	want := `{"path"="//sys";"return_only_value"=%true;"attributes"=["type";"id";];"output_format"=<"format"="binary";>"yson";}`
-	if r.method != "POST" || r.command != "get" || r.parameters != want {
+	want := `{"path"="//sys";"return_only_value"=%true;"attributes"=["type";"id";];"output_format"=<"format"="binary";>"yson";"mutation_id"="`
+	if r.method != "POST" || r.command != "get" || !strings.HasPrefix(r.parameters, want) {
 		t.Errorf("%s %s %s", r.method, r.command, r.parameters)
 	}
 	for name, want := range map[string]string{"Authorization": "OAuth secret", "X-YT-User-Name": "ann", "User-Agent": "test"} {
@@ -82,12 +80,10 @@ func TestARequestCarriesWhoAsks(t *testing.T) {
 
 func TestAnInputTravelsInTheBody(t *testing.T) {
 	address, seen := serve(t, value(""))
-	_, err := newClient(t, Options{Address: address}).Execute(t.Context(),
-		Request{Command: "set", Parameters: yson.Map(yson.Pair("path", yson.String("//a"))), Input: []byte("{cpu=1}")})
-	if err != nil {
+	if err := newClient(t, Options{Address: address}).Set(t.Context(), "//a", true, WriteOptions{Force: true}); err != nil {
 		t.Fatal(err)
 	}
-	if r := (*seen)[0]; r.method != "PUT" || r.input != "{cpu=1}" || !strings.Contains(r.parameters, `"path"="//a"`) || r.header.Get("Authorization") != "" {
+	if r := (*seen)[0]; r.method != "PUT" || r.input != "\x05" || !strings.Contains(r.parameters, `{"path"="//a";"force"=%true;`) || r.header.Get("Authorization") != "" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -96,17 +92,16 @@ const unavailable = `{"code":105,"message":"no leader","attributes":{},"inner_er
 
 func TestAMutationIsRepeatedUnderItsName(t *testing.T) {
 	address, seen := serve(t, refusal(http.StatusServiceUnavailable, unavailable), value(`{node_id="1-2-3-4"}`))
-	_, err := newClient(t, Options{Address: address}).Execute(t.Context(), Request{Command: "create", Mutating: true})
+	_, err := newClient(t, Options{Address: address}).Do(t.Context(), "create", nil)
 	if err != nil || len(*seen) != 2 {
 		t.Fatalf("%d requests, %v", len(*seen), err)
 	}
 	id := func(parameters string) string {
-		n, err := yson.Parse([]byte(parameters))
+		n, err := ParseValue(parameters)
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, _ := n.Get("mutation_id")
-		text, _ := id.Text()
+		text, _ := n.Get("mutation_id").Text()
 		return text
 	}
 	first, second := (*seen)[0].parameters, (*seen)[1].parameters
@@ -118,9 +113,10 @@ func TestAMutationIsRepeatedUnderItsName(t *testing.T) {
 func TestRefusalsAreNotRepeated(t *testing.T) {
 	address, seen := serve(t, refusal(http.StatusBadRequest,
 		`{"code":500,"message":"Error resolving path //a","attributes":{"path":"//a"},"inner_errors":[{"code":1,"message":"two\nlines","attributes":{},"inner_errors":[{"code":901,"message":"deep","attributes":{},"inner_errors":[]}]}]}`))
-	_, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a")
+	_, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a", ReadOptions{})
 	var e *Error
-	if !errors.As(err, &e) || !e.Has(CodeResolve) || !e.Has(CodeAuthorization) || e.Has(CodeUnavailable) || len(e.Attributes) != 1 || len(*seen) != 1 {
+	if !errors.As(err, &e) || !errors.Is(err, CodeResolve) || !errors.Is(err, CodeAuthorization) || errors.Is(err, CodeUnavailable) ||
+		e.Attributes["path"] != "//a" || len(*seen) != 1 {
 		t.Fatalf("%d requests, %+v", len(*seen), err)
 	}
 	if want := "Error resolving path //a (code 500)\n  two\n  lines\n    deep (code 901)"; err.Error() != want {
@@ -130,28 +126,28 @@ func TestRefusalsAreNotRepeated(t *testing.T) {
 
 func TestAnswersOfSomethingElse(t *testing.T) {
 	address, _ := serve(t, refusal(http.StatusNotFound, "<html>"+strings.Repeat("x", 1000)))
-	_, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a")
+	_, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a", ReadOptions{})
 	if err == nil || !strings.HasPrefix(err.Error(), "404 Not Found: <html>xxx") || len(err.Error()) > 400 {
 		t.Errorf("%v", err)
 	}
 	address, _ = serve(t, value("{broken"))
-	if _, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a"); err == nil || !strings.Contains(err.Error(), "the answer to get cannot be read") {
+	if _, err := newClient(t, Options{Address: address}).Get(t.Context(), "//a", ReadOptions{}); err == nil || !strings.Contains(err.Error(), "the answer to get cannot be read") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {
-	_, err := newClient(t, Options{Address: "127.0.0.1:1"}).Get(t.Context(), "//a")
+	_, err := newClient(t, Options{Address: "127.0.0.1:1"}).Get(t.Context(), "//a", ReadOptions{})
 	var away *Unreachable
 	if !errors.As(err, &away) || away.Address != "http://127.0.0.1:1" || strings.Contains(err.Error(), "Post") {
 		t.Errorf("%v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := newClient(t, Options{Address: "127.0.0.1:1"}).Get(ended, "//a"); !errors.Is(err, context.Canceled) {
+	if _, err := newClient(t, Options{Address: "127.0.0.1:1"}).Get(ended, "//a", ReadOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	for _, wrong := range []string{"", "ftp://a", "http://", "a b:1"} {
+	for _, wrong := range []string{"", "ftp://a", "http://", "a b:1", "a:1,", "a:1,ftp://b"} {
 		if _, err := New(Options{Address: wrong}); err == nil {
 			t.Errorf("%q was taken for an address", wrong)
 		}
@@ -176,5 +172,31 @@ func TestWarningsAreToldAndAnswersStreamed(t *testing.T) {
 	data, err := io.ReadAll(body)
 	if err != nil || string(data) != "bytes" || strings.Join(told, ",") != "one,два" {
 		t.Errorf("%q, %v, told %q", data, err, told)
+	}
+}
+
+func TestServersAreTriedInTurn(t *testing.T) {
+	follower, seenByFollower := serve(t, refusal(http.StatusServiceUnavailable, unavailable))
+	leader, seenByLeader := serve(t, value("1"))
+	c := newClient(t, Options{Address: "127.0.0.1:1, " + follower + "," + leader})
+	for range 3 {
+		if answer, err := c.Do(t.Context(), "set", nil); err != nil || answer.String() != "1" {
+			t.Fatalf("%v, %v", answer, err)
+		}
+	}
+	if len(*seenByFollower) != 1 || len(*seenByLeader) != 3 {
+		t.Errorf("%d requests went to one that does not lead, %d to one that does; want 1 and 3", len(*seenByFollower), len(*seenByLeader))
+	}
+	if first := (*seenByLeader)[0].parameters; !strings.Contains(first, `"retry"=%true`) {
+		t.Errorf("a request that others have seen is not marked: %s", first)
+	}
+	body, err := newClient(t, Options{Address: "127.0.0.1:1," + leader}).Stream(t.Context(), Request{Command: "backup"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = body.Close()
+	refusing, seen := serve(t, refusal(http.StatusBadRequest, `{"code":1,"message":"no"}`))
+	if _, err := newClient(t, Options{Address: refusing + "," + leader}).Do(t.Context(), "set", nil); !errors.Is(err, CodeGeneric) || len(*seen) != 1 {
+		t.Errorf("a refusal was not the answer: %v", err)
 	}
 }

@@ -8,42 +8,38 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Codes of errors that callers look for.
+// Code says what kind of error an Error is. It is an error itself, for errors.Is.
+type Code int64
+
+// Codes that callers look for.
 const (
-	CodeGeneric        = 1
-	CodeUnavailable    = 105
-	CodeResolve        = 500
-	CodeAlreadyExists  = 501
-	CodeAuthentication = 900
-	CodeAuthorization  = 901
-	CodeNoOperation    = 1915
-	CodeNoJob          = 1916
+	CodeGeneric        Code = 1
+	CodeUnavailable    Code = 105   // nobody leads at the moment
+	CodeResolve        Code = 500   // there is nothing at the path
+	CodeAlreadyExists  Code = 501   // there is something already
+	CodeAuthentication Code = 900   // no token, or a wrong one
+	CodeAuthorization  Code = 901   // the user may not do this
+	CodeNoOperation    Code = 1915  // there is no such operation
+	CodeNoJob          Code = 1916  // there is no such job
+	CodeOvercommit     Code = 29000 // the guarantees of pools exceed their cluster
 )
 
-// Error is the refusal of a server.
+// Error is the code as a number.
+func (c Code) Error() string { return fmt.Sprintf("code %d", int64(c)) }
+
+// Error is the refusal of a server, or why an operation or a job failed.
 type Error struct {
-	Code       int64
-	Message    string
-	Attributes []yson.Entry
-	Inner      []*Error
+	Code    Code
+	Message string
+	// Attributes are details, such as the path that was not found; see Value.Any for
+	// their types.
+	Attributes map[string]any
+	// Inner are the errors that this one comes from.
+	Inner []*Error
 }
 
-// Unreachable is why there is no answer.
-type Unreachable struct {
-	Address string
-	Err     error
-}
-
-// Error says which server is meant.
-func (e *Unreachable) Error() string {
-	return fmt.Sprintf("the scheduler at %s cannot be reached: %v", e.Address, e.Err)
-}
-
-// Unwrap returns the reason.
-func (e *Unreachable) Unwrap() error { return e.Err }
-
-// Error is the message with those below it, one a line, each with its code
-// unless that says nothing.
+// Error is the message with those below it, one a line, each with its code unless that
+// says nothing.
 func (e *Error) Error() string {
 	var b strings.Builder
 	e.write(&b, 0)
@@ -57,61 +53,70 @@ func (e *Error) write(b *strings.Builder, depth int) {
 	indented := "\n" + strings.Repeat("  ", depth)
 	b.WriteString(strings.ReplaceAll(strings.TrimRight(e.Message, "\n"), "\n", indented))
 	if e.Code != CodeGeneric && e.Code != 0 {
-		fmt.Fprintf(b, " (code %d)", e.Code)
+		fmt.Fprintf(b, " (%v)", e.Code)
 	}
 	for _, inner := range e.Inner {
 		inner.write(b, depth+1)
 	}
 }
 
-// Has says whether the error or one below it has a code.
-func (e *Error) Has(code int64) bool {
-	if e.Code == code {
-		return true
-	}
-	for _, inner := range e.Inner {
-		if inner.Has(code) {
-			return true
-		}
-	}
-	return false
+// Is says whether target is the code of the error; errors.Is also looks below it.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(Code)
+	return ok && e.Code == code
 }
+
+// Unwrap returns the errors below this one.
+func (e *Error) Unwrap() []error {
+	inner := make([]error, len(e.Inner))
+	for i, each := range e.Inner {
+		inner[i] = each
+	}
+	return inner
+}
+
+// Unreachable is why there is no answer.
+type Unreachable struct {
+	// Address is the URL of the server; the last one that was tried.
+	Address string
+	Err     error
+}
+
+// Error says which server is meant.
+func (e *Unreachable) Error() string {
+	return fmt.Sprintf("the scheduler at %s cannot be reached: %v", e.Address, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *Unreachable) Unwrap() error { return e.Err }
 
 // readError reads the error of a response. What is no error of ours is shown as
 // it is.
 func readError(response *http.Response, data []byte) error {
 	node, err := yson.ParseJSON(data, yson.JSONOptions{UTF8: true})
 	if err == nil && node.Kind() == yson.MapKind {
-		return ErrorOf(node)
+		return errorOf(node)
 	}
 	text := strings.TrimSpace(string(data))
 	const most = 300
 	if len(text) > most {
 		text = text[:most] + "…"
 	}
-	code := int64(1)
+	code := CodeGeneric
 	if response.StatusCode >= http.StatusInternalServerError {
 		code = CodeUnavailable
 	}
 	return &Error{Code: code, Message: fmt.Sprintf("%s: %s", response.Status, text)}
 }
 
-// ErrorOf reads an error from a document, such as the result of an operation.
-func ErrorOf(n yson.Node) *Error {
-	e := &Error{}
-	if code, there := n.Get("code"); there {
-		e.Code, _ = code.Int64()
-	}
-	if message, there := n.Get("message"); there {
-		e.Message, _ = message.Text()
-	}
-	if attributes, there := n.Get("attributes"); there {
-		e.Attributes = attributes.Entries()
-	}
-	if inner, there := n.Get("inner_errors"); there {
-		for _, each := range inner.Items() {
-			e.Inner = append(e.Inner, ErrorOf(each))
-		}
+// errorOf reads an error from a document, such as the result of an operation.
+func errorOf(n yson.Node) *Error {
+	code, _ := field(n, "code").Int64()
+	message, _ := field(n, "message").Text()
+	attributes, _ := plain(field(n, "attributes")).(map[string]any)
+	e := &Error{Code: Code(code), Message: message, Attributes: attributes}
+	for _, each := range field(n, "inner_errors").Items() {
+		e.Inner = append(e.Inner, errorOf(each))
 	}
 	return e
 }

@@ -86,7 +86,7 @@ func (g *gateway) once(ctx context.Context, to int, c command, more ...yson.Entr
 	defer body.Close()
 	data, err := io.ReadAll(body)
 	if err != nil {
-		return yson.Node{}, &client.Unreachable{Address: g.clients[to].Address(), Err: err}
+		return yson.Node{}, &client.Unreachable{Err: err}
 	}
 	if len(data) == 0 {
 		return yson.Node{}, nil
@@ -95,12 +95,12 @@ func (g *gateway) once(ctx context.Context, to int, c command, more ...yson.Entr
 }
 
 // codeQueueSize is the answer of a leader that has too much to do.
-const codeQueueSize = 108
+const codeQueueSize client.Code = 108
 
 // refused says that an error is the answer, and not a reason to ask again.
 func refused(err error) bool {
 	var answer *client.Error
-	return errors.As(err, &answer) && !answer.Has(client.CodeUnavailable) && !answer.Has(codeQueueSize)
+	return errors.As(err, &answer) && !errors.Is(err, client.CodeUnavailable) && !errors.Is(err, codeQueueSize)
 }
 
 // write repeats a change until it is acknowledged or refused. Repetitions have the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/client"
 )
 
 // poolsFile is the flags of commands that take a whole tree from a file.
@@ -34,19 +34,15 @@ func (p *poolsFile) addTo(r *remote, cmd *cobra.Command) {
 	r.mustComplete(cmd, "tree", r.completeTrees())
 }
 
-// parameters reads the file. The server reads the text itself, so that its errors
-// have lines.
-func (p *poolsFile) parameters(cmd *cobra.Command) ([]yson.Entry, error) {
+// read reads the file. The server parses the text itself, so that its errors have lines.
+func (p *poolsFile) read(cmd *cobra.Command) (client.PoolsFile, error) {
 	input, label, closeInput, err := openInput(cmd, p.file)
 	if err != nil {
-		return nil, err
+		return client.PoolsFile{}, err
 	}
 	defer closeInput()
 	data, err := readBounded(input, label)
-	if err != nil {
-		return nil, err
-	}
-	return []yson.Entry{textIf("pool_tree", p.tree), yson.Pair("document", yson.String(string(data))), textIf("file", label)}, nil
+	return client.PoolsFile{Tree: p.tree, Text: string(data), File: label}, err
 }
 
 func newApplyCommand(opts *options) *cobra.Command {
@@ -63,18 +59,23 @@ are there. weir diff prints the same and changes nothing; weir export writes suc
   weir apply -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
 		RunE: r.do(func(s *session, _ []string) error {
-			given, err := p.parameters(s.cmd)
+			given, err := p.read(s.cmd)
 			if err != nil {
 				return err
 			}
 			if dryRun {
-				return s.plan(given, strict)
+				plan, err := s.plan(given)
+				if err == nil && strict && plan.Feasible != nil && !*plan.Feasible {
+					return errReported
+				}
+				return err
 			}
-			answer, err := s.change("apply_pools", append(given, flagIf("require_feasible", strict))...)
+			given.RequireFeasible = strict
+			plan, err := s.ApplyPools(s.ctx, given)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Applied") })
+			return s.print(plan.Raw, func(w io.Writer) error { return writePlan(w, plan, "Applied") })
 		}),
 	}
 	p.addTo(r, cmd)
@@ -84,18 +85,12 @@ are there. weir diff prints the same and changes nothing; weir export writes suc
 }
 
 // plan prints what a file would change.
-func (s *session) plan(given []yson.Entry, strict bool) error {
-	answer, err := s.ask("plan_pools", given...)
+func (s *session) plan(file client.PoolsFile) (*client.PoolsPlan, error) {
+	plan, err := s.PlanPools(s.ctx, file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Would change") }); err != nil {
-		return err
-	}
-	if fits, known := field(answer, "is_feasible").Boolean(); strict && known && !fits {
-		return errReported
-	}
-	return nil
+	return plan, s.print(plan.Raw, func(w io.Writer) error { return writePlan(w, plan, "Would change") })
 }
 
 func newDiffCommand(opts *options) *cobra.Command {
@@ -109,21 +104,15 @@ that are there. Nothing is changed. With --exit-code the exit code is 1 if there
 		Example: `  weir diff -f examples/cluster/pools.yaml
   weir export | weir diff -f - --exit-code && echo unchanged`,
 		RunE: r.do(func(s *session, _ []string) error {
-			given, err := p.parameters(s.cmd)
+			given, err := p.read(s.cmd)
 			if err != nil {
 				return err
 			}
-			answer, err := s.ask("plan_pools", given...)
-			if err != nil {
-				return err
-			}
-			if err := s.print(answer, func(w io.Writer) error { return writePlan(w, answer, "Would change") }); err != nil {
-				return err
-			}
-			if same, _ := field(answer, "is_empty").Boolean(); exitCode && !same {
+			plan, err := s.plan(given)
+			if err == nil && exitCode && !plan.Empty {
 				return errReported
 			}
-			return nil
+			return err
 		}),
 	}
 	p.addTo(r, cmd)
@@ -131,33 +120,31 @@ that are there. Nothing is changed. With --exit-code the exit code is 1 if there
 	return r.addTo(cmd)
 }
 
-func writePlan(w io.Writer, plan yson.Node, verb string) error {
-	paint := painter(w)
-	tree := cell(field(plan, "pool_tree"))
-	if same, _ := field(plan, "is_empty").Boolean(); same {
+func writePlan(w io.Writer, plan *client.PoolsPlan, verb string) error {
+	paint, tree := painter(w), plan.Tree
+	if plan.Empty {
 		fmt.Fprintf(w, "Nothing differs in tree %s.\n", tree)
 	} else {
-		if isNew, _ := field(plan, "is_new").Boolean(); isNew {
+		if plan.New {
 			tree += ", which is new"
 		}
 		fmt.Fprintf(w, "%s in tree %s:\n", verb, tree)
-		for _, line := range field(plan, "changes").Items() {
-			text := cell(line)
-			fmt.Fprintln(w, "  "+paint(changeStyle(text), text))
+		for _, line := range plan.Changes {
+			fmt.Fprintln(w, "  "+paint(changeStyle(line), line))
 		}
 	}
-	for _, warning := range field(plan, "warnings").Items() {
-		fmt.Fprintf(w, "warning: %s\n", cell(warning))
+	for _, warning := range plan.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
 	}
-	switch fits, known := field(plan, "is_feasible").Boolean(); {
-	case !known:
+	switch {
+	case plan.Feasible == nil:
 		fmt.Fprintln(w, "Whether the promises fit is not known: the tree has no nodes.")
-	case fits:
+	case *plan.Feasible:
 		fmt.Fprintln(w, "The promises fit the nodes of the tree.")
 	default:
 		fmt.Fprintln(w, paint(styleRed, "The promises do not fit the nodes of the tree:"))
-		for _, finding := range field(plan, "feasibility", "findings").Items() {
-			fmt.Fprintln(w, "  "+findingText(finding))
+		for _, finding := range plan.Findings {
+			fmt.Fprintln(w, "  "+firstNonEmpty(finding.Message, finding.Raw.String()))
 		}
 	}
 	return nil
@@ -173,14 +160,6 @@ func changeStyle(line string) style {
 	return styleYellow
 }
 
-// findingText is a finding of the feasibility check in words.
-func findingText(finding yson.Node) string {
-	if message, ok := field(finding, "message").Text(); ok {
-		return message
-	}
-	return finding.String()
-}
-
 func newExportCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	var tree string
@@ -192,19 +171,18 @@ func newExportCommand(opts *options) *cobra.Command {
 		Args:              oneTree(&tree),
 		ValidArgsFunction: r.completeTrees(),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("export_pools", textIf("pool_tree", firstNonEmpty(append(args, tree)...)))
+			export, err := s.ExportPools(s.ctx, firstNonEmpty(append(args, tree)...))
 			if err != nil {
 				return err
 			}
-			text, ok := field(answer, "yaml").Text()
-			if !ok {
+			if export.YAML == "" {
 				return errors.New("the scheduler answered without a document")
 			}
 			if s.opts.output == outputYAML {
-				_, err := io.WriteString(s.out, text)
+				_, err := io.WriteString(s.out, export.YAML)
 				return err
 			}
-			return s.print(field(answer, "document"), func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+			return s.print(export.Document, func(w io.Writer) error { _, err := io.WriteString(w, export.YAML); return err })
 		}),
 	}
 	addTree(r, cmd, &tree)

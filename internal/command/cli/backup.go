@@ -25,7 +25,7 @@ output. Only administrators may do it. weir restore puts such a file into an emp
   weir backup - | wc -c`,
 		Args: oneFile,
 		RunE: r.do(func(s *session, args []string) error {
-			body, err := s.Stream(s.ctx, client.Request{Command: "backup", Parameters: parameters()})
+			body, err := s.Stream(s.ctx, client.Request{Command: "backup"})
 			if err != nil {
 				return err
 			}

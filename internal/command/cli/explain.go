@@ -5,12 +5,11 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/resource"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func newExplainCommand(opts *options) *cobra.Command {
@@ -25,11 +24,11 @@ starvation and preemption will do for it; and where its fair share comes from, p
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("explain_operation", operationKey(args[0]))
+			x, err := s.ExplainOperation(s.ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return writeExplanation(w, answer) })
+			return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
 		}),
 	}
 	return r.addTo(cmd)
@@ -43,20 +42,18 @@ var blocks = map[string]string{
 	"backing_off":           "nodes could not start its jobs, so it waits before it tries again; weir job list shows why",
 }
 
-func writeExplanation(w io.Writer, x yson.Node) error {
+func writeExplanation(w io.Writer, x *client.Explanation) error {
 	paint := painter(w)
-	state := cell(field(x, "state"))
-	fmt.Fprintf(w, "Operation %s is %s; it was started %s ago.\n", paint(styleBold, cell(field(x, "operation_id"))), stateStyle(paint, state),
-		shortDuration(time.Duration(whole(x, "age"))*time.Millisecond))
-	if block, ok := field(x, "blocked_by").Text(); ok {
-		fmt.Fprintf(w, "No job can start: %s.\n", firstNonEmpty(blocks[block], block))
+	fmt.Fprintf(w, "Operation %s is %s; it was started %s ago.\n", paint(styleBold, x.OperationID), stateStyle(paint, string(x.State)), shortDuration(x.Age))
+	if x.BlockedBy != "" {
+		fmt.Fprintf(w, "No job can start: %s.\n", firstNonEmpty(blocks[x.BlockedBy], x.BlockedBy))
 	}
-	for _, tree := range field(x, "pool_trees").Items() {
-		fmt.Fprintf(w, "\nIn tree %s, pool %s: %d running, %d waiting.\n", cell(field(tree, "pool_tree")),
-			paint(styleBold, cell(field(tree, "pool"))), whole(tree, "running_job_count"), whole(tree, "waiting_job_count"))
+	for i := range x.Trees {
+		tree := &x.Trees[i]
+		fmt.Fprintf(w, "\nIn tree %s, pool %s: %d running, %d waiting.\n", tree.Tree, paint(styleBold, tree.Pool), tree.RunningJobs, tree.WaitingJobs)
 		writeObstacles(w, tree)
 		writeHope(w, tree)
-		if err := writeShare(w, field(tree, "fair_share")); err != nil {
+		if err := writeShare(w, tree.FairShare); err != nil {
 			return err
 		}
 	}
@@ -64,53 +61,46 @@ func writeExplanation(w io.Writer, x yson.Node) error {
 }
 
 // writeObstacles says what keeps jobs waiting in a tree.
-func writeObstacles(w io.Writer, tree yson.Node) {
-	if waits := field(tree, "waits_for"); !waits.IsEntity() {
-		fmt.Fprintf(w, "  The operation waits for pool %s, which runs %d of at most %d operations; %d wait before it.\n", cell(field(waits, "pool")),
-			whole(waits, "running"), whole(waits, "max_running_operation_count"), whole(waits, "ahead"))
+func writeObstacles(w io.Writer, tree *client.TreeExplanation) {
+	if q := tree.WaitsFor; q != nil {
+		fmt.Fprintf(w, "  The operation waits for pool %s, which runs %d of at most %d operations; %d wait before it.\n", q.Pool, q.Running, q.Limit, q.Ahead)
 	}
-	for _, obstacle := range field(tree, "obstacles").Items() {
-		if cell(field(obstacle, "reason")) != "no_available_demand" { // nothing waits, which is said already
-			fmt.Fprintf(w, "  %s.\n", obstacleText(obstacle))
+	for i := range tree.Obstacles {
+		if tree.Obstacles[i].Reason != "no_available_demand" { // nothing waits, which is said already
+			fmt.Fprintf(w, "  %s.\n", obstacleText(&tree.Obstacles[i]))
 		}
 	}
-	if whole(tree, "waiting_job_count") == 0 {
+	if tree.WaitingJobs == 0 {
 		return
 	}
-	for _, task := range field(tree, "tasks").Items() {
-		waiting := whole(task, "waiting_job_count")
-		if waiting == 0 {
+	for _, task := range tree.Tasks {
+		if task.WaitingJobs == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "  Task %s: %s, each with %s; a job would fit on %s now.\n", cell(field(task, "task_name")), plural(waiting, "job waits", "jobs wait"),
-			amountsText(field(task, "job_resources")), ofNodes(whole(task, "fitting_node_count"), whole(tree, "node_count")))
-		for _, obstacle := range field(task, "obstacles").Items() {
-			fmt.Fprintf(w, "    %s.\n", obstacleText(obstacle))
+		fmt.Fprintf(w, "  Task %s: %s, each with %s; a job would fit on %s now.\n", task.Task, plural(task.WaitingJobs, "job waits", "jobs wait"),
+			amountsText(task.JobResources), ofNodes(task.FittingNodes, tree.Nodes))
+		for i := range task.Obstacles {
+			fmt.Fprintf(w, "    %s.\n", obstacleText(&task.Obstacles[i]))
 		}
 	}
-	if whole(tree, "node_count") == 0 {
+	if tree.Nodes == 0 {
 		fmt.Fprintln(w, "  The tree has no nodes.")
-	} else if fitting := whole(tree, "fitting_node_count"); fitting > 0 {
-		fmt.Fprintf(w, "  On %s a waiting job would fit right now: it gets its turn at their next heartbeats.\n", ofNodes(fitting, whole(tree, "node_count")))
+	} else if tree.FittingNodes > 0 {
+		fmt.Fprintf(w, "  On %s a waiting job would fit right now: it gets its turn at their next heartbeats.\n", ofNodes(tree.FittingNodes, tree.Nodes))
 	}
 }
 
 // obstacleText is an obstacle in words.
-func obstacleText(o yson.Node) string {
+func obstacleText(o *client.Obstacle) string {
 	owner := "the operation"
-	if pool, ok := field(o, "pool").Text(); ok {
-		owner = "pool " + pool
+	if o.Pool != "" {
+		owner = "pool " + o.Pool
 	}
-	nodes := plural(whole(o, "node_count"), "node", "nodes")
-	reason := cell(field(o, "reason"))
-	kind, known := field(o, "resource").Text()
-	if !known {
-		kind = "resource"
-	}
+	nodes, kind := plural(o.Nodes, "node", "nodes"), firstNonEmpty(o.Resource, "resource")
 	text := ""
-	switch reason {
+	switch o.Reason {
 	case "unmatched_scheduling_tag":
-		return fmt.Sprintf("%s excluded by the filter of %s", plural(whole(o, "node_count"), "node is", "nodes are"), owner)
+		return fmt.Sprintf("%s excluded by the filter of %s", plural(o.Nodes, "node is", "nodes are"), owner)
 	case "min_needed_resources_unsatisfied":
 		text = fmt.Sprintf("On %s there is too little %s left", nodes, kind)
 	case "resource_limits_exceeded", "pool_resource_limits_exceeded":
@@ -126,33 +116,32 @@ func obstacleText(o yson.Node) string {
 	case "node_banned":
 		return "It avoids " + nodes + " where its jobs failed"
 	default:
-		text = strings.ReplaceAll(reason, "_", " ")
+		text = strings.ReplaceAll(o.Reason, "_", " ")
 	}
-	if known {
-		text += fmt.Sprintf(": a job needs %s, there is %s", amountText(kind, number(o, "needed")), amountText(kind, number(o, "available")))
+	if o.Resource != "" {
+		text += fmt.Sprintf(": a job needs %s, there is %s", amountText(kind, o.Needed), amountText(kind, o.Available))
 	}
-	if small := whole(o, "too_small_node_count"); small > 0 {
-		text += fmt.Sprintf("; %s too small even when empty", plural(small, "node is", "nodes are"))
+	if o.TooSmallNodes > 0 {
+		text += fmt.Sprintf("; %s too small even when empty", plural(o.TooSmallNodes, "node is", "nodes are"))
 	}
 	return text
 }
 
 // writeHope says what starvation and preemption will do.
-func writeHope(w io.Writer, tree yson.Node) {
-	starvation, preemption := field(tree, "starvation"), field(tree, "preemption")
-	timeout := shortDuration(time.Duration(whole(starvation, "timeout")) * time.Millisecond)
-	switch status := cell(field(starvation, "starvation_status")); {
-	case status == "starving" || status == "aggressively_starving":
-		fmt.Fprintf(w, "  It is %s since %s.\n", strings.ReplaceAll(status, "_", " "), cell(field(starvation, "starving_since")))
-	case cell(field(starvation, "scheduling_status")) == "below_fair_share":
+func writeHope(w io.Writer, tree *client.TreeExplanation) {
+	switch starvation := tree.Starvation; {
+	case starvation.Status == "starving" || starvation.Status == "aggressively_starving":
+		fmt.Fprintf(w, "  It is %s since %s.\n", strings.ReplaceAll(starvation.Status, "_", " "), stamp(starvation.Since))
+	case starvation.Scheduling == "below_fair_share":
 		fmt.Fprintf(w, "  It is below its fair share since %s; after %s of that it starves and may preempt.\n",
-			cell(field(starvation, "below_fair_share_since")), timeout)
+			stamp(starvation.BelowSince), shortDuration(starvation.Timeout))
 	}
-	if reason, ok := field(preemption, "because_of").Text(); ok {
-		fmt.Fprintf(w, "  It may preempt because pool %s starves.\n", reason)
+	preemption := tree.Preemption
+	if preemption.BecauseOf != "" {
+		fmt.Fprintf(w, "  It may preempt because pool %s starves.\n", preemption.BecauseOf)
 	}
-	if normal, aggressive := whole(preemption, "fitting_node_count"), whole(preemption, "fitting_node_count_aggressively"); aggressive > 0 {
-		fmt.Fprintf(w, "  Preemption would make room on %s, the aggressive one on %d.\n", plural(normal, "node", "nodes"), aggressive)
+	if preemption.NodesAggressively > 0 {
+		fmt.Fprintf(w, "  Preemption would make room on %s, the aggressive one on %d.\n", plural(preemption.Nodes, "node", "nodes"), preemption.NodesAggressively)
 	}
 }
 
@@ -166,52 +155,49 @@ var bounds = map[string]string{
 }
 
 // writeShare derives the fair share, from the operation up to the root.
-func writeShare(w io.Writer, share yson.Node) error {
-	if share.IsEntity() {
+func writeShare(w io.Writer, share *client.FairShare) error {
+	if share == nil {
 		return nil
 	}
-	split := field(share, "detailed_dominant_fair_share")
-	bound := cell(field(share, "bound"))
-	why, known := bounds[bound]
+	why, known := bounds[share.Bound]
 	if !known {
-		why = "bound by " + strings.ReplaceAll(bound, "_", " ")
+		why = "bound by " + strings.ReplaceAll(share.Bound, "_", " ")
 	}
 	if strings.Contains(why, "%s") {
-		why = fmt.Sprintf(why, cell(field(share, "bound_by_pool")))
+		why = fmt.Sprintf(why, orNothing(share.BoundBy))
 	}
-	if scarce, ok := field(share, "scarce_resource").Text(); ok {
-		why += " (" + scarce + ")"
+	if share.Scarce != "" {
+		why += " (" + share.Scarce + ")"
 	}
-	fmt.Fprintf(w, "  Fair share %s = strong %s + integral %s + by weight %s; %s.\n\n", percent(number(split, "total")),
-		percent(number(split, "strong_guarantee")), percent(number(split, "integral_guarantee")), percent(number(split, "weight_proportional")), why)
+	fmt.Fprintf(w, "  Fair share %s = strong %s + integral %s + by weight %s; %s.\n\n",
+		percent(share.Total), percent(share.Strong), percent(share.Integral), percent(share.ByWeight), why)
 	t := newTable(w)
 	t.row("  from", "weight", "demand", "guarantee", "limit", "fair share")
 	t.alignRight(1, 2, 3, 4, 5)
-	for _, link := range field(share, "chain").Items() {
+	for _, link := range share.Chain {
 		name := "  the operation"
-		if pool, ok := field(link, "pool").Text(); ok {
-			name = "  pool " + pool
+		if link.Pool != "" {
+			name = "  pool " + link.Pool
 		}
-		t.row(name, strconv.FormatFloat(number(link, "weight"), 'g', 4, 64), percent(largest(field(link, "demand"))),
-			percent(largest(field(link, "guarantee"))), percent(tightest(field(link, "limits"), field(link, "demand"))), percent(largest(field(link, "fair_share"))))
+		t.row(name, strconv.FormatFloat(link.Weight, 'g', 4, 64), percent(largest(link.Demand)), percent(largest(link.Guarantee)),
+			percent(tightest(link.Limits, link.Demand)), percent(largest(link.FairShare)))
 	}
 	return t.flush()
 }
 
-func largest(shares yson.Node) (most float64) {
-	for _, e := range shares.Entries() {
-		value, _ := e.Value.Double()
-		most = max(most, value)
+func largest(shares client.Resources) (most float64) {
+	for _, share := range shares.All() {
+		most = max(most, share)
 	}
 	return most
 }
 
 // tightest is the least of the limits on resources that are asked for.
-func tightest(limits, demand yson.Node) float64 {
+func tightest(limits, demand client.Resources) float64 {
 	least := 1.0
-	for _, e := range limits.Entries() {
-		if value, _ := e.Value.Double(); number(demand, e.Key) > 0 {
-			least = min(least, value)
+	for name, limit := range limits.All() {
+		if demand.Of(name) > 0 {
+			least = min(least, limit)
 		}
 	}
 	return least
@@ -236,11 +222,11 @@ func amountText(kind string, value float64) string {
 }
 
 // amountsText lists amounts that are not zero.
-func amountsText(amounts yson.Node) string {
+func amountsText(amounts client.Resources) string {
 	var list []string
-	for _, e := range amounts.Entries() {
-		if value, _ := e.Value.Double(); value > 0 {
-			list = append(list, e.Key+" "+amountText(e.Key, value))
+	for name, amount := range amounts.All() {
+		if amount > 0 {
+			list = append(list, name+" "+amountText(name, amount))
 		}
 	}
 	return firstNonEmpty(strings.Join(list, ", "), "nothing")

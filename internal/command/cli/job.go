@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/client"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func newJobCommand(opts *options) *cobra.Command {
@@ -27,7 +26,7 @@ func newJobCommand(opts *options) *cobra.Command {
 }
 
 // writeJobs prints a list of jobs.
-func (s *session) writeJobs(w io.Writer, answer yson.Node, quiet bool) error {
+func (s *session) writeJobs(w io.Writer, page *client.JobPage, quiet bool) error {
 	paint, now := painter(w), time.Now()
 	t := newTable(w)
 	if !quiet {
@@ -35,45 +34,47 @@ func (s *session) writeJobs(w io.Writer, answer yson.Node, quiet bool) error {
 		t.alignRight(4, 5, 6, 7)
 		t.fit(widthOf(w), 8, 3, 2)
 	}
-	for _, j := range field(answer, "jobs").Items() {
-		id := cell(field(j, "id"))
+	for _, j := range page.Jobs {
 		if quiet {
-			t.row(id)
+			t.row(j.ID)
 			continue
 		}
-		start, finish := moment(field(j, "start_time")), moment(field(j, "finish_time"))
+		finish := j.Finished
 		if finish.IsZero() {
 			finish = now
 		}
-		t.row(id, stateStyle(paint, cell(field(j, "state"))), cell(field(j, "task_name")), cell(field(j, "address")),
-			age(now, start), shortDuration(finish.Sub(start)), cell(field(j, "exit_code")), stderrSize(j), jobReason(j))
+		t.row(j.ID, stateStyle(paint, string(j.State)), j.Task, j.Node, age(now, j.Started), shortDuration(finish.Sub(j.Started)),
+			exitText(&j), stderrSize(&j), jobReason(&j))
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if _, more := field(answer, "continuation_token").Text(); more {
+	if page.Token != "" {
 		fmt.Fprintln(s.errs, "There are more: --limit shows them.")
 	}
 	return nil
 }
 
-func stderrSize(job yson.Node) string {
-	if size := whole(job, "stderr_size"); size > 0 {
-		return fmt.Sprintf("%d B", size)
+func exitText(job *client.Job) string {
+	if job.ExitCode == nil {
+		return nothing
 	}
-	return nothing
+	return fmt.Sprint(*job.ExitCode)
+}
+
+func stderrSize(job *client.Job) string {
+	if job.StderrSize == 0 {
+		return nothing
+	}
+	return fmt.Sprintf("%d B", job.StderrSize)
 }
 
 // jobReason is why a job did not complete, in a few words.
-func jobReason(job yson.Node) string {
-	if reason, ok := field(job, "abort_reason").Text(); ok {
-		return reason
+func jobReason(job *client.Job) string {
+	if job.AbortReason == "" && job.Error != nil {
+		return job.Error.Message
 	}
-	failure := field(job, "error")
-	if failure.IsEntity() {
-		return nothing
-	}
-	return client.ErrorOf(failure).Message
+	return orNothing(job.AbortReason)
 }
 
 func newJobGetCommand(r *remote) *cobra.Command {
@@ -84,39 +85,39 @@ func newJobGetCommand(r *remote) *cobra.Command {
   weir job get $(weir op jobs '*nightly' -q --limit 1) -o json`,
 		Args: oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("get_job", textIf("job_id", args[0]))
+			job, err := s.GetJob(s.ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return writeJob(w, answer) })
+			return s.print(job.Raw, func(w io.Writer) error { return writeJob(w, job) })
 		}),
 	}
 }
 
-func writeJob(w io.Writer, j yson.Node) error {
+func writeJob(w io.Writer, j *client.Job) error {
 	t := newTable(w)
 	row := func(name, value string) {
 		if value != nothing && value != "" {
 			t.row(name, value)
 		}
 	}
-	row("id", cell(field(j, "job_id")))
-	row("operation", cell(field(j, "operation_id")))
-	row("task", cell(field(j, "task_name")))
-	row("state", stateStyle(painter(w), cell(field(j, "state"))))
-	row("node", cell(field(j, "address")))
-	row("pool", cell(field(j, "pool_tree"))+":"+cell(field(j, "pool")))
-	row("started", cell(field(j, "start_time")))
-	row("finished", cell(field(j, "finish_time")))
-	row("exit code", cell(field(j, "exit_code")))
-	row("aborted by", cell(field(j, "abort_reason")))
+	row("id", j.ID)
+	row("operation", j.OperationID)
+	row("task", j.Task)
+	row("state", stateStyle(painter(w), string(j.State)))
+	row("node", j.Node)
+	row("pool", j.Tree+":"+orNothing(j.Pool))
+	row("started", stamp(j.Started))
+	row("finished", stamp(j.Finished))
+	row("exit code", exitText(j))
+	row("aborted by", j.AbortReason)
 	row("stderr", stderrSize(j))
-	row("resources", amountsText(field(j, "resources")))
+	row("resources", amountsText(j.Resources))
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if failure := field(j, "error"); !failure.IsEntity() {
-		fmt.Fprintf(w, "error: %v\n", client.ErrorOf(failure))
+	if j.Error != nil {
+		fmt.Fprintf(w, "error: %v\n", j.Error)
 	}
 	return nil
 }
@@ -130,11 +131,11 @@ func newJobStderrCommand(r *remote) *cobra.Command {
 		Example: `  weir job stderr $(weir op jobs '*nightly' -q --limit 1)`,
 		Args:    oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {
-			kind := "stderr"
+			read := s.JobStderr
 			if stdout {
-				kind = "stdout"
+				read = s.JobStdout
 			}
-			data, err := s.jobOutput(args[0], kind)
+			data, err := read(s.ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -144,11 +145,6 @@ func newJobStderrCommand(r *remote) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&stdout, "stdout", false, "what it wrote to its standard output, if that was kept")
 	return cmd
-}
-
-// jobOutput is what a finished job wrote.
-func (s *session) jobOutput(job, kind string) ([]byte, error) {
-	return s.Raw(s.ctx, client.Request{Command: "get_job_stderr", Parameters: parameters(textIf("job_id", job), textIf("type", kind))})
 }
 
 func newJobAbortCommand(r *remote) *cobra.Command {
@@ -162,8 +158,7 @@ func newJobAbortCommand(r *remote) *cobra.Command {
   weir job abort $(weir op jobs '*nightly' --state running -q --limit 1) --interrupt 10s`,
 		Args: oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {
-			_, err := s.change("abort_job", textIf("job_id", args[0]), countIf("interrupt_timeout", interrupt.Milliseconds()))
-			return err
+			return s.AbortJob(s.ctx, args[0], interrupt)
 		}),
 	}
 	cmd.Flags().DurationVar(&interrupt, "interrupt", 0, "how long it may take to end by itself first")

@@ -8,13 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/resource"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func newNodesCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var tree, tag, state, filter string
+	var filter client.NodeFilter
 	cmd := &cobra.Command{
 		Use:   "nodes",
 		Short: "List the nodes of the cluster: state, tags, what is used of what; keep some from jobs",
@@ -26,26 +26,25 @@ A node is tagged or given other limits by its attributes: weir set //sys/cluster
   weir nodes --tag ssd -o json`,
 		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
-			answer, err := s.ask("list_nodes", textIf("pool_tree", tree), textIf("tag", tag), textIf("state", state), textIf("filter", filter))
+			list, err := s.ListNodes(s.ctx, filter)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return writeNodes(w, answer) })
+			return s.print(list.Raw, func(w io.Writer) error { return writeNodes(w, list.Nodes) })
 		}),
 	}
-	cmd.Flags().StringVar(&tree, "tree", "", "only those of a pool tree")
-	cmd.Flags().StringVar(&tag, "tag", "", "only those with a tag")
-	cmd.Flags().StringVarP(&state, "state", "s", "", "only those in a state: online, offline, banned, refused")
-	cmd.Flags().StringVar(&filter, "filter", "", "only those with this in their names")
+	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of a pool tree")
+	cmd.Flags().StringVar(&filter.Tag, "tag", "", "only those with a tag")
+	cmd.Flags().StringVarP(&filter.State, "state", "s", "", "only those in a state: online, offline, banned, refused")
+	cmd.Flags().StringVar(&filter.Text, "filter", "", "only those with this in their names")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"online", "offline", "banned", "refused"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newNodesBanCommand(r), newNodesDisableCommand(r), newNodesReleaseCommand(r))
 	return r.addTo(cmd)
 }
 
-func writeNodes(w io.Writer, answer yson.Node) error {
+func writeNodes(w io.Writer, nodes []client.Node) error {
 	paint := painter(w)
-	nodes := field(answer, "nodes").Items()
 	kinds := kindsOf(nodes)
 	t := newTable(w)
 	header := []string{"NODE", "STATE", "TREE", "JOBS"}
@@ -59,31 +58,23 @@ func writeNodes(w io.Writer, answer yson.Node) error {
 	t.alignRight(right...)
 	t.fit(widthOf(w), len(header)-1, len(header)-2, 0)
 	for _, n := range nodes {
-		state := cell(field(n, "state"))
-		row := []string{cell(field(n, "address")), nodeStyle(paint, state), cell(field(n, "pool_tree")), fmt.Sprint(whole(n, "running_job_count"))}
+		row := []string{n.Name, nodeStyle(paint, n.State), orNothing(n.Tree), fmt.Sprint(n.RunningJobs)}
 		for _, kind := range kinds {
-			row = append(row, used(n, kind))
+			row = append(row, amountText(kind.String(), n.Usage.Of(kind.String()))+"/"+amountText(kind.String(), n.Limits.Of(kind.String())))
 		}
-		t.row(append(row, joinCells(field(n, "tags"), ","), nodeRemarks(n))...)
+		t.row(append(row, strings.Join(n.Tags, ","), nodeRemarks(&n))...)
 	}
 	return t.flush()
 }
 
 // kindsOf are the resources that any of the nodes has.
-func kindsOf(nodes []yson.Node) (kinds []resource.Kind) {
+func kindsOf(nodes []client.Node) (kinds []resource.Kind) {
 	for _, kind := range []resource.Kind{resource.CPU, resource.Memory, resource.GPU, resource.UserSlots, resource.Network} {
-		if slices.ContainsFunc(nodes, func(n yson.Node) bool { return number(n, "resource_limits", kind.String()) > 0 }) {
+		if slices.ContainsFunc(nodes, func(n client.Node) bool { return n.Limits.Of(kind.String()) > 0 }) {
 			kinds = append(kinds, kind)
 		}
 	}
 	return kinds
-}
-
-func used(n yson.Node, kind resource.Kind) string {
-	amount := func(of string) string {
-		return resource.FormatAmount(kind, resource.FromFloat(kind, number(n, of, kind.String())))
-	}
-	return amount("resource_usage") + "/" + amount("resource_limits")
 }
 
 func nodeStyle(paint func(style, string) string, state string) string {
@@ -96,26 +87,23 @@ func nodeStyle(paint func(style, string) string, state string) string {
 	return paint(styleYellow, state)
 }
 
-func nodeRemarks(n yson.Node) string {
+func nodeRemarks(n *client.Node) string {
 	var remarks []string
-	if disabled, _ := field(n, "jobs_disabled").Boolean(); disabled {
+	if n.JobsDisabled {
 		remarks = append(remarks, "takes no jobs")
 	}
-	if draining, _ := field(n, "draining").Boolean(); draining {
+	if n.Draining {
 		remarks = append(remarks, "draining")
 	}
-	remarks = append(remarks, maintenanceRemarks(n)...)
-	for _, alert := range field(n, "alerts").Items() {
-		remarks = append(remarks, cell(alert))
+	for _, m := range n.Maintenance {
+		if strings.HasPrefix(m.ID, "0-0-0-") { // an attribute that was set, which says no more than the state does
+			continue
+		}
+		remark := string(m.Type) + " by " + m.User
+		if m.Comment != "" {
+			remark += ": " + m.Comment
+		}
+		remarks = append(remarks, remark)
 	}
-	return strings.Join(remarks, "; ")
-}
-
-// joinCells is a list in one column.
-func joinCells(list yson.Node, separator string) string {
-	var cells []string
-	for _, item := range list.Items() {
-		cells = append(cells, cell(item))
-	}
-	return strings.Join(cells, separator)
+	return strings.Join(append(remarks, n.Alerts...), "; ")
 }

@@ -63,39 +63,36 @@ func addComment(cmd *cobra.Command, comment *string) {
 	cmd.Flags().StringVarP(comment, "comment", "m", "", "why, for those who wonder")
 }
 
-// maintain asks for maintenance of nodes, one after the other, and prints the
-// identifiers of the requests.
+// maintain asks for maintenance of nodes and prints the identifiers of the requests.
 func (s *session) maintain(nodes []string, kind, comment string) error {
-	return s.eachNode("add_maintenance", nodes, []yson.Entry{textIf("type", kind), yson.Pair("comment", yson.String(comment))}, cell)
+	return s.eachNode(nodes, func(node string) (yson.Node, string, error) {
+		id, err := s.AddMaintenance(s.ctx, node, client.MaintenanceType(kind), comment)
+		return yson.String(id), id, err
+	})
 }
 
-// eachNode gives a command about maintenance for every node. What was done is printed
-// also if a later one is refused.
-func (s *session) eachNode(command string, nodes []string, more []yson.Entry, say func(yson.Node) string) error {
+// eachNode does something for one node after the other. What was done is printed also if a
+// later one is refused.
+func (s *session) eachNode(nodes []string, do func(node string) (answer yson.Node, text string, err error)) error {
 	var done []yson.Entry
 	var failed error
+	t := newTable(s.out)
 	for _, node := range nodes {
-		entries := append([]yson.Entry{
-			textIf("component", "cluster_node"), textIf("address", node), flagIf("supports_per_target_response", true),
-		}, more...)
-		answer, err := s.Execute(s.ctx, client.Request{Command: command, Parameters: parameters(entries...), Mutating: true})
+		answer, text, err := do(node)
 		if err != nil {
 			failed = err
 			break
 		}
-		done = append(done, answer.Entries()...)
+		t.row(node, text)
+		done = append(done, yson.Pair(node, answer))
 	}
-	answer := yson.Map(done...)
 	if len(done) == 0 && failed != nil {
 		return failed
 	}
-	err := s.print(answer, func(w io.Writer) error {
-		t := newTable(w)
-		for _, e := range done {
-			t.row(e.Key, say(e.Value))
-		}
-		return t.flush()
-	})
+	answer, err := client.ValueOf(yson.Map(done...))
+	if err == nil {
+		err = s.print(answer, func(io.Writer) error { return t.flush() })
+	}
 	if failed != nil {
 		return failed
 	}
@@ -103,9 +100,7 @@ func (s *session) eachNode(command string, nodes []string, more []yson.Entry, sa
 }
 
 func newNodesReleaseCommand(r *remote) *cobra.Command {
-	var kind, user string
-	var ids []string
-	var mine, all bool
+	var filter client.MaintenanceFilter
 	cmd := &cobra.Command{
 		Use:   "release NODE...",
 		Short: "Take back what keeps nodes from jobs; they get some when nobody keeps them any more",
@@ -117,47 +112,25 @@ keeps it from them is gone; weir nodes shows what is left, weir get //sys/cluste
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 	}
 	cmd.RunE = r.do(func(s *session, args []string) error {
-		if !all && !mine && kind == "" && user == "" && len(ids) == 0 {
+		if !filter.All && !filter.Mine && filter.Type == "" && filter.User == "" && len(filter.IDs) == 0 {
 			return usageErrorf("release needs to know which requests: --mine, --type, --id, --user or --all")
 		}
-		return s.eachNode("remove_maintenance", args, []yson.Entry{
-			textIf("type", kind), textIf("user", user), wordsIf("ids", ids), flagIf("mine", mine), flagIf("all", all),
-		}, countsCell)
+		return s.eachNode(args, func(node string) (yson.Node, string, error) {
+			removed, err := s.RemoveMaintenance(s.ctx, node, filter)
+			var counts []yson.Entry
+			var parts []string
+			for _, m := range removed {
+				counts = append(counts, yson.Pair(string(m.Type), yson.Int64(m.Count)))
+				parts = append(parts, fmt.Sprintf("%s: %d", m.Type, m.Count))
+			}
+			return yson.Map(counts...), firstNonEmpty(strings.Join(parts, ", "), "nothing to take back"), err
+		})
 	})
-	cmd.Flags().StringVar(&kind, "type", "", "only those of a type: ban, disable_scheduler_jobs, decommission, …")
-	cmd.Flags().StringVar(&user, "user", "", "only those of a user")
-	cmd.Flags().StringSliceVar(&ids, "id", nil, "only those with these ids")
-	cmd.Flags().BoolVar(&mine, "mine", false, "only your own")
-	cmd.Flags().BoolVar(&all, "all", false, "all of them")
+	cmd.Flags().StringVar((*string)(&filter.Type), "type", "", "only those of a type: ban, disable_scheduler_jobs, decommission, …")
+	cmd.Flags().StringVar(&filter.User, "user", "", "only those of a user")
+	cmd.Flags().StringSliceVar(&filter.IDs, "id", nil, "only those with these ids")
+	cmd.Flags().BoolVar(&filter.Mine, "mine", false, "only your own")
+	cmd.Flags().BoolVar(&filter.All, "all", false, "all of them")
 	r.mustComplete(cmd, "type", cobra.FixedCompletions(maintenanceTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// countsCell is numbers by name in one column.
-func countsCell(counts yson.Node) string {
-	var parts []string
-	for _, e := range counts.Entries() {
-		n, _ := e.Value.Int64()
-		parts = append(parts, fmt.Sprintf("%s: %d", e.Key, n))
-	}
-	if len(parts) == 0 {
-		return "nothing to take back"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// maintenanceRemarks say who keeps a node from what, and why. Attributes that were set say
-// nothing more than the state does.
-func maintenanceRemarks(n yson.Node) (remarks []string) {
-	for _, e := range field(n, "maintenance_requests").Entries() {
-		if strings.HasPrefix(e.Key, "0-0-0-") {
-			continue
-		}
-		remark := cell(field(e.Value, "type")) + " by " + cell(field(e.Value, "user"))
-		if comment, _ := field(e.Value, "comment").Text(); comment != "" {
-			remark += ": " + comment
-		}
-		remarks = append(remarks, remark)
-	}
-	return remarks
 }

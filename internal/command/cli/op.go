@@ -33,24 +33,6 @@ which begins with a star: '*nightly'.`,
 	return r.addTo(cmd)
 }
 
-// operationKey names an operation by its id or alias.
-func operationKey(name string) yson.Entry {
-	if strings.HasPrefix(name, "*") {
-		return textIf("operation_alias", name)
-	}
-	return textIf("operation_id", name)
-}
-
-// getOperation asks for attributes of an operation.
-func (s *session) getOperation(name string, attributes ...string) (yson.Node, error) {
-	return s.ask("get_operation", operationKey(name), wordsIf("attributes", attributes))
-}
-
-// hasEnded says whether a state is final.
-func hasEnded(state string) bool {
-	return state == "completed" || state == "failed" || state == "aborted"
-}
-
 // stateStyle colours the state of an operation or job.
 func stateStyle(paint func(style, string) string, state string) string {
 	switch state {
@@ -67,59 +49,39 @@ func stateStyle(paint func(style, string) string, state string) string {
 }
 
 // placesOf lists pools of an operation, with trees if there are several.
-func placesOf(runtime yson.Node) string {
-	trees := field(runtime, "scheduling_options_per_pool_tree").Entries()
+func placesOf(places []client.Place) string {
 	var list []string
-	for _, tree := range trees {
-		pool := cell(field(tree.Value, "pool"))
-		if len(trees) > 1 {
-			pool = tree.Key + ":" + pool
+	for _, place := range places {
+		pool := orNothing(place.Pool)
+		if len(places) > 1 {
+			pool = place.Tree + ":" + pool
 		}
 		list = append(list, pool)
 	}
-	if len(list) == 0 {
-		return nothing
-	}
-	return strings.Join(list, ",")
+	return orNothing(strings.Join(list, ","))
 }
 
-// jobCounts are the numbers of jobs of an operation by what became of them.
-type jobCounts struct{ total, running, pending, completed, failed, aborted int64 }
-
-func countsOf(progress yson.Node) jobCounts {
-	jobs := field(progress, "jobs")
-	number := func(key string) int64 {
-		n, _ := jobs.Get(key)
-		if n.Kind() == yson.MapKind {
-			return whole(n, "total")
-		}
-		value, _ := n.Int64()
-		return value
+// countsText says how far an operation is.
+func countsText(c client.JobCounts) string {
+	text := fmt.Sprintf("%d of %d completed, %d running, %d waiting", c.Completed, c.Total, c.Running, c.Pending)
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
-	return jobCounts{number("total"), number("running"), number("pending"), number("completed"), number("failed"), number("aborted")}
-}
-
-func (c jobCounts) finished() int64 { return c.completed + c.failed + c.aborted }
-
-func (c jobCounts) String() string {
-	text := fmt.Sprintf("%d of %d completed, %d running, %d waiting", c.completed, c.total, c.running, c.pending)
-	if c.failed > 0 {
-		text += fmt.Sprintf(", %d failed", c.failed)
-	}
-	if c.aborted > 0 {
-		text += fmt.Sprintf(", %d aborted", c.aborted)
+	if c.Aborted > 0 {
+		text += fmt.Sprintf(", %d aborted", c.Aborted)
 	}
 	return text
 }
 
-// moment reads an instant of an answer; it is zero if there is none.
-func moment(node yson.Node) time.Time {
-	text, _ := node.Text()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
+// orNothing is a text in a column of a table, with a mark if it is empty.
+func orNothing(text string) string { return firstNonEmpty(text, nothing) }
+
+// stamp is an instant as the API writes it.
+func stamp(at time.Time) string {
+	if at.IsZero() {
+		return nothing
 	}
-	return at
+	return at.UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
 // age is how long ago something was, in one unit that says enough.
@@ -143,8 +105,7 @@ func shortDuration(d time.Duration) string {
 }
 
 func newOpListCommand(r *remote) *cobra.Command {
-	var pool, tree, user, state, filter string
-	var limit int64
+	var filter client.OperationFilter
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -155,20 +116,19 @@ func newOpListCommand(r *remote) *cobra.Command {
   weir op list --user root --limit 5 -o json`,
 		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
-			answer, err := s.ask("list_operations", textIf("pool", pool), textIf("pool_tree", tree), textIf("user", user), textIf("state", state),
-				textIf("filter", filter), countIf("limit", limit), yson.Pair("include_counters", yson.Boolean(false)))
+			page, err := s.ListOperations(s.ctx, filter)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return s.writeOperations(w, answer, quiet) })
+			return s.print(page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet) })
 		}),
 	}
-	cmd.Flags().StringVarP(&pool, "pool", "p", "", "only those of a pool")
-	cmd.Flags().StringVar(&tree, "tree", "", "only those of a pool tree")
-	cmd.Flags().StringVarP(&user, "user", "u", "", "only those of a user")
-	cmd.Flags().StringVarP(&state, "state", "s", "", "only those in a state, such as running, pending, failed")
-	cmd.Flags().StringVar(&filter, "filter", "", "only those with this text in them")
-	cmd.Flags().Int64Var(&limit, "limit", 100, "at most so many")
+	cmd.Flags().StringVarP(&filter.Pool, "pool", "p", "", "only those of a pool")
+	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of a pool tree")
+	cmd.Flags().StringVarP(&filter.User, "user", "u", "", "only those of a user")
+	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only those in a state, such as running, pending, failed")
+	cmd.Flags().StringVar(&filter.Text, "filter", "", "only those with this text in them")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "at most so many")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "tree", r.completeTrees())
@@ -176,7 +136,7 @@ func newOpListCommand(r *remote) *cobra.Command {
 	return cmd
 }
 
-func (s *session) writeOperations(w io.Writer, answer yson.Node, quiet bool) error {
+func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet bool) error {
 	paint, now := painter(w), time.Now()
 	t := newTable(w)
 	if !quiet {
@@ -184,28 +144,23 @@ func (s *session) writeOperations(w io.Writer, answer yson.Node, quiet bool) err
 		t.alignRight(4, 5, 6)
 		t.fit(widthOf(w), 7, 2, 3)
 	}
-	for _, o := range field(answer, "operations").Items() {
-		id := cell(field(o, "id"))
+	for _, o := range page.Operations {
 		if quiet {
-			t.row(id)
+			t.row(o.ID)
 			continue
 		}
-		state := cell(field(o, "state"))
-		if suspended, _ := field(o, "suspended").Boolean(); suspended && !hasEnded(state) {
+		state := string(o.State)
+		if o.Suspended && !o.State.Ended() {
 			state = "suspended"
 		}
-		counts := countsOf(field(o, "brief_progress"))
-		title := cell(field(o, "brief_spec", "title"))
-		if alias, ok := field(o, "alias").Text(); ok {
-			title = strings.TrimSuffix(alias+" "+title, " "+nothing)
-		}
-		t.row(id, stateStyle(paint, state), placesOf(field(o, "runtime_parameters")), cell(field(o, "authenticated_user")),
-			age(now, moment(field(o, "start_time"))), fmt.Sprint(counts.running), fmt.Sprintf("%d/%d", counts.completed, counts.total), title)
+		title := orNothing(strings.TrimSpace(o.Alias + " " + o.Title))
+		t.row(o.ID, stateStyle(paint, state), placesOf(o.Places), o.User, age(now, o.Started), fmt.Sprint(o.Jobs.Running),
+			fmt.Sprintf("%d/%d", o.Jobs.Completed, o.Jobs.Total), title)
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if more, _ := field(answer, "incomplete").Boolean(); more {
+	if page.More {
 		fmt.Fprintln(s.errs, "There are more: --limit shows them.")
 	}
 	return nil
@@ -224,15 +179,15 @@ func newOpGetCommand(r *remote) *cobra.Command {
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.getOperation(args[0], attributes...)
+			o, err := s.GetOperation(s.ctx, args[0], attributes...)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error {
+			return s.print(o.Raw, func(w io.Writer) error {
 				if len(attributes) > 0 {
-					return writePretty(w, answer)
+					return writeYSON(w, o.Raw)
 				}
-				return writeOperation(w, answer)
+				return writeOperation(w, o)
 			})
 		}),
 	}
@@ -241,7 +196,7 @@ func newOpGetCommand(r *remote) *cobra.Command {
 }
 
 // writeOperation writes what people want to know of an operation first.
-func writeOperation(w io.Writer, o yson.Node) error {
+func writeOperation(w io.Writer, o *client.Operation) error {
 	paint := painter(w)
 	t := newTable(w)
 	row := func(name, value string) {
@@ -249,43 +204,30 @@ func writeOperation(w io.Writer, o yson.Node) error {
 			t.row(name, value)
 		}
 	}
-	state := cell(field(o, "state"))
-	if suspended, _ := field(o, "suspended").Boolean(); suspended && !hasEnded(state) {
+	state := string(o.State)
+	if o.Suspended && !o.State.Ended() {
 		state += ", suspended"
 	}
-	row("id", cell(field(o, "id")))
-	row("alias", cell(field(o, "alias")))
-	row("title", cell(field(o, "brief_spec", "title")))
+	row("id", o.ID)
+	row("alias", o.Alias)
+	row("title", o.Title)
 	row("state", stateStyle(paint, state))
-	row("user", cell(field(o, "authenticated_user")))
-	row("pool", placesOf(field(o, "runtime_parameters")))
-	row("started", cell(field(o, "start_time")))
-	row("finished", cell(field(o, "finish_time")))
-	row("jobs", countsOf(field(o, "brief_progress")).String())
-	var waits []string
-	for _, pool := range field(o, "waiting_for_pools").Items() {
-		waits = append(waits, cell(pool))
-	}
-	row("waits for", strings.Join(waits, ", "))
+	row("user", o.User)
+	row("pool", placesOf(o.Places))
+	row("started", stamp(o.Started))
+	row("finished", stamp(o.Finished))
+	row("jobs", countsText(o.Jobs))
+	row("waits for", strings.Join(o.WaitingForPools, ", "))
 	if err := t.flush(); err != nil {
 		return err
 	}
-	for _, alert := range field(o, "alerts").Entries() {
-		fmt.Fprintf(w, "alert %s: %v\n", alert.Key, client.ErrorOf(alert.Value))
+	for _, alert := range o.Alerts {
+		fmt.Fprintf(w, "alert %s: %v\n", alert.Type, &alert.Error)
 	}
-	if failure := resultError(o); failure != nil {
-		fmt.Fprintf(w, "error: %v\n", failure)
+	if o.Result != nil && o.Result.Code != 0 {
+		fmt.Fprintf(w, "error: %v\n", o.Result)
 	}
 	return nil
-}
-
-// resultError is why an operation failed, nil if it did not.
-func resultError(o yson.Node) error {
-	result := client.ErrorOf(field(o, "result", "error"))
-	if result.Code == 0 {
-		return nil
-	}
-	return result
 }
 
 // opCommand is a command on one or several operations that prints nothing.
@@ -312,8 +254,7 @@ func newOpAbortCommand(r *remote) *cobra.Command {
 		Short:   "End operations without a result; their jobs are aborted",
 		Example: `  weir op abort '*nightly' --message 'wrong input'`,
 	}, func(s *session, name string) error {
-		_, err := s.change("abort_operation", operationKey(name), textIf("abort_message", message))
-		return err
+		return s.AbortOperation(s.ctx, name, message)
 	})
 	cmd.Flags().StringVarP(&message, "message", "m", "", "why, for those who look at it later")
 	return cmd
@@ -325,25 +266,22 @@ func newOpCompleteCommand(r *remote) *cobra.Command {
 		Short:   "End operations with what they have done so far",
 		Example: `  weir op complete '*nightly'`,
 	}, func(s *session, name string) error {
-		_, err := s.change("complete_operation", operationKey(name))
-		return err
+		return s.CompleteOperation(s.ctx, name)
 	})
 }
 
 func newOpSuspendCommand(r *remote) *cobra.Command {
-	var abort bool
-	var reason string
+	var suspend client.SuspendOptions
 	cmd := r.opCommand(&cobra.Command{
 		Use:   "suspend OPERATION...",
 		Short: "Give operations no new jobs until they are resumed",
 		Example: `  weir op suspend '*nightly'
   weir op suspend '*nightly' --abort-running-jobs`,
 	}, func(s *session, name string) error {
-		_, err := s.change("suspend_operation", operationKey(name), flagIf("abort_running_jobs", abort), textIf("reason", reason))
-		return err
+		return s.SuspendOperation(s.ctx, name, suspend)
 	})
-	cmd.Flags().BoolVar(&abort, "abort-running-jobs", false, "also abort the jobs that run")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for those who look at it later")
+	cmd.Flags().BoolVar(&suspend.AbortRunningJobs, "abort-running-jobs", false, "also abort the jobs that run")
+	cmd.Flags().StringVar(&suspend.Reason, "reason", "", "why, for those who look at it later")
 	return cmd
 }
 
@@ -354,8 +292,7 @@ func newOpResumeCommand(r *remote) *cobra.Command {
 		Example: `  weir op suspend '*nightly'
   weir op resume '*nightly'`,
 	}, func(s *session, name string) error {
-		_, err := s.change("resume_operation", operationKey(name))
-		return err
+		return s.ResumeOperation(s.ctx, name)
 	})
 }
 
@@ -387,8 +324,7 @@ func newOpUpdateCommand(r *remote) *cobra.Command {
 		}
 		var failures []error
 		for _, name := range args {
-			_, err := s.change("update_operation_parameters", operationKey(name), yson.Pair("parameters", change))
-			failures = append(failures, err)
+			failures = append(failures, s.UpdateOperation(s.ctx, name, change))
 		}
 		return errors.Join(failures...)
 	})

@@ -38,14 +38,14 @@ func newOpStartCommand(r *remote) *cobra.Command {
 			if pool != "" {
 				spec = spec.With("pool", yson.String(pool))
 			}
-			answer, err := s.change("start_operation", textIf("operation_type", kind), yson.Pair("spec", spec))
+			id, err := s.StartOperation(s.ctx, kind, spec)
 			if err != nil {
 				return err
 			}
-			if err := s.printID(answer); err != nil || !wait {
+			if err := s.printID("operation_id", id); err != nil || !wait {
 				return err
 			}
-			return s.waitFor(firstText(answer))
+			return s.waitFor(id)
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "the file, for those who are used to weir apply -f")
@@ -72,40 +72,31 @@ reason is printed.`,
 
 // waitFor waits for the end of an operation.
 func (s *session) waitFor(name string) error {
-	watch := newWatch(s, name)
-	defer watch.bar.clear()
-	for {
-		ended, err := watch.look()
+	bar := newWatchBar(s)
+	defer bar.clear()
+	var last *client.Operation
+	for o, err := range s.WatchOperation(s.ctx, name) {
 		if err != nil {
 			return err
 		}
-		if ended {
-			break
-		}
-		if err := watch.pause(); err != nil {
-			return err
-		}
+		last = o
+		bar.show(o)
 	}
-	watch.bar.clear()
-	return watch.verdict()
+	bar.clear()
+	return s.verdict(name, last)
 }
 
 // verdict is how a command ends that waited for an operation.
-func (w *opWatch) verdict() error {
-	if w.state == "completed" {
+func (s *session) verdict(name string, o *client.Operation) error {
+	if o.State == client.Completed {
 		return nil
 	}
-	result := resultError(w.last)
-	if result == nil {
-		result = &client.Error{Message: "no reason was given"}
-	}
-	fmt.Fprintf(w.s.errs, "weir: operation %s %s: %v\n", w.name, w.state, result)
+	fmt.Fprintf(s.errs, "weir: operation %s %s: %v\n", name, o.State, o.Err())
 	return errReported
 }
 
 func newOpJobsCommand(r *remote) *cobra.Command {
-	var state, node, task string
-	var limit int64
+	filter := client.JobFilter{SortBy: "start_time", Descending: true}
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "jobs OPERATION",
@@ -118,18 +109,17 @@ func newOpJobsCommand(r *remote) *cobra.Command {
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("list_jobs", operationKey(args[0]), textIf("state", state), textIf("address", node), textIf("task_name", task),
-				countIf("limit", limit), textIf("sort_field", "start_time"), textIf("sort_order", "descending"))
+			page, err := s.ListJobs(s.ctx, args[0], filter)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return s.writeJobs(w, answer, quiet) })
+			return s.print(page.Raw, func(w io.Writer) error { return s.writeJobs(w, page, quiet) })
 		}),
 	}
-	cmd.Flags().StringVarP(&state, "state", "s", "", "only those in a state: waiting, running, completed, failed, aborted")
-	cmd.Flags().StringVar(&node, "node", "", "only those of a node")
-	cmd.Flags().StringVar(&task, "task", "", "only those of a task")
-	cmd.Flags().Int64Var(&limit, "limit", 1000, "at most so many")
+	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only those in a state: waiting, running, completed, failed, aborted")
+	cmd.Flags().StringVar(&filter.Node, "node", "", "only those of a node")
+	cmd.Flags().StringVar(&filter.Task, "task", "", "only those of a task")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 1000, "at most so many")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
 	r.mustComplete(cmd, "node", r.completeNodes())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"waiting", "running", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -97,38 +98,24 @@ func writeYAML(w io.Writer, value any) error {
 	return enc.Close()
 }
 
-// writeYSON writes a node as it is, anything else through JSON like writeYAML.
+// writeYSON writes a value as it is, anything else through JSON like writeYAML.
 func writeYSON(w io.Writer, value any) error {
-	n, isNode := value.(answerNode)
-	if !isNode {
+	v, is := value.(client.Value)
+	if !is {
 		var buf bytes.Buffer
 		if err := writeJSON(&buf, value); err != nil {
 			return err
 		}
-		var err error
-		if n.Node, err = yson.ParseJSON(buf.Bytes(), yson.JSONOptions{UTF8: true, Plain: true}); err != nil {
+		node, err := yson.ParseJSON(buf.Bytes(), yson.JSONOptions{UTF8: true, Plain: true})
+		if err != nil {
 			return fmt.Errorf("answer as YSON: %w", err)
 		}
+		if v, err = client.ValueOf(node); err != nil {
+			return err
+		}
 	}
-	text, err := yson.Append(nil, n.Node, yson.Pretty)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(text, '\n'))
+	_, err := fmt.Fprintln(w, v.Pretty())
 	return err
-}
-
-// answerNode is an answer of a server. As JSON its strings are text if they can
-// be, and bytes as code points otherwise.
-type answerNode struct{ yson.Node }
-
-// MarshalJSON writes the node with its attributes.
-func (n answerNode) MarshalJSON() ([]byte, error) {
-	text, err := yson.AppendJSON(nil, n.Node, yson.JSONOptions{UTF8: true, StringifyNaN: true})
-	if err != nil {
-		text, err = yson.AppendJSON(nil, n.Node, yson.JSONOptions{StringifyNaN: true})
-	}
-	return text, err
 }
 
 // blockStyle drops JSON's braces and quotes, except around empty containers and

@@ -9,24 +9,43 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/client"
 )
 
 // pathReader is the flags of commands that read paths.
 type pathReader struct {
-	attributes []string
-	format     string
-	maxSize    int64
+	client.ReadOptions
+	format string
 }
 
 func (p *pathReader) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&p.attributes, "attribute", nil, "also show this attribute; may be repeated")
+	cmd.Flags().StringSliceVar(&p.Attributes, "attribute", nil, "also show this attribute; may be repeated")
 	cmd.Flags().StringVar(&p.format, "format", "", `print as the server writes it: json, yson, "<format=text>yson"; goes before -o`)
-	cmd.Flags().Int64Var(&p.maxSize, "max-size", 0, "show at most so many children")
+	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "show at most so many children")
 }
 
-func (p *pathReader) parameters(path string) []yson.Entry {
-	return []yson.Entry{textIf("path", path), wordsIf("attributes", p.attributes), countIf("max_size", p.maxSize), flagIf("return_only_value", true)}
+// read runs a command on a path: as the server writes it if a format is given, else the value
+// is printed as -o says.
+func (p *pathReader) read(s *session, command, path string, table func(w io.Writer, answer client.Value) error) error {
+	format, err := parseFormat(p.format)
+	if err != nil {
+		return err
+	}
+	parameters := map[string]any{"path": path, "return_only_value": true}
+	if len(p.Attributes) > 0 {
+		parameters["attributes"] = p.Attributes
+	}
+	if p.MaxSize != 0 {
+		parameters["max_size"] = p.MaxSize
+	}
+	if !format.IsEntity() {
+		return s.raw(command, format, parameters)
+	}
+	answer, err := s.Do(s.ctx, command, parameters)
+	if err != nil {
+		return err
+	}
+	return s.print(answer, func(w io.Writer) error { return table(w, answer) })
 }
 
 func newGetCommand(opts *options) *cobra.Command {
@@ -49,18 +68,7 @@ say otherwise.`,
 		Args:              onePath,
 		ValidArgsFunction: r.completePath(1),
 		RunE: r.do(func(s *session, args []string) error {
-			format, err := parseFormat(p.format)
-			if err != nil {
-				return err
-			}
-			if !format.IsEntity() {
-				return s.raw("get", format, p.parameters(args[0])...)
-			}
-			answer, err := s.ask("get", p.parameters(args[0])...)
-			if err != nil {
-				return err
-			}
-			return s.print(answer, func(w io.Writer) error { return writePretty(w, answer) })
+			return p.read(s, "get", args[0], func(w io.Writer, answer client.Value) error { return writeYSON(w, answer) })
 		}),
 	}
 	p.addTo(cmd)
@@ -83,24 +91,13 @@ func newListCommand(opts *options) *cobra.Command {
 		ValidArgsFunction: r.completePath(1),
 		RunE: r.do(func(s *session, args []string) error {
 			if long {
-				p.attributes = append(p.attributes, "type", "modification_time")
-			}
-			format, err := parseFormat(p.format)
-			if err != nil {
-				return err
-			}
-			if !format.IsEntity() {
-				return s.raw("list", format, p.parameters(args[0])...)
-			}
-			answer, err := s.ask("list", p.parameters(args[0])...)
-			if err != nil {
-				return err
+				p.Attributes = append(p.Attributes, "type", "modification_time")
 			}
 			prefix := ""
 			if absolute {
 				prefix = strings.TrimRight(args[0], "/") + "/"
 			}
-			return s.print(answer, func(w io.Writer) error { return writeList(w, answer, prefix, p.attributes) })
+			return p.read(s, "list", args[0], func(w io.Writer, answer client.Value) error { return writeList(w, answer, prefix, p.Attributes) })
 		}),
 	}
 	p.addTo(cmd)
@@ -110,7 +107,7 @@ func newListCommand(opts *options) *cobra.Command {
 }
 
 // writeList prints names, one a line, with attributes in columns.
-func writeList(w io.Writer, answer yson.Node, prefix string, attributes []string) error {
+func writeList(w io.Writer, answer client.Value, prefix string, attributes []string) error {
 	t := newTable(w)
 	if len(attributes) > 0 {
 		header := []string{"NAME"}
@@ -123,33 +120,22 @@ func writeList(w io.Writer, answer yson.Node, prefix string, attributes []string
 		name, _ := item.Text()
 		row := []string{prefix + name}
 		for _, attribute := range attributes {
-			row = append(row, attributeCell(item, attribute))
+			row = append(row, cell(item.Attribute(attribute)))
 		}
 		t.row(row...)
 	}
 	return t.flush()
 }
 
-// attributeCell is an attribute in a column.
-func attributeCell(item yson.Node, name string) string {
-	value, there := item.Attribute(name)
-	if !there {
-		return nothing
-	}
-	return cell(value)
-}
-
 // cell is a value in one column of a table: strings and numbers as people write
 // them, the rest as YSON.
-func cell(value yson.Node) string {
-	switch value.Kind() {
-	case yson.StringKind:
-		text, _ := value.Text()
-		return text
-	case yson.DoubleKind:
-		number, _ := value.Double()
-		return strconv.FormatFloat(number, 'g', -1, 64)
-	case yson.EntityKind:
+func cell(value client.Value) string {
+	switch v := value.Any().(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	case nil:
 		return nothing
 	}
 	return value.String()
@@ -167,15 +153,11 @@ So the command can stand in a condition of a script.`,
 		Args:              onePath,
 		ValidArgsFunction: r.completePath(1),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.ask("exists", textIf("path", args[0]), flagIf("return_only_value", true))
+			there, err := s.Exists(s.ctx, args[0])
 			if err != nil {
 				return err
 			}
-			if wrapped, is := answer.Get("value"); is {
-				answer = wrapped
-			}
-			there, _ := answer.Boolean()
-			if err := s.print(answer, func(w io.Writer) error { _, err := fmt.Fprintln(w, there); return err }); err != nil {
+			if err := s.opts.print(s.out, there, func(w io.Writer) error { _, err := fmt.Fprintln(w, there); return err }); err != nil {
 				return err
 			}
 			if !there {

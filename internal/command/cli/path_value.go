@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 
@@ -95,14 +94,15 @@ func parseFormat(format string) (yson.Node, error) {
 }
 
 // raw runs a command and prints the answer as the server writes it in a format.
-func (s *session) raw(command string, format yson.Node, entries ...yson.Entry) error {
+func (s *session) raw(command string, format yson.Node, parameters map[string]any) error {
 	if name, _ := format.Text(); name == "json" {
 		if _, given := format.Attribute("encode_utf8"); !given { // people read text, not bytes
 			format = format.WithAttributes(append(format.Attributes()[:len(format.Attributes()):len(format.Attributes())],
 				yson.Pair("encode_utf8", yson.Boolean(false)))...)
 		}
 	}
-	data, err := s.Raw(s.ctx, client.Request{Command: command, Parameters: parameters(append(entries, yson.Pair("output_format", format))...)})
+	parameters["output_format"] = format
+	data, err := s.Bytes(s.ctx, client.Request{Command: command, Parameters: parameters})
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,3 @@ func nodeOf(value document.Value) (yson.Node, error) {
 	}
 	return yson.ParseJSON(text, yson.JSONOptions{UTF8: true, Plain: true})
 }
-
-// writePretty writes a value as yt get does.
-func writePretty(w io.Writer, node yson.Node) error { return writeYSON(w, answerNode{node}) }

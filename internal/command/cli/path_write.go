@@ -14,7 +14,7 @@ import (
 
 func newSetCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var recursive, force bool
+	var options client.WriteOptions
 	var format string
 	cmd := &cobra.Command{
 		Use:   "set PATH [VALUE]",
@@ -42,17 +42,11 @@ of options - and _ are the same.`,
 			if err != nil {
 				return err
 			}
-			body, err := yson.Append(nil, value, yson.Binary)
-			if err != nil {
-				return err
-			}
-			_, err = s.Execute(s.ctx, client.Request{Command: "set", Input: body, Mutating: true,
-				Parameters: parameters(textIf("path", args[0]), flagIf("recursive", recursive), flagIf("force", force))})
-			return adviseBoolean(err, value)
+			return adviseBoolean(s.Set(s.ctx, args[0], value, options), value)
 		}),
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace a node with everything below it")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace a node with everything below it")
 	cmd.Flags().StringVar(&format, "format", "", "how VALUE is written: json or yson; without it, YSON if it can be, else JSON")
 	return r.addTo(cmd)
 }
@@ -68,7 +62,7 @@ func adviseBoolean(err error, value yson.Node) error {
 
 func newCreateCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var recursive, force, ignoreExisting bool
+	var options client.WriteOptions
 	var attributes string
 	cmd := &cobra.Command{
 		Use:   "create TYPE [PATH|NAME]",
@@ -95,25 +89,24 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
 			if err != nil {
 				return err
 			}
-			path := ""
+			key, path := "object_id", ""
 			switch {
 			case len(args) == 2 && looksLikePath(args[1]):
-				path = args[1]
+				key, path = "node_id", args[1]
 			case len(args) == 2:
 				given = given.With("name", yson.String(args[1]))
 			}
-			answer, err := s.change("create", textIf("type", args[0]), textIf("path", path), yson.Pair("attributes", given),
-				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			id, err := s.Create(s.ctx, args[0], path, given, options)
 			if err != nil {
 				return err
 			}
-			return s.printID(answer)
+			return s.printID(key, id)
 		}),
 	}
 	cmd.Flags().StringVar(&attributes, "attributes", "", "attributes of the new object, a map")
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if it is there")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is there")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if it is there")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is there")
 	return r.addTo(cmd)
 }
 
@@ -127,7 +120,7 @@ func looksLikePath(text string) bool { return strings.ContainsAny(text, "/#") }
 
 func newRemoveCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var recursive, force bool
+	var options client.WriteOptions
 	cmd := &cobra.Command{
 		Use:     "remove PATH",
 		Aliases: []string{"rm"},
@@ -139,12 +132,11 @@ func newRemoveCommand(opts *options) *cobra.Command {
 		Args:              onePath,
 		ValidArgsFunction: r.completePath(1),
 		RunE: r.do(func(s *session, args []string) error {
-			_, err := s.change("remove", textIf("path", args[0]), flagIf("recursive", recursive), flagIf("force", force))
-			return err
+			return s.Remove(s.ctx, args[0], options)
 		}),
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also remove a node that has children")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "do not complain if there is nothing")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "also remove a node that has children")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "do not complain if there is nothing")
 	return r.addTo(cmd)
 }
 
@@ -160,7 +152,7 @@ func newMoveCommand(opts *options) *cobra.Command {
 
 func transplantCommand(opts *options, name, alias, short, example string) *cobra.Command {
 	r := newRemote(opts)
-	var recursive, force, ignoreExisting bool
+	var options client.WriteOptions
 	cmd := &cobra.Command{
 		Use: name + " SOURCE DESTINATION", Aliases: []string{alias}, Short: short, Example: example,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -171,23 +163,26 @@ func transplantCommand(opts *options, name, alias, short, example string) *cobra
 		},
 		ValidArgsFunction: r.completePath(2),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.change(name, textIf("source_path", args[0]), textIf("destination_path", args[1]),
-				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			transplant := s.Copy
+			if name == "move" {
+				transplant = s.Move
+			}
+			id, err := transplant(s.ctx, args[0], args[1], options)
 			if err != nil {
 				return err
 			}
-			return s.printID(answer)
+			return s.printID("node_id", id)
 		}),
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is at the destination")
-	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if there is something at the destination")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is at the destination")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if there is something at the destination")
 	return r.addTo(cmd)
 }
 
 func newLinkCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var recursive, force, ignoreExisting bool
+	var options client.WriteOptions
 	cmd := &cobra.Command{
 		Use:   "link TARGET LINK",
 		Short: "Make a node that leads to another one",
@@ -201,16 +196,15 @@ func newLinkCommand(opts *options) *cobra.Command {
 		},
 		ValidArgsFunction: r.completePath(2),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.change("link", textIf("target_path", args[0]), textIf("link_path", args[1]),
-				flagIf("recursive", recursive), flagIf("force", force), flagIf("ignore_existing", ignoreExisting))
+			id, err := s.Link(s.ctx, args[0], args[1], options)
 			if err != nil {
 				return err
 			}
-			return s.printID(answer)
+			return s.printID("node_id", id)
 		}),
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "replace what is at LINK")
-	cmd.Flags().BoolVarP(&ignoreExisting, "ignore-existing", "i", false, "do nothing if there is something at LINK")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is at LINK")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if there is something at LINK")
 	return r.addTo(cmd)
 }

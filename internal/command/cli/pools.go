@@ -14,7 +14,6 @@ import (
 
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/resource"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // poolsCall is one call of weir pools.
@@ -130,92 +129,51 @@ func behindOf(w io.Writer) io.Writer {
 	return w
 }
 
-// poolFields are what the table needs of each pool.
-var poolFields = []string{
-	"parent", "mode", "weight", "is_ephemeral", "running_operation_count", "operation_count", "resource_usage", "resource_demand",
-	"usage_share", "demand_share", "detailed_fair_share", "strong_guarantee_resources", "integral_guarantee_type",
-	"accumulated_resource_ratio_volume", "starvation_status", "satisfaction_ratio",
-}
-
-// operationFields are what the table needs of each operation.
-var operationFields = []string{
-	"pool", "title", "user", "state", "suspended", "weight", "resource_usage", "resource_demand", "usage_share", "demand_share", "detailed_fair_share",
-	"starvation_status",
-}
-
 // show prints the tree once.
-func (c *poolsCall) show(s *session, w io.Writer, tree string, kinds []resource.Kind) (err error) {
-	if tree == "" {
-		if tree, err = s.defaultTree(); err != nil {
-			return err
-		}
-	}
-	t := &poolTable{name: tree, kinds: kinds, style: barStyleOf(behindOf(w)), width: widthOf(behindOf(w))}
-	at := orchid + "/" + tree
-	if t.total, err = s.Get(s.ctx, at+"/resource_limits"); err != nil {
+func (c *poolsCall) show(s *session, w io.Writer, tree string, kinds []resource.Kind) error {
+	found, err := s.GetPoolTree(s.ctx, tree, c.operations)
+	if err != nil {
 		return s.explainTree(err, tree)
 	}
-	pools, err := s.ask("get", textIf("path", at+"/pools"), flagIf("return_only_value", true), wordsIf("fields", poolFields))
-	if err != nil {
-		return err
-	}
-	operations := yson.Map()
-	if c.operations {
-		operations, err = s.ask("get", textIf("path", at+"/operations"), flagIf("return_only_value", true), wordsIf("fields", operationFields))
-		if err != nil {
-			return err
-		}
-	}
-	answer := yson.Map(yson.Pair("pool_tree", yson.String(tree)), yson.Pair("resource_limits", t.total), yson.Pair("pools", pools))
-	if c.operations {
-		answer = answer.With("operations", operations)
-	}
-	return s.opts.print(w, answerNode{answer}, func(w io.Writer) error {
-		t.collect(pools, operations)
+	return s.opts.print(w, found.Raw, func(w io.Writer) error {
+		t := &poolTable{tree: found, kinds: kinds, style: barStyleOf(behindOf(w)), width: widthOf(behindOf(w))}
+		t.collect()
 		return t.write(w)
 	})
 }
 
 // poolTable is the table of one tree.
 type poolTable struct {
-	name  string
+	tree  *client.PoolTree
 	kinds []resource.Kind
 	style barStyle
 	width int
-	total yson.Node
 
-	elements []yson.Entry // pools, then operations
-	pools    int
-	children map[string][]int
+	pools      map[string][]*client.Pool          // by their parents
+	operations map[string][]*client.PoolOperation // by their pools
 }
 
-const rootPool = "<Root>"
-
 // collect finds the children of each pool, in the order of the answer.
-func (t *poolTable) collect(pools, operations yson.Node) {
-	t.elements = append(t.elements[:0], pools.Entries()...)
-	t.pools = len(t.elements)
-	t.elements = append(t.elements, operations.Entries()...)
-	t.children = map[string][]int{}
-	for i, e := range t.elements {
-		key := "parent"
-		if i >= t.pools {
-			key = "pool"
-		}
-		if parent, ok := field(e.Value, key).Text(); ok {
-			t.children[parent] = append(t.children[parent], i)
-		}
+func (t *poolTable) collect() {
+	t.pools, t.operations = map[string][]*client.Pool{}, map[string][]*client.PoolOperation{}
+	for i := range t.tree.Pools {
+		p := &t.tree.Pools[i]
+		t.pools[p.Parent] = append(t.pools[p.Parent], p)
+	}
+	for i := range t.tree.Operations {
+		o := &t.tree.Operations[i]
+		t.operations[o.Pool] = append(t.operations[o.Pool], o)
 	}
 }
 
 func (t *poolTable) write(w io.Writer) error {
 	var amounts []string
-	for _, kind := range resource.Kinds {
-		if amount := number(t.total, kind.String()); amount > 0 {
-			amounts = append(amounts, kind.String()+" "+t.amount(kind, amount))
+	for name, amount := range t.tree.Resources.All() {
+		if amount > 0 {
+			amounts = append(amounts, name+" "+amountText(name, amount))
 		}
 	}
-	fmt.Fprintf(w, "%s: %s; amounts are of %s\n\n", t.style.paint(styleBold, t.name), firstNonEmpty(strings.Join(amounts, ", "), "no nodes"), t.kinds[0])
+	fmt.Fprintf(w, "%s: %s; amounts are of %s\n\n", t.style.paint(styleBold, t.tree.Name), firstNonEmpty(strings.Join(amounts, ", "), "no nodes"), t.kinds[0])
 	table := newTable(w)
 	header := []string{"pool", "mode", "weight", "ops"}
 	right := []int{2, 3}
@@ -232,10 +190,8 @@ func (t *poolTable) write(w io.Writer) error {
 	table.row(header...)
 	table.alignRight(right...)
 	table.fit(t.width, 0, len(header)-2)
-	for i, e := range t.elements[:t.pools] {
-		if e.Key == rootPool {
-			t.add(table, i, 0)
-		}
+	for _, root := range t.pools[""] {
+		t.add(table, root, 0)
 	}
 	if err := table.flush(); err != nil {
 		return err
@@ -244,86 +200,70 @@ func (t *poolTable) write(w io.Writer) error {
 	return nil
 }
 
-// add writes an element and everything below it. A pool is never below itself.
-func (t *poolTable) add(table *table, at, depth int) {
-	e := t.elements[at]
-	table.row(t.row(e, at < t.pools, depth)...)
-	if at >= t.pools {
-		return
+// add writes a pool and everything below it. A pool is never below itself.
+func (t *poolTable) add(table *table, p *client.Pool, depth int) {
+	mode, guarantee, remarks := orNothing(p.Mode), nothing, starvationRemark(p.Starvation)
+	if p.Ephemeral {
+		mode += ", ephemeral"
 	}
-	for _, child := range t.children[e.Key] {
+	if amount := p.StrongGuarantee.Of(t.kinds[0].String()); amount > 0 && depth > 0 {
+		guarantee = amountText(t.kinds[0].String(), amount)
+	}
+	if p.IntegralType != "none" && p.IntegralType != "" {
+		remarks = append(remarks, fmt.Sprintf("%s, saved %.4g", p.IntegralType, p.AccumulatedVolume))
+	}
+	table.row(t.row(p.Name, mode, fmt.Sprintf("%d/%d", p.RunningOperations, p.Operations), guarantee, remarks, depth, &p.Usage)...)
+	for _, child := range t.pools[p.Name] {
 		t.add(table, child, depth+1)
+	}
+	for _, o := range t.operations[p.Name] {
+		mode := string(o.State)
+		if o.Suspended {
+			mode = "suspended"
+		}
+		table.row(t.row(strings.TrimSpace(o.ID+" "+o.Title), mode, nothing, nothing, starvationRemark(o.Starvation), depth+1, &o.Usage)...)
 	}
 }
 
-func (t *poolTable) row(e yson.Entry, isPool bool, depth int) []string {
-	name, mode, operations, guarantee := e.Key, cell(field(e.Value, "mode")), nothing, nothing
-	if isPool {
-		operations = fmt.Sprintf("%d/%d", whole(e.Value, "running_operation_count"), whole(e.Value, "operation_count"))
-		if ephemeral, _ := field(e.Value, "is_ephemeral").Boolean(); ephemeral {
-			mode += ", ephemeral"
-		}
-		if amount := number(e.Value, "strong_guarantee_resources", t.kinds[0].String()); amount > 0 && depth > 0 {
-			guarantee = t.amount(t.kinds[0], amount)
-		}
-	} else {
-		mode = cell(field(e.Value, "state"))
-		if suspended, _ := field(e.Value, "suspended").Boolean(); suspended {
-			mode = "suspended"
-		}
-		if title, ok := field(e.Value, "title").Text(); ok {
-			name += " " + title
-		}
-	}
+// row is a pool or an operation.
+func (t *poolTable) row(name, mode, operations, guarantee string, remarks []string, depth int, u *client.Usage) []string {
 	weight := nothing
-	if w, ok := field(e.Value, "weight").Double(); ok && depth > 0 {
-		weight = strconv.FormatFloat(w, 'g', 4, 64)
+	if u.Weight != 0 && depth > 0 {
+		weight = strconv.FormatFloat(u.Weight, 'g', 4, 64)
 	}
 	row := []string{strings.Repeat("  ", depth) + name, mode, weight, operations}
 	for _, kind := range t.kinds {
 		k := kind.String()
-		share := number(e.Value, "detailed_fair_share", "total", k)
-		row = append(row, t.amount(kind, number(e.Value, "resource_usage", k)), t.amount(kind, number(e.Value, "resource_demand", k)),
-			t.amount(kind, share*number(t.total, k)), percent(share))
+		share := u.FairShare.Of(k)
+		row = append(row, poolAmount(k, u.Usage.Of(k)), poolAmount(k, u.Demand.Of(k)), poolAmount(k, share*t.tree.Resources.Of(k)), percent(share))
 	}
 	k := t.kinds[0].String()
-	bar := t.style.bar(number(e.Value, "usage_share", k), number(e.Value, "detailed_fair_share", "total", k), number(e.Value, "demand_share", k))
-	return append(row, guarantee, t.remark(e.Value, isPool), bar)
+	return append(row, guarantee, strings.Join(remarks, "; "), t.style.bar(u.UsageShare.Of(k), u.FairShare.Of(k), u.DemandShare.Of(k)))
 }
 
-// remark says what is special about an element.
-func (t *poolTable) remark(e yson.Node, isPool bool) string {
-	var remarks []string
-	if status := cell(field(e, "starvation_status")); status == "starving" || status == "aggressively_starving" {
-		remarks = append(remarks, strings.ReplaceAll(status, "_", " "))
-	}
-	if kind := cell(field(e, "integral_guarantee_type")); isPool && kind != "none" && kind != nothing {
-		remarks = append(remarks, fmt.Sprintf("%s, saved %.4g", kind, number(e, "accumulated_resource_ratio_volume")))
-	}
-	return strings.Join(remarks, "; ")
-}
-
-// amount writes an amount that the API gives in the units of people.
-func (t *poolTable) amount(kind resource.Kind, value float64) string {
+// poolAmount is an amount in a column that has many zeros.
+func poolAmount(kind string, value float64) string {
 	if value == 0 {
 		return "0"
 	}
-	return resource.FormatAmount(kind, resource.FromFloat(kind, value))
+	return amountText(kind, value)
+}
+
+func starvationRemark(status string) (remarks []string) {
+	if status == "starving" || status == "aggressively_starving" {
+		remarks = append(remarks, strings.ReplaceAll(status, "_", " "))
+	}
+	return remarks
 }
 
 // explainTree says which pool trees there are when one was named that is not.
 func (s *session) explainTree(err error, tree string) error {
-	var refusal *client.Error
-	if !errors.As(err, &refusal) || !refusal.Has(client.CodeResolve) {
+	if !errors.Is(err, client.CodeResolve) || tree == "" {
 		return err
 	}
-	trees, failed := s.List(s.ctx, "//sys/pool_trees")
-	if failed != nil || slices.ContainsFunc(trees, func(n yson.Node) bool { return cell(n) == tree }) {
+	names, failed := s.PoolTrees(s.ctx)
+	if failed != nil || slices.Contains(names, tree) {
 		return err
-	}
-	names := make([]string, len(trees))
-	for i, n := range trees {
-		names[i] = cell(n)
 	}
 	there := "there are none"
 	if len(names) > 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/weir/client"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // Where a server is named when no flag does.
@@ -197,14 +196,13 @@ func (e *advised) Unwrap() error { return e.err }
 // advise adds to an error what this server has to do with it.
 func (s *server) advise(err error) error {
 	var away *client.Unreachable
-	var refusal *client.Error
 	switch {
 	case errors.As(err, &away):
 		return &advised{err, []string{
 			"The address " + s.addressFrom + "; --addr, " + addressVariable + " and weir context name others.",
 			"weir up starts a cluster on this machine, weir scheduler only a scheduler.",
 		}}
-	case errors.As(err, &refusal) && refusal.Has(client.CodeAuthentication):
+	case errors.Is(err, client.CodeAuthentication):
 		if s.token == "" {
 			return &advised{err, []string{"No token was sent: give one by --token-file, " + tokenVariable + " or weir context set."}}
 		}
@@ -213,82 +211,15 @@ func (s *server) advise(err error) error {
 	return err
 }
 
-// parameters is a map of parameters, without those that are the entity.
-func parameters(entries ...yson.Entry) yson.Node {
-	kept := entries[:0:0]
-	for _, e := range entries {
-		if !e.Value.IsEntity() {
-			kept = append(kept, e)
-		}
-	}
-	return yson.Map(kept...)
-}
-
-// textIf is a parameter that is left out when it is empty.
-func textIf(key, value string) yson.Entry {
-	if value == "" {
-		return yson.Pair(key, yson.Entity())
-	}
-	return yson.Pair(key, yson.String(value))
-}
-
-// flagIf is a parameter that is left out when it is not set.
-func flagIf(key string, set bool) yson.Entry {
-	if !set {
-		return yson.Pair(key, yson.Entity())
-	}
-	return yson.Pair(key, yson.Boolean(true))
-}
-
-// countIf is a parameter that is left out when it is zero.
-func countIf(key string, value int64) yson.Entry {
-	if value == 0 {
-		return yson.Pair(key, yson.Entity())
-	}
-	return yson.Pair(key, yson.Int64(value))
-}
-
-// wordsIf is a list of names, left out when there are none.
-func wordsIf(key string, list []string) yson.Entry {
-	if len(list) == 0 {
-		return yson.Pair(key, yson.Entity())
-	}
-	items := make([]yson.Node, len(list))
-	for i, word := range list {
-		items[i] = yson.String(word)
-	}
-	return yson.Pair(key, yson.List(items...))
-}
-
-// ask runs a command that changes nothing.
-func (s *session) ask(command string, entries ...yson.Entry) (yson.Node, error) {
-	return s.Execute(s.ctx, client.Request{Command: command, Parameters: parameters(entries...)})
-}
-
-// change runs a command that changes something, once.
-func (s *session) change(command string, entries ...yson.Entry) (yson.Node, error) {
-	return s.Execute(s.ctx, client.Request{Command: command, Parameters: parameters(entries...), Mutating: true})
-}
-
 // print writes an answer in the format asked for.
-func (s *session) print(answer yson.Node, table func(io.Writer) error) error {
-	return s.opts.print(s.out, answerNode{answer}, table)
+func (s *session) print(answer client.Value, table func(io.Writer) error) error {
+	return s.opts.print(s.out, answer, table)
 }
 
-// printID writes the identifier that a command returned.
-func (s *session) printID(answer yson.Node) error {
-	id := firstText(answer)
-	return s.print(answer, func(w io.Writer) error {
+// printID writes the identifier that a command returned: as the API has it, by its key.
+func (s *session) printID(key, id string) error {
+	return s.opts.print(s.out, map[string]string{key: id}, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, id)
 		return err
 	})
-}
-
-// firstText is the one string in an answer, which version 4 of the API wraps in a map.
-func firstText(answer yson.Node) string {
-	if entries := answer.Entries(); len(entries) > 0 {
-		answer = entries[0].Value
-	}
-	id, _ := answer.Text()
-	return id
 }

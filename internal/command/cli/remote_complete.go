@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/client"
 )
 
 // completionPatience is how long a shell waits for names from a server.
@@ -57,24 +57,8 @@ func (r *remote) completePath(most int) cobra.CompletionFunc {
 		list := above
 		if prefix[at] == '/' {
 			list = strings.TrimSuffix(above, "/")
-			if list == "/" {
-				list = "//"
-			}
 		}
-		children, err := s.List(s.ctx, strings.TrimSuffix(list, "//"))
-		if list == "//" {
-			children, err = s.List(s.ctx, "/")
-		}
-		if err != nil {
-			return nil
-		}
-		var found []cobra.Completion
-		for _, child := range children {
-			if name, ok := child.Text(); ok {
-				found = append(found, above+name)
-			}
-		}
-		return found
+		return s.names(above, list)
 	})
 	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		list, directive := names(cmd, args, prefix)
@@ -94,17 +78,11 @@ func (r *remote) completeCreate(cmd *cobra.Command, args []string, prefix string
 	return r.completePath(1)(cmd, args[1:], prefix)
 }
 
-// orchid is where the live state of trees is.
-const orchid = "//sys/scheduler/orchid/scheduler/pool_trees"
-
 // completePools completes names of pools of the default tree.
 func (r *remote) completePools() cobra.CompletionFunc {
 	return r.complete(func(s *session, _ []string, _ string) []cobra.Completion {
-		tree, err := s.defaultTree()
-		if err != nil {
-			return nil
-		}
-		return s.names(orchid + "/" + tree + "/pools")
+		names, _ := s.PoolNames(s.ctx, "")
+		return names
 	})
 }
 
@@ -113,12 +91,13 @@ func (r *remote) completeTrees() cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil
 		}
-		return s.names("//sys/pool_trees")
+		names, _ := s.PoolTrees(s.ctx)
+		return names
 	})
 }
 
 func (r *remote) completeNodes() cobra.CompletionFunc {
-	return r.complete(func(s *session, _ []string, _ string) []cobra.Completion { return s.names("//sys/cluster_nodes") })
+	return r.complete(func(s *session, _ []string, _ string) []cobra.Completion { return s.names("", "//sys/cluster_nodes") })
 }
 
 // completeOperations completes ids and aliases of operations, the newest first.
@@ -127,63 +106,32 @@ func (r *remote) completeOperations() cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil
 		}
-		answer, err := s.ask("list_operations", countIf("limit", 50), wordsIf("attributes", []string{"id", "state", "brief_spec", "authenticated_user"}),
-			yson.Pair("include_counters", yson.Boolean(false)))
+		page, err := s.ListOperations(s.ctx, client.OperationFilter{Limit: 50, Attributes: []string{"id", "alias", "state", "brief_spec", "authenticated_user"}})
 		if err != nil {
 			return nil
 		}
 		var found []cobra.Completion
-		for _, item := range field(answer, "operations").Items() {
-			about := cell(field(item, "state")) + " " + cell(field(item, "authenticated_user")) + " " + cell(field(item, "brief_spec", "title"))
-			found = append(found, cobra.CompletionWithDesc(cell(field(item, "id")), about))
-			if alias, ok := field(item, "brief_spec", "alias").Text(); ok {
-				found = append(found, cobra.CompletionWithDesc(alias, about))
+		for _, o := range page.Operations {
+			about := string(o.State) + " " + o.User + " " + orNothing(o.Title)
+			found = append(found, cobra.CompletionWithDesc(o.ID, about))
+			if o.Alias != "" {
+				found = append(found, cobra.CompletionWithDesc(o.Alias, about))
 			}
 		}
 		return found
 	})
 }
 
-// names lists what is at a path.
-func (s *session) names(path string) (list []cobra.Completion) {
-	children, err := s.List(s.ctx, path)
+// names lists what is at a path, each with a prefix.
+func (s *session) names(prefix, path string) (list []cobra.Completion) {
+	children, err := s.List(s.ctx, path, client.ReadOptions{})
 	if err != nil {
 		return nil
 	}
 	for _, child := range children {
 		if name, ok := child.Text(); ok {
-			list = append(list, name)
+			list = append(list, prefix+name)
 		}
 	}
 	return list
-}
-
-// defaultTree is the name of the tree that commands mean if none is named.
-func (s *session) defaultTree() (string, error) {
-	answer, err := s.Get(s.ctx, "//sys/pool_trees/@default_tree")
-	if err != nil {
-		return "", err
-	}
-	name, _ := answer.Text()
-	return name, nil
-}
-
-// field walks down maps; what is not there is the entity.
-func field(node yson.Node, keys ...string) yson.Node {
-	for _, key := range keys {
-		node, _ = node.Get(key)
-	}
-	return node
-}
-
-// number is a number at a place, zero if there is none.
-func number(node yson.Node, keys ...string) float64 {
-	value, _ := field(node, keys...).Double()
-	return value
-}
-
-// whole is a whole number at a place, zero if there is none.
-func whole(node yson.Node, keys ...string) int64 {
-	value, _ := field(node, keys...).Int64()
-	return value
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 // runCall is one call of weir run.
@@ -78,58 +78,59 @@ func (c *runCall) run(s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := start(s, spec)
+	id, err := start(s, spec)
 	if err != nil {
 		return err
 	}
-	id := firstText(answer)
 	if c.detach {
-		return s.printID(answer)
+		return s.printID("operation_id", id)
 	}
 	c.say(s, "weir: operation %s started\n", id)
-	output := &runOutput{s: s, id: id, several: c.jobs > 1, seen: map[string]bool{}}
-	watch := newWatch(s, id)
-	defer watch.bar.clear()
-	told := false
-	for {
-		ended, err := watch.look()
-		if err == nil {
-			err = output.show(watch)
+	output := &runOutput{s: s, id: id, several: c.jobs > 1, seen: map[string]bool{}, bar: newWatchBar(s)}
+	defer output.bar.clear()
+	last, err := c.follow(output)
+	output.bar.clear()
+	if err != nil {
+		if s.ctx.Err() != nil {
+			c.interrupted(s, id)
 		}
-		if err == nil && !ended && !told && watch.waits() {
-			told = true
-			watch.bar.clear()
-			c.say(s, "weir: no job has started yet; weir explain %s says why\n", id)
-		}
-		if err == nil && !ended {
-			err = watch.pause()
-		}
-		if err != nil {
-			watch.bar.clear()
-			if s.ctx.Err() != nil {
-				c.interrupted(s, id)
-			}
-			return err
-		}
-		if ended {
-			break
-		}
+		return err
 	}
-	watch.bar.clear()
-	if watch.state == "completed" {
-		c.say(s, "weir: operation %s completed: %v\n", id, watch.counts)
+	if last.State == client.Completed {
+		c.say(s, "weir: operation %s completed: %s\n", id, countsText(last.Jobs))
 		return nil
 	}
-	err = watch.verdict()
+	err = s.verdict(id, last)
 	if output.exit > 0 && output.exit < 256 {
 		return &jobExit{output.exit}
 	}
 	return err
 }
 
+// follow shows how far the operation is, and what its jobs wrote, until it has ended.
+func (c *runCall) follow(output *runOutput) (last *client.Operation, err error) {
+	s, told := output.s, false
+	for o, err := range s.WatchOperation(s.ctx, output.id) {
+		if err != nil {
+			return nil, err
+		}
+		last = o
+		output.bar.show(o)
+		if err := output.show(o); err != nil {
+			return nil, err
+		}
+		if !told && !o.State.Ended() && output.bar.waits(o) {
+			told = true
+			output.bar.clear()
+			c.say(s, "weir: no job has started yet; weir explain %s says why\n", output.id)
+		}
+	}
+	return last, nil
+}
+
 // start begins the operation. A command that is told to end while the answer is on its way still waits
 // for it for a moment: an operation that has begun can be aborted only by its id.
-func start(s *session, spec yson.Node) (yson.Node, error) {
+func start(s *session, spec map[string]any) (id string, err error) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	defer cancel()
@@ -137,8 +138,7 @@ func start(s *session, spec yson.Node) (yson.Node, error) {
 		timer := time.AfterFunc(patience, cancel)
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})()
-	return s.Execute(ctx, client.Request{Command: "start_operation", Mutating: true,
-		Parameters: parameters(textIf("operation_type", "vanilla"), yson.Pair("spec", spec))})
+	return s.StartOperation(ctx, client.Vanilla, spec)
 }
 
 func (c *runCall) say(s *session, format string, args ...any) {
@@ -148,51 +148,56 @@ func (c *runCall) say(s *session, format string, args ...any) {
 }
 
 // spec describes the operation.
-func (c *runCall) spec(args []string) (yson.Node, error) {
+func (c *runCall) spec(args []string) (map[string]any, error) {
 	command := args[0]
 	if len(args) > 1 {
 		command = quoteAll(args)
 	}
 	memory, err := resource.ParseAmount(resource.Memory, c.memory)
 	if err != nil {
-		return yson.Node{}, usageErrorf("--memory: %v", err)
+		return nil, usageErrorf("--memory: %v", err)
 	}
 	limit := time.Duration(0)
 	if c.timeLimit != "" {
 		if limit, err = document.ParseDuration(c.timeLimit); err != nil {
-			return yson.Node{}, usageErrorf("--time-limit: %v", err)
+			return nil, usageErrorf("--time-limit: %v", err)
 		}
 	}
 	if c.jobs < 1 {
-		return yson.Node{}, usageErrorf("--jobs must be at least 1, not %d", c.jobs)
+		return nil, usageErrorf("--jobs must be at least 1, not %d", c.jobs)
 	}
-	var variables []yson.Entry
+	environment := map[string]any{}
 	for _, variable := range c.environment {
 		name, value, given := strings.Cut(variable, "=")
 		if !given {
 			if value, given = os.LookupEnv(name); !given {
-				return yson.Node{}, usageErrorf("--env: the variable %s is not set here: give %[1]s=VALUE", name)
+				return nil, usageErrorf("--env: the variable %s is not set here: give %[1]s=VALUE", name)
 			}
 		}
-		variables = append(variables, yson.Pair(name, yson.String(value)))
+		environment[name] = value
 	}
-	environment := yson.Entity()
-	if len(variables) > 0 {
-		environment = yson.Map(variables...)
+	task := map[string]any{
+		"command": command, "job_count": c.jobs, "cpu_limit": c.cpu, "memory_limit": memory, "redirect_stdout_to_stderr": true,
 	}
-	weight := yson.Entity()
-	if c.weight != 0 {
-		weight = yson.Double(c.weight)
+	spec := map[string]any{
+		"title": firstNonEmpty(c.title, document.Shorten(command)), "max_failed_job_count": c.retries + 1,
+		"tasks": map[string]any{"run": task},
 	}
-	trees := []string(nil)
-	if c.tree != "" {
-		trees = []string{c.tree}
+	for _, option := range []struct {
+		in    map[string]any
+		name  string
+		given bool
+		value any
+	}{
+		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
+		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
+		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},
+	} {
+		if option.given {
+			option.in[option.name] = option.value
+		}
 	}
-	task := parameters(textIf("command", command), countIf("job_count", c.jobs), yson.Pair("cpu_limit", yson.Double(c.cpu)),
-		yson.Pair("memory_limit", yson.Int64(memory)), countIf("gpu_limit", c.gpu), yson.Pair("environment", environment),
-		countIf("job_time_limit", limit.Milliseconds()), flagIf("redirect_stdout_to_stderr", true))
-	return parameters(textIf("pool", c.pool), wordsIf("pool_trees", trees), textIf("title", firstNonEmpty(c.title, document.Shorten(command))),
-		yson.Pair("weight", weight), countIf("max_failed_job_count", c.retries+1), yson.Pair("tasks", yson.Map(yson.Pair("run", task)))), nil
+	return spec, nil
 }
 
 // quoteAll joins words so that a shell reads them back.
@@ -228,9 +233,7 @@ func (c *runCall) interrupted(s *session, id string) {
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
 	defer cancel()
-	_, err := s.Execute(ctx, client.Request{Command: "abort_operation", Mutating: true,
-		Parameters: parameters(operationKey(id), textIf("abort_message", "weir run was interrupted"))})
-	if err != nil {
+	if err := s.AbortOperation(ctx, id, "weir run was interrupted"); err != nil {
 		fmt.Fprintf(s.errs, "weir: operation %s goes on, since it could not be aborted: %v\n", id, err)
 		return
 	}
@@ -244,56 +247,54 @@ type runOutput struct {
 	several bool
 	seen    map[string]bool
 	exit    int // of the job that failed first
+	bar     *watchBar
 }
 
 // show looks for jobs that have ended since the last time.
-func (o *runOutput) show(watch *opWatch) error {
-	if watch.counts.finished() <= int64(len(o.seen)) && !hasEnded(watch.state) {
+func (o *runOutput) show(op *client.Operation) error {
+	if finishedJobs(op) <= int64(len(o.seen)) && !op.State.Ended() {
 		return nil
 	}
-	token := ""
-	var found []yson.Node
+	var found []*client.Job
+	filter := client.JobFilter{Finished: true, SortBy: "finish_time", Descending: true}
 	for {
-		answer, err := o.s.ask("list_jobs", operationKey(o.id), yson.Pair("include_runtime", yson.Boolean(false)),
-			textIf("sort_field", "finish_time"), textIf("sort_order", "descending"), textIf("continuation_token", token))
+		page, err := o.s.ListJobs(o.s.ctx, o.id, filter)
 		if err != nil {
 			return err
 		}
-		fresh := 0
-		for _, job := range field(answer, "jobs").Items() {
-			if id := cell(field(job, "id")); !o.seen[id] {
-				o.seen[id] = true
+		before := len(found)
+		for i := range page.Jobs {
+			if job := &page.Jobs[i]; !o.seen[job.ID] {
+				o.seen[job.ID] = true
 				found = append(found, job)
-				fresh++
 			}
 		}
-		if token, _ = field(answer, "continuation_token").Text(); token == "" || fresh == 0 {
+		if filter.Token = page.Token; filter.Token == "" || len(found) == before {
 			break
 		}
 	}
-	for i := len(found) - 1; i >= 0; i-- {
-		watch.bar.clear()
-		if err := o.print(found[i]); err != nil {
+	for _, job := range slices.Backward(found) {
+		o.bar.clear()
+		if err := o.print(job); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *runOutput) print(job yson.Node) error {
-	state, code := cell(field(job, "state")), whole(job, "exit_code")
-	if state == "failed" && o.exit == 0 {
-		o.exit = int(code)
+func (o *runOutput) print(job *client.Job) error {
+	if job.State == client.Failed && o.exit == 0 && job.ExitCode != nil {
+		o.exit = int(*job.ExitCode)
 	}
-	if whole(job, "stderr_size") == 0 {
+	if job.StderrSize == 0 {
 		return nil
 	}
-	data, err := o.s.jobOutput(cell(field(job, "id")), "stderr")
+	data, err := o.s.JobStderr(o.s.ctx, job.ID)
 	if err != nil {
 		return err
 	}
 	if o.several {
-		data = prefixLines(fmt.Sprintf("[%d] ", whole(job, "job_cookie")), data)
+		data = prefixLines(fmt.Sprintf("[%d] ", job.Cookie), data)
 	}
 	_, err = o.s.out.Write(data)
 	return err

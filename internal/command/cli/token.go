@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/document"
-	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func newTokenCommand(opts *options) *cobra.Command {
@@ -42,19 +42,19 @@ administrators.`,
   weir context set lab --token-file token.txt && weir get //sys/@`,
 		Args: atMostOneName("user"),
 		RunE: r.do(func(s *session, args []string) error {
-			until := ""
+			options := client.TokenOptions{User: firstNonEmpty(args...), Description: description}
 			if expires != "" {
 				lasts, err := document.ParseDuration(expires)
 				if err != nil || lasts <= 0 {
 					return usageErrorf("--expires: %q is no length of time such as 90d or 12h", expires)
 				}
-				until = time.Now().Add(lasts).UTC().Format("2006-01-02T15:04:05.000000Z")
+				options.Expires = time.Now().Add(lasts)
 			}
-			answer, err := s.change("issue_token", textIf("user", firstNonEmpty(args...)), textIf("description", description), textIf("expiration_time", until))
+			token, err := s.IssueToken(s.ctx, options)
 			if err != nil {
 				return err
 			}
-			return s.printID(answer)
+			return s.opts.print(s.out, token, func(w io.Writer) error { _, err := fmt.Fprintln(w, token); return err })
 		}),
 	}
 	cmd.Flags().StringVar(&description, "description", "", "what it is for, to know it again")
@@ -73,45 +73,34 @@ func newTokenListCommand(r *remote) *cobra.Command {
   weir token list --revoked`,
 		Args: atMostOneName("user"),
 		RunE: r.do(func(s *session, args []string) error {
-			answer, err := s.tokens(firstNonEmpty(args...), revoked)
+			list, err := s.ListTokens(s.ctx, client.TokenFilter{User: firstNonEmpty(args...), Revoked: revoked})
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error { return writeTokens(w, answer) })
+			return s.print(list.Raw, func(w io.Writer) error { return writeTokens(w, list.Tokens) })
 		}),
 	}
 	cmd.Flags().BoolVar(&revoked, "revoked", false, "also those that were revoked")
 	return cmd
 }
 
-// tokens asks for what is known about tokens, by their hashes.
-func (s *session) tokens(user string, revoked bool) (yson.Node, error) {
-	answer, err := s.ask("list_user_tokens", textIf("user", user), flagIf("with_metadata", true), flagIf("include_revoked", revoked))
-	if tokens, wrapped := answer.Get("tokens"); wrapped {
-		answer = tokens
-	}
-	return answer, err
-}
-
 // tokenID is how much of a hash people are shown.
 const tokenID = 12
 
-func writeTokens(w io.Writer, tokens yson.Node) error {
+func writeTokens(w io.Writer, tokens []client.Token) error {
 	t := newTable(w)
 	t.row("ID", "USER", "DESCRIPTION", "CREATED", "EXPIRES", "STATE")
 	t.fit(widthOf(w), 2)
 	now := time.Now()
-	for _, e := range tokens.Entries() {
+	for _, token := range tokens {
 		state := "good"
-		expires := moment(field(e.Value, "expiration_time"))
 		switch {
-		case !field(e.Value, "revoked_time").IsEntity():
+		case !token.Revoked.IsZero():
 			state = "revoked"
-		case !expires.IsZero() && expires.Before(now):
+		case !token.Expires.IsZero() && token.Expires.Before(now):
 			state = "expired"
 		}
-		t.row(e.Key[:min(len(e.Key), tokenID)], cell(field(e.Value, "user")), cell(field(e.Value, "description")),
-			cell(field(e.Value, "creation_time")), cell(field(e.Value, "expiration_time")), state)
+		t.row(token.Hash[:min(len(token.Hash), tokenID)], token.User, token.Description, stamp(token.Created), stamp(token.Expires), state)
 	}
 	return t.flush()
 }
@@ -128,8 +117,7 @@ func newTokenRevokeCommand(r *remote) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = s.change("revoke_token", textIf("token_sha256", hash))
-			return err
+			return s.RevokeToken(s.ctx, hash)
 		}),
 	}
 }
@@ -139,14 +127,14 @@ func (s *session) tokenHash(id string) (string, error) {
 	if strings.HasPrefix(id, "weir_") {
 		return "", usageErrorf("that is a token itself, which others can read on the command line: revoke it by its id in weir token list")
 	}
-	answer, err := s.tokens("", true)
+	list, err := s.ListTokens(s.ctx, client.TokenFilter{Revoked: true})
 	if err != nil {
 		return "", err
 	}
 	var found []string
-	for _, e := range answer.Entries() {
-		if strings.HasPrefix(e.Key, id) {
-			found = append(found, e.Key)
+	for _, token := range list.Tokens {
+		if strings.HasPrefix(token.Hash, id) {
+			found = append(found, token.Hash)
 		}
 	}
 	switch len(found) {

@@ -17,14 +17,11 @@ as long as there is no token, or guest.`,
 		Example: `  weir whoami`,
 		Args:    noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
-			answer, err := s.ask("get_current_user")
+			user, err := s.CurrentUser(s.ctx)
 			if err != nil {
 				return err
 			}
-			return s.print(answer, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, firstText(answer))
-				return err
-			})
+			return s.opts.print(s.out, map[string]string{"user": user}, func(w io.Writer) error { _, err := fmt.Fprintln(w, user); return err })
 		}),
 	})
 }
