@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/weirhq/weir/internal/value/ypath"
@@ -35,8 +36,8 @@ func (r Resources) Of(name string) float64 {
 	return 0
 }
 
-// Usage is what an element of a tree, a pool or an operation, has and is entitled to.
-type Usage struct {
+// Standing is what a pool or an operation has in a tree, and what it is entitled to.
+type Standing struct {
 	Weight float64   `yson:"weight"`
 	Usage  Resources `yson:"resource_usage"`
 	Demand Resources `yson:"resource_demand"`
@@ -57,7 +58,7 @@ type Pool struct {
 	Ephemeral         bool  `yson:"is_ephemeral"`
 	RunningOperations int64 `yson:"running_operation_count"`
 	Operations        int64 `yson:"operation_count"`
-	Usage
+	Standing
 	StrongGuarantee Resources `yson:"strong_guarantee_resources"`
 	// IntegralType is none, burst or relaxed; AccumulatedVolume is what an integral pool
 	// has saved, in seconds of the whole tree.
@@ -76,7 +77,7 @@ type PoolOperation struct {
 	User      string `yson:"user"`
 	State     State  `yson:"state"`
 	Suspended bool   `yson:"suspended"`
-	Usage
+	Standing
 	Raw Value `yson:"."`
 }
 
@@ -194,19 +195,36 @@ func (c *Client) GetPool(ctx context.Context, tree, pool string) (*Pool, error) 
 	return found, nil
 }
 
-// PoolPath is the path of a pool among all that is configured; its attributes are the
-// options of the pool.
+// PoolPath is the path of a pool that is configured; its attributes are the options of the
+// pool. An empty tree means the default one.
 func (c *Client) PoolPath(ctx context.Context, tree, pool string) (string, error) {
-	at, err := c.liveTree(ctx, &tree)
+	if _, err := c.liveTree(ctx, &tree); err != nil {
+		return "", err
+	}
+	root := configuredTrees + "/" + ypath.Escape(tree)
+	answer, err := c.Get(ctx, root, ReadOptions{})
 	if err != nil {
 		return "", err
 	}
-	if pool == RootPool {
-		return configuredTrees + "/" + ypath.Escape(tree), nil
+	path, found := findPool(root, answer.node, pool)
+	if !found && pool != RootPool {
+		return "", &Error{Code: CodeResolve, Message: fmt.Sprintf("There is no pool %q in tree %q", pool, tree)}
 	}
-	answer, err := c.Get(ctx, at+"/pools/"+ypath.Escape(pool)+"/full_path", ReadOptions{})
-	path, _ := answer.Text()
-	return configuredTrees + "/" + ypath.Escape(tree) + path, err
+	return path, nil
+}
+
+// findPool looks for a pool below a path; without it the path is the answer.
+func findPool(path string, pools yson.Node, name string) (at string, found bool) {
+	for _, e := range pools.Entries() {
+		below := path + "/" + ypath.Escape(e.Key)
+		if e.Key == name {
+			return below, true
+		}
+		if at, found = findPool(below, e.Value, name); found {
+			return at, true
+		}
+	}
+	return path, false
 }
 
 // SetPoolOption sets an option of a pool, such as weight or strong_guarantee_resources.

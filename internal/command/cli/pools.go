@@ -212,7 +212,7 @@ func (t *poolTable) add(table *table, p *client.Pool, depth int) {
 	if p.IntegralType != "none" && p.IntegralType != "" {
 		remarks = append(remarks, fmt.Sprintf("%s, saved %.4g", p.IntegralType, p.AccumulatedVolume))
 	}
-	table.row(t.row(p.Name, mode, fmt.Sprintf("%d/%d", p.RunningOperations, p.Operations), guarantee, remarks, depth, &p.Usage)...)
+	table.row(t.row(p.Name, mode, fmt.Sprintf("%d/%d", p.RunningOperations, p.Operations), guarantee, remarks, depth, &p.Standing)...)
 	for _, child := range t.pools[p.Name] {
 		t.add(table, child, depth+1)
 	}
@@ -221,12 +221,12 @@ func (t *poolTable) add(table *table, p *client.Pool, depth int) {
 		if o.Suspended {
 			mode = "suspended"
 		}
-		table.row(t.row(strings.TrimSpace(o.ID+" "+o.Title), mode, nothing, nothing, starvationRemark(o.Starvation), depth+1, &o.Usage)...)
+		table.row(t.row(strings.TrimSpace(o.ID+" "+o.Title), mode, nothing, nothing, starvationRemark(o.Starvation), depth+1, &o.Standing)...)
 	}
 }
 
 // row is a pool or an operation.
-func (t *poolTable) row(name, mode, operations, guarantee string, remarks []string, depth int, u *client.Usage) []string {
+func (t *poolTable) row(name, mode, operations, guarantee string, remarks []string, depth int, u *client.Standing) []string {
 	weight := nothing
 	if u.Weight != 0 && depth > 0 {
 		weight = strconv.FormatFloat(u.Weight, 'g', 4, 64)
