@@ -47,5 +47,6 @@
 //
 //	if errors.Is(err, client.CodeNoOperation) { … }
 //
-// The package imports internal/value/yson only, and no exported name shows it.
+// The package imports only notations and paths of internal/value, and no exported name
+// shows them.
 package client
