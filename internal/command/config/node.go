@@ -15,6 +15,7 @@ type Node struct {
 	Tags             opt[[]string]
 	Resources        opt[resource.Partial]
 	DataDir          opt[string]
+	Replace          opt[bool]
 	Token, TokenFile opt[string]
 	TLS              ClientTLS
 	Log              Log
@@ -150,6 +151,8 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[resource.Partial] { return &c.Resources }, resources).common(),
 		fixed("data_dir", "Directory for sandboxes, results that are not acknowledged yet, and what the node must remember.",
 			func(c *Node) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/node")).common(),
+		fixed("replace", "Take the name from another agent that is registered under it and lives. Its jobs are given up and start again elsewhere.",
+			func(c *Node) *opt[bool] { return &c.Replace }, document.Bools.Default(false)).common(),
 		fixed("token", "The token that the node shows. It has no flag; a file or token_file is better.",
 			func(c *Node) *opt[string] { return &c.Token }, secretType("a token, which has no spaces")).secret().noFlag(),
 		fixed("token_file", "File with that token.",

@@ -77,6 +77,7 @@ func (t *term) started(s *core.Started) {
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
 	t.describeReserve(identity, s)
+	identity.Proof = t.proofs.of(identity, job.Node)
 	job.Reserve = identity.Reserve
 	t.putJob(job)
 	t.touched[s.Operation] = true
@@ -124,7 +125,7 @@ func (t *term) jobEnvironment(op *activeOperation, job *Job) []*nodev1.Variable 
 // not waited for.
 func (t *term) stopped(s *core.Stopped) {
 	node := t.nodeList[s.Node]
-	job := t.jobs[s.Job]
+	job := t.jobAt(s)
 	reason := s.Reason.String()
 	var preemptedFor *nodev1.PreemptedFor
 	if s.For != core.NoOperation {
@@ -155,10 +156,19 @@ func (t *term) stopped(s *core.Stopped) {
 	}
 }
 
+// jobAt returns the job that a node is to stop, nil if the node has no such job: a
+// node that claims the job of another one is told to stop it, and the job goes on.
+func (t *term) jobAt(s *core.Stopped) *Job {
+	if job := t.jobs[s.Job]; job != nil && job.node == s.Node {
+		return job
+	}
+	return nil
+}
+
 // archiveStopped stores a job that its controller has taken back together with all
 // others of its operation. It is no end that a revived controller must hear of.
 func (t *term) archiveStopped(s *core.Stopped) {
-	job := t.jobs[s.Job]
+	job := t.jobAt(s)
 	if job == nil {
 		return
 	}
@@ -222,10 +232,7 @@ func (t *term) preempted(s *core.Stopped, job *Job) {
 func (t *term) failRunning(id core.OperationID) {
 	op := t.operations[id]
 	timeout := op.record.Spec.TimeLimitJobFailTimeout.Value()
-	for _, job := range t.jobs {
-		if job.Operation != id {
-			continue
-		}
+	for _, job := range t.jobsOf(id) {
 		if node := t.nodeList[job.node]; node.session != nil && node.session.Confirmed() {
 			node.session.Abort(&nodev1.AbortOrder{
 				Number: uint64(job.Number), AbortReason: "operation_failed", FailGracefully: true, TimeoutUs: timeout.Microseconds(),
@@ -331,9 +338,6 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 		stream nodev1.Stream
 		output *nodev1.Output
 	}{{"stderr", nodev1.Stream_STREAM_STDERR, result.GetStderr()}, {"stdout", nodev1.Stream_STREAM_STDOUT, result.GetStdout()}} {
-		if out.output.GetUploaded() {
-			t.storeUpload(uploadKey{row.Number, out.stream}, core.OperationID(row.Operation))
-		}
 		text := outputText(out.output)
 		if out.output.GetUploaded() || len(text) == 0 {
 			continue
@@ -415,7 +419,6 @@ func (t *term) removeJob(id core.JobID) {
 		t.server.jobs.put(id, &last)
 	}
 	delete(t.jobs, id)
-	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDERR})
-	delete(t.uploads, uploadKey{uint64(id), nodev1.Stream_STREAM_STDOUT})
+	t.dropUploadsOf(id)
 	t.open.published = append(t.open.published, func(store.Receipt) { t.server.jobs.remove(id) })
 }

@@ -65,6 +65,9 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	if err := old.Admits(request); err != nil {
 		return nil, err
 	}
+	if err := t.refuseTwin(node, request); err != nil {
+		return nil, err
+	}
 	session, err := nodeproto.NewSession(nodeproto.SessionID{Epoch: t.epoch, Number: t.sessions + 1}, request, 0)
 	if err != nil {
 		return nil, err
@@ -77,6 +80,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	record.Resources = nodeproto.FromAmounts(description.GetResources())
 	record.Tags = mergeTags(description.GetTags(), node.settings.UserTags, name)
 	record.Online, record.LastSeen, record.Registered, record.RegistrationError = true, t.now, t.now, ""
+	node.settings.Agent = description.GetAgentId()
 	record.Limits = node.settings.LimitOverrides.Or(record.Resources)
 	if err := t.addNode(node, &record); err != nil {
 		record.Online, record.RegistrationError = false, err.Error()
@@ -94,6 +98,28 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	t.storeNode(node)
 	t.event(store.Event{Type: "node_registered", Node: name, Tree: record.Tree}, fact{"resources", amountsFact(record.Resources)})
 	return session.Registered(node.told, record.Tree), nil
+}
+
+// refuseTwin refuses an agent under the name of another one that lives: they would
+// take the name from each other, and the jobs of one would run a second time. The
+// other lives until the core gives its jobs up.
+func (t *term) refuseTwin(node *activeNode, request *nodev1.RegisterRequest) error {
+	agent := request.GetNode().GetAgentId()
+	if node == nil || agent == "" || node.settings.Agent == "" || agent == node.settings.Agent || request.GetReplace() {
+		return nil
+	}
+	name := node.record.Name
+	alive := node.session != nil && node.record.Online || t.awaited[name]
+	if !alive {
+		return nil
+	}
+	seen := node.record.LastSeen
+	if node.known {
+		seen = t.core.LastSeen(node.id)
+	}
+	return &nodeproto.RefusedError{Reason: nodev1.RefusalReason_REFUSAL_REASON_NAME_TAKEN, Message: fmt.Sprintf(
+		"another agent is registered as node %s and was last seen %v ago; stop that agent, give this one another name, or replace the other one with --replace",
+		name, t.now.Sub(seen).Round(time.Second))}
 }
 
 // mergeTags are the tags of a node by which filters choose it: its agent's, its
@@ -284,6 +310,9 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 		}
 	}
 	for _, number := range report.Lost {
+		if job := t.jobs[core.JobID(number)]; job == nil || job.node != node.id {
+			continue
+		}
 		ends = append(ends, core.Finished{Job: core.JobID(number), State: core.JobAborted, Reason: operation.AbortDisappearedFromNode})
 	}
 	if len(ends) > 0 {
@@ -321,6 +350,9 @@ func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished map[uint64]bool) {
 	id := core.JobID(status.GetNumber())
 	job := t.jobs[id]
+	if job != nil && job.node != node.id {
+		return // another node's: this one has no say in it, and Reconcile has it stopped here
+	}
 	if job == nil {
 		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
 			if !node.known { // otherwise ReconcileInput has it stopped
@@ -363,6 +395,10 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 	if number >= nodeproto.JobNumber(t.epoch, 0) || finished[number] || op == nil || op.record.ID.String() != identity.GetOperationId() {
 		return nil
 	}
+	if !t.proofs.holds(identity, node.record.Name) {
+		t.server.log.Warn("a node reports a job that was not given to it", "job", identity.GetJobId(), "node", node.record.Name)
+		return nil
+	}
 	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == identity.GetTaskName() })
 	adopted := core.Adopted{
 		Job: core.JobID(number), Operation: op.record.Number,
@@ -386,10 +422,14 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 }
 
 // resultReported takes in the end of a job. What the core does not know is only
-// acknowledged: it is in the store, or it is no loss.
+// acknowledged: it is in the store, or it is no loss. So is the result of another
+// node's job.
 func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finished map[uint64]bool) (core.Finished, bool) {
 	id := core.JobID(result.GetNumber())
 	job := t.jobs[id]
+	if job != nil && job.node != node.id {
+		return core.Finished{}, false
+	}
 	if job == nil {
 		if job = t.adopt(node, result.GetIdentity(), finished); job == nil {
 			return core.Finished{}, false
@@ -467,55 +507,4 @@ func (t *term) overload() bool {
 		t.event(store.Event{Type: "overload"}, fact{"began", over}, fact{"waiting", waiting})
 	}
 	return over
-}
-
-// Upload stores a piece of a job's output.
-func (s nodeService) Upload(ctx context.Context, _ nodeproto.Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
-	response, err := ask(ctx, s.Server, func(t *term) (*nodev1.UploadResponse, error) { return t.upload(request) })
-	return response, s.notLeading(err)
-}
-
-// maxUpload bounds what is kept of one stream.
-const maxUpload = 64 << 20
-
-func (t *term) upload(request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
-	key := uploadKey{request.GetJob(), request.GetStream()}
-	if request.GetTotal() > maxUpload || request.GetTotal() < 0 {
-		return nil, fmt.Errorf("output of %d bytes is above the limit of %d", request.GetTotal(), maxUpload)
-	}
-	text := t.uploads[key]
-	if request.GetOffset() != int64(len(text)) {
-		return &nodev1.UploadResponse{NextOffset: int64(len(text))}, nil
-	}
-	text = append(text, request.GetData()...)
-	t.uploads[key] = text
-	if int64(len(text)) < request.GetTotal() {
-		return &nodev1.UploadResponse{NextOffset: int64(len(text))}, nil
-	}
-	switch job := t.jobs[core.JobID(request.GetJob())]; {
-	case job != nil:
-		t.storeUpload(key, job.Operation)
-	case t.reviving: // the job is adopted soon; then the text is stored as that of its operation
-		t.storeUpload(key, 0)
-		t.uploads[key] = text
-	default:
-		delete(t.uploads, key)
-	}
-	return &nodev1.UploadResponse{NextOffset: request.GetTotal()}, nil
-}
-
-// storeUpload stores a text that has come in pieces, if there is one.
-func (t *term) storeUpload(key uploadKey, of core.OperationID) {
-	text, there := t.uploads[key]
-	if !there {
-		return
-	}
-	delete(t.uploads, key)
-	kind := "stderr"
-	if key.stream == nodev1.Stream_STREAM_STDOUT {
-		kind = "stdout"
-	}
-	t.open.rows.Put.JobOutputs = append(t.open.rows.Put.JobOutputs, store.JobOutput{
-		Job: key.job, Kind: kind, Operation: int32(of), Written: t.now, Data: text,
-	})
 }

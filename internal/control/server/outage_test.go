@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -367,44 +368,32 @@ func TestNodesAskAgainSoonWhileOthersAreAwaited(t *testing.T) {
 	next.stop()
 }
 
-func TestOutputThatComesBeforeItsJobIsAdoptedIsKept(t *testing.T) {
+func TestOutputThatComesBeforeItsJobIsAdoptedComesAgain(t *testing.T) {
 	directory := t.TempDir()
 	s := lead(t, directory)
 	s.pools("{pools: {p: {}}}")
-	m, other := newMachine(t, "node-1", 1), newMachine(t, "node-2", 1)
+	m := newMachine(t, "node-1", 1)
 	m.beat(s)
-	other.beat(s)
-	s.start("{pool: p, tasks: {t: {job_count: 2, command: 'true', cpu_limit: 1, memory_limit: 512MiB}}}")
+	s.start(fmt.Sprintf(small, "p", 1))
 	s.eventually("a job runs", func() bool { m.beat(s); return len(m.jobs) == 1 })
 	s.stop()
 
 	next := lead(t, directory)
 	number := m.some()
-	service, peer := next.NodeService(), nodeproto.Peer{Node: nodeproto.AnyNode}
-	text := "a long story"
-	for offset := range 2 {
-		half := len(text) / 2
-		request := &nodev1.UploadRequest{
-			NodeName: "node-1", Job: number, Stream: nodev1.Stream_STREAM_STDERR,
-			Offset: int64(offset * half), Data: []byte(text[offset*half : (offset+1)*half]), Total: int64(len(text)),
-		}
-		if response, err := service.Upload(t.Context(), peer, request); err != nil || response.GetNextOffset() != int64((offset+1)*half) {
-			t.Fatal(response, err)
-		}
+	const text = "a long story"
+	var refused *nodeproto.RefusedError
+	if _, err := m.upload(next, number, text); !errors.As(err, &refused) || refused.RetryAfter <= 0 {
+		t.Fatalf("an upload of a node that has not reported: %v, want to be asked to come again", err)
 	}
-	delete(m.jobs, number)
-	m.session.JobFinished(&nodev1.JobResult{
-		Number: number, State: nodev1.JobState_JOB_STATE_COMPLETED, Started: true, Stderr: &nodev1.Output{Uploaded: true, Size: int64(len(text))},
-	})
+	m.beat(next) // it learns that it has to register
 	m.beat(next)
-	m.beat(next)
+	if left, err := m.upload(next, number, text); err != nil || left != 0 {
+		t.Fatal(left, err)
+	}
+	m.finish(number, &nodev1.Output{Uploaded: true, Size: int64(len(text))})
 	next.eventually("the job is archived with its words", func() bool {
 		m.beat(next)
-		output, err := next.Store().JobOutput(t.Context(), number, "stderr")
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatal(err)
-		}
-		return string(output.Data) == text
+		return m.stderr(next, number) == text
 	})
 	next.stop()
 }

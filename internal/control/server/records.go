@@ -108,8 +108,10 @@ type NodeSettings struct {
 	DisableJobs    bool                 `json:"disable_scheduler_jobs,omitempty"`
 	Decommissioned bool                 `json:"decommissioned,omitempty"`
 
-	BanMessage     string           `json:"ban_message,omitempty"`
-	UserTags       []string         `json:"user_tags,omitempty"`
+	BanMessage string   `json:"ban_message,omitempty"`
+	UserTags   []string `json:"user_tags,omitempty"`
+	// Agent is the id of the agent that registered last.
+	Agent          string           `json:"agent,omitempty"`
 	LimitOverrides resource.Partial `json:"resource_limits_overrides,omitzero"`
 }
 

@@ -120,6 +120,7 @@ func (s *scheduler) eventually(what string, holds func() bool) {
 // machine is a node that does what the test says.
 type machine struct {
 	t       *testing.T
+	name    string
 	session *nodeproto.NodeSession
 	jobs    map[uint64]nodeproto.Start
 	ended   map[uint64]bool
@@ -128,7 +129,7 @@ type machine struct {
 func newMachine(t *testing.T, name string, cores int64) *machine {
 	amounts := resource.Amounts{resource.UserSlots: cores, resource.CPU: cores * 100, resource.Memory: cores << 30}
 	return &machine{
-		t: t, jobs: map[uint64]nodeproto.Start{}, ended: map[uint64]bool{},
+		t: t, name: name, jobs: map[uint64]nodeproto.Start{}, ended: map[uint64]bool{},
 		session: nodeproto.NewNodeSession(&nodev1.NodeDescription{Name: name, Resources: nodeproto.ToAmounts(amounts)}, 1, nil),
 	}
 }

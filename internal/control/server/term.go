@@ -57,7 +57,8 @@ type term struct {
 	nodes      map[string]*activeNode
 	nodeList   []*activeNode // by core.NodeID
 	sessions   uint64        // number of the last one
-	uploads    map[uploadKey][]byte
+	uploads    map[uploadKey]*upload
+	proofs     proofs
 
 	// dirty are operations whose rows are out of date, touched those whose
 	// progress is.
@@ -118,11 +119,6 @@ type activeNode struct {
 	retold   bool               // they have changed since
 	settings NodeSettings
 	storedAt time.Time
-}
-
-type uploadKey struct {
-	job    uint64
-	stream nodev1.Stream
 }
 
 type volumeKey struct{ tree, pool string }

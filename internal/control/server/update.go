@@ -24,7 +24,6 @@ func (t *term) tick(now time.Time) {
 			return
 		}
 		t.reviving = false
-		clear(t.uploads) // of jobs that nobody has; a text that is on its way begins again
 		if len(t.awaited) > 0 {
 			t.server.log.Warn("nodes did not come back in time; their jobs start again", "nodes", len(t.awaited))
 		}
@@ -37,6 +36,7 @@ func (t *term) tick(now time.Time) {
 	t.take()
 	t.storeClocks()
 	t.followNodes()
+	t.dropUploads()
 	t.refreshProgress()
 	watch.lap(stageRecord)
 	t.show()

@@ -2,12 +2,16 @@ package agent
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -43,6 +48,8 @@ type Options struct {
 	// Pace changes how the scheduler wants the node to report; zero fields leave it its way.
 	Pace Pace
 	Log  *slog.Logger
+	// Replace takes the name of the node from another agent that lives.
+	Replace bool
 	// Alerts are told to the scheduler, such as why there are no control groups.
 	Alerts []string
 }
@@ -156,6 +163,11 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	id, err := agentID(filepath.Join(o.Directory, "agent"))
+	if err != nil {
+		return nil, err
+	}
+	o.Description.AgentId = id
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err
@@ -171,6 +183,24 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 
 // settings are how the node reports.
 func (a *Agent) settings() nodeproto.Settings { return a.Options.Pace.over(a.session.Settings()) }
+
+// agentID returns the name of the agent across its restarts, which it chooses at its first start.
+func agentID(name string) (string, error) {
+	data, err := os.ReadFile(name)
+	if id := strings.TrimSpace(string(data)); err == nil && id != "" {
+		return id, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("agent id: %w", err)
+	}
+	var random [16]byte
+	_, _ = cryptorand.Read(random[:]) // it never fails
+	id := hex.EncodeToString(random[:])
+	if err := os.WriteFile(name+".new", []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("agent id: %w", err)
+	}
+	return id, os.Rename(name+".new", name)
+}
 
 // nextIncarnation numbers this life of the agent and remembers the number.
 func nextIncarnation(name string) (uint64, error) {
@@ -258,6 +288,7 @@ func (a *Agent) exchange() time.Duration {
 	timeout := a.settings().CallTimeout
 	if _, registered := a.session.Registered(); !registered {
 		request := a.session.Register()
+		request.Replace = a.Replace
 		a.work(func() {
 			ctx, cancel := context.WithTimeout(a.ctx, timeout)
 			defer cancel()
@@ -322,6 +353,9 @@ func (a *Agent) answered(sequence uint64, err error) {
 	var least time.Duration
 	if errors.As(err, &refused) {
 		least = refused.RetryAfter
+		if refused.Reason == nodev1.RefusalReason_REFUSAL_REASON_OLD_INCARNATION {
+			a.replaced(refused.Message)
+		}
 	}
 	var register *nodeproto.MustRegisterError
 	if errors.As(err, &register) {
@@ -333,6 +367,13 @@ func (a *Agent) answered(sequence uint64, err error) {
 	a.next = time.Now().Add(pause)
 	if a.ctx.Err() == nil {
 		a.Log.Warn("the scheduler did not answer", "error", err, "again_in", pause.Round(time.Millisecond))
+	}
+}
+
+// replaced ends all jobs, because the scheduler gave them up when another agent took the name of this node.
+func (a *Agent) replaced(message string) {
+	for _, number := range slices.Sorted(maps.Keys(a.jobs)) {
+		a.order(number, jobproxy.Order{Command: jobproxy.Abort, Reason: "node_offline", Message: message})
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 // revision is the directory of the golden files of the present format. When the format grows, a
 // new directory is made with -golden and named here; the old ones stay for good, because nodes
 // and schedulers of that age are still about.
-const revision = "r1"
+const revision = "r2"
 
 var writeGolden = flag.Bool("golden", false, "write the golden files of the present revision")
 

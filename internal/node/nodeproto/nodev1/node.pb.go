@@ -319,6 +319,7 @@ const (
 	RefusalReason_REFUSAL_REASON_OLD_INCARNATION RefusalReason = 6 // another agent runs under this name
 	RefusalReason_REFUSAL_REASON_INVALID         RefusalReason = 7 // the request breaks a rule of the protocol
 	RefusalReason_REFUSAL_REASON_OVERLOAD        RefusalReason = 8
+	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9 // another agent is registered under this name and lives
 )
 
 // Enum value maps for RefusalReason.
@@ -333,6 +334,7 @@ var (
 		6: "REFUSAL_REASON_OLD_INCARNATION",
 		7: "REFUSAL_REASON_INVALID",
 		8: "REFUSAL_REASON_OVERLOAD",
+		9: "REFUSAL_REASON_NAME_TAKEN",
 	}
 	RefusalReason_value = map[string]int32{
 		"REFUSAL_REASON_UNSPECIFIED":     0,
@@ -344,6 +346,7 @@ var (
 		"REFUSAL_REASON_OLD_INCARNATION": 6,
 		"REFUSAL_REASON_INVALID":         7,
 		"REFUSAL_REASON_OVERLOAD":        8,
+		"REFUSAL_REASON_NAME_TAKEN":      9,
 	}
 )
 
@@ -464,7 +467,9 @@ type RegisterRequest struct {
 	Report *Report `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
 	// The highest epoch of a scheduler that the node has seen: a scheduler with a lower one has
 	// been replaced and does not know it.
-	KnownEpoch    uint64 `protobuf:"varint,6,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
+	KnownEpoch uint64 `protobuf:"varint,6,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
+	// Replace the agent that is registered under this name, although it lives.
+	Replace       bool `protobuf:"varint,7,opt,name=replace,proto3" json:"replace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,6 +546,13 @@ func (x *RegisterRequest) GetKnownEpoch() uint64 {
 	return 0
 }
 
+func (x *RegisterRequest) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
 // NodeDescription is what does not change during a session.
 type NodeDescription struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -552,7 +564,10 @@ type NodeDescription struct {
 	DataCenter      string                 `protobuf:"bytes,6,opt,name=data_center,json=dataCenter,proto3" json:"data_center,omitempty"`
 	OperatingSystem string                 `protobuf:"bytes,7,opt,name=operating_system,json=operatingSystem,proto3" json:"operating_system,omitempty"`
 	// "v1", "v2", "hybrid" or "none"
-	Cgroups       string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
+	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
+	// Names the agent across its restarts: agents with different ids are different machines,
+	// or different data directories. Empty: an agent that has none yet.
+	AgentId       string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -639,6 +654,13 @@ func (x *NodeDescription) GetOperatingSystem() string {
 func (x *NodeDescription) GetCgroups() string {
 	if x != nil {
 		return x.Cgroups
+	}
+	return ""
+}
+
+func (x *NodeDescription) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
 	}
 	return ""
 }
@@ -1214,6 +1236,8 @@ type JobIdentity struct {
 	Stage           uint32                 `protobuf:"varint,15,opt,name=stage,proto3" json:"stage,omitempty"`             // of the heartbeat that started it, for statistics
 	// How long the job may wait on the node until jobs that were preempted for it have left.
 	WaitTimeoutUs int64 `protobuf:"varint,16,opt,name=wait_timeout_us,json=waitTimeoutUs,proto3" json:"wait_timeout_us,omitempty"`
+	// Shows a later leader that the job was given to this very node.
+	Proof         []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1358,6 +1382,13 @@ func (x *JobIdentity) GetWaitTimeoutUs() int64 {
 		return x.WaitTimeoutUs
 	}
 	return 0
+}
+
+func (x *JobIdentity) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
 }
 
 // MemoryReserve is how the memory of a job was reckoned when it was created.
@@ -3775,7 +3806,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\x12\x10\n" +
 	"\x03gpu\x18\x03 \x01(\x03R\x03gpu\x12\x16\n" +
 	"\x06memory\x18\x04 \x01(\x03R\x06memory\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\xfc\x01\n" +
+	"\anetwork\x18\x05 \x01(\x03R\anetwork\"\x96\x02\n" +
 	"\x0fRegisterRequest\x121\n" +
 	"\x04node\x18\x01 \x01(\v2\x1d.weir.node.v1.NodeDescriptionR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1a\n" +
@@ -3783,7 +3814,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x10protocol_version\x18\x04 \x01(\rR\x0fprotocolVersion\x12,\n" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
-	"knownEpoch\"\x99\x02\n" +
+	"knownEpoch\x12\x18\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\xb4\x02\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -3793,7 +3825,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\vdata_center\x18\x06 \x01(\tR\n" +
 	"dataCenter\x12)\n" +
 	"\x10operating_system\x18\a \x01(\tR\x0foperatingSystem\x12\x18\n" +
-	"\acgroups\x18\b \x01(\tR\acgroups\"\xd4\x01\n" +
+	"\acgroups\x18\b \x01(\tR\acgroups\x12\x19\n" +
+	"\bagent_id\x18\t \x01(\tR\aagentId\"\xd4\x01\n" +
 	"\x10RegisterResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12)\n" +
@@ -3842,7 +3875,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x13cgroups_unavailable\x18\x06 \x01(\bR\x12cgroupsUnavailable\x12#\n" +
 	"\rjobs_disabled\x18\a \x01(\bR\fjobsDisabled\x12\x16\n" +
 	"\x06alerts\x18\b \x03(\tR\x06alerts\x12\x1b\n" +
-	"\tload_x100\x18\t \x01(\x03R\bloadX100\"\x86\x04\n" +
+	"\tload_x100\x18\t \x01(\x03R\bloadX100\"\x9c\x04\n" +
 	"\vJobIdentity\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\x05R\toperation\x12!\n" +
@@ -3860,7 +3893,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06job_id\x18\r \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x14\n" +
 	"\x05stage\x18\x0f \x01(\rR\x05stage\x12&\n" +
-	"\x0fwait_timeout_us\x18\x10 \x01(\x03R\rwaitTimeoutUs\"\xe5\x01\n" +
+	"\x0fwait_timeout_us\x18\x10 \x01(\x03R\rwaitTimeoutUs\x12\x14\n" +
+	"\x05proof\x18\x11 \x01(\fR\x05proof\"\xe5\x01\n" +
 	"\rMemoryReserve\x12\x19\n" +
 	"\buser_job\x18\x01 \x01(\x03R\auserJob\x12\x1b\n" +
 	"\tjob_proxy\x18\x02 \x01(\x03R\bjobProxy\x12\x1c\n" +
@@ -4110,7 +4144,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDERR\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDOUT\x10\x02*\xa2\x02\n" +
+	"\rSTREAM_STDOUT\x10\x02*\xc1\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cREFUSAL_REASON_UNKNOWN_TOKEN\x10\x01\x12\x1d\n" +
@@ -4120,7 +4154,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x16REFUSAL_REASON_VERSION\x10\x05\x12\"\n" +
 	"\x1eREFUSAL_REASON_OLD_INCARNATION\x10\x06\x12\x1a\n" +
 	"\x16REFUSAL_REASON_INVALID\x10\a\x12\x1b\n" +
-	"\x17REFUSAL_REASON_OVERLOAD\x10\b2\xeb\x01\n" +
+	"\x17REFUSAL_REASON_OVERLOAD\x10\b\x12\x1d\n" +
+	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t2\xeb\x01\n" +
 	"\vNodeService\x12I\n" +
 	"\bRegister\x12\x1d.weir.node.v1.RegisterRequest\x1a\x1e.weir.node.v1.RegisterResponse\x12L\n" +
 	"\tHeartbeat\x12\x1e.weir.node.v1.HeartbeatRequest\x1a\x1f.weir.node.v1.HeartbeatResponse\x12C\n" +
