@@ -27,10 +27,10 @@ test('a pool edited into an invalid state is refused in words', async () => {
   const page = await newPage('/scheduling/default/research?tab=attributes');
   const before = await weightOf('research').catch(() => undefined);
   await page.getByLabel('Weight').fill('-4');
-  await shows(page, 'This would be refused');
+  await shows(page, 'The server would refuse this');
   await shows(page, 'must be a number from 0');
   await page.getByRole('button', {name: 'Save'}).click();
-  await shows(page, 'The server refused');
+  await shows(page, 'The server refused the request');
   assert.equal(await weightOf('research').catch(() => undefined), before);
 });
 
@@ -160,8 +160,8 @@ test('a node is kept from jobs with a reason, and the request is taken back', as
     await page.getByRole('dialog').getByRole('button', {name: button, exact: true}).click();
     await flag(name, true);
     await shows(page, 'a <b>disk</b> is changed');
-    await page.locator('#content').getByRole('button', {name: 'Take back', exact: true}).click();
-    await page.getByRole('dialog').getByRole('button', {name: 'Take back', exact: true}).click();
+    await page.locator('#content').getByRole('button', {name: 'Remove', exact: true}).click();
+    await page.getByRole('dialog').getByRole('button', {name: 'Remove', exact: true}).click();
     await flag(name, false);
     await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'the dialog is closed');
   }
@@ -174,7 +174,7 @@ test('a move to a pool that cannot be is refused with the reason', async () => {
   await page.locator('#content').getByRole('button', {name: 'Pool and weight'}).click();
   await page.getByRole('dialog').getByLabel('Weight').fill('-1');
   await page.getByRole('dialog').getByRole('button', {name: 'Save'}).click();
-  await shows(page, 'The server refused');
+  await shows(page, 'The server refused the request');
   await shows(page, 'weight');
 });
 

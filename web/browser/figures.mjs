@@ -16,7 +16,7 @@ await close();
 /** measure opens a place, waits until its table has at least so many rows, and scrolls it. */
 async function measure(path, least = 1) {
   const page = await newPage('/nowhere'); // the script is in the cache, as it is for whoever comes again
-  await page.getByText('There is no such page').waitFor();
+  await page.getByText('Page not found').waitFor();
   const devtools = await page.context().newCDPSession(page);
   await page.goto(new URL(path, page.url()).href);
   await page.waitForFunction(

@@ -97,7 +97,7 @@ test('the page of an operation has its specification with the CPU monitor in for
   await page.getByRole('radio', {name: 'Provided'}).check({force: true});
   await shows(page, '"sleep 600"');
   await page.getByRole('radio', {name: 'Unrecognised'}).check({force: true});
-  await shows(page, 'Every option was understood');
+  await shows(page, 'All options are recognised');
   page.mistakes();
 });
 
@@ -110,9 +110,9 @@ test('jobs, statistics, why, timeline and events of an operation are there', asy
   const page = await newPage(`/operations/${operation}?tab=jobs`);
   await shows(page, jobs[0].id);
   await page.getByRole('tab', {name: 'Statistics'}).click();
-  await shows(page, 'Memory: kept and used');
+  await shows(page, 'Memory: reserved and used');
   await page.getByRole('tab', {name: 'Why'}).click();
-  await shows(page, 'What stands in the way');
+  await shows(page, 'What blocks it');
   await page.getByRole('tab', {name: 'Timeline'}).click();
   await until(async () => assert.ok((await page.locator('.timeline__job').count()) >= 1), 'a job on the time line');
   await page.getByRole('tab', {name: 'Events'}).click();
@@ -129,7 +129,7 @@ test('memory: what is kept for jobs, and what those that completed used', async 
   const {jobs} = await call('list_jobs', {operation_id: id, job_state: 'completed'});
   const measured = jobs.filter((job) => job.statistics.user_job?.memory_limit).length;
   const page = await newPage(`/operations/${id}?tab=memory`);
-  await shows(page, 'Completed jobs by the part of their limit that they used');
+  await shows(page, 'Completed jobs by fraction of the limit used');
   const counts = (await page.locator('.histogram__count').allInnerTexts()).map(Number);
   assert.equal(counts.reduce((sum, n) => sum + n, 0), measured);
   const fact = page.locator('.facts__item', {has: page.locator('dt', {hasText: /^Memory limit$/})});
@@ -199,7 +199,7 @@ test('an example is simulated, and the report has what the API says', async () =
   await shows(page, 'all hold');
   const {report} = await call('simulate', {example: 'starvation', seed: 3});
   const tile = (title) => page.locator('.tile', {hasText: title}).locator('.tile__value').innerText();
-  assert.equal(await tile('Jobs done'), report.cluster.jobs.completed.toLocaleString('en-US'));
+  assert.equal(await tile('Jobs completed'), report.cluster.jobs.completed.toLocaleString('en-US'));
   assert.equal(await tile('Preemptions'), report.cluster.jobs.preempted.toLocaleString('en-US'));
   for (const pool of report.pools) await page.getByRole('rowheader', {name: pool.name, exact: true}).first().waitFor();
   await shows(page, '--seed 3');
@@ -215,7 +215,7 @@ test('an uploaded scenario is run as a text; a wrong one is refused in words', a
   await page.getByRole('button', {name: 'Upload a scenario'}).waitFor();
   await upload('nodes: [{name: n, resources: {cpu: 4}}]\npools: {p: {}}\ncolour: red\n');
   await run();
-  await shows(page, 'The server refused');
+  await shows(page, 'The server refused the request');
   await shows(page, 'unknown option');
   const markup = '<img src=x onerror="document.title=1">';
   await upload(`name: '${markup}'
@@ -255,7 +255,7 @@ test('events and preemptions have pages', async () => {
   await page.getByRole('link', {name: 'Preemptions'}).click();
   await until(async () => {
     const {events} = await call('list_events', {types: ['job_preempted'], limit: 1});
-    assert.ok((await textOf(page)).includes(events.length > 0 ? 'Who lost to whom' : 'Nobody was preempted'));
+    assert.ok((await textOf(page)).includes(events.length > 0 ? 'Preemptions between pools' : 'No preemptions'));
   }, 'preemptions, or that there were none');
   page.mistakes();
 });
@@ -322,7 +322,7 @@ for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attr
 
 test('an address without a page says so', async () => {
   const page = await newPage('/nowhere');
-  await shows(page, 'There is no such page');
+  await shows(page, 'Page not found');
   const missing = await newPage('/operations/1-2-3-4');
   await shows(missing, 'No such operation');
 });

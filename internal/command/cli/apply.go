@@ -17,16 +17,16 @@ type poolsFile struct {
 }
 
 func (p *poolsFile) addTo(r *remote, cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&p.file, "file", "f", "", "the file with the tree, YAML or JSON; - is the standard input")
-	cmd.Flags().StringVar(&p.tree, "tree", "", "the pool tree; without it, the default one")
+	cmd.Flags().StringVarP(&p.file, "file", "f", "", "file with the tree, YAML or JSON; - means standard input")
+	cmd.Flags().StringVar(&p.tree, "tree", "", "pool tree; the default one if unset")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0 && p.file == "":
-			return usageErrorf("give the file by -f: weir %s -f %s", cmd.Name(), args[0])
+			return usageErrorf("name the file with -f: weir %s -f %s", cmd.Name(), args[0])
 		case len(args) > 0:
 			return usageErrorf("%s takes no arguments, got %q", cmd.Name(), args[0])
 		case p.file == "":
-			return usageErrorf("%s needs a file: -f pools.yaml, or -f - for the standard input", cmd.Name())
+			return usageErrorf("%s needs a file: -f pools.yaml, or -f - for standard input", cmd.Name())
 		}
 		return nil
 	}
@@ -50,10 +50,10 @@ func newApplyCommand(opts *options) *cobra.Command {
 	var strict, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Make a tree of pools what a file says, as a whole or not at all",
-		Long: `Make a tree of pools what a file says: pools are added, moved, changed and removed. It happens as a
-whole or not at all. What changes is printed, and whether the promises can be kept on the nodes that
-are there. weir diff prints the same and changes nothing; weir export writes such a file.`,
+		Short: "Apply a pool tree from a file, as a whole or not at all",
+		Long: `Apply a pool tree from a file: add, move, change and remove pools until the tree matches the file. The
+server applies the file as a whole or not at all. The command prints the changes and whether the present
+nodes can keep the promises. weir diff prints the same and changes nothing; weir export writes a file.`,
 		Example: `  weir export > pools.yaml
   weir diff -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml
@@ -80,7 +80,7 @@ are there. weir diff prints the same and changes nothing; weir export writes suc
 	}
 	p.addTo(r, cmd)
 	cmd.Flags().BoolVar(&strict, "require-feasible", false, "refuse promises that the nodes cannot keep")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would change, like weir diff")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would change, as weir diff does")
 	return r.addTo(cmd)
 }
 
@@ -99,8 +99,8 @@ func newDiffCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show what weir apply would change, and whether the promises fit",
-		Long: `Show what weir apply would change, and whether the promises in the file can be kept on the nodes
-that are there. Nothing is changed. With --exit-code the exit code is 1 if there are differences.`,
+		Long: `Show what weir apply would change, and whether the present nodes can keep the promises in the file.
+Nothing changes. With --exit-code the exit code is 1 if there are differences.`,
 		Example: `  weir diff -f examples/cluster/pools.yaml
   weir export | weir diff -f - --exit-code && echo unchanged`,
 		RunE: r.do(func(s *session, _ []string) error {
@@ -138,7 +138,7 @@ func writePlan(w io.Writer, plan *client.PoolsPlan, verb string) error {
 	}
 	switch {
 	case plan.Feasible == nil:
-		fmt.Fprintln(w, "Whether the promises fit is not known: the tree has no nodes.")
+		fmt.Fprintln(w, "The tree has no nodes, so the promises cannot be checked.")
 	case *plan.Feasible:
 		fmt.Fprintln(w, "The promises fit the nodes of the tree.")
 	default:
@@ -165,7 +165,7 @@ func newExportCommand(opts *options) *cobra.Command {
 	var tree string
 	cmd := &cobra.Command{
 		Use:   "export [TREE]",
-		Short: "Write a tree of pools as a file that weir apply takes",
+		Short: "Print a pool tree as a file for weir apply",
 		Example: `  weir export
   weir export default -o json`,
 		Args:              oneTree(&tree),
@@ -193,7 +193,7 @@ func newExportCommand(opts *options) *cobra.Command {
 func oneTree(flag *string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 || len(args) == 1 && *flag != "" {
-			return usageErrorf("%s takes the name of one tree, got several", cmd.Name())
+			return usageErrorf("%s takes one tree name, got several", cmd.Name())
 		}
 		return nil
 	}
@@ -201,6 +201,6 @@ func oneTree(flag *string) cobra.PositionalArgs {
 
 // addTree gives the flag --tree to a command that takes a tree by its name too.
 func addTree(r *remote, cmd *cobra.Command, tree *string) {
-	cmd.Flags().StringVar(tree, "tree", "", "the pool tree, in place of TREE")
+	cmd.Flags().StringVar(tree, "tree", "", "pool tree, instead of TREE")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 }

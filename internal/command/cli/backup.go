@@ -17,10 +17,10 @@ func newBackupCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Save everything that a scheduler keeps into a file",
-		Long: `Save everything that a scheduler keeps into a file: trees, operations, jobs, users, tokens (their
-hashes), charts. The scheduler goes on meanwhile; the file is of one moment. - is the standard
-output. Only administrators may do it. weir restore puts such a file into an empty store.`,
+		Short: "Save the scheduler's whole state to a file",
+		Long: `Save the scheduler's whole state to a file: trees, operations, jobs, users, tokens (as
+hashes), charts. The scheduler keeps running; the file is a consistent snapshot. - means standard
+output. Only administrators may do this. weir restore loads the file into an empty store.`,
 		Example: `  weir backup weir.backup
   weir backup - | wc -c`,
 		Args: oneFile,
@@ -69,9 +69,9 @@ func newRestoreCommand() *cobra.Command {
 	var url, directory string
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Fill an empty store from a backup, before a scheduler starts on it",
-		Long: `Fill an empty store with what weir backup saved: all of it, or nothing if the file is cut off or
-altered. It works on the store itself, so no scheduler may run on it. A backup of SQLite can be
+		Short: "Restore a backup into an empty store, before a scheduler uses it",
+		Long: `Restore what weir backup saved into an empty store: everything, or nothing if the file is truncated or
+altered. The command opens the store itself, so no scheduler may use it. A backup of SQLite can be
 restored into PostgreSQL and the other way round.`,
 		Example: `  weir backup weir.backup
   weir restore weir.backup --data-dir ./restored
@@ -104,14 +104,14 @@ restored into PostgreSQL and the other way round.`,
 			err = errors.Join(db.Import(cmd.Context(), input), db.Close())
 			switch {
 			case errors.Is(err, store.ErrNotEmpty):
-				return fmt.Errorf("%w\n  A backup is restored only into a store that was never used: name another", err)
+				return fmt.Errorf("%w\n  A backup can be restored only into an unused store: name another one", err)
 			case errors.Is(err, store.ErrHeld):
-				return fmt.Errorf("%w\n  A scheduler runs on it: stop it first", err)
+				return fmt.Errorf("%w\n  A scheduler is using this store: stop it first", err)
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&url, "store", "", "the store: sqlite:PATH or postgres://USER@HOST/DATABASE; the password comes from PGPASSWORD")
-	cmd.Flags().StringVar(&directory, "data-dir", "", "the data directory of a scheduler on SQLite")
+	cmd.Flags().StringVar(&url, "store", "", "store, sqlite:PATH or postgres://USER@HOST/DATABASE; PGPASSWORD has the password")
+	cmd.Flags().StringVar(&directory, "data-dir", "", "data directory of a scheduler that uses SQLite")
 	return cmd
 }

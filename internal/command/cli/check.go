@@ -22,22 +22,22 @@ func newCheckCommand(opts *options) *cobra.Command {
 	var jobs []string
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say whether the promises made to pools fit the cluster",
-		Long: `Say whether the guarantees of a pool tree can be kept on its cluster, whatever its users do:
+		Short: "Check whether the promises made to pools fit the cluster",
+		Long: `Check whether the guarantees of a pool tree can be kept on its cluster, whatever its users do:
 strong guarantees at every level, strong and burst guarantees at every moment, strong guarantees
-and flows on average, and relaxed pools that must get their volume within a day while burst pools
-spend theirs in the worst way. It prints the figures that prove it, or the smallest set of pools
-that are in conflict.
+and flows on average, and relaxed pools, which must get their volume within a day even if burst
+pools spend theirs in the worst way. The command prints the figures that prove it, or the smallest
+set of pools in conflict.
 
-FILE is what weir shares reads; operations in it do not matter. With --job it also says whether
+FILE is what weir shares reads; its operations are ignored. With --job the command also checks whether
 a job of that size can be placed on the nodes of the file.
 
-Exit code 0: everything fits; 1: something does not, or the file is wrong; 2: wrong call.`,
+Exit code 0: everything fits; 1: something does not, or the file is invalid; 2: usage error.`,
 		Example: `  weir check examples/production-research.yaml
   weir check examples/production-research-1900.yaml    # exit 1
   weir check examples/production-research-strong.yaml  # exit 1
 
-  # Can jobs of these sizes be placed on the nodes
+  # Check whether jobs of these sizes can be placed on the nodes
   weir check examples/departments.yaml --job cpu=8,memory=64GiB --job cpu=1,memory=4GiB`,
 		Args:              oneFile,
 		ValidArgsFunction: completeTreeFiles,
@@ -69,7 +69,7 @@ Exit code 0: everything fits; 1: something does not, or the file is wrong; 2: wr
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&jobs, "job", nil, "a size of job to place, such as cpu=8,memory=64GiB; it takes one of user_slots unless it says otherwise (repeatable)")
+	cmd.Flags().StringArrayVar(&jobs, "job", nil, "job size to place, such as cpu=8,memory=64GiB; takes one of user_slots unless given (repeatable)")
 	return cmd
 }
 
@@ -117,7 +117,7 @@ func checkFile(file *treefile.File, jobs []feasibility.Job) (feasibility.Verdict
 		}
 	}
 	if len(jobs) > 0 && len(cluster.Nodes) == 0 {
-		return feasibility.Verdict{}, fmt.Errorf("--job needs the nodes of the cluster; the file gives only its total")
+		return feasibility.Verdict{}, fmt.Errorf("--job needs the cluster's nodes; the file has only the total")
 	}
 	options := file.Tree.Options
 	return feasibility.Check(cluster, promises(file), jobs, feasibility.Options{
@@ -254,7 +254,7 @@ func (r *checkReport) writeRelaxed(w io.Writer) {
 	fmt.Fprintf(w, "\nrelaxed pools are promised %s of %v on average, and may wait %v for it\n",
 		resource.FormatAmount(s.Resource, s.Flow), s.Resource, document.FormatDuration(s.Period))
 	if !s.CatchesUp {
-		fmt.Fprintln(w, "worst case: while burst pools spend what they saved, relaxed pools never catch up")
+		fmt.Fprintln(w, "worst case: while burst pools spend their volume, relaxed pools never catch up")
 		return
 	}
 	fmt.Fprintf(w, "worst case: burst pools spend all they saved; after %s relaxed pools are owed %s of the %s that they can keep, and wait %s\n",

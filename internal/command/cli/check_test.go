@@ -85,13 +85,13 @@ func TestWrongCallsOfCheck(t *testing.T) {
 		code int
 		errs string
 	}{
-		{"no file", nil, ExitWrongCall, "takes the name of one file, got 0"},
+		{"no file", nil, ExitWrongCall, "takes one file name, got 0"},
 		{"a job without an amount", []string{nodes, "--job", "cpu"}, ExitWrongCall, "--job cpu: must be a list like cpu=8,memory=64GiB"},
 		{"a job of an unknown resource", []string{nodes, "--job", "cores=8"}, ExitWrongCall, `there is no resource "cores"`},
 		{"a job with a resource twice", []string{nodes, "--job", "memory=1,user-memory=2"}, ExitWrongCall, "memory is given twice"},
 		{"a job of a wrong amount", []string{nodes, "--job", "memory=8Gb/s"}, ExitWrongCall, `--job memory=8Gb/s: memory "8Gb/s": `},
 		{"a negative job", []string{nodes, "--job", "cpu=-1"}, ExitWrongCall, "amount must not be negative"},
-		{"a job without nodes to place it on", []string{example("burst.yaml"), "--job", "cpu=1"}, ExitFailed, "--job needs the nodes of the cluster"},
+		{"a job without nodes to place it on", []string{example("burst.yaml"), "--job", "cpu=1"}, ExitFailed, "--job needs the cluster's nodes"},
 		{"a file that is not there", []string{"nothing.yaml"}, ExitFailed, "nothing.yaml"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

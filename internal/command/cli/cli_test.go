@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{"--help shows help", []string{"--help"}, ExitOK, "Available Commands:", ""},
 		{"--version shows one line", []string{"--version"}, ExitOK, "weir ", ""},
 		{"help of a command", []string{"help", "version"}, ExitOK, "weir version -o json", ""},
-		{"help of nothing known", []string{"help", "nothing"}, ExitWrongCall, "", `no help on "nothing"`},
+		{"help of nothing known", []string{"help", "nothing"}, ExitWrongCall, "", `no help for "nothing"`},
 		{"unknown command", []string{"frobnicate"}, ExitWrongCall, "", `unknown command "frobnicate"`},
 		{"unknown command is answered with the nearest", []string{"verson"}, ExitWrongCall, "", `Did you mean "weir version"?`},
 		{"nothing is near", []string{"frobnicate"}, ExitWrongCall, "", "unknown command \"frobnicate\" for \"weir\"\nRun "},

@@ -10,7 +10,7 @@ func newCompletionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a shell completion script",
-		Long: `Print the script that teaches a shell to complete weir's commands, flags and values.
+		Long: `Print a completion script for weir's commands, flags and values.
 Load it in the running shell or save it where the shell looks for completions.`,
 		Example: `  # bash, this shell only (needs the package bash-completion)
   source <(weir completion bash)

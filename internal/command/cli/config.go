@@ -19,7 +19,7 @@ func newConfigCommand(opts *options) *cobra.Command {
 		Long: `Check and show the settings of weir scheduler, weir node and weir up.
 
 A setting comes from a flag of the command, else from a WEIR_… variable, else from the file that
---config or WEIR_CONFIG names, else it has its default. docs/configuration.md lists all of them.`,
+--config or WEIR_CONFIG names, else from its default. docs/configuration.md lists all settings.`,
 		Example: `  weir config show
   weir config show scheduler -o yaml`,
 		Args: cobra.NoArgs,
@@ -32,13 +32,12 @@ A setting comes from a flag of the command, else from a WEIR_… variable, else 
 func newConfigCheckCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Say whether a configuration file is right, and everything that is wrong with it",
-		Long: `Read a configuration file as the daemons do, without variables and flags, and print OK or
-everything that is wrong with it, one problem a line: its place, the setting, and what it must be.
-FILE may be - for the standard input.
+		Short: "Check a configuration file and list all its problems",
+		Long: `Read a configuration file as the daemons do, without variables and flags, and print OK or all its
+problems, one per line: the place, the setting, and what it must be. - means standard input.
 
-Exit code 0: the file is right, perhaps with warnings; 1: it is not; 2: wrong call.`,
-		Example: `  # A file to begin with, and whether it is right
+Exit code 0: the file is valid, possibly with warnings; 1: it is not; 2: usage error.`,
+		Example: `  # Write a configuration file and check it
   weir config show -o yaml > weir.yaml
   weir config check weir.yaml && echo ready`,
 		Args:              oneFile,
@@ -145,9 +144,9 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 	var changed bool
 	cmd := &cobra.Command{
 		Use:   "show [SECTION]",
-		Short: "Print the effective settings and where each came from",
-		Long: `Print every setting with its value, made of the file, WEIR_… variables and defaults, and where the
-value came from. SECTION is scheduler, node or up. With -o yaml the answer is a configuration file.
+		Short: "Print the effective settings and the origin of each",
+		Long: `Print every setting with its value, as set by the file, WEIR_… variables and defaults, and the origin of
+the value. SECTION is scheduler, node or up. With -o yaml the output is a configuration file.
 Passwords and tokens are not shown.`,
 		Example: `  weir config show
   weir config show node
@@ -155,7 +154,7 @@ Passwords and tokens are not shown.`,
   WEIR_SCHEDULER_LISTEN=:7070 weir config show --changed`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 1 && !slices.Contains(config.Sections(), args[0]) {
-				return usageErrorf("%s takes scheduler, node, up or nothing, got %q", cmd.Name(), args)
+				return usageErrorf("%s takes scheduler, node, up or no argument, got %q", cmd.Name(), args)
 			}
 			return nil
 		},
@@ -177,8 +176,8 @@ Passwords and tokens are not shown.`,
 			return printSettings(cmd.OutOrStdout(), opts, loaded.Effective(args...), changed)
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
-	cmd.Flags().BoolVar(&changed, "changed", false, "only what is not a default")
+	cmd.Flags().StringVarP(&file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
+	cmd.Flags().BoolVar(&changed, "changed", false, "only settings that differ from the default")
 	return cmd
 }
 

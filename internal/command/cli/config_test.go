@@ -122,9 +122,9 @@ func TestWrongCallsOfConfig(t *testing.T) {
 		code int
 		errs string
 	}{
-		{"no file", []string{"check"}, ExitWrongCall, "takes the name of one file, got 0"},
+		{"no file", []string{"check"}, ExitWrongCall, "takes one file name, got 0"},
 		{"a file that is not there", []string{"check", "nothing.yaml"}, ExitFailed, "nothing.yaml"},
-		{"an unknown section", []string{"show", "kube"}, ExitWrongCall, "takes scheduler, node, up or nothing"},
+		{"an unknown section", []string{"show", "kube"}, ExitWrongCall, "takes scheduler, node, up or no argument"},
 		{"an unknown command", []string{"print"}, ExitWrongCall, `unknown command "print"`},
 		{"a wrong variable", []string{"show"}, ExitFailed, "WEIR_SCHEDULER_LISTEN: scheduler/listen: must be an address to listen on"},
 	} {

@@ -141,12 +141,12 @@ func (r *remote) chosenContext() (*cluster, error) {
 func newContextCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
-		Short: "Name clusters and choose which one commands speak to",
-		Long: `Name clusters and choose which one commands speak to.
+		Short: "Name clusters and select the one that commands use",
+		Long: `Name clusters and select the one that commands use.
 
-A context is an address and, if the cluster asks for it, a token and an authority. They are kept in
-weir/contexts.yaml in your configuration directory, which nobody else can read; WEIR_CONTEXTS names
-another file. --addr and WEIR_ADDR go before the context in use, and its token is not sent there.`,
+A context is an address and, if the cluster requires them, a token and an authority. Contexts are stored
+in weir/contexts.yaml in your configuration directory, which only you can read; WEIR_CONTEXTS names
+another file. --addr and WEIR_ADDR override the current context, and its token is not sent there.`,
 		Example: `  weir context set lab --addr lab.example:7070
   weir context list`,
 		Args: cobra.NoArgs,
@@ -167,7 +167,7 @@ func newContextListCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "Show all contexts; the one in use has a star",
+		Short:   "List all contexts; a star marks the current one",
 		Example: `  weir context list
   weir context list -o json`,
 		Args: noArgs,
@@ -183,7 +183,7 @@ func newContextListCommand(opts *options) *cobra.Command {
 			}
 			return opts.print(cmd.OutOrStdout(), rows, func(w io.Writer) error {
 				if len(rows) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), "There are no contexts; weir context set makes one.")
+					fmt.Fprintln(cmd.ErrOrStderr(), "There are no contexts; weir context set creates one.")
 					return nil
 				}
 				t := newTable(w)
@@ -212,17 +212,17 @@ func newContextSetCommand() *cobra.Command {
 	var tokenInput bool
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Make a context, or change one; the first is taken into use",
-		Long: `Make a context, or change one. The first one is taken into use.
+		Short: "Create or change a context; the first one becomes the current one",
+		Long: `Create or change a context. The first one becomes the current one.
 
-A token stays in a file of its own (--token-file) or is read from the standard input and kept with
-the context (--token-stdin). It cannot be an argument, because others can read those.`,
+A token stays in its own file (--token-file), or is read from standard input and stored with the
+context (--token-stdin). It cannot be an argument, because other users can read command lines.`,
 		Example: `  weir context set lab --addr lab.example:7070
 
   # With a certificate that the cluster signed itself
   weir context set lab --addr https://lab.example:7070 --authority lab.crt
 
-  # Keep the token that somebody gave you
+  # Store a token that you were given
   weir context set lab --token-stdin < token.txt`,
 		Args:              oneName("context"),
 		ValidArgsFunction: completeContexts,
@@ -248,9 +248,9 @@ the context (--token-stdin). It cannot be an argument, because others can read t
 			return file.save()
 		},
 	}
-	cmd.Flags().StringVar(&address, "addr", "", "the scheduler, host:port or URL")
-	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token; it is read at every use")
-	cmd.Flags().BoolVar(&tokenInput, "token-stdin", false, "read the token from the standard input and keep it")
+	cmd.Flags().StringVar(&address, "addr", "", "scheduler, host:port or URL")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token, read at every use")
+	cmd.Flags().BoolVar(&tokenInput, "token-stdin", false, "read the token from standard input and store it")
 	cmd.Flags().StringVar(&authority, "authority", "", "file with certificates to trust")
 	cmd.MarkFlagsMutuallyExclusive("token-file", "token-stdin")
 	return cmd
@@ -287,7 +287,7 @@ func (c *cluster) change(cmd *cobra.Command, address, tokenFile, authority strin
 		}
 		token := strings.TrimSpace(string(data))
 		if token == "" || strings.ContainsAny(token, " \t\r\n") {
-			return errors.New("the standard input must hold one token and nothing else")
+			return errors.New("standard input must hold one token and nothing else")
 		}
 		c.Token, c.TokenFile = token, ""
 	}
@@ -297,7 +297,7 @@ func (c *cluster) change(cmd *cobra.Command, address, tokenFile, authority strin
 func newContextUseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "use NAME",
-		Short: "Let commands speak to the cluster of a context from now on",
+		Short: "Make a context the current one",
 		Example: `  weir context set lab --addr lab.example:7070
   weir context use lab`,
 		Args:              oneName("context"),
@@ -312,7 +312,7 @@ func newContextRemoveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
-		Short:   "Forget a context and the token kept with it",
+		Short:   "Remove a context and its stored token",
 		Example: `  weir context set old --addr old.example:7070
   weir context remove old`,
 		Args:              oneName("context"),

@@ -25,10 +25,10 @@ func newEventsCommand(opts *options) *cobra.Command {
 	r, c := newRemote(opts), &eventsCall{}
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Show what the scheduler decided and why, oldest first",
-		Long: `Show the log of decisions: jobs started, ended and preempted, operations and their states, starvation,
-nodes, changes of pools; each with its reason. The last ones are shown, oldest first; --follow goes
-on with new ones as they come.`,
+		Short: "Show the scheduler's decisions with their reasons, oldest first",
+		Long: `Show the log of decisions: jobs started, ended and preempted, states of operations, starvation,
+nodes, changes of pools; each with its reason. The command prints the most recent events, oldest first;
+--follow continues with new ones as they happen.`,
 		Example: `  weir events
   weir events --type job_preempted --since 1h
   weir events --operation '*nightly' --limit 20
@@ -41,15 +41,15 @@ on with new ones as they come.`,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&c.filter.Types, "type", "t", nil, "only events of this type, such as job_started, job_preempted, operation_failed; may be repeated")
-	flags.StringVar(&c.filter.Operation, "operation", "", "only those of an operation")
-	flags.StringVar(&c.filter.JobID, "job", "", "only those of a job")
-	flags.StringVar(&c.filter.Tree, "tree", "", "only those of a pool tree")
-	flags.StringVarP(&c.filter.Pool, "pool", "p", "", "only those of a pool")
-	flags.StringVar(&c.filter.Node, "node", "", "only those of a node")
-	flags.DurationVar(&c.since, "since", 0, "only those of so long ago or later, such as 30m")
-	flags.Int64Var(&c.limit, "limit", 100, "at most so many of the past")
-	flags.BoolVar(&c.follow, "follow", false, "go on with new ones, until Ctrl-C")
-	flags.DurationVar(&c.interval, "interval", time.Second, "how often to look, with --follow")
+	flags.StringVar(&c.filter.Operation, "operation", "", "only events of this operation")
+	flags.StringVar(&c.filter.JobID, "job", "", "only events of this job")
+	flags.StringVar(&c.filter.Tree, "tree", "", "only those of this pool tree")
+	flags.StringVarP(&c.filter.Pool, "pool", "p", "", "only those of this pool")
+	flags.StringVar(&c.filter.Node, "node", "", "only those of this node")
+	flags.DurationVar(&c.since, "since", 0, "only events of the last 30m, or another duration")
+	flags.Int64Var(&c.limit, "limit", 100, "the most past events to show")
+	flags.BoolVar(&c.follow, "follow", false, "continue with new events until Ctrl-C")
+	flags.DurationVar(&c.interval, "interval", time.Second, "polling interval with --follow")
 	r.mustComplete(cmd, "operation", r.completeOperations())
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "node", r.completeNodes())

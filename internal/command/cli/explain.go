@@ -16,9 +16,9 @@ func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "explain OPERATION",
-		Short: "Say why jobs of an operation wait, and where its fair share comes from",
-		Long: `Say why jobs of an operation wait: every reason, with amounts and the pools and nodes concerned; what
-starvation and preemption will do for it; and where its fair share comes from, pool by pool.`,
+		Short: "Explain why an operation's jobs wait and where its fair share comes from",
+		Long: `Explain why an operation's jobs wait: every reason, with amounts, pools and nodes; what starvation and
+preemption will do for it; and where its fair share comes from, pool by pool.`,
 		Example: `  weir explain '*nightly'
   weir explain '*nightly' -o json`,
 		Args:              oneName("operation"),
@@ -86,7 +86,7 @@ func writeObstacles(w io.Writer, tree *client.TreeExplanation) {
 	if tree.Nodes == 0 {
 		fmt.Fprintln(w, "  The tree has no nodes.")
 	} else if tree.FittingNodes > 0 {
-		fmt.Fprintf(w, "  On %s a waiting job would fit right now: it gets its turn at their next heartbeats.\n", ofNodes(tree.FittingNodes, tree.Nodes))
+		fmt.Fprintf(w, "  A waiting job would fit on %s right now: it can start at their next heartbeats.\n", ofNodes(tree.FittingNodes, tree.Nodes))
 	}
 }
 
@@ -131,9 +131,9 @@ func obstacleText(o *client.Obstacle) string {
 func writeHope(w io.Writer, tree *client.TreeExplanation) {
 	switch starvation := tree.Starvation; {
 	case starvation.Status == "starving" || starvation.Status == "aggressively_starving":
-		fmt.Fprintf(w, "  It is %s since %s.\n", strings.ReplaceAll(starvation.Status, "_", " "), stamp(starvation.Since))
+		fmt.Fprintf(w, "  It has been %s since %s.\n", strings.ReplaceAll(starvation.Status, "_", " "), stamp(starvation.Since))
 	case starvation.Scheduling == "below_fair_share":
-		fmt.Fprintf(w, "  It is below its fair share since %s; after %s of that it starves and may preempt.\n",
+		fmt.Fprintf(w, "  It has been below its fair share since %s; after %s below it, it starves and may preempt.\n",
 			stamp(starvation.BelowSince), shortDuration(starvation.Timeout))
 	}
 	preemption := tree.Preemption
@@ -141,7 +141,7 @@ func writeHope(w io.Writer, tree *client.TreeExplanation) {
 		fmt.Fprintf(w, "  It may preempt because pool %s starves.\n", preemption.BecauseOf)
 	}
 	if preemption.NodesAggressively > 0 {
-		fmt.Fprintf(w, "  Preemption would make room on %s, the aggressive one on %d.\n", plural(preemption.Nodes, "node", "nodes"), preemption.NodesAggressively)
+		fmt.Fprintf(w, "  Preemption would make room on %s, aggressive preemption on %d.\n", plural(preemption.Nodes, "node", "nodes"), preemption.NodesAggressively)
 	}
 }
 

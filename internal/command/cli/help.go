@@ -30,7 +30,7 @@ func newHelpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return usageErrorf("no help on %q: there is no such command", strings.Join(args, " "))
+				return usageErrorf("no help for %q: unknown command", strings.Join(args, " "))
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

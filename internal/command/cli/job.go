@@ -14,8 +14,8 @@ func newJobCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "job",
-		Short: "Look at single jobs, read what they wrote, abort them",
-		Long:  `Look at single jobs, read what they wrote, abort them. weir op jobs lists the jobs of an operation.`,
+		Short: "Show single jobs, print their output, abort them",
+		Long:  `Show single jobs, print their output, abort them. weir op jobs lists the jobs of an operation.`,
 		Example: `  # The oldest running job of an operation
   weir job get $(weir op jobs '*nightly' --state running -q | tail -1)`,
 		Args: cobra.NoArgs,
@@ -50,7 +50,7 @@ func (s *session) writeJobs(w io.Writer, page *client.JobPage, quiet bool) error
 		return err
 	}
 	if page.Token != "" {
-		fmt.Fprintln(s.errs, "There are more: --limit shows them.")
+		fmt.Fprintln(s.errs, "There are more: raise --limit to see them.")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func jobReason(job *client.Job) string {
 func newJobGetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get JOB",
-		Short: "Show a job: state, node, times, its error, statistics",
+		Short: "Show a job: state, node, times, error, statistics",
 		Example: `  weir job get $(weir op jobs '*nightly' -q --limit 1)
   weir job get $(weir op jobs '*nightly' -q --limit 1) -o json`,
 		Args: oneName("job"),
@@ -127,7 +127,7 @@ func newJobStderrCommand(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "stderr JOB",
 		Aliases: []string{"logs"},
-		Short:   "Print what a finished job wrote to its standard error",
+		Short:   "Print the standard error of a finished job",
 		Example: `  weir job stderr $(weir op jobs '*nightly' -q --limit 1)`,
 		Args:    oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {
@@ -143,7 +143,7 @@ func newJobStderrCommand(r *remote) *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&stdout, "stdout", false, "what it wrote to its standard output, if that was kept")
+	cmd.Flags().BoolVar(&stdout, "stdout", false, "print standard output instead, if it was kept")
 	return cmd
 }
 
@@ -151,16 +151,16 @@ func newJobAbortCommand(r *remote) *cobra.Command {
 	var interrupt time.Duration
 	cmd := &cobra.Command{
 		Use:   "abort JOB",
-		Short: "Abort a running job; the operation starts it again",
+		Short: "Abort a running job; the operation restarts it",
 		Example: `  weir job abort $(weir op jobs '*nightly' --state running -q --limit 1)
 
-  # Ask it to end first
+  # Interrupt it first
   weir job abort $(weir op jobs '*nightly' --state running -q --limit 1) --interrupt 10s`,
 		Args: oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {
 			return s.AbortJob(s.ctx, args[0], interrupt)
 		}),
 	}
-	cmd.Flags().DurationVar(&interrupt, "interrupt", 0, "how long it may take to end by itself first")
+	cmd.Flags().DurationVar(&interrupt, "interrupt", 0, "how long to wait for the job to end on its own first")
 	return cmd
 }

@@ -14,12 +14,12 @@ func newNodeCommand() *cobra.Command {
 	daemon := &daemonFlags{}
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Run the agent of one machine: runs jobs in control groups and reports to the scheduler",
-		Long: `Run the agent of this machine until it is told to stop. Jobs go on when the agent stops, and an
-agent that starts again takes them up.
+		Short: "Run the agent of one machine, which runs jobs in control groups and reports to the scheduler",
+		Long: `Run the agent of this machine until it receives a signal to stop. Jobs keep running when the agent stops,
+and the next agent adopts them.
 
 Settings come from flags, WEIR_NODE_… variables and the file of --config; weir config show node
-prints them. Without control groups jobs are held by process limits, which the node then says.`,
+prints them. Without control groups the agent warns and enforces process limits instead.`,
 		Example: `  # What this machine has, for the scheduler at a.example
   weir node --schedulers a.example:7070 --data-dir ./node &
 
@@ -28,7 +28,7 @@ prints them. Without control groups jobs are held by process limits, which the n
 		Args: cobra.NoArgs,
 	}
 	flags := config.Bind(cmd.Flags(), config.NodeSection)
-	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
+	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := daemon.load(cmd, config.NodeSection, flags)
 		if err != nil {

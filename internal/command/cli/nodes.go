@@ -17,10 +17,10 @@ func newNodesCommand(opts *options) *cobra.Command {
 	var filter client.NodeFilter
 	cmd := &cobra.Command{
 		Use:   "nodes",
-		Short: "List the nodes of the cluster: state, tags, what is used of what; keep some from jobs",
-		Long: `List the nodes of the cluster. The commands below keep nodes from jobs, with a reason, and let them have some again.
-A node is tagged or given other limits by its attributes: weir set //sys/cluster_nodes/NODE/@user_tags,
-…/@resource_limits_overrides. To set …/@banned or …/@disable_scheduler_jobs takes the place of all requests of that kind.`,
+		Short: "List the cluster's nodes with state, tags and usage; keep jobs off them",
+		Long: `List the nodes of the cluster. The commands below keep jobs off nodes, with a reason, and allow them again.
+Attributes set a node's tags and limits: weir set //sys/cluster_nodes/NODE/@user_tags,
+…/@resource_limits_overrides. Setting …/@banned or …/@disable_scheduler_jobs replaces all requests of that type.`,
 		Example: `  weir nodes
   weir nodes --state online --tree default
   weir nodes --tag ssd -o json`,
@@ -33,10 +33,10 @@ A node is tagged or given other limits by its attributes: weir set //sys/cluster
 			return s.print(list.Raw, func(w io.Writer) error { return writeNodes(w, list.Nodes) })
 		}),
 	}
-	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of a pool tree")
-	cmd.Flags().StringVar(&filter.Tag, "tag", "", "only those with a tag")
-	cmd.Flags().StringVarP(&filter.State, "state", "s", "", "only those in a state: online, offline, banned, refused")
-	cmd.Flags().StringVar(&filter.Text, "filter", "", "only those with this in their names")
+	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of this pool tree")
+	cmd.Flags().StringVar(&filter.Tag, "tag", "", "only nodes with this tag")
+	cmd.Flags().StringVarP(&filter.State, "state", "s", "", "only nodes in this state: online, offline, banned, refused")
+	cmd.Flags().StringVar(&filter.Text, "filter", "", "only nodes whose name contains this text")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"online", "offline", "banned", "refused"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newNodesBanCommand(r), newNodesDisableCommand(r), newNodesReleaseCommand(r))

@@ -30,7 +30,7 @@ func newNodesBanCommand(r *remote) *cobra.Command {
 	var comment string
 	cmd := &cobra.Command{
 		Use:   "ban NODE...",
-		Short: "Take nodes out of their trees: their jobs are aborted, they get no others",
+		Short: "Ban nodes: abort their jobs and give them no new ones",
 		Example: `  weir nodes ban node-00001 --comment "the disk is broken"
   weir nodes release node-00001 --mine`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
@@ -44,23 +44,23 @@ func newNodesDisableCommand(r *remote) *cobra.Command {
 	var kind, comment string
 	cmd := &cobra.Command{
 		Use:   "disable NODE...",
-		Short: "Give nodes no new jobs; those that run there end as they would",
-		Long: `Give nodes no new jobs; those that run there end as they would. --type decommission does the same and says
-that the node is to go. Other types are only noted.`,
+		Short: "Give nodes no new jobs; running jobs continue",
+		Long: `Give nodes no new jobs; running jobs continue. --type decommission does the same and states
+that the node will be removed. Other types are only recorded.`,
 		Example: `  weir nodes disable node-00000 node-00001 --comment "a new kernel tonight"
   weir nodes release node-00000 node-00001 --type disable_scheduler_jobs
   weir nodes disable node-00001 --type decommission --comment "the lease ends in May"`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(func(s *session, args []string) error { return s.maintain(args, kind, comment) }),
 	}
-	cmd.Flags().StringVar(&kind, "type", "disable_scheduler_jobs", "what for: disable_scheduler_jobs, decommission, pending_restart, disable_write_sessions, disable_tablet_cells")
+	cmd.Flags().StringVar(&kind, "type", "disable_scheduler_jobs", "type of request: disable_scheduler_jobs, decommission, pending_restart, disable_write_sessions, disable_tablet_cells")
 	r.mustComplete(cmd, "type", cobra.FixedCompletions(maintenanceTypes[1:], cobra.ShellCompDirectiveNoFileComp))
 	addComment(cmd, &comment)
 	return cmd
 }
 
 func addComment(cmd *cobra.Command, comment *string) {
-	cmd.Flags().StringVarP(comment, "comment", "m", "", "why, for those who wonder")
+	cmd.Flags().StringVarP(comment, "comment", "m", "", "reason, shown with the node")
 }
 
 // maintain asks for maintenance of nodes and prints the identifiers of the requests.
@@ -103,9 +103,9 @@ func newNodesReleaseCommand(r *remote) *cobra.Command {
 	var filter client.MaintenanceFilter
 	cmd := &cobra.Command{
 		Use:   "release NODE...",
-		Short: "Take back what keeps nodes from jobs; they get some when nobody keeps them any more",
-		Long: `Take back requests for maintenance, those that all flags choose. A node gets jobs again when the last request that
-keeps it from them is gone; weir nodes shows what is left, weir get //sys/cluster_nodes/NODE/@maintenance_requests all of it.`,
+		Short: "Remove maintenance requests; nodes get jobs again after the last one is gone",
+		Long: `Remove the maintenance requests that match all flags. A node gets jobs again after the last request that
+blocks it is gone. weir nodes shows what is left, weir get //sys/cluster_nodes/NODE/@maintenance_requests all requests.`,
 		Example: `  weir nodes release node-00001 --mine
   weir nodes release node-00001 --type ban --user root
   weir nodes release node-00000 node-00001 --all`,
@@ -113,7 +113,7 @@ keeps it from them is gone; weir nodes shows what is left, weir get //sys/cluste
 	}
 	cmd.RunE = r.do(func(s *session, args []string) error {
 		if !filter.All && !filter.Mine && filter.Type == "" && filter.User == "" && len(filter.IDs) == 0 {
-			return usageErrorf("release needs to know which requests: --mine, --type, --id, --user or --all")
+			return usageErrorf("release needs a selection of requests: --mine, --type, --id, --user or --all")
 		}
 		return s.eachNode(args, func(node string) (yson.Node, string, error) {
 			removed, err := s.RemoveMaintenance(s.ctx, node, filter)
@@ -126,11 +126,11 @@ keeps it from them is gone; weir nodes shows what is left, weir get //sys/cluste
 			return yson.Map(counts...), firstNonEmpty(strings.Join(parts, ", "), "nothing to take back"), err
 		})
 	})
-	cmd.Flags().StringVar((*string)(&filter.Type), "type", "", "only those of a type: ban, disable_scheduler_jobs, decommission, …")
-	cmd.Flags().StringVar(&filter.User, "user", "", "only those of a user")
-	cmd.Flags().StringSliceVar(&filter.IDs, "id", nil, "only those with these ids")
-	cmd.Flags().BoolVar(&filter.Mine, "mine", false, "only your own")
-	cmd.Flags().BoolVar(&filter.All, "all", false, "all of them")
+	cmd.Flags().StringVar((*string)(&filter.Type), "type", "", "only requests of this type: ban, disable_scheduler_jobs, decommission, …")
+	cmd.Flags().StringVar(&filter.User, "user", "", "only those of this user")
+	cmd.Flags().StringSliceVar(&filter.IDs, "id", nil, "only requests with these ids")
+	cmd.Flags().BoolVar(&filter.Mine, "mine", false, "only your own requests")
+	cmd.Flags().BoolVar(&filter.All, "all", false, "all requests")
 	r.mustComplete(cmd, "type", cobra.FixedCompletions(maintenanceTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

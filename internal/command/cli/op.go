@@ -19,8 +19,8 @@ func newOpCommand(opts *options) *cobra.Command {
 		Use:     "op",
 		Aliases: []string{"operation"},
 		Short:   "Start, list, watch, change and end operations",
-		Long: `Start, list, watch, change and end operations. An operation is named by its id or by its alias,
-which begins with a star: '*nightly'.`,
+		Long: `Start, list, watch, change and end operations. Name an operation by its id or by its alias,
+which starts with a star: '*nightly'.`,
 		Example: `  weir op list
   weir op get '*nightly'`,
 		Args: cobra.NoArgs,
@@ -110,7 +110,7 @@ func newOpListCommand(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List operations, the newest first",
+		Short:   "List operations, newest first",
 		Example: `  weir op list
   weir op list --state running --pool research
   weir op list --user root --limit 5 -o json`,
@@ -123,12 +123,12 @@ func newOpListCommand(r *remote) *cobra.Command {
 			return s.print(page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet) })
 		}),
 	}
-	cmd.Flags().StringVarP(&filter.Pool, "pool", "p", "", "only those of a pool")
-	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of a pool tree")
-	cmd.Flags().StringVarP(&filter.User, "user", "u", "", "only those of a user")
-	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only those in a state, such as running, pending, failed")
-	cmd.Flags().StringVar(&filter.Text, "filter", "", "only those with this text in them")
-	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "at most so many")
+	cmd.Flags().StringVarP(&filter.Pool, "pool", "p", "", "only those of this pool")
+	cmd.Flags().StringVar(&filter.Tree, "tree", "", "only those of this pool tree")
+	cmd.Flags().StringVarP(&filter.User, "user", "u", "", "only those of this user")
+	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only operations in this state, such as running, pending, failed")
+	cmd.Flags().StringVar(&filter.Text, "filter", "", "only operations that contain this text")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "the most to list")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "tree", r.completeTrees())
@@ -161,7 +161,7 @@ func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet
 		return err
 	}
 	if page.More {
-		fmt.Fprintln(s.errs, "There are more: --limit shows them.")
+		fmt.Fprintln(s.errs, "There are more: raise --limit to see them.")
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func newOpGetCommand(r *remote) *cobra.Command {
 	var attributes []string
 	cmd := &cobra.Command{
 		Use:   "get OPERATION",
-		Short: "Show an operation: state, pools, jobs, its error",
+		Short: "Show an operation: state, pools, jobs, error",
 		Example: `  weir op get '*nightly'
 
-  # What it runs by, with defaults; how far it is
+  # Its full specification with defaults, and its progress
   weir op get '*nightly' --attribute full_spec -o yaml
   weir op get '*nightly' --attribute progress -o json`,
 		Args:              oneName("operation"),
@@ -191,7 +191,7 @@ func newOpGetCommand(r *remote) *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringSliceVar(&attributes, "attribute", nil, "only this attribute; may be repeated")
+	cmd.Flags().StringSliceVar(&attributes, "attribute", nil, "only this attribute (repeatable)")
 	return cmd
 }
 
@@ -251,19 +251,19 @@ func newOpAbortCommand(r *remote) *cobra.Command {
 	var message string
 	cmd := r.opCommand(&cobra.Command{
 		Use:     "abort OPERATION...",
-		Short:   "End operations without a result; their jobs are aborted",
+		Short:   "Abort operations and their jobs",
 		Example: `  weir op abort '*nightly' --message 'wrong input'`,
 	}, func(s *session, name string) error {
 		return s.AbortOperation(s.ctx, name, message)
 	})
-	cmd.Flags().StringVarP(&message, "message", "m", "", "why, for those who look at it later")
+	cmd.Flags().StringVarP(&message, "message", "m", "", "reason, shown with the operation")
 	return cmd
 }
 
 func newOpCompleteCommand(r *remote) *cobra.Command {
 	return r.opCommand(&cobra.Command{
 		Use:     "complete OPERATION...",
-		Short:   "End operations with what they have done so far",
+		Short:   "Complete operations early; their running jobs are aborted",
 		Example: `  weir op complete '*nightly'`,
 	}, func(s *session, name string) error {
 		return s.CompleteOperation(s.ctx, name)
@@ -274,21 +274,21 @@ func newOpSuspendCommand(r *remote) *cobra.Command {
 	var suspend client.SuspendOptions
 	cmd := r.opCommand(&cobra.Command{
 		Use:   "suspend OPERATION...",
-		Short: "Give operations no new jobs until they are resumed",
+		Short: "Suspend operations: give them no new jobs until they are resumed",
 		Example: `  weir op suspend '*nightly'
   weir op suspend '*nightly' --abort-running-jobs`,
 	}, func(s *session, name string) error {
 		return s.SuspendOperation(s.ctx, name, suspend)
 	})
-	cmd.Flags().BoolVar(&suspend.AbortRunningJobs, "abort-running-jobs", false, "also abort the jobs that run")
-	cmd.Flags().StringVar(&suspend.Reason, "reason", "", "why, for those who look at it later")
+	cmd.Flags().BoolVar(&suspend.AbortRunningJobs, "abort-running-jobs", false, "also abort running jobs")
+	cmd.Flags().StringVar(&suspend.Reason, "reason", "", "reason, shown with the operation")
 	return cmd
 }
 
 func newOpResumeCommand(r *remote) *cobra.Command {
 	return r.opCommand(&cobra.Command{
 		Use:   "resume OPERATION...",
-		Short: "Undo weir op suspend",
+		Short: "Resume suspended operations",
 		Example: `  weir op suspend '*nightly'
   weir op resume '*nightly'`,
 	}, func(s *session, name string) error {
@@ -302,8 +302,8 @@ func newOpUpdateCommand(r *remote) *cobra.Command {
 	cmd := r.opCommand(&cobra.Command{
 		Use:   "update OPERATION...",
 		Short: "Change parameters of running operations: pool, weight, limits",
-		Long: `Change parameters of running operations. Each change is made entirely or not at all.
---parameters takes what update_operation_parameters does, as YSON or JSON.`,
+		Long: `Change parameters of running operations. Each change is applied entirely or not at all.
+--parameters takes the parameters of update_operation_parameters, as YSON or JSON.`,
 		Example: `  weir op update '*nightly' --weight 3
   weir op update '*nightly' --pool research
   weir op update '*nightly' --parameters '{scheduling_options_per_pool_tree={default={resource_limits={cpu=10}}}}'`,
@@ -328,9 +328,9 @@ func newOpUpdateCommand(r *remote) *cobra.Command {
 		}
 		return errors.Join(failures...)
 	})
-	cmd.Flags().StringVarP(&pool, "pool", "p", "", "move it to this pool")
-	cmd.Flags().Float64Var(&weight, "weight", 0, "its weight among the operations of its pool")
-	cmd.Flags().StringVar(&more, "parameters", "", "parameters, a map")
+	cmd.Flags().StringVarP(&pool, "pool", "p", "", "move the operation to this pool")
+	cmd.Flags().Float64Var(&weight, "weight", 0, "weight among the operations of its pool")
+	cmd.Flags().StringVar(&more, "parameters", "", "parameters as a map")
 	r.mustComplete(cmd, "pool", r.completePools())
 	return cmd
 }

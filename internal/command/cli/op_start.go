@@ -17,7 +17,7 @@ func newOpStartCommand(r *remote) *cobra.Command {
 		Use:   "start FILE",
 		Short: "Start an operation described by a file and print its id",
 		Long: `Start an operation. FILE holds the specification: YSON if its name ends in .yson, JSON if it ends in
-.json, else YAML; - is the standard input. docs/operations.md lists the options.`,
+.json, else YAML; - means standard input. docs/operations.md lists the options.`,
 		Example: `  weir op start examples/cluster/sleep.yaml
   weir op start examples/cluster/sleep.yaml --pool research --wait`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -48,10 +48,10 @@ func newOpStartCommand(r *remote) *cobra.Command {
 			return s.waitFor(id)
 		}),
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "", "the file, for those who are used to weir apply -f")
-	cmd.Flags().StringVar(&kind, "type", "vanilla", "the type of the operation")
-	cmd.Flags().StringVarP(&pool, "pool", "p", "", "the pool, instead of that of the file")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait for its end, like weir op wait")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "file with the specification, instead of FILE")
+	cmd.Flags().StringVar(&kind, "type", "vanilla", "type of the operation")
+	cmd.Flags().StringVarP(&pool, "pool", "p", "", "pool, instead of the one in the file")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it ends, as weir op wait does")
 	r.mustComplete(cmd, "pool", r.completePools())
 	return cmd
 }
@@ -59,9 +59,9 @@ func newOpStartCommand(r *remote) *cobra.Command {
 func newOpWaitCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait OPERATION",
-		Short: "Wait for the end of an operation and say how it ended",
-		Long: `Wait until an operation has ended. Exit code 0: it completed; 1: it failed or was aborted, and the
-reason is printed.`,
+		Short: "Wait until an operation ends and report how it ended",
+		Long: `Wait until an operation ends. Exit code 0: it completed; 1: it failed or was aborted, and the
+command prints the reason.`,
 		Example: `  weir op wait '*quick'`,
 
 		Args:              oneName("operation"),
@@ -116,10 +116,10 @@ func newOpJobsCommand(r *remote) *cobra.Command {
 			return s.print(page.Raw, func(w io.Writer) error { return s.writeJobs(w, page, quiet) })
 		}),
 	}
-	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only those in a state: waiting, running, completed, failed, aborted")
-	cmd.Flags().StringVar(&filter.Node, "node", "", "only those of a node")
-	cmd.Flags().StringVar(&filter.Task, "task", "", "only those of a task")
-	cmd.Flags().Int64Var(&filter.Limit, "limit", 1000, "at most so many")
+	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only jobs in this state: waiting, running, completed, failed, aborted")
+	cmd.Flags().StringVar(&filter.Node, "node", "", "only those of this node")
+	cmd.Flags().StringVar(&filter.Task, "task", "", "only jobs of this task")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 1000, "the most to list")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
 	r.mustComplete(cmd, "node", r.completeNodes())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"waiting", "running", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))

@@ -49,7 +49,7 @@ type options struct {
 }
 
 func (o *options) addTo(root *cobra.Command) {
-	root.PersistentFlags().VarP(&o.output, "output", "o", "how to print the answer")
+	root.PersistentFlags().VarP(&o.output, "output", "o", "output format")
 	complete := cobra.FixedCompletions([]cobra.Completion{"table", "json", "yaml", "yson"}, cobra.ShellCompDirectiveNoFileComp)
 	if err := root.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(err) // the flag was added one line above

@@ -19,9 +19,9 @@ type pathReader struct {
 }
 
 func (p *pathReader) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&p.Attributes, "attribute", nil, "also show this attribute; may be repeated")
-	cmd.Flags().StringVar(&p.format, "format", "", `print as the server writes it: json, yson, "<format=text>yson"; goes before -o`)
-	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "show at most so many children")
+	cmd.Flags().StringSliceVar(&p.Attributes, "attribute", nil, "also show this attribute (repeatable)")
+	cmd.Flags().StringVar(&p.format, "format", "", `print the server's own format: json, yson, "<format=text>yson"; overrides -o`)
+	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "the most children to show")
 }
 
 // read runs a command on a path: as the server writes it if a format is given, else the value
@@ -53,10 +53,10 @@ func newGetCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get PATH",
 		Short: "Print what is at a path: a node, an attribute, the live state",
-		Long: `Print what is at a path of the tree: a node with everything below it, an attribute, a part of the
-live state under //sys/scheduler/orchid. The answer is YSON, as yt prints it, unless -o or --format
-say otherwise.`,
-		Example: `  # An option of a pool as it was set; and what is in force, with defaults
+		Long: `Print what is at a path: a node with everything below it, an attribute, a part of the
+live state under //sys/scheduler/orchid. The output is YSON, as yt prints it, unless -o or --format
+selects another format.`,
+		Example: `  # An option of a pool as set, and the options in force with defaults
   weir get //sys/pools/research/@weight
   weir get //sys/scheduler/orchid/scheduler/pool_trees/default/pools/research/fair_share_ratio
 
@@ -101,8 +101,8 @@ func newListCommand(opts *options) *cobra.Command {
 		}),
 	}
 	p.addTo(cmd)
-	cmd.Flags().BoolVarP(&long, "long", "l", false, "also show the type and when it was changed")
-	cmd.Flags().BoolVar(&absolute, "absolute", false, "print whole paths")
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "also show the type and the modification time")
+	cmd.Flags().BoolVar(&absolute, "absolute", false, "print absolute paths")
 	return r.addTo(cmd)
 }
 
@@ -145,9 +145,9 @@ func newExistsCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "exists PATH",
-		Short: "Say whether there is something at a path",
-		Long: `Print true or false. Exit code 0: there is something; 1: there is not.
-So the command can stand in a condition of a script.`,
+		Short: "Check whether a path exists",
+		Long: `Print true or false. Exit code 0: the path exists; 1: it does not.
+Use the command in conditions of scripts.`,
 		Example: `  weir exists //sys/pools/research
   weir exists //sys/pools/nobody/@weight  # exit 1`,
 		Args:              onePath,
@@ -183,7 +183,7 @@ func paths(args []string) error {
 		return !strings.HasPrefix(arg, "/") && !strings.HasPrefix(arg, "#") && !strings.HasPrefix(arg, "<")
 	})
 	if i >= 0 {
-		return usageErrorf("%q is not a path: paths begin with //, like //sys/pools", args[i])
+		return usageErrorf("%q is not a path: paths start with //, like //sys/pools", args[i])
 	}
 	return nil
 }

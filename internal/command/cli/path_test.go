@@ -208,7 +208,7 @@ func TestWrongCallsOfPathCommands(t *testing.T) {
 		want string
 	}{
 		{[]string{"get"}, "get takes one path, got 0 arguments"},
-		{[]string{"get", "sys/pools"}, `"sys/pools" is not a path: paths begin with //`},
+		{[]string{"get", "sys/pools"}, `"sys/pools" is not a path: paths start with //`},
 		{[]string{"get", "//sys", "--format", "xml"}, "--format must be json, yson"},
 		{[]string{"set"}, "set takes a path and a value"},
 		{[]string{"create", "user", "--attributes", "name"}, "--attributes must be a map"},
@@ -220,9 +220,9 @@ func TestWrongCallsOfPathCommands(t *testing.T) {
 		{[]string{"run", "--jobs", "0", "--", "true"}, "--jobs must be at least 1"},
 		{[]string{"pools", "--resource", "time"}, "--resource must be cpu"},
 		{[]string{"apply"}, `apply needs a file: -f pools.yaml`},
-		{[]string{"apply", "pools.yaml"}, `give the file by -f: weir apply -f pools.yaml`},
+		{[]string{"apply", "pools.yaml"}, `name the file with -f: weir apply -f pools.yaml`},
 		{[]string{"diff", "-f", "a", "b"}, `diff takes no arguments, got "b"`},
-		{[]string{"export", "default", "--tree", "default"}, `takes the name of one tree`},
+		{[]string{"export", "default", "--tree", "default"}, `takes one tree name`},
 		{[]string{"completion", "csh"}, `completion takes one shell: bash, zsh, fish or powershell`},
 		{[]string{"context", "set", "x", "--addr", "http://"}, `is not the address of a scheduler`},
 		{[]string{"run", "--env", "NOT_SET_ANYWHERE", "--", "true"}, `give NOT_SET_ANYWHERE=VALUE`},

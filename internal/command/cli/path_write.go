@@ -18,12 +18,12 @@ func newSetCommand(opts *options) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "set PATH [VALUE]",
-		Short: "Set an attribute or a node: options of pools, trees, nodes",
-		Long: `Set what is at a path. VALUE is YSON, as yt takes it, or JSON; - or no VALUE means the standard input.
-In YSON true is a string, the boolean is %true.
+		Short: "Set an attribute or a node, such as an option of a pool, tree or node",
+		Long: `Set what is at a path. VALUE is YSON, as in yt, or JSON; - or no VALUE means standard input.
+In YSON true is a string; the boolean is %true.
 
-Options of pools are checked with the whole tree: a change is made entirely or not at all. In names
-of options - and _ are the same.`,
+The server validates pool options with the whole tree and applies a change entirely or not at all.
+Option names treat - and _ alike.`,
 		Example: `  weir set //sys/pools/research/@weight 2
   weir set //sys/pools/research/@resource_limits '{"cpu": 100}'
   weir set //sys/pools/production/@integral-guarantees '{guarantee_type=relaxed; resource_flow={cpu=10}}'
@@ -45,9 +45,9 @@ of options - and _ are the same.`,
 			return adviseBoolean(s.Set(s.ctx, args[0], value, options), value)
 		}),
 	}
-	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "create missing parent nodes")
 	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace a node with everything below it")
-	cmd.Flags().StringVar(&format, "format", "", "how VALUE is written: json or yson; without it, YSON if it can be, else JSON")
+	cmd.Flags().StringVar(&format, "format", "", "format of VALUE: json or yson; if unset, YSON, else JSON")
 	return r.addTo(cmd)
 }
 
@@ -66,9 +66,9 @@ func newCreateCommand(opts *options) *cobra.Command {
 	var attributes string
 	cmd := &cobra.Command{
 		Use:   "create TYPE [PATH|NAME]",
-		Short: "Make a pool, a pool tree, a user, a group, or a node of the tree of paths",
-		Long: `Make an object and print its id. Some objects have a name and need no path: scheduler_pool,
-scheduler_pool_tree, user, group; the rest about them is said by --attributes. Nodes have a path: map_node, document, string_node,
+		Short: "Create a pool, a pool tree, a user, a group, or a node at a path",
+		Long: `Create an object and print its id. Some objects have a name and need no path: scheduler_pool,
+scheduler_pool_tree, user, group; --attributes describes them. Nodes have a path: map_node, document, string_node,
 int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or JSON.`,
 		Example: `  weir create scheduler_pool --attributes '{name=adhoc; pool_tree=default; parent_name=research}'
   weir create user --attributes '{"name": "ann"}' --ignore-existing
@@ -76,7 +76,7 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
   weir create map_node //home/ann -r -i`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 2 {
-				return usageErrorf("create takes a type and perhaps a path, got %d arguments", len(args))
+				return usageErrorf("create takes a type and an optional path, got %d arguments", len(args))
 			}
 			if len(args) == 2 && isNamed(args[0]) && !looksLikePath(args[1]) {
 				return nil
@@ -103,10 +103,10 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
 			return s.printID(key, id)
 		}),
 	}
-	cmd.Flags().StringVar(&attributes, "attributes", "", "attributes of the new object, a map")
-	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if it is there")
-	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is there")
+	cmd.Flags().StringVar(&attributes, "attributes", "", "attributes of the new object, as a map")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "create missing parent nodes")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if it exists")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace an existing node")
 	return r.addTo(cmd)
 }
 
@@ -136,7 +136,7 @@ func newRemoveCommand(opts *options) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "also remove a node that has children")
-	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "do not complain if there is nothing")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "succeed if there is nothing to remove")
 	return r.addTo(cmd)
 }
 
@@ -174,9 +174,9 @@ func transplantCommand(opts *options, name, alias, short, example string) *cobra
 			return s.printID("node_id", id)
 		}),
 	}
-	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is at the destination")
-	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if there is something at the destination")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "create missing parent nodes")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace an existing node at the destination")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if the destination exists")
 	return r.addTo(cmd)
 }
 
@@ -185,7 +185,7 @@ func newLinkCommand(opts *options) *cobra.Command {
 	var options client.WriteOptions
 	cmd := &cobra.Command{
 		Use:   "link TARGET LINK",
-		Short: "Make a node that leads to another one",
+		Short: "Create a link to another node",
 		Example: `  weir create map_node //home/target -r -i
   weir link //home/target //home/link --force`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -203,8 +203,8 @@ func newLinkCommand(opts *options) *cobra.Command {
 			return s.printID("node_id", id)
 		}),
 	}
-	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "make missing nodes on the way")
-	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace what is at LINK")
-	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if there is something at LINK")
+	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "create missing parent nodes")
+	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace an existing node at LINK")
+	cmd.Flags().BoolVarP(&options.IgnoreExisting, "ignore-existing", "i", false, "do nothing if LINK exists")
 	return r.addTo(cmd)
 }

@@ -29,16 +29,16 @@ func newPoolsCommand(opts *options) *cobra.Command {
 	r, c := newRemote(opts), &poolsCall{}
 	cmd := &cobra.Command{
 		Use:   "pools [TREE]",
-		Short: "Show the live tree of pools: who uses what, who is entitled to what",
-		Long: `Show the live tree of pools as a table: what each uses, wants and is entitled to, with a bar of the
-whole cluster. Without TREE it is the default one. Columns are of cpu; --resource names others, of
-which the first has the bar.`,
+		Short: "Show the live pool tree: what each pool uses and is entitled to",
+		Long: `Show the live pool tree as a table: what each pool uses, demands and is entitled to, with a bar of the
+whole cluster. TREE defaults to the default tree. Columns show cpu; --resource selects other resources, and
+the bar shows the first of them.`,
 		Example: `  weir pools
   weir pools default --operations
   weir pools --resource memory,cpu
   weir pools -o json
 
-  # Again every second, until Ctrl-C
+  # Refresh every second until Ctrl-C
   weir pools --watch --interval 1s &`,
 		Args:              oneTree(&c.tree),
 		ValidArgsFunction: r.completeTrees(),
@@ -54,10 +54,10 @@ which the first has the bar.`,
 			return c.show(s, s.out, tree, kinds)
 		}),
 	}
-	cmd.Flags().StringSliceVar(&c.resources, "resource", []string{"cpu"}, "the resources of columns: cpu, memory, user_slots, gpu, network")
+	cmd.Flags().StringSliceVar(&c.resources, "resource", []string{"cpu"}, "resources to show: cpu, memory, user_slots, gpu, network")
 	cmd.Flags().BoolVar(&c.operations, "operations", false, "also show operations in their pools")
-	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	cmd.Flags().DurationVar(&c.interval, "interval", 2*time.Second, "how often, with --watch")
+	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "keep redrawing until Ctrl-C")
+	cmd.Flags().DurationVar(&c.interval, "interval", 2*time.Second, "refresh interval with --watch")
 	addTree(r, cmd, &c.tree)
 	r.mustComplete(cmd, "resource", cobra.FixedCompletions([]cobra.Completion{"cpu", "memory", "user_slots", "gpu", "network"}, cobra.ShellCompDirectiveNoFileComp))
 	return r.addTo(cmd)
@@ -99,7 +99,7 @@ func (c *poolsCall) repeat(s *session, tree string, kinds []resource.Kind) error
 			fmt.Fprintf(&page, "%v\n", err)
 		}
 		if onScreen {
-			fmt.Fprint(s.out, "\x1b[H\x1b[2J", time.Now().Format("15:04:05"), "  every ", c.interval, ", Ctrl-C ends\n\n")
+			fmt.Fprint(s.out, "\x1b[H\x1b[2J", time.Now().Format("15:04:05"), "  every ", c.interval, ", Ctrl-C to stop\n\n")
 		}
 		if _, err := s.out.Write(page.Bytes()); err != nil {
 			return err

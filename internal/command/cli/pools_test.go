@@ -221,7 +221,7 @@ func TestABackupIsRestored(t *testing.T) {
 		t.Errorf("mode %v, %v: others can read the backup", info.Mode(), err)
 	}
 	b.ok("restore", file, "--data-dir", filepath.Join(directory, "new"))
-	if said := b.refused("restore", file, "--data-dir", filepath.Join(directory, "new")); !strings.Contains(said, "never used: name another") {
+	if said := b.refused("restore", file, "--data-dir", filepath.Join(directory, "new")); !strings.Contains(said, "unused store: name another") {
 		t.Errorf("restored twice: %q", said)
 	}
 	if err := os.WriteFile(file, []byte("cut off"), 0o600); err != nil {

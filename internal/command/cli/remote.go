@@ -43,11 +43,11 @@ func newRemote(opts *options) *remote { return &remote{opts: opts} }
 // addTo gives the flags to a command and those below it.
 func (r *remote) addTo(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.address, "addr", "", "the scheduler, host:port or URL; else "+addressVariable+", the context, "+defaultAddress)
+	flags.StringVar(&r.address, "addr", "", "scheduler, host:port or URL; else "+addressVariable+", the context, "+defaultAddress)
 	flags.StringVar(&r.tokenFile, "token-file", "", "file with the token; else "+tokenVariable+", "+tokenFileVariable+", the context")
-	flags.StringVar(&r.context, "context", "", "the cluster by its name in weir context; else "+contextVariable+", the one in use")
+	flags.StringVar(&r.context, "context", "", "context to use; else "+contextVariable+", the current one")
 	flags.StringVar(&r.authority, "authority", "", "file with certificates to trust; else "+authorityVariable+", the context")
-	flags.StringVar(&r.actAs, "as", "", "the user to act as, for administrators")
+	flags.StringVar(&r.actAs, "as", "", "user to act as, for administrators")
 	r.mustComplete(cmd, "context", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		file, err := loadContexts()
 		if err != nil {

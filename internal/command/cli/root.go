@@ -14,17 +14,17 @@ func newRootCommand() *cobra.Command {
 		Long: `Weir shares a cluster between pools: fairly by weight, with strong guarantees,
 and with guarantees over time (burst and relaxed pools that save what they do not use).
 
-Exit codes: 0 done, 1 failed or answered "no", 2 wrong call, 130 interrupted.`,
+Exit codes: 0 done, 1 failed or answered "no", 2 usage error, 130 interrupted.`,
 		Example: `  # Who is entitled to what in a tree described by a file
   weir shares examples/production-research.yaml
 
-  # Do the promises of that tree fit its cluster
+  # Check whether the promises of that tree fit its cluster
   weir check examples/production-research.yaml
 
   # Run the scheduler over a workload on virtual time
   weir simulate examples/simulate/starvation.yaml
 
-  # A cluster on this machine, something to run on it, who has what
+  # Start a cluster on this machine, run a command, show the pools
   weir up &
   weir run -- echo hello
   weir pools`,

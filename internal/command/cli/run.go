@@ -35,12 +35,12 @@ func newRunCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT]...",
 		Short: "Run a command on the cluster and wait for it",
-		Long: `Run a command on the cluster as an operation with one task, and wait for its end. What jobs write
-is printed when they end; with several jobs every line begins with the number of its job. A single
-COMMAND is given to the shell as it is, so it may have pipes; several words are quoted.
+		Long: `Run a command on the cluster as an operation with one task, and wait until it ends. The output of jobs
+is printed when they end; with several jobs every line starts with the job's number. A single
+COMMAND goes to the shell unchanged, so it may have pipes; several words are quoted.
 
 The exit code is that of the job that failed first, 0 if all completed, 1 if there is none.
-Ctrl-C aborts the operation, after a question if there is a terminal to ask.`,
+Ctrl-C aborts the operation; on a terminal it asks first.`,
 		Example: `  weir run -- echo hello
   weir run -p research --cpu 2 --memory 1GiB --jobs 3 -- 'echo job $YT_JOB_COOKIE'
   weir run --detach --title later -- sleep 1
@@ -55,19 +55,19 @@ Ctrl-C aborts the operation, after a question if there is a terminal to ask.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // flags after the command are the command's
-	flags.StringVarP(&c.pool, "pool", "p", "", "the pool; without it, one named after you")
-	flags.StringVar(&c.tree, "tree", "", "the pool tree; without it, the default one")
-	flags.StringVar(&c.title, "title", "", "a name for people; without it, the command")
-	flags.Float64Var(&c.cpu, "cpu", 1, "cores of each job")
-	flags.StringVar(&c.memory, "memory", "512MiB", "memory limit of each job")
-	flags.Int64Var(&c.gpu, "gpu", 0, "GPUs of each job")
-	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "how many jobs; each finds its number in YT_JOB_COOKIE")
-	flags.Int64Var(&c.retries, "retries", 0, "how many jobs may fail before the operation does")
-	flags.StringArrayVarP(&c.environment, "env", "e", nil, "a variable of the job, NAME=VALUE, or NAME to pass on yours; may be repeated")
-	flags.StringVar(&c.timeLimit, "time-limit", "", "how long each job may take, such as 90s or 2h")
+	flags.StringVarP(&c.pool, "pool", "p", "", "pool; if unset, the one named after you")
+	flags.StringVar(&c.tree, "tree", "", "pool tree; the default one if unset")
+	flags.StringVar(&c.title, "title", "", "title of the operation; if unset, the command")
+	flags.Float64Var(&c.cpu, "cpu", 1, "cores per job")
+	flags.StringVar(&c.memory, "memory", "512MiB", "memory limit per job")
+	flags.Int64Var(&c.gpu, "gpu", 0, "GPUs per job")
+	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "number of jobs; YT_JOB_COOKIE has the job's number")
+	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
+	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
+	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.Float64Var(&c.weight, "weight", 0, "weight among the operations of the pool")
 	flags.BoolVarP(&c.detach, "detach", "d", false, "print the id and do not wait")
-	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only what jobs write")
+	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only the jobs' output")
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)
@@ -226,7 +226,7 @@ func (c *runCall) interrupted(s *session, id string) {
 		fmt.Fprintf(s.errs, "\nAbort operation %s? [Y/n] ", id)
 		line, _ := bufio.NewReader(in).ReadString('\n')
 		if word := strings.ToLower(strings.TrimSpace(line)); word == "n" || word == "no" {
-			fmt.Fprintf(s.errs, "weir: operation %s goes on; weir op abort %s ends it\n", id, id)
+			fmt.Fprintf(s.errs, "weir: operation %s continues; weir op abort %s ends it\n", id, id)
 			return
 		}
 	}
@@ -234,7 +234,7 @@ func (c *runCall) interrupted(s *session, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
 	defer cancel()
 	if err := s.AbortOperation(ctx, id, "weir run was interrupted"); err != nil {
-		fmt.Fprintf(s.errs, "weir: operation %s goes on, since it could not be aborted: %v\n", id, err)
+		fmt.Fprintf(s.errs, "weir: operation %s continues, because aborting it failed: %v\n", id, err)
 		return
 	}
 	fmt.Fprintf(s.errs, "weir: operation %s was aborted\n", id)

@@ -15,12 +15,12 @@ func newSchedulerCommand() *cobra.Command {
 	daemon := &daemonFlags{}
 	cmd := &cobra.Command{
 		Use:   "scheduler",
-		Short: "Run the control plane: keeps pools and operations, gives work to nodes",
-		Long: `Run the scheduler until it is told to stop. State is kept in SQLite in the data directory, or in
-PostgreSQL; several schedulers on one PostgreSQL have one leader, the others stand by and take over.
+		Short: "Run the scheduler, which manages pools and operations and assigns jobs to nodes",
+		Long: `Run the scheduler until it receives a signal to stop. It stores its state in SQLite in the data directory, or in
+PostgreSQL. Of several schedulers on one PostgreSQL database one leads; the others stand by and take over.
 
 Settings come from flags, WEIR_SCHEDULER_… variables and the file of --config; weir config show
-prints them. Without any, the scheduler listens on this machine only and everybody there is root.`,
+prints them. By default the scheduler listens on this machine only, and every user of it is root.`,
 		Example: `  # On this machine, state in ./data
   weir scheduler --data-dir ./data &
 
@@ -56,8 +56,8 @@ type daemonFlags struct {
 }
 
 func (d *daemonFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&d.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
-	cmd.Flags().StringVar(&d.portFile, "port-file", "", "write the address to this file when listening, for scripts")
+	cmd.Flags().StringVarP(&d.file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
+	cmd.Flags().StringVar(&d.portFile, "port-file", "", "file to which the address is written once the scheduler listens, for scripts")
 }
 
 // load makes the effective configuration of a section.

@@ -46,27 +46,27 @@ func newSharesCommand(opts *options) *cobra.Command {
 		Long: `Compute the fair shares of a pool tree offline.
 
 FILE describes a cluster, its pools and its operations in YAML or JSON (docs/shares.md), or is
-a tree in the JSON of the conformance vectors; it may be compressed with gzip, and - is the
-standard input. The answer is a table of the tree: what each pool and operation uses, is
-entitled to and asks for, and how much of that comes from strong guarantees, from integral
-guarantees and from what is left over. With -o json it is the JSON of the vectors.
+a tree in the JSON of the conformance vectors; it may be compressed with gzip, and - means
+standard input. The output is a table of the tree: what each pool and operation uses, is
+entitled to and demands, and how much of its share comes from strong guarantees, from integral
+guarantees and from the rest by weight. With -o json it is the JSON of the vectors.
 
-With --for time passes: integral pools save and spend, operations come and go, and the answer
-is what each pool was entitled to and had saved over time.`,
+With --for time passes: integral pools save and spend, operations come and go, and the output
+shows what each pool was entitled to and had saved over time.`,
 		Example: `  # Who is entitled to what now
   weir shares examples/production-research.yaml
 
-  # Where the share of a pool comes from, and what keeps it from being larger
+  # Where the share of a pool comes from, and what limits it
   weir shares examples/production-research.yaml --explain research
 
   # The same tree eighteen hours later
   weir shares examples/production-research.yaml --at 18h
 
-  # A day of a burst pool, as a table and as a picture
+  # A day of a burst pool, as a table and as a plot
   weir shares examples/burst.yaml --for 24h --step 1h
   weir shares examples/burst.yaml --for 24h --step 10m --plot burst.svg
 
-  # Many trees, one a line; compare with the answers stored beside them
+  # Many trees, one per line; compare with the stored answers
   weir shares --jsonl -o json trees.jsonl > answers.jsonl
   weir shares --jsonl --compare pairs.jsonl | tail -1`,
 		Args: oneFile,
@@ -86,18 +86,18 @@ is what each pool was entitled to and had saved over time.`,
 		ValidArgsFunction: completeTreeFiles,
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&call.jsonl, "jsonl", false, "the file has one tree a line, or one {\"input\", \"output\"} pair")
+	flags.BoolVar(&call.jsonl, "jsonl", false, "the file has one tree or one {\"input\", \"output\"} pair per line")
 	flags.BoolVar(&call.compare, "compare", false, "with --jsonl: compare with the stored outputs instead of printing answers")
-	flags.StringVar(&call.resource, "resource", "", "the resource that tables show (the tree's main resource by default)")
-	flags.StringVar(&call.explain, "explain", "", "say where the share of this pool or operation comes from")
-	flags.BoolVar(&call.poolsOnly, "pools-only", false, "leave operations out of the table")
-	flags.Var(&call.at, "at", "let this much time pass first")
-	flags.Var(&call.length, "for", "let this much time pass and print what happens")
-	flags.Var(&call.step, "step", "with --for: the time between two lines of the answer")
-	flags.Var(&call.period, "update-period", "with --for and --at: the most time between two updates")
-	flags.StringSliceVar(&call.pools, "pool", nil, "with --for: the pools or operations to show (all top and integral pools by default)")
+	flags.StringVar(&call.resource, "resource", "", "resource that tables show (default: the tree's main resource)")
+	flags.StringVar(&call.explain, "explain", "", "explain the share of this pool or operation")
+	flags.BoolVar(&call.poolsOnly, "pools-only", false, "omit operations from the table")
+	flags.Var(&call.at, "at", "show the shares after this much time")
+	flags.Var(&call.length, "for", "show how shares develop over this much time")
+	flags.Var(&call.step, "step", "with --for: time between two lines")
+	flags.Var(&call.period, "update-period", "with --for and --at: longest time between two updates")
+	flags.StringSliceVar(&call.pools, "pool", nil, "with --for: pools or operations to show (default: all top-level and integral pools)")
 	flags.BoolVar(&call.csv, "csv", false, "with --for: print as CSV")
-	flags.StringVar(&call.plot, "plot", "", "with --for: draw into this SVG file")
+	flags.StringVar(&call.plot, "plot", "", "with --for: draw a plot into this SVG file")
 	complete := cobra.FixedCompletions(resourceCompletions(), cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("resource", complete); err != nil {
 		panic(err) // the flag was added above
@@ -131,7 +131,7 @@ func (c *sharesCall) check(cmd *cobra.Command) error {
 		return usageErrorf("--compare needs --jsonl")
 	}
 	if c.compare && given("output") {
-		return usageErrorf("--compare prints no answers, so it does not go with --output")
+		return usageErrorf("--compare prints no answers: it cannot be combined with --output")
 	}
 	if given("for") {
 		for _, other := range []string{"jsonl", "explain", "at", "pools-only"} {
@@ -167,13 +167,13 @@ func (c *sharesCall) checkTimes() error {
 		return usageErrorf("--step and --update-period must be positive")
 	}
 	if c.length < 0 || c.at < 0 {
-		return usageErrorf("time does not go back: --for and --at must not be negative")
+		return usageErrorf("--for and --at must not be negative")
 	}
 	if c.length/c.step > mostSamples {
 		return usageErrorf("--for %v with --step %v would print more than a million lines", &c.length, &c.step)
 	}
 	if max(c.length, c.at)/c.period > mostUpdates {
-		return usageErrorf("--update-period %v is too short for so long a time", &c.period)
+		return usageErrorf("--update-period %v is too short for this much time", &c.period)
 	}
 	return nil
 }

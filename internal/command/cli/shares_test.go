@@ -287,8 +287,8 @@ func TestWrongCallsOfShares(t *testing.T) {
 		args []string
 		errs string
 	}{
-		{"no file", nil, "takes the name of one file, got 0"},
-		{"two files", []string{file, file}, "takes the name of one file, got 2"},
+		{"no file", nil, "takes one file name, got 0"},
+		{"two files", []string{file, file}, "takes one file name, got 2"},
 		{"an unknown resource", []string{file, "--resource", "cores"}, `there is no resource "cores"; there are user_slots, cpu, gpu, memory and network`},
 		{"--compare alone", []string{file, "--compare"}, "--compare needs --jsonl"},
 		{"--compare with -o", []string{file, "--jsonl", "--compare", "-o", "json"}, "--compare prints no answers"},
@@ -303,10 +303,10 @@ func TestWrongCallsOfShares(t *testing.T) {
 		{"--csv with -o", []string{file, "--for", "1h", "--csv", "-o", "json"}, "--csv and --output exclude each other"},
 		{"a picture of another kind", []string{file, "--for", "1h", "--plot", "x.png"}, "the name must end in .svg"},
 		{"a time that is none", []string{file, "--for", "soon"}, "must be a time like 90s, 10m, 24h or 3d"},
-		{"a negative time", []string{file, "--for", "-1h"}, "time does not go back"},
+		{"a negative time", []string{file, "--for", "-1h"}, "--for and --at must not be negative"},
 		{"no step", []string{file, "--for", "1h", "--step", "0s"}, "must be positive"},
 		{"too many lines", []string{file, "--for", "10000d", "--step", "1s"}, "more than a million lines"},
-		{"too many updates", []string{file, "--at", "10000d", "--update-period", "1ms"}, "is too short for so long a time"},
+		{"too many updates", []string{file, "--at", "10000d", "--update-period", "1ms"}, "is too short for this much time"},
 		{"an unknown flag", []string{file, "--reource", "cpu"}, `Did you mean "--resource"?`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -37,13 +37,13 @@ func newSimulateCommand(opts *options) *cobra.Command {
 		Short: "Run the scheduler on virtual time over a workload or a recorded trace",
 		Long: `Run the real scheduling core on virtual time. A scenario (docs/simulator.md) has nodes, pool
 trees, operations that arrive, and events such as lost nodes or changed limits; workloads may also
-come from logs in the Standard Workload Format and from the Alibaba 2023 GPU trace. The answer is
-who was entitled to what, asked for what, got what and waited how long. The same scenario and seed
-give the same answer, byte for byte.
+come from logs in the Standard Workload Format and from the Alibaba 2023 GPU trace. The report shows
+what each pool and operation was entitled to, demanded and got, and how long its jobs waited. The same
+scenario and seed give the same report, byte for byte.
 
-A scenario may say what it expects; exit code 1 means that an expectation did not hold.
+A scenario may state expectations; exit code 1 means that one did not hold.
 
-With --compare two saved answers are laid side by side.`,
+--compare compares two saved results.`,
 		Example: `  weir simulate examples/simulate/production-research.yaml
   weir simulate examples/simulate/production-research.yaml --html report.html --csv series.csv
 
@@ -54,9 +54,9 @@ With --compare two saved answers are laid side by side.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case call.compare && len(args) != 2:
-				return usageErrorf("--compare takes two saved answers, got %d files", len(args))
+				return usageErrorf("--compare takes two saved results, got %d files", len(args))
 			case call.compare && args[0] == "-" && args[1] == "-":
-				return usageErrorf("--compare cannot read both answers from the standard input")
+				return usageErrorf("--compare cannot read both results from standard input")
 			case call.compare:
 				return call.refuseWithCompare(cmd)
 			case !call.compare && len(args) != 1:
@@ -72,11 +72,11 @@ With --compare two saved answers are laid side by side.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&call.html, "html", "", "write a report with plots into this file; it opens without a network")
-	flags.StringVar(&call.csv, "csv", "", "write the time series into this file")
-	flags.StringVar(&call.save, "save", "", "save the answer as JSON, for --compare")
+	flags.StringVar(&call.html, "html", "", "write a self-contained report with plots to this file")
+	flags.StringVar(&call.csv, "csv", "", "write the time series to this file")
+	flags.StringVar(&call.save, "save", "", "save the results as JSON, for --compare")
 	flags.Uint64Var(&call.seed, "seed", 0, "use this seed instead of the scenario's")
-	flags.BoolVar(&call.compare, "compare", false, "compare two answers saved by --save")
+	flags.BoolVar(&call.compare, "compare", false, "compare two results saved by --save")
 	flags.BoolVar(&call.verify, "verify", false, "check the invariants of the scheduler after every input (slow)")
 	return cmd
 }
@@ -85,7 +85,7 @@ With --compare two saved answers are laid side by side.`,
 func (c *simulateCall) refuseWithCompare(cmd *cobra.Command) error {
 	for _, flag := range []string{"csv", "save", "seed", "verify"} {
 		if cmd.Flags().Changed(flag) {
-			return usageErrorf("--compare does not go with --%s: it runs nothing", flag)
+			return usageErrorf("--compare cannot be combined with --%s: it runs nothing", flag)
 		}
 	}
 	if c.opts.output != outputTable {

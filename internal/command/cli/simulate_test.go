@@ -129,7 +129,7 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 		errs string
 	}{
 		{"no file", nil, ExitWrongCall, "takes one scenario, got 0"},
-		{"one file to compare", []string{"--compare", scenario}, ExitWrongCall, "takes two saved answers, got 1"},
+		{"one file to compare", []string{"--compare", scenario}, ExitWrongCall, "takes two saved results, got 1"},
 		{"a scenario where an answer should be", []string{"--compare", scenario, scenario}, ExitFailed, "not the result of a simulation"},
 		{"a tree where a scenario should be", []string{example("burst.yaml")}, ExitFailed, "burst.yaml:9:1: cluster: unknown option"},
 		{"a seed that is no number", []string{scenario, "--seed", "x"}, ExitWrongCall, "--seed"},
@@ -138,9 +138,9 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 		{"a file instead of a folder", []string{scenario, "--csv", filepath.Join(scenario, "x")}, ExitFailed, "not a directory"},
 		{"two outputs in one file", []string{scenario, "--csv", filepath.Join(dir, "x"), "--html", filepath.Join(dir, ".", "x")}, ExitWrongCall, "would overwrite that of --html"},
 		{"an output over the scenario", []string{scenario, "--save", scenario}, ExitWrongCall, "would overwrite what is read"},
-		{"a seed for a comparison", []string{"--compare", "a", "b", "--seed", "1"}, ExitWrongCall, "does not go with --seed"},
+		{"a seed for a comparison", []string{"--compare", "a", "b", "--seed", "1"}, ExitWrongCall, "cannot be combined with --seed"},
 		{"a comparison as JSON", []string{"--compare", "a", "b", "-o", "json"}, ExitWrongCall, "prints a table, not json"},
-		{"one input for two answers", []string{"--compare", "-", "-"}, ExitWrongCall, "both answers"},
+		{"one input for two answers", []string{"--compare", "-", "-"}, ExitWrongCall, "both results"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, _, errs := call(append([]string{"simulate"}, test.args...)...)

@@ -16,10 +16,10 @@ func newTokenCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke the tokens by which a scheduler knows people",
-		Long: `Make, list and revoke tokens. As long as there is none, everybody on the scheduler's machine is root;
-once there is one, everybody needs one. A scheduler keeps only hashes: a token is shown once, when it
-is made.`,
+		Short: "Create, list and revoke tokens",
+		Long: `Create, list and revoke tokens. Until the first token exists, every user of the scheduler's machine is root;
+afterwards every request needs a token. The scheduler stores only hashes: a token is shown once, when it
+is created.`,
 		Example: `  weir token list | head`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -32,13 +32,13 @@ func newTokenCreateCommand(r *remote) *cobra.Command {
 	var description, expires string
 	cmd := &cobra.Command{
 		Use:   "create [USER]",
-		Short: "Make a token for a user, by default yourself, and print it",
-		Long: `Make a token and print it: this is the only time that it is shown. Tokens for others are made by
-administrators.`,
-		Example: `  # Keep it where nobody else can read it
+		Short: "Create a token for a user (default: yourself) and print it",
+		Long: `Create a token and print it. It is shown only this once. Only administrators create tokens for other
+users.`,
+		Example: `  # Store it where nobody else can read it
   (umask 077 && weir token create root --description laptop > token.txt)
 
-  # And take it into use
+  # Use it
   weir context set lab --token-file token.txt && weir get //sys/@`,
 		Args: atMostOneName("user"),
 		RunE: r.do(func(s *session, args []string) error {
@@ -46,7 +46,7 @@ administrators.`,
 			if expires != "" {
 				lasts, err := document.ParseDuration(expires)
 				if err != nil || lasts <= 0 {
-					return usageErrorf("--expires: %q is no length of time such as 90d or 12h", expires)
+					return usageErrorf("--expires: %q is not a duration such as 90d or 12h", expires)
 				}
 				options.Expires = time.Now().Add(lasts)
 			}
@@ -57,8 +57,8 @@ administrators.`,
 			return s.opts.print(s.out, token, func(w io.Writer) error { _, err := fmt.Fprintln(w, token); return err })
 		}),
 	}
-	cmd.Flags().StringVar(&description, "description", "", "what it is for, to know it again")
-	cmd.Flags().StringVar(&expires, "expires", "", "how long it is good, such as 90d; without it, until it is revoked")
+	cmd.Flags().StringVar(&description, "description", "", "what the token is for")
+	cmd.Flags().StringVar(&expires, "expires", "", "lifetime, such as 90d; if unset, until it is revoked")
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func newTokenListCommand(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [USER]",
 		Aliases: []string{"ls"},
-		Short:   "List tokens of a user, by default of everybody you may see, by their hashes",
+		Short:   "List the tokens of a user (default: of all users you may see)",
 		Example: `  weir token list | head
   weir token list root -o json > tokens.json
   weir token list --revoked`,
@@ -80,7 +80,7 @@ func newTokenListCommand(r *remote) *cobra.Command {
 			return s.print(list.Raw, func(w io.Writer) error { return writeTokens(w, list.Tokens) })
 		}),
 	}
-	cmd.Flags().BoolVar(&revoked, "revoked", false, "also those that were revoked")
+	cmd.Flags().BoolVar(&revoked, "revoked", false, "include revoked tokens")
 	return cmd
 }
 
@@ -108,8 +108,8 @@ func writeTokens(w io.Writer, tokens []client.Token) error {
 func newTokenRevokeCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
-		Short: "Make a token useless, by its id in weir token list",
-		Example: `  # All tokens of somebody who has left
+		Short: "Revoke a token by its id in weir token list",
+		Example: `  # Revoke all tokens of a user who has left
   weir token list ann -o json | jq -r 'keys[]' | xargs -n1 weir token revoke`,
 		Args: oneName("id of a token"),
 		RunE: r.do(func(s *session, args []string) error {
@@ -125,7 +125,7 @@ func newTokenRevokeCommand(r *remote) *cobra.Command {
 // tokenHash finds the token whose hash begins so.
 func (s *session) tokenHash(id string) (string, error) {
 	if strings.HasPrefix(id, "weir_") {
-		return "", usageErrorf("that is a token itself, which others can read on the command line: revoke it by its id in weir token list")
+		return "", usageErrorf("this is a token, and other users can read command lines: revoke it by its id in weir token list")
 	}
 	list, err := s.ListTokens(s.ctx, client.TokenFilter{Revoked: true})
 	if err != nil {
@@ -139,11 +139,11 @@ func (s *session) tokenHash(id string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("there is no token with the id %s: weir token list shows those that you may revoke", id)
+		return "", fmt.Errorf("no token has the id %s: weir token list shows the tokens that you may revoke", id)
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("%d tokens begin with %s: give more of the id", len(found), id)
+	return "", fmt.Errorf("%d token ids start with %s: give more of the id", len(found), id)
 }
 
 // atMostOneName is the rule of commands that take one name of something, or none.

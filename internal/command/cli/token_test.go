@@ -43,7 +43,7 @@ func TestTokensFromFirstToLast(t *testing.T) {
 	if all, hers := b.ok("token", "list"), b.ok("token", "list", "ann"); strings.Count(all, "good") != 2 || strings.Count(hers, "good") != 1 {
 		t.Errorf("tokens:\n%s\nof ann:\n%s", all, hers)
 	}
-	if said := b.refused("token", "revoke", "ffffffffffff"); !strings.Contains(said, "there is no token with the id") {
+	if said := b.refused("token", "revoke", "ffffffffffff"); !strings.Contains(said, "no token has the id") {
 		t.Errorf("a token that is not there: %q", said)
 	}
 	if code, _, errs := b.call("token", "revoke", token); code != ExitWrongCall || strings.Contains(errs, token) {

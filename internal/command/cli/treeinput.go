@@ -19,7 +19,7 @@ import (
 // oneFile is the rule of commands that take the name of a file and nothing else.
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageErrorf("%s takes the name of one file, got %d", cmd.Name(), len(args))
+		return usageErrorf("%s takes one file name, got %d", cmd.Name(), len(args))
 	}
 	return nil
 }

@@ -19,20 +19,20 @@ func newUpCommand() *cobra.Command {
 		Use:   "up",
 		Short: "Run a whole cluster on this machine: scheduler, store and nodes with real jobs",
 		Long: `Run a scheduler and one or more nodes on this machine until Ctrl-C. Jobs are real processes in
-control groups. There are example pools to begin with. Ctrl-C ends all jobs and leaves nothing
-behind; with --data-dir the state is kept, and the next weir up goes on with it.
+control groups. The cluster starts with example pools. Ctrl-C ends all jobs and leaves nothing
+behind; with --data-dir the state is kept, and the next weir up continues with it.
 
-Settings come from flags, WEIR_UP_… variables and the file of --config, whose sections scheduler and
-node hold too.`,
-		Example: `  # A cluster with something to look at
+Settings come from flags, WEIR_UP_… variables and the file of --config; its sections scheduler and
+node apply too.`,
+		Example: `  # A cluster with a demonstration workload
   weir up --demo &
 
-  # Five nodes that say they have eight cores each, state kept
+  # Five nodes that report eight cores each, with the state kept
   weir up --nodes 5 --resources '{cpu: 8, memory: 16GiB, user_slots: 8}' --data-dir ./data &`,
 		Args: cobra.NoArgs,
 	}
 	flags := config.Bind(cmd.Flags(), config.UpSection)
-	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "the configuration file; without it, the one that "+configFileVariable+" names, if any")
+	cmd.Flags().StringVarP(&daemon.file, "config", "f", "", "configuration file; if unset, the one that "+configFileVariable+" names, if any")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := daemon.load(cmd, config.UpSection, flags)
 		if err != nil {
@@ -61,15 +61,15 @@ func greet(w io.Writer, up *app.Up) {
 	if len(up.Nodes) != 1 {
 		nodes = fmt.Sprintf("%d nodes", len(up.Nodes))
 	}
-	fmt.Fprintf(w, "A cluster of %s is up at %s (everybody on this machine is root; state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
+	fmt.Fprintf(w, "A cluster of %s is up at %s (every user of this machine is root; state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
 	if up.Scheduler.Address != defaultAddress {
 		fmt.Fprintf(w, "  export WEIR_ADDR=%s\n", up.Scheduler.Address)
 	}
 	weir := programName()
 	for _, try := range [][2]string{
-		{"run -- 'echo hello from $YT_JOB_ID'", "run something"},
-		{"pools", "who is entitled to what, and has it"},
-		{"set //sys/pools/research/@weight 3", "change something and look again"},
+		{"run -- 'echo hello from $YT_JOB_ID'", "run a command"},
+		{"pools", "what each pool is entitled to and uses"},
+		{"set //sys/pools/research/@weight 3", "change a weight and look again"},
 	} {
 		fmt.Fprintf(w, "  %s %-38s # %s\n", weir, try[0], try[1])
 	}

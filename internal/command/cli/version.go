@@ -44,7 +44,7 @@ func readBuild() build {
 func newVersionCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version and what it was built from",
+		Short: "Print the version and build information",
 		Example: `  weir version
   weir version -o json`,
 		Args: noArgs,

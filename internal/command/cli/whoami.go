@@ -11,9 +11,9 @@ func newWhoAmICommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	return r.addTo(&cobra.Command{
 		Use:   "whoami",
-		Short: "Print whom the scheduler takes you for",
-		Long: `Print the user as whom commands act: that of the token, the one of --as, root on the scheduler's machine
-as long as there is no token, or guest.`,
+		Short: "Print the user that the scheduler sees in your requests",
+		Long: `Print the user as whom commands act: the user of the token, the user of --as, root on the scheduler's machine
+until the first token exists, or guest.`,
 		Example: `  weir whoami`,
 		Args:    noArgs,
 		RunE: r.do(func(s *session, _ []string) error {

@@ -55,7 +55,7 @@ func reference() string {
 	for _, o := range agentTable.Options() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Name, expected.Value(o.Shape), o.Doc)
 	}
-	b.WriteString("\n## Accepted, without effect\n\nThese options of YTsaurus are read and kept, and a warning says that each does nothing here, and why.\n\n| setting | it has no effect, because |\n|---|---|\n")
+	b.WriteString("\n## Accepted without effect\n\nWeir accepts these options of YTsaurus, and warns that they have no effect and why.\n\n| setting | why it has no effect |\n|---|---|\n")
 	var because string
 	var names []string
 	write := func() {
@@ -103,7 +103,7 @@ func nestedOf(options []document.Info) (nested []document.Info) {
 func meaning(s Setting) string {
 	text := expected.Meaning(s.Info)
 	if s.Secret() {
-		text += " Passwords and tokens are hidden when it is printed."
+		text += " Printing it hides passwords and tokens."
 	}
 	return text
 }

@@ -192,7 +192,7 @@ func TestWarnings(t *testing.T) {
 		{"listening to all with TLS", "scheduler: {listen: ':7070', tls: {self_signed: true}}", ""},
 		{"listening to this machine", "scheduler: {listen: '[::1]:7070'}", ""},
 		{"a slow standby", "scheduler: {leader: {lease_ttl: 10s}}", "a standby takes over only after 10.5s"},
-		{"an option of YTsaurus without effect", "scheduler: {node_shard_count: 4}", "f:1:13: scheduler/node_shard_count: not supported: has no effect, because it tunes how YTsaurus is built inside"},
+		{"an option of YTsaurus without effect", "scheduler: {node_shard_count: 4}", "f:1:13: scheduler/node_shard_count: not supported: has no effect, because it tunes internals of YTsaurus"},
 		{"such an option in a section", "scheduler: {operations_cleaner: {clean_delay: 5m}}", "scheduler/operations_cleaner/clean_delay: not supported: has no effect, because operations move"},
 		{"such an option by its other name", "scheduler: {accumulated_usage_log_period: 5m}", "scheduler/accumulated_usage_log_period: not supported: has no effect, because the event log"},
 		{"such an option of a node", "node: {check_user_jobs_category_limit_on_resource_update: true}", "has no effect, because all memory that a node offers is for jobs"},

@@ -37,15 +37,15 @@ type ClientTLS struct {
 }
 
 var clientTLS = newGroup([]row[ClientTLS]{
-	fixed("enabled", "Speak TLS to the schedulers.",
+	fixed("enabled", "Use TLS for connections to the schedulers.",
 		func(c *ClientTLS) *opt[bool] { return &c.Enabled }, document.Bools.Default(false)).common(),
-	fixed("ca", "File with the authorities, in PEM, that the schedulers' certificates come from. Unset: those of the system.",
+	fixed("ca", "File with the authorities, in PEM, that issued the schedulers' certificates. Unset: the system's authorities.",
 		func(c *ClientTLS) *opt[string] { return &c.CA }, document.Words).common(),
-	fixed("certificate", "File with the node's own certificate in PEM, to show in place of a token.",
+	fixed("certificate", "File with the node's own certificate in PEM, presented instead of a token.",
 		func(c *ClientTLS) *opt[string] { return &c.Certificate }, document.Words).common(),
 	fixed("key", "File with its private key in PEM.",
 		func(c *ClientTLS) *opt[string] { return &c.Key }, document.Words).common(),
-	fixed("server_name", "The name that the schedulers' certificates must have. Unset: the host of their addresses.",
+	fixed("server_name", "The name that the schedulers' certificates must carry. Unset: the host in their addresses.",
 		func(c *ClientTLS) *opt[string] { return &c.ServerName }, names),
 })
 
@@ -56,12 +56,12 @@ type Cgroup struct {
 }
 
 var cgroup = newGroup([]row[Cgroup]{
-	fixed("mode", "Which kind of control groups holds jobs. auto takes what the machine has and falls back to process limits, visibly; v1 and v2 refuse to start where the machine has no such ones; off never uses any.",
+	fixed("mode", "Which version of control groups contains jobs. auto uses what the machine has and otherwise falls back to process limits with a warning; v1 and v2 refuse to start if the machine lacks that version; off uses none.",
 		func(c *Cgroup) *opt[string] { return &c.Mode }, wordsOf("auto", "v1", "v2", "off").Default("auto")).common(),
-	fixed("parent", "The control group below which those of jobs are made.",
+	fixed("parent", "The control group below which the control groups of jobs are created.",
 		func(c *Cgroup) *opt[string] { return &c.Parent }, names.Default("weir")),
-	fixed("process_limit_per_core", "How many processes and threads a job may have for each core of its cpu_limit, or part of one: "+
-		"with a cpu_limit of 1.5 twice as many. More cannot be started. Without control groups it is a limit of the user that jobs run as, and none if that is root.",
+	fixed("process_limit_per_core", "How many processes and threads a job may have per core of its cpu_limit, rounded up: a cpu_limit of 1.5 counts as 2. The job cannot start "+
+		"more. Without control groups the limit applies to the user that jobs run as, and not at all if that is root.",
 		func(c *Cgroup) *opt[int] { return &c.ProcessLimit }, document.Between(document.Ints, 10, 1_000_000).Default(1000)),
 })
 
@@ -72,17 +72,17 @@ type Heartbeat struct {
 }
 
 var heartbeatGroup = newGroup([]row[Heartbeat]{
-	fixed("period", "How often the node reports. Unset: what the scheduler asks for.",
+	fixed("period", "How often the node reports. Unset: what the scheduler requests.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.Period }, periods).common(),
-	fixed("splay", "Reports of a node with a period of its own are spread at random over so much time. Unset: a fifth of the period.",
+	fixed("splay", "If the node sets its own period, its reports are spread at random over this time. Unset: a fifth of the period.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.Splay }, timeouts),
 	fixed("timeout", "How long the node waits for an answer.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.Timeout }, periods.Default(time.Minute)),
-	fixed("min_backoff", "The first wait after an error or an answer that scheduling was skipped.",
+	fixed("min_backoff", "The first wait after an error, or after an answer that scheduling was skipped.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.MinBackoff }, periods.Default(5*time.Second)),
-	fixed("max_backoff", "The longest such wait.",
+	fixed("max_backoff", "The longest wait.",
 		func(c *Heartbeat) *opt[time.Duration] { return &c.MaxBackoff }, periods.Default(time.Minute)),
-	fixed("backoff_multiplier", "How the wait grows from one error to the next.",
+	fixed("backoff_multiplier", "The factor by which the wait grows from one error to the next.",
 		func(c *Heartbeat) *opt[float64] { return &c.Multiplier }, document.Between(document.Numbers, 1, 100).Default(2)),
 })
 
@@ -117,51 +117,50 @@ type NodeMemory struct {
 var nodeMemoryRows = []row[NodeMemory]{
 	fixed("check_user_job_memory_limit", "Fail a job that uses more than its memory_limit.",
 		func(c *NodeMemory) *opt[bool] { return &c.CheckLimit }, document.Bools.Default(true)),
-	fixed("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it uses more than its reserve, even if there is free memory.",
+	fixed("always_abort_on_memory_reserve_overdraft", "Abort a job as soon as it exceeds its reserve, even if there is free memory.",
 		func(c *NodeMemory) *opt[bool] { return &c.AbortOnOverdraft }, document.Bools.Default(false)),
-	fixed("oom_score_adj_on_exceeded_memory_reserve", "While the processes of a job use more than their reserve, they have this oom_score_adj, "+
-		"and the kernel kills them before others if the machine runs out of memory; so has the job proxy while it is above its own. "+
-		"1000 is before everybody else. Otherwise, and if this is unset, processes of jobs have 300.",
+	fixed("oom_score_adj_on_exceeded_memory_reserve", "The oom_score_adj of a job's processes while they use more than their reserve, and of the job proxy while it uses more than its own. If the machine runs out of memory, the "+
+		"kernel kills these processes before others; with 1000, before all others. At other times, and if this is unset, the processes of jobs have 300.",
 		func(c *NodeMemory) *opt[int] { return &c.OOMScoreAdj }, document.Between(document.Ints, 301, 1000)),
-	fixed("ahead_memory_reserve", "A job that grows asks for so much more than it uses.",
+	fixed("ahead_memory_reserve", "How much more memory than it uses a growing job requests.",
 		func(c *NodeMemory) *opt[int64] { return &c.Ahead }, memory.Default(100<<20)),
 	fixed("memory_watchdog_period", "How often the memory of a job is measured.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.WatchdogPeriod }, periods.Default(time.Second)),
 	fixed("resource_adjustment_period", "How often the node compares what jobs use with what it has.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.AdjustmentPeriod }, periods.Default(5*time.Second)),
-	fixed("memory_overdraft_timeout", "How long jobs may take more memory than the node has before the newest of those above their reserves are aborted. If it has less than all reserves together, the newest others follow.",
+	fixed("memory_overdraft_timeout", "How long jobs may use more memory than the node has before the agent aborts the newest of those above their reserves. If the node has less than the sum of all reserves, the newest of the others follow.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.MemoryOverdraftTimeout }, timeouts.Default(5*time.Minute)),
-	fixed("cpu_overdraft_timeout", "How long jobs may hold more CPU than the node has before the newest are aborted.",
+	fixed("cpu_overdraft_timeout", "How long jobs may hold more CPU than the node has before the agent aborts the newest.",
 		func(c *NodeMemory) *opt[time.Duration] { return &c.CPUOverdraftTimeout }, timeouts.Default(10*time.Minute)),
-	fixed("free_memory_watermark", "Memory of the machine that is not offered to the scheduler. No reserve is in it, but jobs that outgrow theirs may use it, and none is aborted for that. It is not taken from an amount that resources give and the machine has.",
+	fixed("free_memory_watermark", "Memory of the machine that is not offered to the scheduler. Reserves do not use it, but jobs that outgrow their reserves may, and are not aborted for it. It is not subtracted from an amount that resources sets and the machine has.",
 		func(c *NodeMemory) *opt[int64] { return &c.Watermark }, memory.Default(0)),
-	fixed("free_user_job_memory_watermark_multiplier", "The part of the remaining memory, or of the amount that resources give, that is not offered either. Jobs may outgrow their reserves into it alike.",
+	fixed("free_user_job_memory_watermark_multiplier", "The fraction of the remaining memory, or of the amount that resources sets, that is not offered either. Jobs may outgrow their reserves into it as well.",
 		func(c *NodeMemory) *opt[float64] { return &c.WatermarkMultiplier }, ratios.Default(0)),
 }
 
 var nodeGroup = newGroup(
 	[]row[Node]{
-		fixed("schedulers", "Addresses of all schedulers; the leader among them is found.",
+		fixed("schedulers", "Addresses of all schedulers; the node finds the leader among them.",
 			func(c *Node) *opt[[]string] { return &c.Schedulers }, oneOrMoreDistinct(peers)).alias("scheduler").common(),
-		fixed("name", "What the node is called. Unset: the name of the machine.",
+		fixed("name", "The node's name. Unset: the name of the machine.",
 			func(c *Node) *opt[string] { return &c.Name }, names).common(),
-		fixed("tags", "Words that node filters select nodes by, besides its name.",
+		fixed("tags", "Tags by which node filters select the node, besides its name.",
 			func(c *Node) *opt[[]string] { return &c.Tags }, tags).common(),
-		fixed("resources", "What the node offers to jobs. Resources that are not given are detected.",
+		fixed("resources", "What the node offers to jobs. Resources left out are detected.",
 			func(c *Node) *opt[resource.Partial] { return &c.Resources }, resources).common(),
-		fixed("data_dir", "Directory for sandboxes, results that are not acknowledged yet, and what the node must remember.",
+		fixed("data_dir", "Directory for sandboxes, unacknowledged results, and the agent's state.",
 			func(c *Node) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/node")).common(),
-		fixed("replace", "Take the name from another agent that is registered under it and lives. Its jobs are given up and start again elsewhere.",
+		fixed("replace", "Take over the name of another live agent. The scheduler gives up that agent's jobs and starts them again.",
 			func(c *Node) *opt[bool] { return &c.Replace }, document.Bools.Default(false)).common(),
-		fixed("token", "The token that the node shows. It has no flag; a file or token_file is better.",
+		fixed("token", "The node's token. It has no flag; prefer token_file.",
 			func(c *Node) *opt[string] { return &c.Token }, secretType("a token, which has no spaces")).secret().noFlag(),
-		fixed("token_file", "File with that token.",
+		fixed("token_file", "File with the node's token.",
 			func(c *Node) *opt[string] { return &c.TokenFile }, document.Words).common(),
 		part("tls", "Keys and certificates.", func(c *Node) *ClientTLS { return &c.TLS }, clientTLS),
-		part("log", "What the node says about itself.", func(c *Node) *Log { return &c.Log }, logGroup),
-		fixed("listen", "Where the node serves /healthz and /readyz. Unset: nowhere.",
+		part("log", "The agent's log.", func(c *Node) *Log { return &c.Log }, logGroup),
+		fixed("listen", "The address where the node serves /healthz and /readyz. Unset: none.",
 			func(c *Node) *opt[string] { return &c.Listen }, addresses).common(),
-		fixed("pprof", "Serve profiles of the process there too, under /debug/pprof: to everybody who reaches it.",
+		fixed("pprof", "Also serve profiles of the process there, under /debug/pprof, to every client that can connect.",
 			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),

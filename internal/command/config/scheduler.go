@@ -45,13 +45,13 @@ type ServerTLS struct {
 }
 
 var serverTLS = newGroup([]row[ServerTLS]{
-	fixed("certificate", "File with the certificate in PEM, the chain after it. Without one the scheduler speaks plain HTTP.",
+	fixed("certificate", "File with the certificate in PEM, followed by its chain. Without it the scheduler speaks plain HTTP.",
 		func(c *ServerTLS) *opt[string] { return &c.Certificate }, document.Words).common(),
 	fixed("key", "File with the private key in PEM.",
 		func(c *ServerTLS) *opt[string] { return &c.Key }, document.Words).common(),
-	fixed("client_ca", "File with the authorities, in PEM, whose certificates nodes may show in place of a token.",
+	fixed("client_ca", "File with the authorities, in PEM, whose certificates nodes may present instead of a token.",
 		func(c *ServerTLS) *opt[string] { return &c.ClientCA }, document.Words).common(),
-	fixed("self_signed", "Make a key and a certificate in the data directory at the first start, if none is given.",
+	fixed("self_signed", "Create a key and a certificate in the data directory at the first start, if none is given.",
 		func(c *ServerTLS) *opt[bool] { return &c.SelfSigned }, document.Bools.Default(false)).common(),
 })
 
@@ -61,9 +61,9 @@ type Log struct {
 }
 
 var logGroup = newGroup([]row[Log]{
-	fixed("level", "The least important messages that are written.",
+	fixed("level", "The lowest level of messages that are written.",
 		func(c *Log) *opt[string] { return &c.Level }, wordsOf("debug", "info", "warn", "error").Default("info")).common(),
-	fixed("format", "Lines for people, or JSON for programs.",
+	fixed("format", "Lines of text for people, or JSON for programs.",
 		func(c *Log) *opt[string] { return &c.Format }, wordsOf("text", "json").Default("text")).common(),
 })
 
@@ -73,11 +73,11 @@ type Leader struct {
 }
 
 var leader = newGroup([]row[Leader]{
-	fixed("lease_ttl", "How long a leader leads without renewing its lease. A standby takes over at most this and standby_poll_period after the leader died.",
+	fixed("lease_ttl", "How long a leader leads without renewing its lease. After the leader dies, a standby takes over within this time plus standby_poll_period.",
 		func(c *Leader) *opt[time.Duration] { return &c.LeaseTTL }, document.Between(document.Durations, 500*time.Millisecond, time.Minute).Default(3*time.Second)),
 	fixed("renew_period", "How often the leader renews its lease; at most a third of lease_ttl.",
 		func(c *Leader) *opt[time.Duration] { return &c.RenewPeriod }, periods.Default(time.Second)),
-	fixed("standby_poll_period", "How often a standby looks at the lease and brings its warm copy up to date.",
+	fixed("standby_poll_period", "How often a standby checks the lease and updates its copy of the state.",
 		func(c *Leader) *opt[time.Duration] { return &c.StandbyPollPeriod }, periods.Default(500*time.Millisecond)),
 })
 
@@ -88,9 +88,9 @@ type Commit struct {
 }
 
 var commit = newGroup([]row[Commit]{
-	live("window", "How long a commit waits for further requests that can share it. 0: it takes what is there; what comes while another commit is under way shares the next.",
+	live("window", "How long a commit waits for further requests to share it. 0: it does not wait; requests that arrive during a commit share the next one.",
 		func(c *Commit) *opt[time.Duration] { return &c.Window }, document.Between(document.Durations, 0, time.Second).Default(0)),
-	live("max_batch", "The most requests that share a commit.",
+	live("max_batch", "The most requests that share one commit.",
 		func(c *Commit) *opt[int] { return &c.MaxBatch }, document.Between(document.Ints, 1, 100_000).Default(1000)),
 })
 
@@ -110,9 +110,9 @@ var retention = newGroup([]row[Retention]{
 		func(c *Retention) *opt[time.Duration] { return &c.Jobs }, timeouts.Default(14*24*time.Hour)),
 	live("stderr", "How long the archive keeps what jobs wrote to their standard error.",
 		func(c *Retention) *opt[time.Duration] { return &c.Stderr }, timeouts.Default(7*24*time.Hour)),
-	live("audit", "How long the record of who changed what is kept.",
+	live("audit", "How long the audit of changes is kept.",
 		func(c *Retention) *opt[time.Duration] { return &c.Audit }, timeouts.Default(365*24*time.Hour)),
-	live("period", "How often the store is cleaned.",
+	live("period", "How often expired records are deleted from the store.",
 		func(c *Retention) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
 }, keptRetention)
 
@@ -122,11 +122,11 @@ type History struct {
 }
 
 var history = newGroup([]row[History]{
-	live("seconds", "How long the charts have a point for every second.",
+	live("seconds", "How long the charts keep one point per second.",
 		func(c *History) *opt[time.Duration] { return &c.Seconds }, timeouts.Default(time.Hour)),
-	live("minutes", "How long they have a point for every minute.",
+	live("minutes", "How long they keep one point per minute.",
 		func(c *History) *opt[time.Duration] { return &c.Minutes }, timeouts.Default(24*time.Hour)),
-	live("hours", "How long they have a point for every hour.",
+	live("hours", "How long they keep one point per hour.",
 		func(c *History) *opt[time.Duration] { return &c.Hours }, timeouts.Default(180*24*time.Hour)),
 })
 
@@ -138,11 +138,11 @@ type EventLog struct {
 }
 
 var eventLog = newGroup([]row[EventLog]{
-	live("max_events", "The log keeps at most so many events.",
+	live("max_events", "The most events in the log.",
 		func(c *EventLog) *opt[int] { return &c.MaxEvents }, document.Between(document.Ints, 1000, 100_000_000).Default(1_000_000)),
-	live("max_age", "The log keeps events at most so long.",
+	live("max_age", "How long the log keeps events.",
 		func(c *EventLog) *opt[time.Duration] { return &c.MaxAge }, timeouts.Default(7*24*time.Hour)),
-	live("enable_detailed_starvation_logs", "Log when starvation of a pool or an operation begins and ends, with its share, usage and demand then.",
+	live("enable_detailed_starvation_logs", "Log when a pool or operation starts and stops starving, with its share, usage and demand at that time.",
 		func(c *EventLog) *opt[bool] { return &c.DetailedStarvation }, document.Bools.Default(true)),
 })
 
@@ -153,9 +153,9 @@ type SelfCheck struct {
 }
 
 var selfCheck = newGroup([]row[SelfCheck]{
-	live("enabled", "Check the invariants of the core while it runs and raise an alert when one is broken.",
+	live("enabled", "Check the core's invariants while it runs, and raise an alert when one is broken.",
 		func(c *SelfCheck) *opt[bool] { return &c.Enabled }, document.Bools.Default(true)),
-	live("period", "How often the whole state is checked; less often where that takes long.",
+	live("period", "How often the whole state is checked; less often if a check takes long.",
 		func(c *SelfCheck) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
 })
 
@@ -166,12 +166,12 @@ type Overload struct {
 
 // softHeartbeatRows are beside the section, where YTsaurus has them.
 var softHeartbeatRows = []row[Overload]{
-	live("soft_concurrent_heartbeat_limit", "With more requests than this waiting, further heartbeats report and are answered without scheduling. YTsaurus has 50; here all wait in one queue, so it is 500.",
+	live("soft_concurrent_heartbeat_limit", "While more requests than this wait, the scheduler answers further heartbeats without scheduling jobs. The default of YTsaurus is 50; here all requests wait in one queue, so it is 500.",
 		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(500)),
 }
 
 var overload = newGroup([]row[Overload]{
-	live("max_queue_length", "With more requests than this waiting for the loop, further ones are refused with a code that clients retry.",
+	live("max_queue_length", "While more requests than this wait for the loop, further requests are refused with a code that clients retry.",
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
 })
 
@@ -185,56 +185,56 @@ type MemoryDigest struct {
 }
 
 var memoryRows = []row[MemoryDigest]{
-	live("user_job_memory_digest_precision", "The step of the digest of what user jobs use, as a part of their limit.",
+	live("user_job_memory_digest_precision", "The step of the digest of user jobs' memory usage, as a fraction of their limit.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserPrecision }, document.Between(document.Numbers, 0.0001, 0.5).Default(0.01)),
 	live("user_job_memory_reserve_quantile", "The quantile of the digest that becomes the reserve of a user job.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserQuantile }, ratios.Default(0.95)),
 	live("job_proxy_memory_reserve_quantile", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyQuantile }, ratios.Default(0.95)),
-	live("memory_digest_resource_overdraft_factor", "What a job used when it was aborted for overdraft counts so many times in the digest.",
+	live("memory_digest_resource_overdraft_factor", "The usage of a job aborted for overdraft enters the digest multiplied by this factor.",
 		func(c *MemoryDigest) *opt[float64] { return &c.OverdraftFactor }, document.Between(document.Numbers, 1, 10).Default(1.1)).
 		alias("resource_overdraft_factor"),
-	live("memory_digest_overdraft_mode", "Which sample an overdraft leaves in the digest: that of the documents, that of YTsaurus until 2022, or its newest.",
+	live("memory_digest_overdraft_mode", "Which sample an overdraft adds to the digest: that of the user documents, that of YTsaurus until 2022, or that of its newest version.",
 		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
-	live("user_job_resource_overdraft_memory_multiplier", "How the reserve of a job grows after an overdraft. Unset: only through the digest.",
+	live("user_job_resource_overdraft_memory_multiplier", "The factor by which a job's reserve grows after an overdraft. Unset: it grows only through the digest.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
 		alias("resource_overdraft_memory_reserve_multiplier"),
 	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
 		func(c *MemoryDigest) *opt[float64] { return &c.ProxyMultiplier }, document.Between(document.Numbers, 1, 10)),
-	live("use_resource_overdraft_memory_multiplier_from_spec", "Let specifications set these multipliers.",
+	live("use_resource_overdraft_memory_multiplier_from_spec", "Allow specifications to set these multipliers.",
 		func(c *MemoryDigest) *opt[bool] { return &c.MultiplierFromSpec }, document.Bools.Default(false)).
 		alias("use_resource_overdraft_memory_reserve_multiplier_from_spec"),
-	live("footprint_memory", "Memory of a job proxy before it does anything.",
+	live("footprint_memory", "Memory of an idle job proxy.",
 		func(c *MemoryDigest) *opt[int64] { return &c.Footprint }, memory.Default(128<<20)),
-	live("exec_footprint_memory", "Memory that starting a user process takes in addition.",
+	live("exec_footprint_memory", "Additional memory for starting a user process.",
 		func(c *MemoryDigest) *opt[int64] { return &c.ExecFootprint }, memory.Default(0)),
 }
 
 var schedulerGroup = newGroup(
 	[]row[Scheduler]{
-		fixed("listen", "Where the scheduler listens for people, programs and nodes.",
+		fixed("listen", "The address where the scheduler listens for users, programs and nodes.",
 			func(c *Scheduler) *opt[string] { return &c.Listen }, addresses.Default("127.0.0.1:7070")).common(),
-		fixed("advertise", "The address under which others reach it. Unset: the one it listens on.",
+		fixed("advertise", "The address at which others reach it. Unset: the address it listens on.",
 			func(c *Scheduler) *opt[string] { return &c.Advertise }, peers).common(),
 		fixed("data_dir", "Directory for the embedded store and generated keys.",
 			func(c *Scheduler) *opt[string] { return &c.DataDir }, document.Words.Default("/var/lib/weir/scheduler")).common(),
-		fixed("store", "Where the state is kept: "+storeSays+". Unset: SQLite in the data directory. On the command line it may not contain a password.",
+		fixed("store", "Where the state is stored: "+storeSays+". Unset: SQLite in the data directory. On the command line it must not contain a password.",
 			func(c *Scheduler) *opt[string] { return &c.Store }, storeURLs).secret().common(),
-		fixed("store_password_file", "File with the password of the store's user.",
+		fixed("store_password_file", "File with the database user's password.",
 			func(c *Scheduler) *opt[string] { return &c.StorePasswordFile }, document.Words).common(),
 		part("tls", "Keys and certificates.", func(c *Scheduler) *ServerTLS { return &c.TLS }, serverTLS),
-		part("log", "What the scheduler says about itself.", func(c *Scheduler) *Log { return &c.Log }, logGroup),
-		fixed("pprof", "Serve profiles of the process under /debug/pprof: to everybody who reaches it.",
+		part("log", "The scheduler's log.", func(c *Scheduler) *Log { return &c.Log }, logGroup),
+		fixed("pprof", "Serve profiles of the process under /debug/pprof, to every client that can connect.",
 			func(c *Scheduler) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)).common(),
-		fixed("open_metrics", "Serve /metrics to everybody who reaches it. Unset: to those who may read //sys, so with a token once there are tokens.",
+		fixed("open_metrics", "Serve /metrics to every client that can connect. Unset: to users who may read //sys, which requires a token once tokens exist.",
 			func(c *Scheduler) *opt[bool] { return &c.OpenMetrics }, document.Bools.Default(false)),
 		part("leader", "Several schedulers on one store.", func(c *Scheduler) *Leader { return &c.Leader }, leader),
-		part("commit", "How requests share commits of the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
-		part("retention", "How long what has ended is kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),
-		part("history", "Time series behind the charts.", func(c *Scheduler) *History { return &c.History }, history),
-		part("event_log", "The log of decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
-		part("self_check", "Invariants checked in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
-		part("overload", "What is shed when there is too much to do.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
+		part("commit", "How requests share commits to the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
+		part("retention", "How long finished operations and other records are kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),
+		part("history", "Time series for the charts.", func(c *Scheduler) *History { return &c.History }, history),
+		part("event_log", "The log of scheduling decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
+		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
+		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	within(periodRows, func(c *Scheduler) *Periods { return &c.Periods }),
 	within(nodeRuleRows, func(c *Scheduler) *NodeRules { return &c.Nodes }),

@@ -30,32 +30,32 @@ type Agent struct {
 }
 
 var agentTable = document.NewTable(
-	document.Maybe("name", "What the node is called.", func(c *Agent) *opt[string] { return &c.Name }, names),
-	document.Maybe("address", "Where it serves /healthz and /readyz. Unset: nowhere.", func(c *Agent) *opt[string] { return &c.Address }, addresses),
-	document.Maybe("resources", "What it offers. Unset: as the other nodes.", func(c *Agent) *opt[resource.Partial] { return &c.Resources }, resources),
+	document.Maybe("name", "The node's name.", func(c *Agent) *opt[string] { return &c.Name }, names),
+	document.Maybe("address", "The address where it serves /healthz and /readyz. Unset: none.", func(c *Agent) *opt[string] { return &c.Address }, addresses),
+	document.Maybe("resources", "What it offers. Unset: the same as the other nodes.", func(c *Agent) *opt[resource.Partial] { return &c.Resources }, resources),
 	document.Maybe("tags", "Its tags, in addition to those of all nodes.", func(c *Agent) *opt[[]string] { return &c.Tags }, tags),
 )
 
 const mostLocalNodes = 1000
 
 var upGroup = newGroup([]row[Up]{
-	fixed("port", "The port on the loopback address. 0: any free one.",
+	fixed("port", "The port on the loopback address. 0: any free port.",
 		func(c *Up) *opt[int] { return &c.Port }, document.Between(document.Ints, 0, 65535).Default(7070)).common(),
-	fixed("port_file", "File into which the port is written when the cluster is ready, for scripts.",
+	fixed("port_file", "File to which the port is written when the cluster is ready, for scripts.",
 		func(c *Up) *opt[string] { return &c.PortFile }, document.Words).common(),
-	fixed("nodes", "How many nodes are started; they share the machine. Unset: one, or as many as there are agents.",
+	fixed("nodes", "How many nodes to start; they share the machine. Unset: one, or as many as agents lists.",
 		func(c *Up) *opt[int] { return &c.Nodes }, document.Between(document.Ints, 0, mostLocalNodes)).common(),
-	fixed("resources", "What each node says it has. Unset: what the machine has, divided by the number of nodes.",
+	fixed("resources", "What each node reports to have. Unset: the machine's resources divided by the number of nodes.",
 		func(c *Up) *opt[resource.Partial] { return &c.Resources }, resources).common(),
 	fixed("tags", "Tags of every node.",
 		func(c *Up) *opt[[]string] { return &c.Tags }, tags).common(),
-	fixed("data_dir", "Directory for all state, kept when the cluster stops. Unset: a temporary one, removed then.",
+	fixed("data_dir", "Directory for all state, kept when the cluster stops. Unset: a temporary directory, removed at the end.",
 		func(c *Up) *opt[string] { return &c.DataDir }, document.Words).common(),
-	fixed("pools", "File with the pool trees to begin with. Unset: a small example.",
+	fixed("pools", "File with the initial pool trees. Unset: a small example.",
 		func(c *Up) *opt[string] { return &c.Pools }, document.Words).common(),
-	fixed("demo", "Run a demonstration workload, so that there is something to watch.",
+	fixed("demo", "Run a demonstration workload.",
 		func(c *Up) *opt[bool] { return &c.Demo }, document.Bools.Default(false)).common(),
-	fixed("agents", "Nodes that differ, in place of nodes: a list of maps with name, address, resources and tags.",
+	fixed("agents", "Different nodes, instead of nodes: a list of maps with name, address, resources and tags.",
 		func(c *Up) *opt[[]Agent] { return &c.Agents }, document.ListOf(agentTable.Type())).noFlag(),
 })
 

@@ -53,19 +53,19 @@ func reference() string {
 	}
 	none := func(document.Info) bool { return false }
 	spec, task := Options()
-	section("## Options of an operation", "Also all of [those that concern pools](pools.md): "+
+	section("## Options of an operation", "All [options that concern pools](pools.md) apply as well: "+
 		expected.Codes(supported(pooltree.OperationTable.Options()))+".\n\n", spec,
 		func(o document.Info) bool { return slices.Contains(inPools, o.Name) || inMemory[o.Name] })
 	section("## Options of a task", "", task, func(o document.Info) bool { return inMemory[o.Name] })
-	section("## Memory reserves", "On a task, or at the root of the specification for all tasks that do not say.\n\n", memoryTable.Options(), none)
+	section("## Memory reserves", "On a task, or at the root of the specification for all tasks that do not set them.\n\n", memoryTable.Options(), none)
 	section("### `job_proxy_memory_digest`", "", digestTable.Options(), none)
 	section("### `tmpfs_volumes`, each", "", tmpfsTable.Options(), none)
 	section("## `job_cpu_monitor`", "", cpuMonitorTable.Options(), none)
 	section("## What can be changed while an operation runs", "In one tree, "+expected.Codes(treeMutable)+
-		". A weight for all trees wins over that of a tree; a pool of a tree wins over that for all.\n\n", UpdateOptions(), none)
+		". A weight for all trees overrides that of a single tree; the pool of a single tree overrides that for all.\n\n", UpdateOptions(), none)
 	lifeCycle(&b)
 	abortReasons(&b)
-	b.WriteString("\n## Accepted, kept, without effect\n\nThese options of YTsaurus are read and given back, and a warning says that they do nothing here.\n\n| options | of | why |\n|---|---|---|\n")
+	b.WriteString("\n## Accepted without effect\n\nWeir stores and returns these options of YTsaurus, and warns that they have no effect.\n\n| options | of | why |\n|---|---|---|\n")
 	for _, group := range unsupportedSpecOptions {
 		fmt.Fprintf(&b, "| %s | operation | %s |\n", expected.Codes(group.names), group.reason)
 	}
@@ -113,11 +113,11 @@ func lifeCycle(b *strings.Builder) {
 	for _, a := range order {
 		fmt.Fprintf(b, "| %v | %s | `%v` |\n", a.step, strings.Join(from[a], ", "), a.to)
 	}
-	b.WriteString("| abort | `orphaned` | stays, and goes to `aborting` when it is taken up |\n")
+	b.WriteString("| abort | `orphaned` | stays, and becomes `aborting` when it is revived |\n")
 }
 
 func abortReasons(b *strings.Builder) {
-	b.WriteString("\n## Reasons for which jobs are aborted\n\n")
+	b.WriteString("\n## Abort reasons of jobs\n\n")
 	var started, before []string
 	for r := AbortReason(1); r < AbortReasonCount; r++ {
 		if r.BeforeStart() {
@@ -126,5 +126,5 @@ func abortReasons(b *strings.Builder) {
 			started = append(started, r.String())
 		}
 	}
-	fmt.Fprintf(b, "%s.\n\nBefore a node knew of the job: %s.\n", expected.Codes(started), expected.Codes(before))
+	fmt.Fprintf(b, "%s.\n\nBefore the job reached its node: %s.\n", expected.Codes(started), expected.Codes(before))
 }

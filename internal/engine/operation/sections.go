@@ -27,30 +27,30 @@ type CPUMonitor struct {
 }
 
 var cpuMonitorTable = document.NewTable(
-	document.Maybe("enable_cpu_reclaim", "Whether the limit is really changed. Without it everything is computed and shown, nothing applied.",
+	document.Maybe("enable_cpu_reclaim", "Whether to apply the computed limit. If false, it is only computed and shown.",
 		func(c *CPUMonitor) *opt[bool] { return &c.EnableReclaim }, switched.Default(false)),
-	document.Maybe("check_period", "How often the CPU time of a job is read.",
+	document.Maybe("check_period", "How often the CPU time of a job is measured.",
 		func(c *CPUMonitor) *opt[time.Duration] { return &c.CheckPeriod },
 		document.Above(document.Durations, 0).Default(time.Second)),
-	document.Maybe("start_delay", "How long after the start of a job the first reading is.",
+	document.Maybe("start_delay", "How long after the job's start the first measurement is taken.",
 		func(c *CPUMonitor) *opt[time.Duration] { return &c.StartDelay }, document.Durations.Default(0)),
-	document.Maybe("smoothing_factor", "Weight of the newest reading in the smoothed use.",
+	document.Maybe("smoothing_factor", "Weight of the newest measurement in the smoothed usage.",
 		func(c *CPUMonitor) *opt[float64] { return &c.SmoothingFactor }, ratio.Default(0.1)),
-	document.Maybe("relative_upper_bound", "Use above this part of the limit is a vote for more.",
+	document.Maybe("relative_upper_bound", "Usage above this fraction of the limit is a vote to increase it.",
 		func(c *CPUMonitor) *opt[float64] { return &c.RelativeUpperBound }, ratio.Default(0.9)),
-	document.Maybe("relative_lower_bound", "Use below this part of the limit is a vote for less. Not above relative_upper_bound.",
+	document.Maybe("relative_lower_bound", "Usage below this fraction of the limit is a vote to decrease it. Must not exceed relative_upper_bound.",
 		func(c *CPUMonitor) *opt[float64] { return &c.RelativeLowerBound }, ratio.Default(0.6)),
-	document.Maybe("increase_coefficient", "By what the limit is multiplied when the votes want more.",
+	document.Maybe("increase_coefficient", "The factor by which the votes increase the limit.",
 		func(c *CPUMonitor) *opt[float64] { return &c.IncreaseCoefficient },
 		document.Between(document.Numbers, 1, 2).Default(1.45)),
-	document.Maybe("decrease_coefficient", "By what the limit is multiplied when the votes want less.",
+	document.Maybe("decrease_coefficient", "The factor by which the votes decrease the limit.",
 		func(c *CPUMonitor) *opt[float64] { return &c.DecreaseCoefficient }, ratio.Default(0.97)),
-	document.Maybe("vote_window_size", "How many of the last votes are counted.",
+	document.Maybe("vote_window_size", "How many recent votes are counted.",
 		func(c *CPUMonitor) *opt[int] { return &c.VoteWindowSize }, document.AtLeast(document.Ints, 1).Default(5)),
-	document.Maybe("vote_decision_threshold", "The sum of votes must be beyond this, up or down, for a change.",
+	document.Maybe("vote_decision_threshold", "The limit changes when the sum of the votes is beyond this, up or down.",
 		func(c *CPUMonitor) *opt[int] { return &c.VoteDecisionThreshold }, document.AtLeast(document.Ints, 1).Default(3)).
 		Alias("votes_decision_threshold"),
-	document.Maybe("min_cpu_limit", "The limit goes no lower than this.",
+	document.Maybe("min_cpu_limit", "The lowest limit.",
 		func(c *CPUMonitor) *opt[float64] { return &c.MinCPULimit }, ratio.Default(1)),
 ).KeepingUnknown(func(c *CPUMonitor) *document.Extras { return &c.unrecognized })
 
@@ -96,13 +96,13 @@ type Digest struct {
 const maxDigestBuckets = 1000
 
 var digestTable = document.NewTable(
-	document.Maybe("lower_bound", "The least factor that can be chosen.",
+	document.Maybe("lower_bound", "The smallest factor.",
 		func(c *Digest) *opt[float64] { return &c.LowerBound }, document.Above(document.Numbers, 0).Default(0.5)),
-	document.Maybe("upper_bound", "The greatest factor that can be chosen.",
+	document.Maybe("upper_bound", "The largest factor.",
 		func(c *Digest) *opt[float64] { return &c.UpperBound }, document.Above(document.Numbers, 0).Default(2)),
-	document.Maybe("default_value", "The factor before anything is known. Between the bounds.",
+	document.Maybe("default_value", "The initial factor, within the bounds.",
 		func(c *Digest) *opt[float64] { return &c.DefaultValue }, document.Above(document.Numbers, 0).Default(1)),
-	document.Maybe("relative_precision", "Relative error of the digest. Smaller takes more memory.",
+	document.Maybe("relative_precision", "Relative error of the digest. A smaller one takes more memory.",
 		func(c *Digest) *opt[float64] { return &c.RelativePrecision }, factor.Default(0.01)),
 ).KeepingUnknown(func(c *Digest) *document.Extras { return &c.unrecognized })
 
@@ -139,22 +139,22 @@ type MemoryOptions struct {
 }
 
 var memoryOptions = []document.Option[MemoryOptions]{
-	document.Maybe("user_job_memory_digest_default_value", "The part of memory_limit that is reserved before it is known how much jobs use.",
+	document.Maybe("user_job_memory_digest_default_value", "The fraction of memory_limit to reserve before any job's usage is known.",
 		func(c *MemoryOptions) *opt[float64] { return &c.DigestDefaultValue }, factor.Default(0.5)),
-	document.Maybe("user_job_memory_digest_lower_bound", "The part of memory_limit below which the reserve does not fall.",
+	document.Maybe("user_job_memory_digest_lower_bound", "The smallest reserve, as a fraction of memory_limit.",
 		func(c *MemoryOptions) *opt[float64] { return &c.DigestLowerBound }, factor.Default(0.05)),
 	document.Maybe("memory_reserve_factor", "Sets user_job_memory_digest_default_value and user_job_memory_digest_lower_bound at once.",
 		func(c *MemoryOptions) *opt[float64] { return &c.ReserveFactor }, factor),
-	document.Maybe("ignore_memory_reserve_factor_less_than_one", "Take no notice of a memory_reserve_factor other than 1.",
+	document.Maybe("ignore_memory_reserve_factor_less_than_one", "Ignore a memory_reserve_factor other than 1.",
 		func(c *MemoryOptions) *opt[bool] { return &c.IgnoreFactorBelowOne }, switched.Default(false)),
-	document.Maybe("user_job_resource_overdraft_memory_multiplier", "By what the reserve grows for the first retry after an overdraft. Unset: to memory_limit at once.",
+	document.Maybe("user_job_resource_overdraft_memory_multiplier", "The factor by which the reserve grows for the first retry after an overdraft. Unset: the retry reserves memory_limit.",
 		func(c *MemoryOptions) *opt[float64] { return &c.OverdraftMultiplier }, multiplier).
 		Alias("resource_overdraft_memory_reserve_multiplier"),
 	document.Maybe("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",
 		func(c *MemoryOptions) *opt[float64] { return &c.ProxyOverdraftMultiplier }, multiplier),
-	document.Section("job_proxy_memory_digest", "Bounds of the factor by which the estimate of the job proxy's memory is corrected.",
+	document.Section("job_proxy_memory_digest", "Bounds of the factor that corrects the memory estimate of the job proxy.",
 		func(c *MemoryOptions) *Digest { return &c.ProxyDigest }, digestTable),
-	document.Maybe("job_proxy_memory_overcommit_limit", "How far the job proxy may exceed its reserve before it ends itself. Unset: any.",
+	document.Maybe("job_proxy_memory_overcommit_limit", "How far the job proxy may exceed its reserve before it exits. Unset: without limit.",
 		func(c *MemoryOptions) *opt[int64] { return &c.ProxyOvercommitLimit }, memoryAmount),
 }
 
@@ -191,8 +191,8 @@ type TmpfsVolume struct {
 }
 
 var tmpfsTable = document.NewTable(
-	document.Plain("path", "Where it is, relative to the sandbox.",
+	document.Plain("path", "Its path, relative to the sandbox.",
 		func(c *TmpfsVolume) *string { return &c.Path }, document.Words),
-	document.Plain("size", "How large it may grow. It is memory of the job.",
+	document.Plain("size", "Its largest size. It counts as the job's memory.",
 		func(c *TmpfsVolume) *int64 { return &c.Size }, someMemory),
 )

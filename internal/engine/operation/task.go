@@ -51,9 +51,9 @@ type Task struct {
 }
 
 const (
-	reasonImages   = "jobs run on the file system of the node, without images"
+	reasonImages   = "jobs run on the node's file system, without images"
 	reasonTables   = "there are no tables"
-	reasonCounted  = "there are no tables; the memory of the job proxy is estimated for them all the same"
+	reasonCounted  = "there are no tables, but the memory estimate of the job proxy still includes them"
 	reasonDisk     = "disk space is not a resource here"
 	reasonGPUCheck = "nodes check their GPUs themselves"
 	reasonProfiler = "jobs are not profiled"
@@ -75,41 +75,41 @@ var unsupportedTaskOptions = []unsupported{
 	{reasonProfiler, []string{"profilers", "enable_profiling", "monitoring", "custom_statistics_count_limit"}},
 	{reasonNoSpec, []string{"job_speculation_timeout"}},
 	{"the whole operation is one gang: use is_gang", []string{"gang_options"}},
-	{"ports are not handed out to jobs", []string{"port_count"}},
+	{"jobs are not assigned ports", []string{"port_count"}},
 	{"jobs use the network of the node", []string{"network_project", "enable_rpc_proxy_in_job_proxy", "rpc_proxy_worker_thread_pool_size"}},
-	{"memory is measured by the kernel's own counters", []string{"use_smaps_memory_tracker", "use_porto_memory_tracking"}},
+	{"the kernel's counters measure memory", []string{"use_smaps_memory_tracker", "use_porto_memory_tracking"}},
 	{"core dumps are not collected", []string{"force_core_dump", "fail_job_on_core_dump"}},
 	{"files are always copied into the sandbox", []string{"copy_files"}},
-	{"it has no meaning for vanilla operations", []string{"deterministic", "task_title", "extra_environment"}},
+	{"it does not apply to vanilla operations", []string{"deterministic", "task_title", "extra_environment"}},
 }
 
 var taskOptions = concat(
 	[]document.Option[Task]{
-		document.Plain("job_count", "How many jobs the task has. It must be given.",
+		document.Plain("job_count", "How many jobs the task has. Required.",
 			func(c *Task) *int { return &c.JobCount }, document.Between(document.Ints, 1, MaxJobCount)),
-		document.Maybe("command", "What a job runs, by bash -c. It must be given.",
+		document.Maybe("command", "What a job runs, with bash -c. Required.",
 			func(c *Task) *opt[string] { return &c.Command }, document.Words),
-		document.Plain("environment", "Environment variables of the command.",
+		document.Plain("environment", "Environment variables for the command.",
 			func(c *Task) *[]document.Named[string] { return &c.Environment }, environment),
-		document.Plain("file_paths", "Files that are put into the sandbox.",
+		document.Plain("file_paths", "Files to put into the sandbox.",
 			func(c *Task) *[]document.Value { return &c.FilePaths }, document.ListOf(filePath)),
-		document.Maybe("cpu_limit", "Cores of a job.",
+		document.Maybe("cpu_limit", "Cores per job.",
 			func(c *Task) *opt[int64] { return &c.CPULimit }, cpuAmount.Default(resource.CPU.Scale())),
-		document.Maybe("gpu_limit", "GPUs of a job.",
+		document.Maybe("gpu_limit", "GPUs per job.",
 			func(c *Task) *opt[int64] { return &c.GPULimit }, gpuAmount.Default(0)),
-		document.Maybe("memory_limit", "The most memory that a job may use, tmpfs included; a job that uses more fails.",
+		document.Maybe("memory_limit", "The most memory a job may use, including tmpfs; a job that uses more fails.",
 			func(c *Task) *opt[int64] { return &c.MemoryLimit },
 			document.Between(memoryAmount, 1, maxMemoryLimit).Default(512<<20)),
-		document.Maybe("network_limit", "Units of network of a job.",
+		document.Maybe("network_limit", "Units of network per job.",
 			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)).Alias("network"),
 	},
 	document.Within(memoryOptions, func(c *Task) *MemoryOptions { return &c.Memory }),
 	[]document.Option[Task]{
-		document.Plain("tmpfs_volumes", "File systems in memory. Together not above memory_limit; none inside another.",
+		document.Plain("tmpfs_volumes", "File systems in memory. Their sizes must not sum to more than memory_limit, and none may be inside another.",
 			func(c *Task) *[]TmpfsVolume { return &c.TmpfsVolumes }, document.ListOf(tmpfsTable.Type())),
-		document.Maybe("tmpfs_path", "One tmpfs instead of tmpfs_volumes: its path.",
+		document.Maybe("tmpfs_path", "Path of a single tmpfs, instead of tmpfs_volumes.",
 			func(c *Task) *opt[string] { return &c.tmpfsPath }, document.Words),
-		document.Maybe("tmpfs_size", "One tmpfs instead of tmpfs_volumes: its size. Unset: memory_limit.",
+		document.Maybe("tmpfs_size", "Size of a single tmpfs, instead of tmpfs_volumes. Unset: memory_limit.",
 			func(c *Task) *opt[int64] { return &c.tmpfsSize }, someMemory),
 		document.Maybe("job_time_limit", "A job that runs longer fails.",
 			func(c *Task) *opt[time.Duration] { return &c.JobTimeLimit }, document.AtLeast(document.Durations, time.Second)).
@@ -117,23 +117,23 @@ var taskOptions = concat(
 		document.Maybe("prepare_time_limit", "A job whose preparation takes longer is aborted.",
 			func(c *Task) *opt[time.Duration] { return &c.PrepareTimeLimit },
 			document.AtLeast(document.Durations, time.Minute).Default(45*time.Minute)),
-		document.Maybe("interruption_signal", "What a job is sent when it is preempted, so that it can finish by itself. Unset: it is ended at once.",
+		document.Maybe("interruption_signal", "The signal that a preempted job receives, so that it can finish on its own. Unset: the job is killed at once.",
 			func(c *Task) *opt[string] { return &c.InterruptionSignal }, signal),
-		document.Maybe("signal_root_process_only", "Send interruption_signal to the command itself only, not to everything it started.",
+		document.Maybe("signal_root_process_only", "Send interruption_signal only to the command itself, not to the processes it started.",
 			func(c *Task) *opt[bool] { return &c.SignalRootProcessOnly }, switched.Default(false)),
-		document.Maybe("restart_exit_code", "An interrupted job that exits with this code is started again.",
+		document.Maybe("restart_exit_code", "An interrupted job that exits with this code restarts.",
 			func(c *Task) *opt[int] { return &c.RestartExitCode }, document.Between(document.Ints, 1, 255)),
-		document.Maybe("restart_completed_jobs", "Start completed jobs again. Such an operation ends only when it is told to.",
+		document.Maybe("restart_completed_jobs", "Restart completed jobs. The operation then ends only on request.",
 			func(c *Task) *opt[bool] { return &c.RestartCompletedJobs }, switched.Default(false)),
-		document.Maybe("fail_on_job_restart", "As of the operation, for jobs of this task.",
+		document.Maybe("fail_on_job_restart", "Same as for the operation, for the jobs of this task.",
 			func(c *Task) *opt[bool] { return &c.FailOnJobRestart }, switched.Default(false)),
 		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
 			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),
-		document.Maybe("include_memory_mapped_files", "Count mapped files as memory of the job.",
+		document.Maybe("include_memory_mapped_files", "Count memory-mapped files as the job's memory.",
 			func(c *Task) *opt[bool] { return &c.IncludeMemoryMappedFiles }, switched.Default(true)),
-		document.Maybe("max_stderr_size", "How much of the end of stderr is kept.",
+		document.Maybe("max_stderr_size", "How much of stderr is kept, from its end.",
 			func(c *Task) *opt[int64] { return &c.MaxStderrSize }, document.Between(memoryAmount, 1, 1<<30).Default(5<<20)),
-		document.Maybe("redirect_stdout_to_stderr", "Keep stdout together with stderr.",
+		document.Maybe("redirect_stdout_to_stderr", "Write stdout to stderr.",
 			func(c *Task) *opt[bool] { return &c.RedirectStdoutToStderr }, switched.Default(false)),
 	},
 	kept(func(c *Task) *document.Extras { return &c.Extras }, unsupportedTaskOptions),

@@ -37,11 +37,11 @@ var updateTable = document.NewTable(concat(
 			func(u *Update) *opt[document.Value] { return &u.ACL }, accessList),
 		document.Maybe("aco_name", "As in the specification.",
 			func(u *Update) *opt[string] { return &u.ACOName }, document.Words),
-		document.Maybe("annotations", "Keys to set; null takes a key away, and null in place of the map takes all.",
+		document.Maybe("annotations", "Keys to set. A null value removes the key; null instead of the map removes all keys.",
 			func(u *Update) *opt[document.Value] { return &u.Annotations },
 			document.Anything.That("a map of at most 10 KiB, or null", document.RuleOutOfRange,
 				func(v document.Value) bool { return v.IsNull() || v.Kind() == document.MapKind && isShort(v) })),
-		document.Maybe("max_failed_job_count", "As in the specification; failures so far are counted at once.",
+		document.Maybe("max_failed_job_count", "As in the specification; earlier failures count immediately.",
 			func(u *Update) *opt[int] { return &u.MaxFailedJobCount }, maxFailed),
 	},
 	kept(func(u *Update) *document.Extras { return &u.extras }, []unsupported{

@@ -42,7 +42,7 @@ func reference() string {
 	fmt.Fprintf(&b, "\n### Presets\n\nA preset in `pool_config_presets` may have %s.\n", strings.Join(inPresets, ", "))
 	section("## Options of an operation that concern pools", "", OperationTable.Options())
 
-	b.WriteString("\n## Accepted, kept, without effect\n\nThese options of YTsaurus are read and given back, and a warning says that they do nothing here.\n\n| option | of | why |\n|---|---|---|\n")
+	b.WriteString("\n## Accepted without effect\n\nWeir stores and returns these options of YTsaurus, and warns that they have no effect.\n\n| option | of | why |\n|---|---|---|\n")
 	for _, group := range []struct {
 		of      string
 		options []document.Info

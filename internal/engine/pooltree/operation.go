@@ -42,27 +42,27 @@ type OperationOptions struct {
 }
 
 var schedulingTable = []document.Option[SchedulingOptions]{
-	document.Maybe("pool", "The pool in which the operation runs. Unset: the one named like the user.",
+	document.Maybe("pool", "The pool in which the operation runs. Unset: the pool named after the user.",
 		func(c *SchedulingOptions) *opt[string] { return &c.Pool }, poolName),
-	document.Maybe("weight", "As of a pool: proportion among the operations and pools beside it. Unset: 1.",
+	document.Maybe("weight", "Same as for a pool: the proportion among sibling operations and pools. Unset: 1.",
 		func(c *SchedulingOptions) *opt[float64] { return &c.Weight }, weight),
-	document.Maybe("max_share_ratio", "The most of the pool's resources that the operation may get.",
+	document.Maybe("max_share_ratio", "The largest fraction of the pool's resources that the operation may get.",
 		func(c *SchedulingOptions) *opt[float64] { return &c.MaxShareRatio }, ratio),
-	document.Maybe("resource_limits", "The most that all jobs may use together in each tree; {user_slots: 200} is at most 200 jobs.",
+	document.Maybe("resource_limits", "The most that all jobs may use in total in each tree; {user_slots: 200} allows at most 200 jobs.",
 		func(c *SchedulingOptions) *opt[resource.Partial] { return &c.ResourceLimits }, limits),
-	document.Maybe("scheduling_tag_filter", "Nodes that the operation may use, as a formula of tags.",
+	document.Maybe("scheduling_tag_filter", "The nodes that the operation may use, as a formula over tags.",
 		func(c *SchedulingOptions) *opt[nodefilter.Filter] { return &c.SchedulingTagFilter }, poolFilter).
 		Alias("scheduling_tag"),
-	document.Maybe("fair_share_preemption_timeout", "As of a pool; can only make the pool's longer.",
+	document.Maybe("fair_share_preemption_timeout", "Same as for a pool; can only lengthen the pool's value.",
 		func(c *SchedulingOptions) *opt[time.Duration] { return &c.FairSharePreemptionTimeout }, duration).
 		Alias("fair_share_starvation_timeout"),
-	document.Maybe("min_share_preemption_timeout", "As of a pool; can only make the pool's longer.",
+	document.Maybe("min_share_preemption_timeout", "Same as for a pool; can only lengthen the pool's value.",
 		func(c *SchedulingOptions) *opt[time.Duration] { return &c.MinSharePreemptionTimeout }, duration),
-	document.Maybe("fair_share_starvation_tolerance", "As of a pool; can only make the pool's smaller.",
+	document.Maybe("fair_share_starvation_tolerance", "Same as for a pool; can only lower the pool's value.",
 		func(c *SchedulingOptions) *opt[float64] { return &c.FairShareStarvationTolerance }, ratio),
-	document.Maybe("non_preemptible_resource_usage_threshold", "As of a pool; can only make the pool's smaller, resource by resource.",
+	document.Maybe("non_preemptible_resource_usage_threshold", "Same as for a pool; can only lower the pool's value, resource by resource.",
 		func(c *SchedulingOptions) *opt[resource.Partial] { return &c.NonPreemptibleThreshold }, guarantee),
-	document.Maybe("max_unpreemptable_running_job_count", "As of a pool; can only make the pool's smaller.",
+	document.Maybe("max_unpreemptable_running_job_count", "Same as for a pool; can only lower the pool's value.",
 		func(c *SchedulingOptions) *opt[int] { return &c.MaxUnpreemptableRunningJobCount }, count).
 		Alias(unpreemptableAliases...),
 }
@@ -76,29 +76,29 @@ var operationOptions = concat(
 		document.Maybe("pool_trees", "The trees in which the operation runs. Unset: the default tree.",
 			func(c *OperationOptions) *opt[[]string] { return &c.PoolTrees },
 			document.Distinct(document.ListOf(document.Words), func(a, b string) bool { return a == b })),
-		document.Plain("scheduling_options_per_pool_tree", "The options above for single trees; they win over those given for all.",
+		document.Plain("scheduling_options_per_pool_tree", "The options above for single trees; they override the values given for all trees.",
 			func(c *OperationOptions) *[]document.Named[SchedulingOptions] { return &c.PerTree },
 			document.MapOf(schedulingOptionsTable.Type())).
 			Alias("fair_share_options_per_pool_tree"),
-		document.Maybe("schedule_in_single_tree", "Choose the best of the trees and run in it only.",
+		document.Maybe("schedule_in_single_tree", "Choose the best of the trees and run only in it.",
 			func(c *OperationOptions) *opt[bool] { return &c.ScheduleInSingleTree }, switched.Default(false)),
 		document.Maybe("consider_guarantees_for_single_tree", "Choose only among trees where the pool has guarantees.",
 			func(c *OperationOptions) *opt[bool] { return &c.ConsiderGuaranteesForSingle }, switched.Default(false)),
-		document.Maybe("erase_trees_with_pool_limit_violations", "Leave out trees where the pool is full instead of failing.",
+		document.Maybe("erase_trees_with_pool_limit_violations", "Skip trees where the pool is full instead of failing.",
 			func(c *OperationOptions) *opt[bool] { return &c.EraseTreesWithLimitViolation }, switched.Default(false)),
 		document.Maybe("apply_specified_resource_limits_to_demand", "Do not demand more than resource_limits.",
 			func(c *OperationOptions) *opt[bool] { return &c.ApplyLimitsToDemand }, switched.Default(false)),
 		document.Maybe("is_gang", "The operation needs all of its jobs at once.",
 			func(c *OperationOptions) *opt[bool] { return &c.IsGang }, switched.Default(false)),
-		document.Maybe("preemption_mode", "Graceful: jobs are asked to finish and keep their resources until they do.",
+		document.Maybe("preemption_mode", "With graceful preemption, jobs are asked to finish and keep their resources until they do.",
 			func(c *OperationOptions) *opt[PreemptionMode] { return &c.PreemptionMode }, document.Enum(preemptionWords...).Default(NormalPreemption)),
-		document.Maybe("enable_limiting_ancestor_check", "As of a tree.",
+		document.Maybe("enable_limiting_ancestor_check", "Same as for a tree.",
 			func(c *OperationOptions) *opt[bool] { return &c.LimitingAncestorCheck }, switched.Default(true)),
-		document.Maybe("waiting_for_resources_on_node_timeout", "As of a pool; the longer of the two holds.",
+		document.Maybe("waiting_for_resources_on_node_timeout", "Same as for a pool; the longer of the two applies.",
 			func(c *OperationOptions) *opt[time.Duration] { return &c.WaitingForResourcesTimeout },
 			document.Between(duration, 10*time.Second, 10*time.Minute)).
 			Alias("waiting_job_timeout"),
-		document.Maybe("max_concurrent_schedule_allocation_calls", "How many jobs may be asked for at once.",
+		document.Maybe("max_concurrent_schedule_allocation_calls", "How many jobs may be requested from the controller at once.",
 			func(c *OperationOptions) *opt[int] { return &c.MaxConcurrentCalls }, positive).
 			Alias("max_concurrent_schedule_job_calls"),
 	},
@@ -106,7 +106,7 @@ var operationOptions = concat(
 )
 
 var unsupportedOperationOptions = []unsupported{
-	{"min_share_resources", []string{"strong_guarantee_resources"}, "operations have no guarantees; give them to the pool"},
+	{"min_share_resources", []string{"strong_guarantee_resources"}, "operations have no guarantees; set them on the pool"},
 	{"tentative_pool_trees", nil, reasonTentative},
 	{"use_default_tentative_pool_trees", nil, reasonTentative},
 	{"tentative_tree_eligibility", nil, reasonTentative},

@@ -84,53 +84,53 @@ type EphemeralConfig struct {
 }
 
 var integralTable = document.NewTable(
-	document.Maybe("guarantee_type", "Burst pools receive their guarantee at once while they have saved volume; relaxed pools receive it in the course of a day.",
+	document.Maybe("guarantee_type", "A burst pool receives its guarantee at once while it has saved volume; a relaxed pool receives it over the course of a day.",
 		func(c *IntegralGuarantees) *opt[GuaranteeType] { return &c.Type }, document.Enum(guaranteeWords...).Default(NoIntegral)),
-	document.Maybe("resource_flow", "How fast the pool saves volume: resources that it may use all the time. Burst and relaxed pools need it. On a pool with guarantee_type none it is what its subpools may have together.",
+	document.Maybe("resource_flow", "How fast the pool saves volume: resources that it may use continuously. Required for burst and relaxed pools. On a pool with guarantee_type none it is the most that its subpools may have in total.",
 		func(c *IntegralGuarantees) *opt[resource.Partial] { return &c.ResourceFlow }, guarantee),
-	document.Maybe("burst_guarantee_resources", "What a burst pool is guaranteed at any moment while it has volume, and the most it may take from its volume. Burst pools need it, relaxed pools must not have it.",
+	document.Maybe("burst_guarantee_resources", "What a burst pool is guaranteed at any moment while it has volume, and the fastest it may spend its volume. Required for burst pools, not allowed for relaxed pools.",
 		func(c *IntegralGuarantees) *opt[resource.Partial] { return &c.Burst }, guarantee),
-	document.Maybe("relaxed_share_multiplier_limit", "A relaxed pool takes at most this many times its flow. Unset: the tree's.",
+	document.Maybe("relaxed_share_multiplier_limit", "A relaxed pool spends at most this many times its flow. Unset: the tree's.",
 		func(c *IntegralGuarantees) *opt[float64] { return &c.RelaxedMultiplier }, multiplierLimit),
-	document.Maybe("can_accept_free_volume", "Whether the pool receives volume that others could not store.",
+	document.Maybe("can_accept_free_volume", "Whether the pool receives volume that other pools could not store.",
 		func(c *IntegralGuarantees) *opt[bool] { return &c.CanAcceptFreeVolume }, switched.Default(true)),
 	document.Maybe("should_distribute_free_volume_among_children", "Whether volume that a subpool could not store goes to other subpools. Unset: the tree's.",
 		func(c *IntegralGuarantees) *opt[bool] { return &c.DistributeFreeVolume }, switched),
 )
 
 var ephemeralTable = document.NewTable(
-	document.Maybe("mode", "As of a pool.",
+	document.Maybe("mode", "Same as for a pool.",
 		func(c *EphemeralConfig) *opt[Mode] { return &c.Mode }, document.Enum(modeWords...).Default(FairShare)),
-	document.Maybe("max_running_operation_count", "As of a pool.",
+	document.Maybe("max_running_operation_count", "Same as for a pool.",
 		func(c *EphemeralConfig) *opt[int] { return &c.MaxRunningOperationCount }, count),
-	document.Maybe("max_operation_count", "As of a pool.",
+	document.Maybe("max_operation_count", "Same as for a pool.",
 		func(c *EphemeralConfig) *opt[int] { return &c.MaxOperationCount }, count),
-	document.Maybe("resource_limits", "As of a pool.",
+	document.Maybe("resource_limits", "Same as for a pool.",
 		func(c *EphemeralConfig) *opt[resource.Partial] { return &c.ResourceLimits }, limits),
 )
 
 // preemptionOptions may stand on a pool and in a preset.
 var preemptionOptions = []document.Option[PoolPreemption]{
-	document.Maybe("fair_share_preemption_timeout", "How long an operation or pool is below its fair share before it starves and may preempt. Unset: the parent's.",
+	document.Maybe("fair_share_preemption_timeout", "How long an operation or pool must be below its fair share before it starves and may preempt. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.FairSharePreemptionTimeout }, duration).
 		Alias("fair_share_starvation_timeout"),
-	document.Maybe("min_share_preemption_timeout", "How long an operation or pool is below its strong guarantee before it starves, if shorter. A pool can only make the value that its ancestors set longer. Unset: the parent's, or fair_share_preemption_timeout when nobody sets it.",
+	document.Maybe("min_share_preemption_timeout", "How long an operation or pool must be below its strong guarantee before it starves, if shorter. A pool can only lengthen the value of its ancestors. Unset: the parent's, or fair_share_preemption_timeout if no ancestor sets it.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.MinSharePreemptionTimeout }, duration),
 	document.Maybe("fair_share_starvation_tolerance", "Below fair share means usage < fair share × tolerance. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[float64] { return &c.FairShareStarvationTolerance }, ratio),
-	document.Maybe("enable_aggressive_starvation", "Whether operations here may become aggressively starving. Unset: the parent's.",
+	document.Maybe("enable_aggressive_starvation", "Whether operations in this pool may starve aggressively. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[bool] { return &c.EnableAggressiveStarvation }, switched),
-	document.Maybe("allow_aggressive_preemption", "Whether jobs of this pool may be taken by aggressive preemption. Unset: the parent's; true at the root.",
+	document.Maybe("allow_aggressive_preemption", "Whether aggressive preemption may preempt jobs of this pool. Unset: the parent's; true at the root.",
 		func(c *PoolPreemption) *opt[bool] { return &c.AllowAggressivePreemption }, switched).
 		Alias("allow_aggressive_starvation_preemption"),
-	document.Maybe("allow_normal_preemption", "Whether jobs of this pool and of everything below may be taken by normal preemption.",
+	document.Maybe("allow_normal_preemption", "Whether normal preemption may preempt jobs of this pool and everything below it.",
 		func(c *PoolPreemption) *opt[bool] { return &c.AllowNormalPreemption }, switched.Default(true)),
-	document.Maybe("non_preemptible_resource_usage_threshold", "Nothing is taken from an operation while its usage is within this. It replaces the parent's as a whole. Unset: the parent's.",
+	document.Maybe("non_preemptible_resource_usage_threshold", "An operation is not preempted while its usage is within this. It replaces the parent's as a whole. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[resource.Partial] { return &c.NonPreemptibleThreshold }, guarantee),
-	document.Maybe("max_unpreemptable_running_job_count", "Nothing is taken from an operation with fewer jobs than this. It is the user_slots of non_preemptible_resource_usage_threshold where that does not say them. Unset: the parent's.",
+	document.Maybe("max_unpreemptable_running_job_count", "An operation with fewer jobs than this is not preempted. It sets user_slots of non_preemptible_resource_usage_threshold if that leaves them out. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[int] { return &c.MaxUnpreemptableRunningJobCount }, count).
 		Alias(unpreemptableAliases...),
-	document.Maybe("waiting_for_resources_on_node_timeout", "How long a job waits on a node until preempted ones have left. Unset: the parent's.",
+	document.Maybe("waiting_for_resources_on_node_timeout", "How long a job waits on a node for preempted jobs to end. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.WaitingForResourcesTimeout }, duration).
 		Alias("waiting_job_timeout"),
 }
@@ -145,61 +145,61 @@ var unpreemptableAliases = []string{
 // poolOptions are all options of a pool, without its name and place.
 var poolOptions = concat(
 	[]document.Option[PoolConfig]{
-		document.Maybe("weight", "Proportion in which siblings share what is above their guarantees; twice the weight, twice the resources. 0 means the least weight. Unset: 1, or inferred from guarantees if the tree says so.",
+		document.Maybe("weight", "The proportion in which siblings share what is above their guarantees: twice the weight, twice the resources. 0 means the smallest weight. Unset: 1, or inferred from guarantees if the tree is configured to do so.",
 			func(c *PoolConfig) *opt[float64] { return &c.Weight }, weight),
-		document.Maybe("max_share_ratio", "The most of the parent pool's resources that the pool may get.",
+		document.Maybe("max_share_ratio", "The largest fraction of the parent pool's resources that the pool may get.",
 			func(c *PoolConfig) *opt[float64] { return &c.MaxShareRatio }, ratio),
-		document.Maybe("min_share_resources", "The strong guarantee: resources that the pool can have at any time for as long as it wants. Resources left out follow from the tree's main resource, which must be there.",
+		document.Maybe("min_share_resources", "The strong guarantee: resources that the pool can have at any time, for as long as it needs them. Resources left out are inferred from the tree's main resource, which is required.",
 			func(c *PoolConfig) *opt[resource.Partial] { return &c.StrongGuarantee }, guarantee).
 			Alias("strong_guarantee_resources"),
-		document.Maybe("resource_limits", "The most that all jobs of the pool may use together.",
+		document.Maybe("resource_limits", "The most that all jobs of the pool may use in total.",
 			func(c *PoolConfig) *opt[resource.Partial] { return &c.ResourceLimits }, limits),
-		document.Maybe("resource_limits_overcommit_tolerance", "How far resource_limits may be exceeded for a moment while jobs are being preempted.",
+		document.Maybe("resource_limits_overcommit_tolerance", "How far usage may briefly exceed resource_limits while jobs are being preempted.",
 			func(c *PoolConfig) *opt[resource.Partial] { return &c.OvercommitTolerance }, guarantee),
 		document.Section("integral_guarantees", "Guarantees over time.",
 			func(c *PoolConfig) *IntegralGuarantees { return &c.Integral }, integralTable),
 		document.Maybe("mode", "How the pool divides its resources: in proportion to weights, or first in, first out. A FIFO pool has no subpools.",
 			func(c *PoolConfig) *opt[Mode] { return &c.Mode }, document.Enum(modeWords...).Default(FairShare)),
-		document.Maybe("fifo_sort_parameters", "Order of operations in a FIFO pool: weight (heavier first), start_time (older first), pending_job_count (fewer first).",
+		document.Maybe("fifo_sort_parameters", "The order of operations in a FIFO pool: weight (heavier first), start_time (older first), pending_job_count (fewer first).",
 			func(c *PoolConfig) *opt[[]SortKey] { return &c.FIFOSortParameters }, fifoKeys.Default(DefaultFIFOSort)),
-		document.Maybe("max_running_operation_count", "How many operations of the pool and everything below may run; more wait. Unset: the tree's max_running_operation_count_per_pool (8).",
+		document.Maybe("max_running_operation_count", "The most operations that may run in the pool and everything below it; more wait. Unset: the tree's max_running_operation_count_per_pool (8).",
 			func(c *PoolConfig) *opt[int] { return &c.MaxRunningOperationCount }, count),
-		document.Maybe("max_operation_count", "How many operations of the pool and everything below may run or wait; more are refused. Unset: the tree's max_operation_count_per_pool (50).",
+		document.Maybe("max_operation_count", "The most operations that may run or wait in the pool and everything below it; more are refused. Unset: the tree's max_operation_count_per_pool (50).",
 			func(c *PoolConfig) *opt[int] { return &c.MaxOperationCount }, count),
-		document.Maybe("forbid_immediate_operations", "Operations may be started in subpools only.",
+		document.Maybe("forbid_immediate_operations", "Allow operations only in subpools.",
 			func(c *PoolConfig) *opt[bool] { return &c.ForbidImmediateOperations }, switched.Default(false)),
-		document.Maybe("create_ephemeral_subpools", "An operation of this pool runs in a subpool pool$user that is made for it. Not for FIFO pools.",
+		document.Maybe("create_ephemeral_subpools", "An operation in this pool runs in a subpool pool$user that is created for it. Not allowed for FIFO pools.",
 			func(c *PoolConfig) *opt[bool] { return &c.CreateEphemeralSubpools }, switched.Default(false)),
-		document.Maybe("ephemeral_subpool_config", "Configuration of subpools that create_ephemeral_subpools makes; also of pools that are made in the default_parent_pool.",
+		document.Maybe("ephemeral_subpool_config", "Configuration of the subpools that create_ephemeral_subpools creates, and of pools created in the default_parent_pool.",
 			func(c *PoolConfig) *opt[EphemeralConfig] { return &c.EphemeralSubpoolConfig }, ephemeralTable.Type()),
-		document.Maybe("scheduling_tag_filter", "Nodes that the pool may use, as a formula of tags; at most 100 tags and operators.",
+		document.Maybe("scheduling_tag_filter", "The nodes that the pool may use, as a formula over tags, with at most 100 tags and operators.",
 			func(c *PoolConfig) *opt[nodefilter.Filter] { return &c.SchedulingTagFilter }, poolFilter).
 			Alias("scheduling_tag"),
 	},
 	document.Within(preemptionOptions, func(c *PoolConfig) *PoolPreemption { return &c.Preemption }),
 	[]document.Option[PoolConfig]{
-		document.Maybe("allow_children_guarantees", "Whether subpools may have guarantees of their own.",
+		document.Maybe("allow_children_guarantees", "Whether subpools may have guarantees.",
 			func(c *PoolConfig) *opt[bool] { return &c.AllowChildrenGuarantees }, switched.Default(true)),
-		document.Maybe("enable_priority_strong_guarantee_adjustment", "The pool keeps its whole strong guarantee when those of its level are scaled down, at the cost of a donor above it.",
+		document.Maybe("enable_priority_strong_guarantee_adjustment", "When the strong guarantees of its level are scaled down, the pool keeps its own in full, at the expense of a donor above it.",
 			func(c *PoolConfig) *opt[bool] { return &c.PriorityGuaranteeAdjustment }, switched.Default(false)),
-		document.Maybe("enable_priority_strong_guarantee_adjustment_donorship", "Pools below with enable_priority_strong_guarantee_adjustment may keep their guarantees at this pool's cost.",
+		document.Maybe("enable_priority_strong_guarantee_adjustment_donorship", "Pools below it with enable_priority_strong_guarantee_adjustment may keep their guarantees at this pool's expense.",
 			func(c *PoolConfig) *opt[bool] { return &c.PriorityGuaranteeDonorship }, switched.Default(false)),
-		document.Maybe("compute_promised_guarantee_fair_share", "Also compute what the pool's operations would get of its own guarantees alone.",
+		document.Maybe("compute_promised_guarantee_fair_share", "Also compute what the pool's operations would get from its guarantees alone.",
 			func(c *PoolConfig) *opt[bool] { return &c.ComputePromisedGuarantee }, switched.Default(false)),
-		document.Maybe("enable_step_function_for_gang_operations", "Gang operations of this pool get all of their demand or nothing. Needs the tree's option of the same name.",
+		document.Maybe("enable_step_function_for_gang_operations", "A gang operation of this pool gets all of its demand or nothing. Requires the tree's option of the same name.",
 			func(c *PoolConfig) *opt[bool] { return &c.GangSteps }, switched.Default(true)),
-		document.Maybe("enable_fair_share_truncation_in_fifo_pool", "Take away the share of gang operations in a FIFO pool that got less than they demand. Unset: the tree's.",
+		document.Maybe("enable_fair_share_truncation_in_fifo_pool", "Set the share of a gang operation in this FIFO pool to zero if it is less than the operation demands. Unset: the tree's.",
 			func(c *PoolConfig) *opt[bool] { return &c.TruncateFIFO }, switched).
 			Alias("truncate_fifo_pool_unsatisfied_child_fair_share"),
-		document.Maybe("historic_usage_aggregation_period", "Children that used more lately weigh less; the half-life of \"lately\".",
+		document.Maybe("historic_usage_aggregation_period", "Children that recently used more get a lower weight; this is the half-life of recent usage.",
 			func(c *PoolConfig) *opt[time.Duration] { return &c.HistoricUsagePeriod }, period),
-		document.Maybe("always_allow_gang_operations", "Gang operations may run here even if the tree allows them in FIFO pools only.",
+		document.Maybe("always_allow_gang_operations", "Allow gang operations in this pool even if the tree allows them only in FIFO pools.",
 			func(c *PoolConfig) *opt[bool] { return &c.AlwaysAllowGangOperations }, switched.Default(false)),
-		document.Maybe("config_presets", "Names of the tree's pool_config_presets that apply to the pool. What the pool says itself wins, then the earlier preset.",
+		document.Maybe("config_presets", "Names of the tree's pool_config_presets that apply to the pool. The pool's own options override them; an earlier preset overrides a later one.",
 			func(c *PoolConfig) *opt[[]string] { return &c.Presets },
 			document.Distinct(document.OneOrMore(document.Words), func(a, b string) bool { return a == b })).
 			Alias("config_preset"),
-		document.Maybe("abc", "Who owns the pool, in whatever form; kept and shown.",
+		document.Maybe("abc", "The owner of the pool, in any form; stored and shown.",
 			func(c *PoolConfig) *opt[document.Value] { return &c.ABC }, document.Anything),
 	},
 	kept(func(c *PoolConfig) *document.Extras { return &c.Extras }, unsupportedPoolOptions),
@@ -226,7 +226,7 @@ const (
 	reasonOffloading  = "operations are not offloaded to other trees or clusters"
 	reasonTelemetry   = "it tunes the logs and metrics of YTsaurus"
 	reasonTentative   = "there are no tentative trees"
-	reasonTuning      = "it tunes how YTsaurus is built inside"
+	reasonTuning      = "it tunes internals of YTsaurus"
 )
 
 var unsupportedPoolOptions = []unsupported{

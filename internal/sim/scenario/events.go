@@ -134,7 +134,7 @@ var runtimeTable = document.NewTable(
 	document.Maybe("weight", "Its new weight.",
 		func(d *runtimeDocument) *opt[float64] { return &d.weight },
 		document.Between(document.Numbers, pooltree.MinWeight, pooltree.MaxWeight)),
-	document.Maybe("resource_limits", "The most that all of its jobs may use together.",
+	document.Maybe("resource_limits", "The most that all of its jobs may use in total.",
 		func(d *runtimeDocument) *opt[resource.Partial] { return &d.limits }, amounts),
 )
 
@@ -148,45 +148,45 @@ func nodesTable(more ...document.Option[nodesDocument]) *document.Table[nodesDoc
 }
 
 var (
-	loseTable = nodesTable(document.Maybe("silently", "The nodes fall silent and the scheduler is not told.",
+	loseTable = nodesTable(document.Maybe("silently", "The nodes fall silent, and the scheduler is not notified.",
 		func(d *nodesDocument) *opt[bool] { return &d.silently }, document.Bools.Default(false)))
 	returnTable = nodesTable()
-	resizeTable = nodesTable(document.Maybe("resources", "What each of them has from now on. Resources that are left out stay.",
+	resizeTable = nodesTable(document.Maybe("resources", "The new resources of each node. Resources left out do not change.",
 		func(d *nodesDocument) *opt[resource.Partial] { return &d.resources }, amounts))
 )
 
 var eventTable = document.NewTable(
 	document.Maybe("at", "When it happens.",
 		func(d *eventDocument) *opt[time.Duration] { return &d.at }, moment),
-	document.Maybe("every", "It happens again after each such period.",
+	document.Maybe("every", "The event repeats with this period.",
 		func(d *eventDocument) *opt[time.Duration] { return &d.every }, period),
 	document.Plain("refused", "The scheduler must refuse it; the run fails if it does not.",
 		func(d *eventDocument) *bool { return &d.refused }, document.Bools),
 	document.Maybe("pool", "The pool whose options are set.",
 		func(d *eventDocument) *opt[string] { return &d.pool }, document.Words),
-	document.Maybe("tree", "The tree of the pool, or whose options are set if there is no pool. Unset: the default tree.",
+	document.Maybe("tree", "The tree of the pool, or, without a pool, the tree whose options are set. Unset: the default tree.",
 		func(d *eventDocument) *opt[string] { return &d.tree }, document.Words),
-	document.Maybe("operation", "The operation whose pool, weight or resource_limits are set; the name of a template means all of its operations that run.",
+	document.Maybe("operation", "The operation whose pool, weight or resource_limits are set; the name of a template means all of its running operations.",
 		func(d *eventDocument) *opt[string] { return &d.operation }, document.Words),
-	document.Maybe("set", "The options to set, as a map; null unsets. A name may be a path: integral_guarantees/resource_flow.",
+	document.Maybe("set", "The options to set, as a map; null unsets an option. A name may be a path: integral_guarantees/resource_flow.",
 		func(d *eventDocument) *opt[document.Value] { return &d.set }, document.Anything),
-	document.Maybe("add_pool", "A pool to add: its options, with a name and, unless it is below the root, a parent.",
+	document.Maybe("add_pool", "A pool to add: its options with a name and, unless it is directly below the root, a parent.",
 		func(d *eventDocument) *opt[document.Value] { return &d.addPool }, document.Anything),
 	document.Maybe("remove_pool", "A pool to remove.",
 		func(d *eventDocument) *opt[string] { return &d.removePool }, document.Words),
 	document.Maybe("abort", "An operation to abort.",
 		func(d *eventDocument) *opt[string] { return &d.commands[Abort] }, document.Words),
-	document.Maybe("complete", "An operation to complete with what it has done.",
+	document.Maybe("complete", "An operation to complete before all of its jobs have run.",
 		func(d *eventDocument) *opt[string] { return &d.commands[Complete] }, document.Words),
-	document.Maybe("suspend", "An operation that gets no new jobs from now on.",
+	document.Maybe("suspend", "An operation to suspend: it gets no new jobs.",
 		func(d *eventDocument) *opt[string] { return &d.commands[Suspend] }, document.Words),
-	document.Maybe("resume", "An operation that gets jobs again.",
+	document.Maybe("resume", "An operation to resume.",
 		func(d *eventDocument) *opt[string] { return &d.commands[Resume] }, document.Words),
-	document.Maybe("lose_nodes", "Nodes that go away with everything that runs on them.",
+	document.Maybe("lose_nodes", "Nodes that go offline with all their jobs.",
 		func(d *eventDocument) *opt[nodesDocument] { return &d.loseNodes }, loseTable.Type()),
 	document.Maybe("return_nodes", "Nodes that come back.",
 		func(d *eventDocument) *opt[nodesDocument] { return &d.returnNodes }, returnTable.Type()),
-	document.Maybe("resize_nodes", "Nodes that have more or less from now on.",
+	document.Maybe("resize_nodes", "Nodes whose resources change.",
 		func(d *eventDocument) *opt[nodesDocument] { return &d.resizeNodes }, resizeTable.Type()),
 )
 

@@ -45,15 +45,15 @@ type schedulerDocument struct {
 }
 
 var schedulerTable = document.NewTable(
-	document.Maybe("heartbeat_period", "The time between two heartbeats of a node. A node also sends one whenever a job of it finishes.",
+	document.Maybe("heartbeat_period", "The time between two heartbeats of a node. A node also sends one whenever one of its jobs finishes.",
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.heartbeat }, period.Default(5*time.Second)),
-	document.Maybe("fair_share_update_period", "The time between two computations of fair shares and starvation.",
+	document.Maybe("fair_share_update_period", "The time between two updates of fair shares and starvation.",
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.update }, period.Default(time.Second)),
-	document.Maybe("max_operation_count", "The most operations that there are at once in all trees. Unset: 5000, and as many as come where a trace brings its own pools.",
+	document.Maybe("max_operation_count", "The most operations at once in all trees together. Unset: 5000, or no limit if a trace brings its own pools.",
 		func(d *schedulerDocument) *opt[int] { return &d.maxOperations }, positive),
-	document.Maybe("node_registration_timeout", "After how long a silence a node and its jobs are given up. Nodes fall silent by lose_nodes with silently. Unset: 5m.",
+	document.Maybe("node_registration_timeout", "How long a node may be silent before it and its jobs are given up. lose_nodes with silently makes nodes silent. Unset: 5m.",
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.timeout }, period),
-	document.Maybe("allowed_node_resources_overcommit_duration", "How long the jobs of a node may hold more than it has. Unset: 15s.",
+	document.Maybe("allowed_node_resources_overcommit_duration", "How long the jobs of a node may hold more resources than it has. Unset: 15s.",
 		func(d *schedulerDocument) *opt[time.Duration] { return &d.overcommit }, moment),
 )
 
@@ -63,11 +63,11 @@ type statisticsDocument struct {
 }
 
 var statisticsTable = document.NewTable(
-	document.Maybe("period", "The time between two observations of shares, demands and volumes. Usage is exact whatever it is.",
+	document.Maybe("period", "The time between two observations of shares, demands and volumes. Usage is always exact.",
 		func(d *statisticsDocument) *opt[time.Duration] { return &d.period }, period.Default(5*time.Second)),
-	document.Maybe("samples", "The most points of a time series.",
+	document.Maybe("samples", "The most points in a time series.",
 		func(d *statisticsDocument) *opt[int] { return &d.samples }, document.Between(document.Ints, 2, 100_000).Default(1000)),
-	document.Maybe("operations", "The most operations that are listed one by one in results.",
+	document.Maybe("operations", "The most operations listed one by one in the results.",
 		func(d *statisticsDocument) *opt[int] { return &d.operations }, document.Between(document.Ints, 0, 10_000_000).Default(10_000)),
 )
 
@@ -79,11 +79,11 @@ type nodeDocument struct {
 }
 
 var nodeTable = document.NewTable(
-	document.Maybe("name", "The name of the group; its nodes are called name-1, name-2, …. Unset: node.",
+	document.Maybe("name", "The name of the group; its nodes are named name-1, name-2, …. Unset: node.",
 		func(n *nodeDocument) *opt[string] { return &n.name }, document.Words).Alias("group"),
-	document.Maybe("count", "How many nodes are like this. Unset: one, which is called by the name itself.",
+	document.Maybe("count", "How many nodes the group has. Unset: one, named like the group.",
 		func(n *nodeDocument) *opt[int] { return &n.count }, document.Between(document.Ints, 1, mostNodes)),
-	document.Maybe("resources", "What one node has. user_slots not given: as many as it has cores; memory not given: 4 GiB for each core.",
+	document.Maybe("resources", "What each node has. Without user_slots it has one slot per core; without memory, 4 GiB per core.",
 		func(n *nodeDocument) *opt[resource.Partial] { return &n.resources }, amounts),
 	document.Plain("tags", "The tags of the nodes.",
 		func(n *nodeDocument) *[]string { return &n.tags }, document.ListOf(tag)),
@@ -118,7 +118,7 @@ type partialVolume struct {
 var stateTable = document.NewTable(
 	document.Maybe("accumulated_resource_ratio_volume", "What the pool has saved, in seconds of the whole tree (fair_share*sec).",
 		func(d *stateDocument) *opt[float64] { return &d.ratioVolume }, document.AtLeast(document.Numbers, 0)),
-	document.Maybe("accumulated_resource_volume", "The same in resources × seconds of one resource: {cpu: 43200000}.",
+	document.Maybe("accumulated_resource_volume", "The same as resource × seconds of one resource: {cpu: 43200000}.",
 		func(d *stateDocument) *opt[partialVolume] { return &d.volume },
 		pooltree.ByResource("resource numbers", func(r *document.Reader, _ resource.Kind, v document.Value) (float64, bool) {
 			return document.ReadAs(document.AtLeast(document.Numbers, 0), r, v)
@@ -132,33 +132,33 @@ var fileTable = document.NewTable(
 		func(d *fileDocument) *string { return &d.description }, document.Texts),
 	document.Maybe("start", "The date of time zero. Unset: that of a trace, or 2026-01-01.",
 		func(d *fileDocument) *opt[time.Time] { return &d.start }, dates),
-	document.Maybe("duration", "How long time passes. Unset: until every operation has finished.",
+	document.Maybe("duration", "How long the run lasts. Unset: until every operation has finished.",
 		func(d *fileDocument) *opt[time.Duration] { return &d.duration }, period).Alias("until"),
-	document.Maybe("seed", "Where random draws begin. The same seed gives the same run.",
+	document.Maybe("seed", "The seed of all random draws. The same seed gives the same run.",
 		func(d *fileDocument) *opt[int] { return &d.seed }, document.AtLeast(document.Ints, 0).Default(1)),
 	document.Plain("scheduler", "Periods and settings of the scheduler and its nodes.",
 		func(d *fileDocument) *schedulerDocument { return &d.scheduler }, schedulerTable.Type()),
-	document.Plain("statistics", "How finely the run is observed.",
+	document.Plain("statistics", "How the run is observed.",
 		func(d *fileDocument) *statisticsDocument { return &d.statistics }, statisticsTable.Type()),
-	document.Plain("nodes", "The nodes, in groups of equal ones. A trace may bring its own.",
+	document.Plain("nodes", "The nodes, in groups of identical ones. A trace may bring its own.",
 		func(d *fileDocument) *document.Value { return &d.nodes }, document.Anything),
-	document.Plain("pool_trees", "Pool trees by name, each as in a file of its own, or {file: pools.yaml}.",
+	document.Plain("pool_trees", "Pool trees by name, each as in a pool tree file, or {file: pools.yaml}.",
 		func(d *fileDocument) *document.Value { return &d.trees }, document.Anything),
-	document.Plain("tree", "The options of the only tree, which is called default, instead of pool_trees.",
+	document.Plain("tree", "The options of a single tree named default, instead of pool_trees.",
 		func(d *fileDocument) *document.Value { return &d.tree }, document.Anything),
-	document.Plain("pools", "The pools of the only tree, nested.",
+	document.Plain("pools", "The pools of that tree, nested.",
 		func(d *fileDocument) *document.Value { return &d.pools }, document.Anything),
-	document.Maybe("default_tree", "The tree of operations that name none. Unset: the only one, or the one called default.",
+	document.Maybe("default_tree", "The tree of operations that name none. Unset: the only tree, or the one named default.",
 		func(d *fileDocument) *opt[string] { return &d.defaultTree }, document.Words),
-	document.Plain("state", "What integral pools of the default tree have saved at the beginning, by name.",
+	document.Plain("state", "What integral pools of the default tree have saved at the start, by name.",
 		func(d *fileDocument) *document.Value { return &d.state }, document.Anything),
-	document.Plain("operations", "The workload: operations of several kinds.",
+	document.Plain("operations", "The workload: templates of operations.",
 		func(d *fileDocument) *document.Value { return &d.operations }, document.Anything),
-	document.Plain("traces", "Recorded workloads that are replayed.",
+	document.Plain("traces", "Recorded workloads to replay.",
 		func(d *fileDocument) *document.Value { return &d.traces }, document.Anything),
 	document.Plain("events", "What happens at given times.",
 		func(d *fileDocument) *document.Value { return &d.events }, document.Anything),
-	document.Plain("expect", "What must come out.",
+	document.Plain("expect", "The expected results.",
 		func(d *fileDocument) *document.Value { return &d.expect }, document.Anything),
 )
 

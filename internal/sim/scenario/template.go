@@ -24,17 +24,17 @@ type arrivalDocument struct {
 }
 
 var arrivalTable = document.NewTable(
-	document.Maybe("at", "When an operation comes: one time or a list.",
+	document.Maybe("at", "When an operation arrives: one time or a list.",
 		func(a *arrivalDocument) *opt[[]time.Duration] { return &a.at }, document.OneOrMore(moment)),
-	document.Maybe("repeat", "The times of at come again after each such period: 24h for every day.",
+	document.Maybe("repeat", "The times in at repeat with this period: 24h for every day.",
 		func(a *arrivalDocument) *opt[time.Duration] { return &a.repeat }, period),
-	document.Maybe("every", "Operations come at this interval, the first at once.",
+	document.Maybe("every", "Operations arrive at this interval, the first at once.",
 		func(a *arrivalDocument) *opt[time.Duration] { return &a.every }, period),
-	document.Maybe("poisson", "Operations come at random, this long after each other on average.",
+	document.Maybe("poisson", "Operations arrive at random, with this mean interval.",
 		func(a *arrivalDocument) *opt[time.Duration] { return &a.poisson }, period),
-	document.Maybe("active", `Windows in which every and poisson bring operations: "8h-20h every 24h", or a list of such. Unset: always.`,
+	document.Maybe("active", `Windows in which every and poisson produce operations: "8h-20h every 24h", or a list of windows. Unset: always.`,
 		func(a *arrivalDocument) *opt[[]Window] { return &a.active }, windows),
-	document.Maybe("count", "The most operations that come.",
+	document.Maybe("count", "The most operations that arrive.",
 		func(a *arrivalDocument) *opt[int] { return &a.count }, positive),
 )
 
@@ -100,20 +100,20 @@ type demandStep struct {
 }
 
 var demandStepTable = document.NewTable(
-	document.Maybe("at", "When this step begins.",
+	document.Maybe("at", "When this step starts.",
 		func(s *demandStep) *opt[time.Duration] { return &s.at }, moment),
-	document.Maybe("jobs", "How many jobs are wanted at once from then on.",
+	document.Maybe("jobs", "How many jobs the operation demands at once from then on.",
 		func(s *demandStep) *opt[int] { return &s.jobs }, document.Between(document.Ints, 0, 1_000_000)),
 )
 
 var demandTable = document.NewTable(
-	document.Maybe("jobs", "How many jobs are wanted at once. A job that has finished is followed by another.",
+	document.Maybe("jobs", "How many jobs run at once, if there is room. Each finished job is replaced.",
 		func(d *demandDocument) *opt[int] { return &d.jobs }, document.Between(document.Ints, 1, 1_000_000)),
-	document.Maybe("active", `When they are wanted: "0h-12h every 24h", or a list of such. Unset: always.`,
+	document.Maybe("active", `When the operation demands them: "0h-12h every 24h", or a list of windows. Unset: always.`,
 		func(d *demandDocument) *opt[[]Window] { return &d.active }, windows),
 	document.Maybe("steps", "Demand that changes in steps, instead of jobs and active.",
 		func(d *demandDocument) *opt[[]demandStep] { return &d.steps }, document.ListOf(demandStepTable.Type())),
-	document.Maybe("repeat", "The steps come again after each such period.",
+	document.Maybe("repeat", "The steps repeat with this period.",
 		func(d *demandDocument) *opt[time.Duration] { return &d.repeat }, period),
 )
 
@@ -227,21 +227,21 @@ func specificationOptions() []document.Option[pooltree.OperationOptions] {
 
 var operationTable = document.NewTable(slices.Concat(
 	[]document.Option[operationDocument]{
-		document.Maybe("name", "The name, which is unique. Where several operations come, they are called name-1, name-2, ….",
+		document.Maybe("name", "The name, which must be unique. If several operations arrive, they are named name-1, name-2, ….",
 			func(o *operationDocument) *opt[string] { return &o.name }, document.Words),
 		document.Maybe("user", "Who starts it. Unset: the name of the pool.",
 			func(o *operationDocument) *opt[string] { return &o.user }, document.Words),
-		document.Maybe("arrival", "When it comes. Unset: at the beginning.",
+		document.Maybe("arrival", "When it arrives. Unset: at the start.",
 			func(o *operationDocument) *opt[Arrival] { return &o.arrival }, arrivals).Alias("start_time"),
-		document.Maybe("demand", "Demand over time, instead of arrival and job_count: so many jobs at once, again and again.",
+		document.Maybe("demand", "Demand over time, instead of arrival and job_count: a number of jobs at once, continuously replaced.",
 			func(o *operationDocument) *opt[[]DemandWindow] { return &o.demand }, demands),
 		document.Maybe("job_count", "How many jobs an operation has. Unset: 1.",
 			func(o *operationDocument) *opt[distribution.Distribution] { return &o.jobCount }, jobCounts),
-		document.Maybe("job_resources", "What one job needs. Drawn once for each operation where it is a distribution. Unset: 1 cpu. A job always takes one user slot.",
+		document.Maybe("job_resources", "What one job needs. A distribution is drawn once per operation. Unset: 1 cpu. A job always takes one user slot.",
 			func(o *operationDocument) *opt[jobResources] { return &o.resources }, resourceLaws),
-		document.Maybe("duration", "How long a job runs. Drawn for each job where it is a distribution.",
+		document.Maybe("duration", "How long a job runs. A distribution is drawn for each job.",
 			func(o *operationDocument) *opt[distribution.Distribution] { return &o.duration }, law(secondsUnit)).Alias("job_duration"),
-		document.Maybe("spec", "Further options of the specification, handed on as they are.",
+		document.Maybe("spec", "Further options of the specification, passed on unchanged.",
 			func(o *operationDocument) *opt[document.Value] { return &o.spec }, anyMap),
 	},
 	document.Within(specificationOptions(), func(o *operationDocument) *pooltree.OperationOptions { return &o.options }),

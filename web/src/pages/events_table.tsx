@@ -62,7 +62,7 @@ export function EventsTable({events, tall, name, tools}: {events: Event[]; tall?
         {tools}
         <Export name={name} columns={columns} rows={events} />
       </div>
-      <Grid label={t('Events')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('Nothing has happened')} />
+      <Grid label={t('Events')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('No events')} />
     </>
   );
 }

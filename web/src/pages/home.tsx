@@ -71,7 +71,7 @@ function TreeSection({name, tree}: {name: string; tree: TreeSummary}) {
   const {t, word, locale} = useTexts();
   const shown = resources.filter((r) => (tree.capacity[r] ?? 0) > 0);
   return (
-    <Section title={t('Tree {name}', {name})} actions={<Anchor href={to.scheduling(name)}>{t('{n} pools', {n: tree.pool_count})}</Anchor>}>
+    <Section title={t('Tree {name}', {name})} actions={<Anchor href={to.scheduling(name)}>{t('{n} {n|pool|pools}', {n: tree.pool_count})}</Anchor>}>
       {shown.length === 0 ? (
         <Empty>{t('This tree has no nodes')}</Empty>
       ) : (
@@ -136,7 +136,7 @@ function Starving({tree}: {tree: string}) {
     <div className="starving">
       <h3>{t('Starving now')}</h3>
       {hungry.length === 0 ? (
-        <p className="muted">{t('Nobody starves')}</p>
+        <p className="muted">{t('Nothing is starving')}</p>
       ) : (
         <ul className="starving__list">
           {hungry.slice(0, 20).map(({key, href, text, e}) => (
@@ -157,7 +157,7 @@ function Preempted() {
   return (
     <Section title={t('Recent preemptions')} actions={<Anchor href={to.preemptions()}>{t('All')}</Anchor>}>
       <Loaded of={events}>
-        {(data) => (data.events.length === 0 ? <p className="muted">{t('Nobody was preempted')}</p> : <PreemptionsTable events={data.events} brief />)}
+        {(data) => (data.events.length === 0 ? <p className="muted">{t('No preemptions')}</p> : <PreemptionsTable events={data.events} brief />)}
       </Loaded>
     </Section>
   );
@@ -171,7 +171,7 @@ function Changed() {
       <Loaded of={audit}>
         {({records}) =>
           records.length === 0 ? (
-            <p className="muted">{t('Nobody has changed a pool')}</p>
+            <p className="muted">{t('No pool has been changed')}</p>
           ) : (
             <ul className="changes">
               {records.map((record) => (

@@ -59,7 +59,7 @@ function Whole({node}: {node: Node}) {
           [t('Running jobs'), String(node.running_job_count)],
           [t('Version'), node.version || '–'],
           [t('Registered'), moment(node.registered_time, locale)],
-          [t('Seen'), moment(node.last_seen_time, locale)],
+          [t('Last seen'), moment(node.last_seen_time, locale)],
           ...(state.data?.overcommitted_since ? [[t('Overcommitted since'), moment(state.data.overcommitted_since, locale)] as [string, string]] : []),
         ]}
       />
@@ -151,11 +151,11 @@ function Jobs({address}: {address: string}) {
       {key: 'task', title: t('Task'), width: 90, value: (j) => j.task_name, render: (j) => j.task_name},
       {key: 'state', title: t('State'), width: 90, value: (j) => j.job_state, render: (j) => <State name={j.job_state} />},
       {
-        key: 'cpu', title: t('CPU: uses / limit'), width: 130, numeric: true, value: (j) => j.brief_statistics.smoothed_cpu,
+        key: 'cpu', title: t('CPU: usage / limit'), width: 130, numeric: true, value: (j) => j.brief_statistics.smoothed_cpu,
         render: (j) => `${amount('cpu', j.brief_statistics.smoothed_cpu, locale)} / ${amount('cpu', j.base_resource_usage.cpu, locale)}`,
       },
       {
-        key: 'memory', title: t('Memory: uses / reserve'), width: 190, numeric: true, value: memoryInUse,
+        key: 'memory', title: t('Memory: usage / reserve'), width: 190, numeric: true, value: memoryInUse,
         render: (j) => `${amount('memory', memoryInUse(j), locale)} / ${amount('memory', j.initial_resource_demand.memory, locale)}`,
       },
       {
@@ -172,7 +172,7 @@ function Jobs({address}: {address: string}) {
         {(data) => (
           <Grid
             label={t('Running jobs')} columns={columns} rows={Object.entries(data).map(([id, job]) => ({...job, id}))} rowKey={(j) => j.id}
-            empty={t('No job runs here')}
+            empty={t('No jobs are running here')}
           />
         )}
       </Loaded>

@@ -42,7 +42,7 @@ function Ask({node, kind, onClose}: {node: string; kind: Kind; onClose: () => vo
       done={ban ? t('The node was banned') : t('The node was disabled')}
       onClose={onClose}
     >
-      <p>{ban ? t('Its jobs are aborted, and it gets no others.') : t('Its jobs go on, and it gets no others.')}</p>
+      <p>{ban ? t('Its jobs are aborted, and it gets no new ones.') : t('Its jobs continue, and it gets no new ones.')}</p>
       <TextInput label={t('Reason')} value={comment} onUpdate={setComment} controlProps={{'aria-label': t('Reason')}} />
     </Confirm>
   );
@@ -74,7 +74,7 @@ export function Maintenance({node}: {node: Node}) {
               <td>{request.user}</td>
               <td>{moment(request.timestamp, locale)}</td>
               <td className="numeric">
-                <Button onClick={() => setBack(request)}>{t('Take back')}</Button>
+                <Button onClick={() => setBack(request)}>{t('Remove')}</Button>
               </td>
             </tr>
           ))}
@@ -82,14 +82,14 @@ export function Maintenance({node}: {node: Node}) {
       </table>
       {back && (
         <Confirm
-          title={t('Take back: {what}', {what: word(back.type)})}
-          action={t('Take back')}
+          title={t('Remove: {what}', {what: word(back.type)})}
+          action={t('Remove')}
           command={`weir nodes release ${node.address} --id ${back.id}`}
           run={() => call('remove_maintenance', {component: 'cluster_node', address: node.address, id: back.id})}
-          done={t('The request was taken back')}
+          done={t('The request was removed')}
           onClose={() => setBack(null)}
         >
-          <p>{t('The node gets jobs again when nobody else keeps it from them.')}</p>
+          <p>{t('The node gets jobs again when no other maintenance request blocks it.')}</p>
         </Confirm>
       )}
     </Section>

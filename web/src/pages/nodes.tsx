@@ -38,7 +38,7 @@ export function NodesPage() {
           options={['online', 'offline', 'banned', 'refused'].map((value) => ({value, content: word(value)}))}
           onUpdate={([value]) => setState(value ?? '')}
         />
-        {nodes.data && <span className="muted toolbar__count">{t('{n} nodes', {n: nodes.data.total})}</span>}
+        {nodes.data && <span className="muted toolbar__count">{t('{n} {n|node|nodes}', {n: nodes.data.total})}</span>}
       </div>
       <Loaded of={nodes}>{(data) => (view === 'map' ? <PackingMap nodes={data.nodes} /> : <NodesTable nodes={data.nodes} />)}</Loaded>
     </div>
@@ -73,7 +73,7 @@ function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] 
       },
     })),
     {key: 'tags', title: t('Tags'), width: 120, value: (n) => n.tags.join(' '), render: (n) => <span title={n.tags.join(', ')}>{n.tags.join(', ')}</span>},
-    {key: 'seen', title: t('Seen'), width: 100, value: (n) => n.last_seen_time, render: (n) => moment(n.last_seen_time, locale)},
+    {key: 'seen', title: t('Last seen'), width: 100, value: (n) => n.last_seen_time, render: (n) => moment(n.last_seen_time, locale)},
   ];
 }
 
@@ -92,7 +92,7 @@ function NodesTable({nodes}: {nodes: Node[]}) {
       <div className="grid__tools">
         <Export name="nodes" columns={columns} rows={rows} />
       </div>
-      <Grid label={texts.t('Nodes')} columns={columns} rows={rows} rowKey={(n) => n.address} rowHeight={44} sort="sort" tall empty={texts.t('There are no nodes')} />
+      <Grid label={texts.t('Nodes')} columns={columns} rows={rows} rowKey={(n) => n.address} rowHeight={44} sort="sort" tall empty={texts.t('No nodes')} />
     </>
   );
 }
@@ -107,7 +107,7 @@ function PackingMap({nodes}: {nodes: Node[]}) {
   const [chosen, setChosen] = useQueryValue('resource', 'cpu');
   const running = useGet<Running>(`${orchid}/nodes`, {}, {every: live, large: true});
   const r = (resources.find((one) => one === chosen) ?? 'cpu') as Resource;
-  if (nodes.length === 0) return <Empty>{t('There are no nodes')}</Empty>;
+  if (nodes.length === 0) return <Empty>{t('No nodes')}</Empty>;
   return (
     <>
       <div className="toolbar">

@@ -38,7 +38,7 @@ export function OperationActions({operation, ended}: {operation: OperationDetail
           done={t('The operation was resumed')}
           onClose={close}
         >
-          <p>{t('It gets new jobs again.')}</p>
+          <p>{t('The operation gets new jobs again.')}</p>
         </Confirm>
       )}
       {action === 'complete' && (
@@ -50,7 +50,7 @@ export function OperationActions({operation, ended}: {operation: OperationDetail
           done={t('The operation was completed')}
           onClose={close}
         >
-          <p>{t('It ends with what it has done so far; running jobs are aborted.')}</p>
+          <p>{t('The operation ends as completed; running jobs are aborted.')}</p>
         </Confirm>
       )}
       {action === 'change' && <Change operation={operation} onClose={close} />}
@@ -71,7 +71,7 @@ function Abort({id, onClose}: {id: string; onClose: () => void}) {
       done={t('The operation was aborted')}
       onClose={onClose}
     >
-      <p>{t('Its jobs are aborted, and what they have done is lost.')}</p>
+      <p>{t('Its jobs are aborted, and their work is lost.')}</p>
       <TextInput label={t('Message')} value={message} onUpdate={setMessage} controlProps={{'aria-label': t('Message')}} />
     </Confirm>
   );
@@ -89,9 +89,9 @@ function Suspend({id, onClose}: {id: string; onClose: () => void}) {
       done={t('The operation was suspended')}
       onClose={onClose}
     >
-      <p>{t('It gets no new jobs until it is resumed.')}</p>
+      <p>{t('The operation gets no new jobs until it is resumed.')}</p>
       <Checkbox checked={abort} onUpdate={setAbort}>
-        {t('Abort the running jobs too')}
+        {t('Also abort running jobs')}
       </Checkbox>
     </Confirm>
   );

@@ -67,12 +67,12 @@ export function CpuTab({id, cpu}: {id: string; cpu: {record: CpuRecord; version:
       {ended ? (
         <EndedTrack id={id} job={chosen} onClose={() => setChosen('')} />
       ) : tracks.length === 0 ? (
-        <Empty>{t('No job runs now; jobs that have ended are below')}</Empty>
+        <Empty>{t('No job is running now; ended jobs are listed below')}</Empty>
       ) : (
         <>
-          <p className="muted">{t('A limit below what was asked for is CPU that the monitor has given to others.')}</p>
-          <Section title={t('All watched jobs together')}>
-            <TrackChart label={t('CPU of all watched jobs')} samples={sumOf(tracks)} height={200} />
+          <p className="muted">{t('When the limit is below the request, the monitor has given the difference to other jobs.')}</p>
+          <Section title={t('All observed jobs together')}>
+            <TrackChart label={t('CPU of all observed jobs')} samples={sumOf(tracks)} height={200} />
           </Section>
           <Section
             title={t('Each job')}
@@ -104,11 +104,11 @@ function EndedTrack({id, job, onClose}: {id: string; job: string; onClose: () =>
     operation_id: id, job_id: job, attributes: ['id', 'state', 'task_name', 'address', 'start_time', 'resources', 'cpu_history'],
   });
   return (
-    <Section title={t('Job {id}', {id: job})} actions={<Button onClick={onClose}>{t('All watched jobs together')}</Button>}>
+    <Section title={t('Job {id}', {id: job})} actions={<Button onClick={onClose}>{t('All observed jobs together')}</Button>}>
       <Loaded of={found}>
         {(data) => {
           const track = trackOf(data);
-          return track.samples.length > 0 ? <Track track={track} /> : <Empty>{t('Too short a job: nothing was kept of its CPU')}</Empty>;
+          return track.samples.length > 0 ? <Track track={track} /> : <Empty>{t('The job was too short: its CPU was not recorded')}</Empty>;
         }}
       </Loaded>
     </Section>
@@ -126,7 +126,7 @@ function Track({track}: {track: CpuTrack}) {
       </div>
       <div className="muted">
         {track.task}, {track.node};{' '}
-        {t('asked for {asked}, limit {limit}, uses {usage}', {
+        {t('requested {asked}, limit {limit}, usage {usage}', {
           asked: decimal(track.asked, locale, 2), limit: decimal(last?.limit ?? 0, locale, 2), usage: decimal(last?.usage ?? 0, locale, 2),
         })}
       </div>
@@ -182,9 +182,9 @@ function Ended({id, choose}: {id: string; choose: (job: string) => void}) {
         render: (job) => (job.address ? <Anchor href={to.node(job.address)}>{job.address}</Anchor> : '–'),
       },
       {key: 'limit', title: t('Limit'), width: 90, numeric: true, value: (job) => job.resources?.cpu, render: (job) => print(job.resources?.cpu)},
-      {key: 'used', title: t('Used, mean'), width: 110, numeric: true, hint: t('CPU time over time'), value: used, render: (job) => print(used(job))},
+      {key: 'used', title: t('Used, mean'), width: 110, numeric: true, hint: t('CPU time / run time'), value: used, render: (job) => print(used(job))},
       {
-        key: 'ran', title: t('Had run'), width: 110, numeric: true,
+        key: 'ran', title: t('Ran for'), width: 110, numeric: true,
         value: (job) => new Date(job.finish_time ?? job.start_time).getTime() - new Date(job.start_time).getTime(),
         render: (job) => duration(new Date(job.finish_time ?? job.start_time).getTime() - new Date(job.start_time).getTime(), locale),
       },
@@ -192,9 +192,9 @@ function Ended({id, choose}: {id: string; choose: (job: string) => void}) {
   }, [t, locale, choose]);
   const rows = useSorted(jobs.data?.jobs ?? [], columns, 'sort');
   return (
-    <Section title={t('Jobs that have completed')}>
+    <Section title={t('Completed jobs')}>
       <Loaded of={jobs}>
-        {() => <Grid label={t('Jobs that have completed')} columns={columns} rows={rows} rowKey={(job) => job.id} sort="sort" empty={t('No job has ended yet')} />}
+        {() => <Grid label={t('Completed jobs')} columns={columns} rows={rows} rowKey={(job) => job.id} sort="sort" empty={t('No job has ended yet')} />}
       </Loaded>
     </Section>
   );

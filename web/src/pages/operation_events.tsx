@@ -39,12 +39,12 @@ export function TimelineTab({id}: {id: string}) {
         ) : (
           <>
             <Timeline jobs={data.jobs} taken={taken} />
-            {data.continuation_token && <p className="muted">{t('The last {n} jobs are shown', {n: shown})}</p>}
+            {data.continuation_token && <p className="muted">{t('Last jobs shown: {n}', {n: shown})}</p>}
             <Section title={t('Lost to others: {n}', {n: lost.length})}>
-              {lost.length > 0 ? <PreemptionsTable events={lost} /> : <p className="muted">{t('No job of this operation was preempted lately')}</p>}
+              {lost.length > 0 ? <PreemptionsTable events={lost} /> : <p className="muted">{t('No job of this operation was preempted recently')}</p>}
             </Section>
-            <Section title={t('Taken from others: {n}', {n: taken.length})}>
-              {taken.length > 0 ? <PreemptionsTable events={taken} /> : <p className="muted">{t('This operation has preempted nobody lately')}</p>}
+            <Section title={t('Preempted from others: {n}', {n: taken.length})}>
+              {taken.length > 0 ? <PreemptionsTable events={taken} /> : <p className="muted">{t('This operation has preempted no jobs recently')}</p>}
             </Section>
           </>
         )
@@ -89,11 +89,11 @@ function Timeline({jobs, taken}: {jobs: Job[]; taken: Event[]}) {
         </div>
         <svg
           viewBox={`0 0 1000 ${height}`} preserveAspectRatio="none" width="100%" height={height}
-          role="img" aria-label={t('{n} jobs over {time}', {n: jobs.length, time: duration(span, locale)})}
+          role="img" aria-label={t('{n} {n|job|jobs} over {time}', {n: jobs.length, time: duration(span, locale)})}
         >
           {marks.map(({event, at}) => (
             <rect key={event.id} className="timeline__mark" x={x(at) - 1} y={1} width={2} height={line - 4}>
-              <title>{`${t('took from {pool}', {pool: event.pool ?? ''})}, ${event.node ?? ''}\n${moment(event.timestamp, locale)}`}</title>
+              <title>{`${t('preempted from {pool}', {pool: event.pool ?? ''})}, ${event.node ?? ''}\n${moment(event.timestamp, locale)}`}</title>
             </rect>
           ))}
           {lanes.map((lane, row) =>

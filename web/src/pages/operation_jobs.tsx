@@ -48,7 +48,7 @@ export function JobsTab({id, counts}: {id: string; counts: Counter | undefined})
         />
         <Select
           label={t('Error output')} title={t('Error output')} value={stderr ? [stderr] : []} placeholder={t('any')} hasClear
-          options={[{value: 'yes', content: t('there is some')}, {value: 'no', content: t('there is none')}]}
+          options={[{value: 'yes', content: t('present')}, {value: 'no', content: t('missing')}]}
           onUpdate={([value]) => setStderr(value ?? '')}
         />
         <TextInput
@@ -60,7 +60,7 @@ export function JobsTab({id, counts}: {id: string; counts: Counter | undefined})
       <Loaded of={list}>
         {(data) => (
           <>
-            <Grid label={t('Jobs')} columns={columns} rows={rows} rowKey={(job) => job.id} sort="sort" empty={t('No jobs here')} />
+            <Grid label={t('Jobs')} columns={columns} rows={rows} rowKey={(job) => job.id} sort="sort" empty={t('No jobs')} />
             {data.continuation_token && (
               <Button view="outlined" onClick={() => setLimit(limit + 200)}>
                 {t('Show more')}
@@ -98,7 +98,7 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
       render: (job) => <Age since={job.start_time} until={job.finish_time} />,
     },
     {
-      key: 'memory', title: t('Memory'), width: 110, numeric: true, hint: t('the most that the job used'),
+      key: 'memory', title: t('Memory'), width: 110, numeric: true, hint: t("the job's peak usage"),
       value: (job) => statistic(job, 'user_job/max_memory'),
       render: (job) => {
         const most = statistic(job, 'user_job/max_memory');
@@ -106,7 +106,7 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
       },
     },
     {
-      key: 'cpu', title: 'CPU', width: 70, numeric: true, hint: t('smoothed use, cores'),
+      key: 'cpu', title: 'CPU', width: 70, numeric: true, hint: t('smoothed usage, cores'),
       value: (job) => statistic(job, 'job_proxy/smoothed_cpu_usage_x100'),
       render: (job) => {
         const use = statistic(job, 'job_proxy/smoothed_cpu_usage_x100');
@@ -177,7 +177,7 @@ function JobDialog({operation, job, onClose}: {operation: string; job: Job; onCl
           done={t('The job was aborted')}
           onClose={() => setAborting(false)}
         >
-          <p>{t('The operation starts it again, perhaps elsewhere.')}</p>
+          <p>{t('The operation restarts the job, possibly on another node.')}</p>
         </Confirm>
       )}
     </Dialog>

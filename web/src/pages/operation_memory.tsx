@@ -39,7 +39,7 @@ export function MemoryTab({operation}: {operation: OperationDetails}) {
                 reserve={operation.progress?.memory_reserves?.[task]}
               />
             ))}
-            {data.continuation_token && <p className="muted">{t('The last {n} jobs are counted', {n: counted})}</p>}
+            {data.continuation_token && <p className="muted">{t('Last jobs counted: {n}', {n: counted})}</p>}
           </>
         );
       }}
@@ -67,33 +67,33 @@ function Task({name, uses, limit, reserve}: TaskProps) {
         items={[
           [t('Memory limit'), size(limit ?? savings?.limit)],
           [
-            t('Kept for the next job'),
+            t('Reserve for the next job'),
             reserve ? t('{size} = {factor} of the limit', {size: size(reserve.user_job), factor: decimal(reserve.user_job_factor, locale, 3)}) : '–',
           ],
           [t('Job proxy'), reserve ? `${size(reserve.job_proxy)} + ${size(reserve.footprint)}` : '–'],
-          [t('Saved on each job'), reserve && limit !== undefined ? `${size(Math.max(0, limit - reserve.user_job))} (${share(Math.max(0, 1 - reserve.user_job / limit), locale)})` : '–'],
+          [t('Saved per job'), reserve && limit !== undefined ? `${size(Math.max(0, limit - reserve.user_job))} (${share(Math.max(0, 1 - reserve.user_job / limit), locale)})` : '–'],
           ...(savings
             ? ([
               [t('Jobs counted'), String(savings.jobs)],
-              [t('Kept, mean'), size(savings.reserve)],
+              [t('Reserve, mean'), size(savings.reserve)],
               [t('Used, mean'), size(savings.used)],
-              [t('Used more than was kept'), String(savings.above)],
+              [t('Used more than the reserve'), String(savings.above)],
             ] as [string, string][])
             : []),
         ]}
       />
       {uses.length === 0 ? (
-        <Empty>{t('No job of this task has completed: the reserve is the one to begin with')}</Empty>
+        <Empty>{t('No job of this task has completed: the reserve is the initial one')}</Empty>
       ) : (
         <>
-          <h3>{t('Completed jobs by the part of their limit that they used')}</h3>
+          <h3>{t('Completed jobs by fraction of the limit used')}</h3>
           <Histogram
-            label={t('Completed jobs by the part of their limit that they used')}
+            label={t('Completed jobs by fraction of the limit used')}
             bars={bars}
             top={top}
-            mark={reserve && {at: reserve.user_job_factor, name: t('kept: {share}', {share: share(reserve.user_job_factor, locale)})}}
+            mark={reserve && {at: reserve.user_job_factor, name: t('reserve: {share}', {share: share(reserve.user_job_factor, locale)})}}
             print={(part) => share(part, locale)}
-            hint={(bar) => t('{from} to {to}: {n} jobs', {from: share(bar.from, locale), to: share(bar.to, locale), n: bar.count})}
+            hint={(bar) => t('{from} to {to}: {n} {n|job|jobs}', {from: share(bar.from, locale), to: share(bar.to, locale), n: bar.count})}
           />
         </>
       )}

@@ -23,7 +23,7 @@ export function SpecificationTab({operation}: {operation: OperationDetails}) {
         <SegmentedRadioGroup
           value={kind in documents ? kind : 'resulting'}
           onUpdate={setKind}
-          aria-label={t('Which specification')}
+          aria-label={t('Kind of specification')}
           options={[
             {value: 'provided', content: t('Provided')},
             {value: 'resulting', content: t('Resulting')},
@@ -33,7 +33,7 @@ export function SpecificationTab({operation}: {operation: OperationDetails}) {
         <ClipboardButton text={text} aria-label={t('Copy')} />
       </div>
       {isEmpty ? (
-        <Empty>{kind === 'unrecognised' ? t('Every option was understood') : t('Nothing')}</Empty>
+        <Empty>{kind === 'unrecognised' ? t('All options are recognised') : t('Empty')}</Empty>
       ) : (
         <pre className="code" tabIndex={0} aria-label={t('Specification')}>
           {text}

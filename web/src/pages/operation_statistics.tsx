@@ -17,7 +17,7 @@ export function StatisticsTab({operation}: {operation: OperationDetails}) {
   return (
     <>
       <Reserves operation={operation} />
-      <Section title={t('Statistics of jobs that have ended')}>
+      <Section title={t('Statistics of ended jobs')}>
         <StatisticsTree tree={tree} />
       </Section>
     </>
@@ -33,19 +33,19 @@ function Reserves({operation}: {operation: OperationDetails}) {
   if (reserves.length === 0) return null;
   const limits = limitsOf(operation.full_spec);
   return (
-    <Section title={t('Memory: kept and used')}>
-      <div className="scroll" tabIndex={0} role="region" aria-label={t('Memory: kept and used')}>
+    <Section title={t('Memory: reserved and used')}>
+      <div className="scroll" tabIndex={0} role="region" aria-label={t('Memory: reserved and used')}>
         <table className="plain">
           <thead>
             <tr>
               <th>{t('Task')}</th>
               <th className="numeric">{t('Limit')}</th>
-              <th className="numeric">{t('Kept for a job')}</th>
+              <th className="numeric">{t('Reserve per job')}</th>
               <th className="numeric">{t('Factor')}</th>
               <th>{t('Of the limit')}</th>
-              <th className="numeric">{t('Saved for others')}</th>
+              <th className="numeric">{t('Freed for others')}</th>
               <th className="numeric">{t('Used, mean')}</th>
-              <th className="numeric">{t('Used, most')}</th>
+              <th className="numeric">{t('Used, maximum')}</th>
             </tr>
           </thead>
           <tbody>
@@ -61,7 +61,7 @@ function Reserves({operation}: {operation: OperationDetails}) {
                     {limit !== undefined && (
                       <PartsBar
                         whole={limit}
-                        label={t('{share} of the limit is kept', {share: share(reserve.user_job / limit, locale)})}
+                        label={t('{share} of the limit is reserved', {share: share(reserve.user_job / limit, locale)})}
                         parts={[{kind: 'usage', value: reserve.user_job, title: ''}]}
                       />
                     )}
@@ -130,7 +130,7 @@ export function StatisticsTree({tree}: {tree: unknown}) {
             ) : (
               <button
                 type="button" className="name__fold" tabIndex={-1} onClick={() => toggle(row.path, !row.open)}
-                aria-label={row.open ? t('Fold {name}', {name: row.name}) : t('Unfold {name}', {name: row.name})}
+                aria-label={row.open ? t('Collapse {name}', {name: row.name}) : t('Expand {name}', {name: row.name})}
               >
                 {row.open ? '▾' : '▸'}
               </button>
@@ -139,12 +139,12 @@ export function StatisticsTree({tree}: {tree: unknown}) {
           </span>
         ),
       },
-      {key: 'state', title: t('Jobs that'), width: 110, value: (row) => row.leaf?.state, render: (row) => (row.leaf?.state ? word(row.leaf.state) : '')},
+      {key: 'state', title: t('Job state'), width: 110, value: (row) => row.leaf?.state, render: (row) => (row.leaf?.state ? word(row.leaf.state) : '')},
       {key: 'count', title: t('Count'), width: 80, numeric: true, value: (row) => row.leaf?.summary.count, render: (row) => row.leaf?.summary.count},
       figure('sum', t('Sum'), 130, (s) => s.sum),
       figure('mean', t('Mean'), 120, (s) => s.sum / Math.max(1, s.count)),
-      figure('min', t('Least'), 120, (s) => s.min),
-      figure('max', t('Most'), 120, (s) => s.max),
+      figure('min', t('Minimum'), 120, (s) => s.min),
+      figure('max', t('Maximum'), 120, (s) => s.max),
     ];
   }, [t, word, locale, folded]);
   const rows = useMemo(
@@ -161,7 +161,7 @@ export function StatisticsTree({tree}: {tree: unknown}) {
         <Export name="statistics" columns={columns} rows={rows.filter((row) => row.leaf)} />
       </div>
       <Grid
-        label={t('Statistics')} columns={columns} rows={rows} rowKey={(row) => row.key} empty={t('Nothing has this in its name')}
+        label={t('Statistics')} columns={columns} rows={rows} rowKey={(row) => row.key} empty={t('No name matches')}
         tree={{
           level: (row) => row.depth, expanded: (row) => row.open, toggle: (row, open) => toggle(row.path, open),
           open: (row) => row.open !== undefined && toggle(row.path, !row.open),

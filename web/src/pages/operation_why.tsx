@@ -14,7 +14,7 @@ import {type Texts, useTexts} from '../text/i18n';
 export function WhyTab({id, ended}: {id: string; ended: boolean}) {
   const {t} = useTexts();
   const explanation = useCommand<Explanation>('explain_operation', {operation_id: id}, {every: live, enabled: !ended});
-  if (ended) return <Empty>{t('The operation has ended: it waits for nothing')}</Empty>;
+  if (ended) return <Empty>{t('The operation has ended')}</Empty>;
   return (
     <Loaded of={explanation}>
       {(data) => (
@@ -33,12 +33,12 @@ function Verdict({data}: {data: Explanation}) {
   const {t, word} = useTexts();
   const waiting = data.pool_trees.reduce((sum, tree) => sum + tree.waiting_job_count, 0);
   const running = data.pool_trees.reduce((sum, tree) => sum + tree.running_job_count, 0);
-  if (data.suspended) return <Alert theme="warning" title={t('The operation is suspended')} message={t('It gets no new jobs until it is resumed.')} />;
-  if (waiting === 0) return <Alert theme="success" title={t('No job waits')} message={t('{n} running', {n: running})} />;
+  if (data.suspended) return <Alert theme="warning" title={t('The operation is suspended')} message={t('The operation gets no new jobs until it is resumed.')} />;
+  if (waiting === 0) return <Alert theme="success" title={t('No jobs are waiting')} message={t('{n} running', {n: running})} />;
   return (
     <Alert
       theme="info"
-      title={t('{n} jobs wait', {n: waiting})}
+      title={t('{n} {n|job waits|jobs wait}', {n: waiting})}
       message={data.blocked_by ? word(data.blocked_by) : t('{n} running', {n: running})}
     />
   );
@@ -52,14 +52,14 @@ function sentence(o: Obstacle, {t, word, locale}: Texts): string {
     text += `: ${t('needs {needed}, there is {available}', {needed: print(o.needed), available: print(o.available)})}`;
     if (o.resource) text += ` ${word(o.resource)}`;
   }
-  if (o.node_count) text += `; ${t('on {n} nodes', {n: o.node_count})}`;
-  if (o.too_small_node_count) text += `, ${t('{n} of them too small for ever', {n: o.too_small_node_count})}`;
+  if (o.node_count) text += `; ${t('on {n} {n|node|nodes}', {n: o.node_count})}`;
+  if (o.too_small_node_count) text += `, ${t('{n} of them too small even when empty', {n: o.too_small_node_count})}`;
   return text;
 }
 
 function Obstacles({list, tree}: {list: Obstacle[]; tree: string}) {
   const texts = useTexts();
-  if (list.length === 0) return <span className="muted">{texts.t('nothing in the way')}</span>;
+  if (list.length === 0) return <span className="muted">{texts.t('nothing blocks it')}</span>;
   return (
     <ul className="reasons">
       {list.map((o, i) => (
@@ -85,14 +85,14 @@ function Tree({tree}: {tree: TreeExplanation}) {
         <Alert
           theme="warning"
           title={t('Waits for a place in pool {pool}', {pool: waits.pool})}
-          message={t('{running} of {most} operations run there, {ahead} are ahead', {
+          message={t('{running} of {most} operations run there, {ahead} ahead in the queue', {
             running: waits.running, most: waits.max_running_operation_count, ahead: waits.ahead,
           })}
         />
       )}
       {(tree.obstacles.length > 0 || tree.tasks.every((task) => task.obstacles.length === 0)) && (
         <>
-          <h3>{t('What stands in the way')}</h3>
+          <h3>{t('What blocks it')}</h3>
           <Obstacles list={tree.obstacles} tree={tree.pool_tree} />
         </>
       )}
@@ -103,8 +103,8 @@ function Tree({tree}: {tree: TreeExplanation}) {
               <th>{t('Task')}</th>
               <th className="numeric">{t('Waiting jobs')}</th>
               <th className="numeric">{t('Nodes that fit')}</th>
-              <th>{t('Each job wants')}</th>
-              <th>{t('What stands in the way')}</th>
+              <th>{t('Each job needs')}</th>
+              <th>{t('What blocks it')}</th>
             </tr>
           </thead>
           <tbody>
@@ -129,7 +129,7 @@ function Tree({tree}: {tree: TreeExplanation}) {
         items={[
           [t('Scheduling'), word(starvation.scheduling_status)],
           [t('Starvation'), word(starvation.starvation_status)],
-          [t('Below its share since'), moment(starvation.below_fair_share_since, locale)],
+          [t('Below its fair share since'), moment(starvation.below_fair_share_since, locale)],
           [t('Starving since'), moment(starvation.starving_since, locale)],
           [t('Starves after'), duration(starvation.timeout, locale)],
           [t('Preemption'), word(preemption.priority)],

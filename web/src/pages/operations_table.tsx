@@ -18,7 +18,7 @@ export function placesOf(row: OperationRow): [string, string][] {
 export function JobsBar({jobs}: {jobs: Counter | undefined}) {
   const {t} = useTexts();
   if (!jobs || jobs.total === 0) return <span className="muted">–</span>;
-  const label = t('{done} of {all} jobs done, {running} running, {failed} failed, {aborted} aborted', {
+  const label = t('{done} of {all} {all|job|jobs} completed, {running} running, {failed} failed, {aborted} aborted', {
     done: jobs.completed.total, all: jobs.total, running: jobs.running, failed: jobs.failed, aborted: jobs.aborted.total,
   });
   return (
@@ -116,7 +116,7 @@ export function OperationsTable({rows, name, tall, tools}: {rows: OperationRow[]
         rowHeight={48}
         sort="sort"
         tall={tall}
-        empty={t('No operations here')}
+        empty={t('No operations')}
       />
     </>
   );

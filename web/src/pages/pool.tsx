@@ -54,7 +54,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
         {pool.starvation_status !== 'non_starving' && <State name={pool.starvation_status} />}
         {pool.is_ephemeral && <State name="ephemeral" />}
         <div className="page__actions">
-          {!pool.is_ephemeral && <Button onClick={() => setDialog('create')}>{t('Create a pool inside')}</Button>}
+          {!pool.is_ephemeral && <Button onClick={() => setDialog('create')}>{t('Create a subpool')}</Button>}
           {!fixed && <Button onClick={() => setDialog('move')}>{t('Move')}</Button>}
           {!fixed && (
             <Button view="outlined-danger" onClick={() => setDialog('delete')}>
@@ -92,7 +92,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
 function Way({tree, name, all}: {tree: string; name: string; all: Record<string, Pool>}) {
   const {t} = useTexts();
   return (
-    <nav className="way" aria-label={t('Where it is')}>
+    <nav className="way" aria-label={t('Position in the tree')}>
       <Anchor href={to.scheduling(tree)}>{tree}</Anchor>
       {pathTo(all, name)
         .slice(0, -1)
@@ -153,9 +153,9 @@ function Bucket({pool}: {pool: Pool}) {
           [t('Flow'), `${amount('cpu', pool.specified_resource_flow?.cpu, locale)} CPU (${share(pool.specified_resource_flow_ratio, locale)})`],
           [t('Burst'), `${amount('cpu', pool.specified_burst_guarantee_resources?.cpu, locale)} CPU (${share(pool.specified_burst_ratio, locale)})`],
           [
-            t('Charge'),
+            t('Volume / capacity'),
             <span key="charge" className="sharebar">
-              <Meter value={full} of={1} label={t('bucket charged to {charge}', {charge: share(full, locale)})} kind="bucket" />
+              <Meter value={full} of={1} label={t('accumulated {charge} of capacity', {charge: share(full, locale)})} kind="bucket" />
               <span className="sharebar__number">{share(full, locale)}</span>
             </span>,
           ],
@@ -165,7 +165,7 @@ function Bucket({pool}: {pool: Pool}) {
               n: volume('cpu', pool.accumulated_resource_volume?.cpu, locale), m: volume('cpu', pool.integral_pool_capacity?.cpu, locale),
             }),
           ],
-          [t('Burst lasts'), lasts === undefined ? t('as long as it flows') : duration(lasts * 1000, locale)],
+          [t('Burst lasts'), lasts === undefined ? t('indefinitely') : duration(lasts * 1000, locale)],
         ]}
       />
     </Section>
@@ -194,7 +194,7 @@ function Changes({path}: {path: string}) {
     <Loaded of={audit}>
       {({records}) =>
         records.length === 0 ? (
-          <Empty>{t('Nobody has changed this pool yet')}</Empty>
+          <Empty>{t('This pool has not been changed yet')}</Empty>
         ) : (
           <table className="plain">
             <thead>

@@ -66,7 +66,7 @@ export function CreatePool({tree, parent, onClose}: {tree: string; parent: strin
     >
       <TextInput label={t('Name')} value={name} onUpdate={setName} autoFocus size="l" controlProps={{'aria-label': t('Name')}} />
       <Select
-        label={t('Inside of')} title={t('Inside of')} size="l" width="max" filterable value={[above]} options={options}
+        label={t('Parent pool')} title={t('Parent pool')} size="l" width="max" filterable value={[above]} options={options}
         onUpdate={([value]) => value && setAbove(value)}
       />
       <div className="fields">
@@ -110,7 +110,7 @@ export function MovePool({tree, name, parent, onClose}: {tree: string; name: str
       onClose={onClose}
     >
       <Select
-        label={t('Inside of')} title={t('Inside of')} size="l" width="max" filterable value={[above]} options={options}
+        label={t('Parent pool')} title={t('Parent pool')} size="l" width="max" filterable value={[above]} options={options}
         onUpdate={([value]) => value && setAbove(value)}
       />
       <TextInput label={t('Name')} value={next} onUpdate={setNext} size="l" controlProps={{'aria-label': t('Name')}} />
@@ -136,7 +136,7 @@ export function DeletePool({tree, name, path, onClose}: {tree: string; name: str
       done={t('Pool {name} was deleted', {name})}
       onClose={onClose}
     >
-      <p>{t('All pools inside of it go with it.')}</p>
+      <p>{t('All pools below it are deleted too.')}</p>
       {name in all && <Outlook tree={tree} change={change} />}
     </Confirm>
   );

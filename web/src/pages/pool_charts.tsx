@@ -46,7 +46,7 @@ export function PoolCharts({tree, name, pool}: {tree: string; name: string; pool
         />
       </div>
       <Loaded of={history} lines={8}>
-        {(data) => (data.series.length === 0 ? <Empty>{t('There is no history yet')}</Empty> : <Charts data={data} resource={chosen} pool={pool} />)}
+        {(data) => (data.series.length === 0 ? <Empty>{t('No history yet')}</Empty> : <Charts data={data} resource={chosen} pool={pool} />)}
       </Loaded>
     </>
   );
@@ -116,7 +116,7 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
     const filled = Math.max(0, ...values.map((v) => v ?? 0)) >= capacity / 20;
     return [
       {label: t('Accumulated'), color: colors.volume, values, stacked: true},
-      ...(filled ? [{label: t('Capacity'), color: colors.limit, values: values.map(() => capacity), dashed: true}] : []),
+      ...(filled ? [{label: t('Volume capacity'), color: colors.limit, values: values.map(() => capacity), dashed: true}] : []),
     ];
   }, [frame, perShare, capacity, t]);
   // What was saved drains by the burst above the flow.
@@ -147,10 +147,10 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
       </Section>
       {saved.length > 0 && (
         <Section
-          title={t('Accumulated volume, CPU times hours')}
+          title={t('Accumulated volume, CPU × hours')}
           actions={
             <span className="muted">
-              {t('capacity {capacity}; the whole burst would last {lasts}', {
+              {t('capacity {capacity}; the full burst would last {lasts}', {
                 capacity: volume('cpu', capacity, locale), lasts: lasts === undefined ? '∞' : duration(lasts * 1000, locale),
               })}
             </span>
@@ -160,9 +160,9 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
         </Section>
       )}
       {endurance.length > 0 && (
-        <Section title={t('How long the whole burst would last')}>
+        <Section title={t('How long the full burst would last')}>
           <Chart
-            label={t('How long the whole burst would last')} times={frame.times} lines={endurance} print={(v) => duration(v * 1000, locale)} height={180}
+            label={t('How long the full burst would last')} times={frame.times} lines={endurance} print={(v) => duration(v * 1000, locale)} height={180}
           />
         </Section>
       )}

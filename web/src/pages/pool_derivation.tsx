@@ -13,9 +13,9 @@ import {to} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
 
 const sentences: Record<Bound, Key> = {
-  demand: 'It gets all that it wants.',
-  limit: 'It wants more, but its limit lets it have no more.',
-  parent: 'It wants more; the pools beside it want more too, and share what is left of the pool above by weight.',
+  demand: 'It gets all of its demand.',
+  limit: 'It demands more, but its limit allows no more.',
+  parent: 'It demands more, as do its siblings; they share the rest of the parent pool by weight.',
 };
 
 interface DerivationProps {
@@ -44,7 +44,7 @@ export function ShareDerivation({tree, name, all, onClose}: DerivationProps) {
           <div className="stack dialog__body">
             <p>
               {t(sentences[boundOf(own)])}{' '}
-              <span className="muted">{t('Shares are of {resource}, the dominant resource of the pool.', {resource: word(own.dominant_resource)})}</span>
+              <span className="muted">{t("Shares are of {resource}, the pool's dominant resource.", {resource: word(own.dominant_resource)})}</span>
             </p>
             <Chain tree={tree} chain={chain} pools={pools.map((query) => query.data)} resource={own.dominant_resource} />
             <p className="legend">
@@ -52,7 +52,7 @@ export function ShareDerivation({tree, name, all, onClose}: DerivationProps) {
               <i className="dot dot_weight" /> {t('by weight')}
             </p>
             <p className="muted">
-              {t('Guarantees come first, then what was saved, and what is left is divided by weight until demand or limit is reached.')}
+              {t('Guarantees come first, then accumulated volume; the rest is divided by weight until demand or the limit is reached.')}
             </p>
           </div>
         ) : (

@@ -22,7 +22,7 @@ export function PoolEditor({tree, path, way}: EditorProps) {
 }
 
 const vectors: {key: string; title: Key; hint: Key}[] = [
-  {key: 'min_share_resources', title: 'Strong guarantee', hint: 'always there when the pool wants it'},
+  {key: 'min_share_resources', title: 'Strong guarantee', hint: 'available whenever the pool needs it'},
   {key: 'resource_limits', title: 'Limit', hint: 'never more than this'},
 ];
 const vectorResources = ['cpu', 'memory', 'user_slots', 'gpu'];
@@ -79,7 +79,7 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
             <div className="fields">{vectorResources.map((r) => field([vector.key, r], word(r)))}</div>
           </Section>
         ))}
-        <Section title={t('Integral guarantee')} actions={<span className="muted">{t('what is not used now is saved for later')}</span>}>
+        <Section title={t('Integral guarantee')} actions={<span className="muted">{t('unused volume is saved for later')}</span>}>
           <div className="fields">
             <Select
               label={t('Type')} title={t('Type')} width="max" value={[String(at(options, ['integral_guarantees', 'guarantee_type']) ?? 'none')]}
@@ -97,7 +97,7 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
           {changed ? <Verdict tree={tree} document={withPool(document, way, options)} /> : <p className="muted">{t('Nothing yet')}</p>}
           {changed && (
             <>
-              <p className="muted">{t('The same on the command line')}</p>
+              <p className="muted">{t('Equivalent command')}</p>
               {Object.entries(change.set).map(([key, value]) => (
                 <Command key={key} text={`weir set ${shellQuote(`${path}/@${key}`)} ${shellQuote(JSON.stringify(value))} --format json`} />
               ))}
@@ -164,7 +164,7 @@ function RawOptions({options, onChange}: {options: Document; onChange: (next: Do
           setText(next);
           try {
             const value: unknown = JSON.parse(next);
-            if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(t('it must be a map'));
+            if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(t('must be a map'));
             setProblem('');
             onChange(value as Document);
           } catch (cause) {

@@ -17,8 +17,8 @@ export function Verdict({tree, document}: {tree: string; document: Document}) {
     return () => clearTimeout(timer);
   }, [written]);
   const plan = useCommand<Plan>('plan_pools', {pool_tree: tree, document: asked});
-  if (plan.error) return <Problem title={t('This would be refused')} error={plan.error} />;
-  if (!plan.data || plan.isPlaceholderData) return <p className="muted">{t('Asking…')}</p>;
+  if (plan.error) return <Problem title={t('The server would refuse this')} error={plan.error} />;
+  if (!plan.data || plan.isPlaceholderData) return <p className="muted">{t('Checking…')}</p>;
   return (
     <div className="stack">
       <pre className="diff">{plan.data.changes.join('\n') || t('Nothing yet')}</pre>
@@ -30,7 +30,7 @@ export function Verdict({tree, document}: {tree: string; document: Document}) {
 
 function Feasibility({plan}: {plan: Plan}) {
   const {t} = useTexts();
-  if (plan.is_feasible === null) return <Alert theme="normal" message={t('The tree has no nodes now: nobody can say whether the promises fit')} />;
+  if (plan.is_feasible === null) return <Alert theme="normal" message={t('The tree has no nodes now, so the promises cannot be checked')} />;
   const findings = (plan.feasibility?.findings ?? []).map((f) => String(f['message'] ?? '')).filter(Boolean);
   const list = (
     <ul className="reasons">

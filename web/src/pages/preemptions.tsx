@@ -26,14 +26,14 @@ export function PreemptionsPage() {
       <h1 className="page__title">{t('Preemptions')}</h1>
       <div className="toolbar">
         <TextInput
-          className="toolbar__filter" value={pool} onUpdate={setPool} hasClear placeholder={t('Pool that lost')}
-          controlProps={{'aria-label': t('Pool that lost')}}
+          className="toolbar__filter" value={pool} onUpdate={setPool} hasClear placeholder={t('Preempted pool')}
+          controlProps={{'aria-label': t('Preempted pool')}}
         />
       </div>
       <Loaded of={events}>
         {(data) =>
           data.events.length === 0 ? (
-            <Empty>{t('Nobody was preempted')}</Empty>
+            <Empty>{t('No preemptions')}</Empty>
           ) : (
             <>
               <Losses events={data.events} />
@@ -67,12 +67,12 @@ function Losses({events}: {events: Event[]}) {
     return [...sums.values()].sort((a, b) => b.lost - a.lost || (a.from < b.from ? -1 : 1));
   }, [events]);
   return (
-    <Section title={t('Who lost to whom')}>
+    <Section title={t('Preemptions between pools')}>
       <table className="plain plain_narrow">
         <thead>
           <tr>
-            <th>{t('Lost')}</th>
-            <th>{t('Won')}</th>
+            <th>{t('From pool')}</th>
+            <th>{t('For pool')}</th>
             <th className="numeric">{t('Jobs')}</th>
             <th className="numeric">{t('Core-seconds lost')}</th>
           </tr>
@@ -110,7 +110,7 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
     () => [
       {key: 'time', title: t('Time'), width: 80, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
       {
-        key: 'lost', title: t('Lost'), width: 110, value: (e) => e.pool,
+        key: 'lost', title: t('From pool'), width: 110, value: (e) => e.pool,
         render: (e) => e.pool && <Anchor href={to.pool(e.pool_tree ?? '', e.pool)}>{e.pool}</Anchor>,
       },
       {
@@ -122,7 +122,7 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
         render: (e) => <span title={resourcesText(e['resources'] as Amounts, texts)}>{resourcesText(e['resources'] as Amounts, texts)}</span>,
       },
       {
-        key: 'won', title: t('Won'), width: 100, value: (e) => String(e['preempted_for_pool'] ?? ''),
+        key: 'won', title: t('For pool'), width: 100, value: (e) => String(e['preempted_for_pool'] ?? ''),
         render: (e) => (e['preempted_for_pool'] ? <Anchor href={to.pool(e.pool_tree ?? '', String(e['preempted_for_pool']))}>{String(e['preempted_for_pool'])}</Anchor> : '–'),
       },
       {
@@ -131,10 +131,10 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
       },
       {
         key: 'why', title: t('Why'), width: 130, value: (e) => String(e['reason'] ?? ''),
-        render: (e) => <span title={word(String(e['class'] ?? ''))}>{e['reason'] === 'preemption' ? t('another starved') : word(String(e['reason'] ?? ''))}</span>,
+        render: (e) => <span title={word(String(e['class'] ?? ''))}>{e['reason'] === 'preemption' ? t('another operation starved') : word(String(e['reason'] ?? ''))}</span>,
       },
       {
-        key: 'ran', title: t('Had run'), width: 86, numeric: true, value: (e) => e['ran_ms'] as number,
+        key: 'ran', title: t('Ran for'), width: 86, numeric: true, value: (e) => e['ran_ms'] as number,
         render: (e) => duration(e['ran_ms'] as number | undefined, locale),
       },
       {
@@ -151,7 +151,7 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
           <Export name="preemptions" columns={columns} rows={events} />
         </div>
       )}
-      <Grid label={t('Preemptions')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('Nobody was preempted')} />
+      <Grid label={t('Preemptions')} columns={columns} rows={events} rowKey={(e) => String(e.id)} tall={tall} empty={t('No preemptions')} />
     </>
   );
 }

@@ -20,7 +20,7 @@ export function ResourceTable({label, element}: {label: string; element: Element
             <th className="numeric">{t('Fair share')}</th>
             <th>{t('Fair share by cause')}</th>
             <th className="numeric">{t('Guarantee')}</th>
-            <th className="numeric" title={t('the guarantee after completion over resources and scaling to the cluster')}>
+            <th className="numeric" title={t('the guarantee with inferred resources, scaled to the cluster')}>
               {t('Effective')}
             </th>
             <th className="numeric">{t('Limit')}</th>

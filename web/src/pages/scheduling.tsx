@@ -35,7 +35,7 @@ function Trees({cluster}: {cluster: Cluster}) {
   const names = Object.keys(cluster.pool_trees);
   const [tree, setTree] = useQueryValue('tree', cluster.default_pool_tree ?? names[0] ?? '');
   const summary = cluster.pool_trees[tree];
-  if (names.length === 0) return <Empty>{t('There are no pool trees yet')}</Empty>;
+  if (names.length === 0) return <Empty>{t('No pool trees yet')}</Empty>;
   return (
     <>
       <div className="toolbar">
@@ -137,14 +137,14 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
           {t('Operations')}
         </Checkbox>
         <Button view="outlined" onClick={() => expansion.all(!expansion.allOpen)}>
-          {expansion.allOpen ? t('Fold all') : t('Unfold all')}
+          {expansion.allOpen ? t('Collapse all') : t('Expand all')}
         </Button>
         <Export name={`pools-${tree}`} columns={columns} rows={rows} />
         <Button view="action" onClick={() => setCreating(true)}>
           {t('Create a pool')}
         </Button>
         <span className="muted toolbar__count" aria-live="off">
-          {t('{n} pools', {n: pools.data ? Object.keys(pools.data).length - 1 : 0})}
+          {t('{n} {n|pool|pools}', {n: pools.data ? Object.keys(pools.data).length - 1 : 0})}
         </span>
       </div>
       <Loaded of={pools} lines={10}>
@@ -162,7 +162,7 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
               toggle: (row, open) => expansion.toggle(row.name, open),
               open: (row) => navigate(row.kind === 'pool' ? to.pool(tree, row.name) : to.operation(row.name)),
             }}
-            empty={filter ? t('Nothing has this in its name') : t('There are no pools yet')}
+            empty={filter ? t('No name matches') : t('No pools yet')}
           />
         )}
       </Loaded>

@@ -108,7 +108,7 @@ function nameColumn({texts, tree, toggle}: Choice): Column<Row> {
         {row.hasChildren ? (
           <button
             type="button" className="name__fold" tabIndex={-1}
-            aria-label={row.open ? t('Fold {name}', {name: row.name}) : t('Unfold {name}', {name: row.name})}
+            aria-label={row.open ? t('Collapse {name}', {name: row.name}) : t('Expand {name}', {name: row.name})}
             onClick={() => toggle(row.name, !row.open)}
           >
             {row.open ? '▾' : '▸'}
@@ -130,11 +130,11 @@ function PoolName({row, tree, texts}: {row: Extract<Row, {kind: 'pool'}>; tree: 
       <Anchor href={to.pool(tree, row.name)} className="link name__text" title={row.name}>
         {row.name}
       </Anchor>
-      {row.pool.is_ephemeral && <span className="muted" title={t('made for an operation, goes with the last one')}>{t('ephemeral')}</span>}
+      {row.pool.is_ephemeral && <span className="muted" title={t('created for an operation, removed with the last one')}>{t('ephemeral')}</span>}
       {full !== undefined && (
         <Label
           size="xs" theme={row.pool.integral_guarantee_type === 'burst' ? 'utility' : 'info'}
-          title={t('{type} guarantee, bucket charged to {charge}', {type: word(row.pool.integral_guarantee_type), charge: share(full, locale)})}
+          title={t('{type} guarantee, accumulated {charge} of capacity', {type: word(row.pool.integral_guarantee_type), charge: share(full, locale)})}
         >
           {word(row.pool.integral_guarantee_type)} {share(full, locale)}
         </Label>
@@ -191,7 +191,7 @@ function summaryColumns({absolute, texts}: Choice): Column<Row>[] {
       render: (row) => (row.kind === 'pool' ? word(row.pool.mode) : <span className="muted">{word(row.operation.state)}</span>),
     },
     {
-      key: 'dominant', title: t('Dominant'), hint: t('the resource that is used most, as a share of the cluster'), width: 90,
+      key: 'dominant', title: t('Dominant'), hint: t('the resource with the largest share of the cluster'), width: 90,
       value: (row) => elementOf(row).dominant_resource, render: (row) => word(elementOf(row).dominant_resource),
     },
     {
@@ -238,10 +238,10 @@ function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<
     column('guarantee', t('Guarantee'), (e) => e.strong_guarantee_share, (e) => e.strong_guarantee_resources, t('as configured')),
     ...(absolute
       ? [column('effective', t('Effective'), (e) => e.strong_guarantee_share, (e) => e.effective_strong_guarantee_resources,
-        t('the guarantee after completion over resources and scaling to the cluster'))]
+        t('the guarantee with inferred resources, scaled to the cluster'))]
       : []),
     column('estimated', t('Estimated'), (e) => e.estimated_guarantee_share, (e) => e.estimated_guarantee_resources,
-      t('what the pool would get if everybody wanted everything')),
+      t('what the pool would get under full load')),
     column('limit', t('Limit'), (e) => e.limits_share, (e) => e.resource_limits),
   ];
 }
@@ -285,29 +285,29 @@ function integralColumns({absolute, texts}: Choice): Column<Row>[] {
       render: (row) => row.kind === 'pool' && (row.pool.integral_guarantee_type === 'none' ? <span className="muted">–</span> : word(row.pool.integral_guarantee_type)),
     },
     absolute
-      ? ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_guarantee_resources?.cpu, (v) => amount('cpu', v, locale), t('CPU that the pool may have at once'))
-      : ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_ratio, percent, t('share of the cluster that the pool may have at once')),
-    ofPool('child_burst', t('With children'), 104, (p) => p.total_burst_ratio, percent, t('burst of the pool and all below it')),
+      ? ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_guarantee_resources?.cpu, (v) => amount('cpu', v, locale), t('CPU guaranteed in a burst'))
+      : ofPool('burst', t('Burst'), 72, (p) => p.specified_burst_ratio, percent, t('share of the cluster guaranteed in a burst')),
+    ofPool('child_burst', t('With subpools'), 104, (p) => p.total_burst_ratio, percent, t('burst of the pool and all pools below it')),
     absolute
-      ? ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow?.cpu, (v) => amount('cpu', v, locale), t('CPU that flows into the bucket'))
-      : ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow_ratio, percent, t('share of the cluster that flows into the bucket')),
-    ofPool('child_flow', t('With children'), 104, (p) => p.total_resource_flow_ratio, percent, t('flow of the pool and all below it')),
+      ? ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow?.cpu, (v) => amount('cpu', v, locale), t('CPU that the pool accumulates'))
+      : ofPool('flow', t('Flow'), 68, (p) => p.specified_resource_flow_ratio, percent, t('share of the cluster that the pool accumulates')),
+    ofPool('child_flow', t('With subpools'), 104, (p) => p.total_resource_flow_ratio, percent, t('flow of the pool and all pools below it')),
     {
-      key: 'charge', title: t('Charge'), width: 128, value: (row) => (row.kind === 'pool' ? charge(row.pool) : undefined),
+      key: 'charge', title: t('Volume / capacity'), width: 128, value: (row) => (row.kind === 'pool' ? charge(row.pool) : undefined),
       render: (row) => {
         const full = row.kind === 'pool' ? charge(row.pool) : undefined;
         if (full === undefined) return null;
         return (
           <span className="sharebar">
-            <Meter value={full} of={1} label={t('bucket charged to {charge}', {charge: share(full, locale)})} kind="bucket" />
+            <Meter value={full} of={1} label={t('accumulated {charge} of capacity', {charge: share(full, locale)})} kind="bucket" />
             <span className="sharebar__number">{share(full, locale)}</span>
           </span>
         );
       },
     },
-    ofPool('volume', t('Accumulated'), 116, (p) => p.accumulated_resource_volume?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
-    ofPool('capacity', t('Capacity'), 108, (p) => p.integral_pool_capacity?.cpu, (v) => volume('cpu', v, locale), t('CPU times hours')),
+    ofPool('volume', t('Accumulated'), 116, (p) => p.accumulated_resource_volume?.cpu, (v) => volume('cpu', v, locale), t('CPU × hours')),
+    ofPool('capacity', t('Volume capacity'), 108, (p) => p.integral_pool_capacity?.cpu, (v) => volume('cpu', v, locale), t('CPU × hours')),
     ofPool('lasts', t('Burst lasts'), 94, (p) => p.estimated_burst_usage_duration_seconds, (v) => duration(v * 1000, locale),
-      t('how long the pool could have its whole burst from now on')),
+      t('how long the pool could use its full burst from now on')),
   ];
 }

@@ -20,7 +20,7 @@ export function SimulatorPage() {
     <div className="page">
       <div>
         <h1 className="page__title">{t('Simulator')}</h1>
-        <p className="muted">{t('The same scheduler on virtual time: who would be entitled to what, get what, and wait how long. Nothing of this cluster is touched.')}</p>
+        <p className="muted">{t('The same scheduler on virtual time: who would be entitled to what, get what, and wait how long. This cluster is not affected.')}</p>
       </div>
       <Loaded of={list}>{(data) => <Bench examples={data.scenarios} />}</Loaded>
     </div>
@@ -79,7 +79,7 @@ function Bench({examples}: {examples: ScenarioExample[]}) {
         />
         <Upload onText={(uploaded, content) => setOwn({name: uploaded, text: content})} />
         <TextInput
-          className="simulator__seed" label={t('Seed')} value={seed} onUpdate={setSeed} placeholder={t('as written')}
+          className="simulator__seed" label={t('Seed')} value={seed} onUpdate={setSeed} placeholder={t('from the scenario')}
           controlProps={{'aria-label': t('Seed'), inputMode: 'numeric'}}
         />
         {run.state === 'running' ? (
@@ -93,7 +93,7 @@ function Bench({examples}: {examples: ScenarioExample[]}) {
         )}
         {run.state === 'running' && (
           <span className="simulator__wait" role="status">
-            <Spin size="xs" /> {t('The scheduler works through the scenario…')}
+            <Spin size="xs" /> {t('Running the scenario…')}
           </span>
         )}
       </div>
@@ -106,7 +106,7 @@ function Bench({examples}: {examples: ScenarioExample[]}) {
         />
       </details>
       <div>
-        <div className="muted">{t('The same on the command line')}</div>
+        <div className="muted">{t('Equivalent command')}</div>
         <Command text={`weir simulate ${shellQuote(file)}${seedNumber === undefined ? '' : ` --seed ${seedNumber}`} --html report.html`} />
       </div>
       {run.state === 'refused' && <Problem error={run.error} />}
@@ -138,7 +138,7 @@ function Upload({onText}: {onText: (name: string, text: string) => void}) {
           const file = event.target.files?.[0];
           event.target.value = '';
           if (!file) return;
-          setProblem(file.size > mostBytes ? t('A scenario has at most {n} bytes', {n: mostBytes}) : '');
+          setProblem(file.size > mostBytes ? t('A scenario may have at most {n} bytes', {n: mostBytes}) : '');
           if (file.size <= mostBytes) void file.text().then((text) => onText(file.name, text));
         }}
       />

@@ -33,7 +33,7 @@ export function Report({report, took}: {report: SimulationReport; took: number})
         }
       >
         {report.description && <p>{report.description}</p>}
-        {report.stalled && <Alert theme="warning" message={t('The run was ended because nothing could start any more.')} />}
+        {report.stalled && <Alert theme="warning" message={t('The run ended because nothing more could start.')} />}
         {troubles.length > 0 && <Alert theme="warning" message={<Few texts={troubles} />} />}
         <Tiles report={report} />
       </Section>
@@ -67,12 +67,12 @@ function Tiles({report}: {report: SimulationReport}) {
   const tiles: [string, string, ReactNode, string?][] = [
     [
       t('{resource} in use', {resource: word(primary)}), share(cluster.utilisation[primary], locale),
-      t('of {amount} on {n} nodes', {amount: amount(primary, cluster.capacity[primary], locale), n: cluster.nodes}),
+      t('of {amount} on {n} {n|node|nodes}', {amount: amount(primary, cluster.capacity[primary], locale), n: cluster.nodes}),
     ],
-    [t('Jobs done'), decimal(cluster.jobs.completed, locale), t('{n} started', {n: decimal(cluster.jobs.started, locale)})],
-    [t('Operations done'), decimal(cluster.operations.completed, locale), t('of {n}', {n: decimal(cluster.operations.arrived, locale)})],
+    [t('Jobs completed'), decimal(cluster.jobs.completed, locale), t('{n} started', {n: decimal(cluster.jobs.started, locale)})],
+    [t('Operations completed'), decimal(cluster.operations.completed, locale), t('of {n}', {n: decimal(cluster.operations.arrived, locale)})],
     [
-      t('A job waits (median)'), seconds(cluster.waits.p50, locale),
+      t('Wait per job (median)'), seconds(cluster.waits.p50, locale),
       t('99 %: {p99}, most: {max}', {p99: seconds(cluster.waits.p99, locale), max: seconds(cluster.waits.max, locale)}),
     ],
     [t('Preemptions'), decimal(cluster.jobs.preempted, locale), t('{n} core-hours lost', {n: decimal((cluster.lost.cpu ?? 0) / 3600, locale, 1)})],
@@ -103,10 +103,10 @@ function Expectations({report}: {report: SimulationReport}) {
         <table className="plain">
           <thead>
             <tr>
-              <th>{t('Of')}</th>
+              <th>{t('Subject')}</th>
               <th>{t('What')}</th>
               <th>{t('Expected')}</th>
-              <th>{t('Found')}</th>
+              <th>{t('Actual')}</th>
               <th>{t('Holds')}</th>
             </tr>
           </thead>
@@ -173,8 +173,8 @@ function ClusterCharts({report}: {report: SimulationReport}) {
   const count = (v: number) => decimal(v, locale, 0);
   return (
     <div className="paircharts">
-      <Section title={t('Part of the cluster in use')}>
-        <Chart label={t('Part of the cluster in use')} times={times} lines={use} print={(v) => share(v, locale)} printTime={printTime} />
+      <Section title={t('Fraction of the cluster in use')}>
+        <Chart label={t('Fraction of the cluster in use')} times={times} lines={use} print={(v) => share(v, locale)} printTime={printTime} />
       </Section>
       <Section title={t('{resource}: usage of pools', {resource: word(primary)})}>
         <Chart label={t('{resource}: usage of pools', {resource: word(primary)})} times={times} lines={pools} print={(v) => amount(primary, v, locale)} printTime={printTime} />
@@ -199,8 +199,8 @@ function Waits({report}: {report: SimulationReport}) {
   if (bars.length === 0) return null;
   const most = Math.max(...bars.map((bar) => bar.count));
   return (
-    <Section title={t('How long jobs waited')}>
-      <div className="scroll" tabIndex={0} role="region" aria-label={t('How long jobs waited')}>
+    <Section title={t('Waiting times of jobs')}>
+      <div className="scroll" tabIndex={0} role="region" aria-label={t('Waiting times of jobs')}>
         <table className="plain plain_bars">
           <tbody>
             {bars.map((bar) => (
@@ -229,9 +229,9 @@ function Pools({report}: {report: SimulationReport}) {
           <thead>
             <tr>
               <th>{t('Pool')}</th>
-              <th className="numeric">{t('Asked')}</th>
+              <th className="numeric">{t('Demand')}</th>
               <th className="numeric">{t('Entitled')}</th>
-              <th className="numeric">{t('Got')}</th>
+              <th className="numeric">{t('Usage')}</th>
               <th className="numeric">{t('Wait, median')}</th>
               <th className="numeric">{t('Wait, 99 %')}</th>
               <th className="numeric">{t('Preempted')}</th>
@@ -325,7 +325,7 @@ function Operations({report}: {report: SimulationReport}) {
       {key: 'name', title: t('Operation'), width: 220, grow: true, value: (o) => o.name, render: (o) => <span title={o.name}>{o.name}</span>},
       {key: 'pool', title: t('Pool'), width: 150, value: (o) => o.pool, render: (o) => o.pool},
       {key: 'state', title: t('State'), width: 120, value: (o) => o.state, render: (o) => <State name={o.state} />},
-      {key: 'arrived', title: t('Came'), width: 100, numeric: true, value: (o) => o.arrived, render: (o) => elapsed(o.arrived)},
+      {key: 'arrived', title: t('Arrived'), width: 100, numeric: true, value: (o) => o.arrived, render: (o) => elapsed(o.arrived)},
       {key: 'waited', title: t('Waited'), width: 110, numeric: true, value: (o) => waitOf(report, o), render: (o) => seconds(waitOf(report, o), locale)},
       {key: 'finished', title: t('Finished'), width: 110, numeric: true, value: (o) => o.finished, render: (o) => (o.finished >= 0 ? elapsed(o.finished) : '–')},
       {
@@ -343,7 +343,7 @@ function Operations({report}: {report: SimulationReport}) {
       title={t('Operations')}
       actions={report.operations_omitted ? <span className="muted">{t('{n} more are not listed', {n: report.operations_omitted})}</span> : undefined}
     >
-      <Grid label={t('Operations')} columns={columns} rows={rows} rowKey={(o) => o.name} sort="sort" empty={t('No operations here')} />
+      <Grid label={t('Operations')} columns={columns} rows={rows} rowKey={(o) => o.name} sort="sort" empty={t('No operations')} />
     </Section>
   );
 }
@@ -353,13 +353,13 @@ function Work({report}: {report: SimulationReport}) {
   const {work, starts_by_stage: starts = [], stops_by_reason: stops = []} = report.cluster;
   const rows: [string, number][] = [
     [t('Heartbeats'), work.heartbeats],
-    [t('Updates of fair shares'), work.updates],
+    [t('Fair-share updates'), work.updates],
     [t('Decisions'), work.decisions],
     ...starts.map(({name, count}): [string, number] => [t('Jobs started: {stage}', {stage: word(name)}), count]),
     ...stops.map(({name, count}): [string, number] => [t('Jobs stopped: {reason}', {reason: word(name)}), count]),
   ];
   return (
-    <Section title={t('What the scheduler did')}>
+    <Section title={t('Scheduler activity')}>
       <table className="plain plain_narrow">
         <tbody>
           {rows.map(([name, count]) => (

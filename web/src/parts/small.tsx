@@ -126,7 +126,7 @@ export function Confirm({title, action, danger, command, children, disabled, run
           {children}
           {command && (
             <div>
-              <div className="muted">{t('The same on the command line')}</div>
+              <div className="muted">{t('Equivalent command')}</div>
               <Command text={command} />
             </div>
           )}

@@ -8,7 +8,7 @@ import {useTexts} from '../text/i18n';
 export function Problem({title, error}: {title?: string; error?: unknown}) {
   const {t} = useTexts();
   const list = error === undefined ? [] : reasons(error);
-  const head = title ?? (error instanceof ConnectionError ? t('The scheduler does not answer') : t('The server refused'));
+  const head = title ?? (error instanceof ConnectionError ? t('The scheduler does not answer') : t('The server refused the request'));
   return (
     <Alert
       className="problem"

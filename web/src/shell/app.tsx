@@ -60,7 +60,7 @@ function Route() {
   }, [place]);
   return (
     <ErrorBoundary key={place}>
-      <Suspense fallback={<Waiting />}>{page(path) ?? <Problem title={t('There is no such page')} />}</Suspense>
+      <Suspense fallback={<Waiting />}>{page(path) ?? <Problem title={t('Page not found')} />}</Suspense>
     </ErrorBoundary>
   );
 }

@@ -48,7 +48,7 @@ export function Frame({children}: {children: ReactNode}) {
   return (
     <div className="frame">
       <a className="skip" href="#content">
-        {t('Skip to the content')}
+        {t('Skip to content')}
       </a>
       <header className="top">
         <Anchor href={to.home()} className="top__brand">
@@ -113,12 +113,12 @@ function Stale() {
       className="stale"
       theme="warning"
       title={t('The scheduler does not answer')}
-      message={t('What you see is as it was at {time}. The page asks again by itself.', {
+      message={t('This is the state at {time}. The page keeps retrying.', {
         time: moment(new Date(since).toISOString(), locale),
       })}
       actions={
         <Alert.Action onClick={() => void refresh()}>
-          <Icon data={ArrowsRotateRight} size={14} /> {t('Ask now')}
+          <Icon data={ArrowsRotateRight} size={14} /> {t('Retry now')}
         </Alert.Action>
       }
     />
@@ -160,7 +160,7 @@ function Alerts() {
 const themes: {value: ThemeChoice; title: Key; icon: typeof Sun}[] = [
   {value: 'light', title: 'Light', icon: Sun},
   {value: 'dark', title: 'Dark', icon: Moon},
-  {value: 'system', title: 'As the system', icon: Display},
+  {value: 'system', title: 'System', icon: Display},
 ];
 
 function Choices() {
@@ -213,7 +213,7 @@ function Choices() {
             <p>
               <kbd>Esc</kbd> {t('close')}
             </p>
-            <p>{t('In tables: arrows move, Enter opens, left and right fold.')}</p>
+            <p>{t('In tables: arrow keys move, Enter opens, left and right collapse and expand.')}</p>
           </div>
         }
       >

@@ -59,7 +59,7 @@ export function SearchDialog({onClose}: {onClose: () => void}) {
             'aria-activedescendant': hits[chosen] ? `hit-${chosen}` : undefined,
           }}
         />
-        <ul className="search__hits" id="search-hits" role="listbox" aria-label={t('Found')}>
+        <ul className="search__hits" id="search-hits" role="listbox" aria-label={t('Results')}>
           {hits.map((hit, i) => (
             <li
               key={hit.key} id={`hit-${i}`} role="option" aria-selected={i === chosen}

@@ -33,7 +33,7 @@ export function SignIn() {
         <h1 className="signin__title">
           <Logo /> Weir
         </h1>
-        <p>{t('This cluster knows people by tokens. Paste yours: it is kept until this tab is closed.')}</p>
+        <p>{t('This cluster requires a token. Paste yours; it is kept until you close this tab.')}</p>
         <form
           className="stack"
           onSubmit={(event) => {
@@ -56,7 +56,7 @@ export function SignIn() {
           </Button>
         </form>
         <p className="muted">
-          {t('A token is made on the command line:')} <code>weir token create</code>
+          {t('Create a token on the command line:')} <code>weir token create</code>
         </p>
       </Card>
     </main>

@@ -8,9 +8,24 @@ export type Key = keyof typeof russian;
 
 export type Values = Record<string, string | number>;
 
-function fill(text: string, values?: Values): string {
+const categories: Record<Locale, readonly Intl.LDMLPluralRule[]> = {en: ['one', 'other'], ru: ['one', 'few', 'many']};
+
+/** pluralForm chooses one of the forms of a locale (English: one, other; Russian: one, few, many) for a count. A fraction in Russian takes the second form. */
+export function pluralForm(locale: Locale, count: string | number, forms: string[]): string {
+  const value = typeof count === 'number' ? count : Number(count.replace(/[\s\u00a0\u202f]|,(?=\d{3})/g, '').replace(',', '.'));
+  const category = new Intl.PluralRules(locale).select(value);
+  const at = categories[locale].indexOf(category);
+  return forms[at >= 0 ? at : 1] ?? forms[forms.length - 1] ?? '';
+}
+
+/** fill puts values into a text: {n} is the value of n, {n|job|jobs} the form that agrees with it. */
+function fill(locale: Locale, text: string, values?: Values): string {
   if (!values) return text;
-  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return text.replace(/\{(\w+)((?:\|[^|{}]+)*)\}/g, (whole, name: string, forms: string) => {
+    const value = values[name];
+    if (value === undefined) return whole;
+    return forms ? pluralForm(locale, value, forms.slice(1).split('|')) : String(value);
+  });
 }
 
 export interface Texts {
@@ -24,7 +39,7 @@ export interface Texts {
 export function textsIn(locale: Locale): Texts {
   return {
     locale,
-    t: (key, values) => fill(locale === 'ru' ? russian[key] : key, values),
+    t: (key, values) => fill(locale, locale === 'ru' ? russian[key] : key, values),
     word: (name) => {
       if (!name) return '–';
       const plain = name.replaceAll('_', ' ');
