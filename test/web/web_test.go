@@ -51,7 +51,7 @@ func needTools(t *testing.T) tools {
 		t.Skip("BROWSER TESTS SKIPPED: the page is not built; make web builds it where npm is")
 	}
 	var found tools
-	if found.node, err = exec.LookPath("node"); err != nil {
+	if found.node, err = findNode(); err != nil {
 		t.Skip("BROWSER TESTS SKIPPED: there is no node")
 	}
 	if _, err := os.Stat(filepath.Join(sources, "node_modules", "playwright-core")); err != nil {
@@ -69,6 +69,17 @@ func needTools(t *testing.T) tools {
 		t.Fatal(err)
 	}
 	return found
+}
+
+// findNode returns the Node.js that scripts/web.sh installed where the machine's is too old, or
+// else the machine's.
+func findNode() (string, error) {
+	if own, err := filepath.Abs(filepath.Join(sources, ".node", "bin", "node")); err == nil {
+		if _, err := os.Stat(own); err == nil {
+			return own, nil
+		}
+	}
+	return exec.LookPath("node")
 }
 
 // program is weir, built once for all tests, or the one that WEIR_BINARY names.
