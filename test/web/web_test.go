@@ -40,7 +40,7 @@ func needTools(t *testing.T) tools {
 	if os.Getuid() != 0 {
 		t.Skip("BROWSER TESTS SKIPPED: not root, so there are no real jobs to look at")
 	}
-	driver, err := cgroup.Detect(fmt.Sprintf("weir-web-probe-%d", os.Getpid()))
+	driver, err := cgroup.Detect(fmt.Sprintf("weir-web-probe-%d-%s", os.Getpid(), t.Name()))
 	if err != nil {
 		t.Skipf("BROWSER TESTS SKIPPED: no control groups here: %v", err)
 	}
@@ -197,24 +197,31 @@ func browse(t *testing.T, with tools, host, file string, more ...string) {
 }
 
 func TestEachPageShowsWhatTheAPISays(t *testing.T) {
+	t.Parallel()
 	with := needTools(t)
-	host := startCluster(t, with)
-	for _, file := range []string{"pages.test.mjs", "actions.test.mjs"} {
-		t.Run(file, func(t *testing.T) { browse(t, with, host, file) })
-	}
+	browse(t, with, startCluster(t, with), "pages.test.mjs")
+}
+
+func TestEachActionOfThePageWorks(t *testing.T) {
+	t.Parallel()
+	with := needTools(t)
+	browse(t, with, startCluster(t, with), "actions.test.mjs")
 }
 
 func TestTheClientOfYTsaurusWorksUnmodified(t *testing.T) {
+	t.Parallel()
 	with := needTools(t)
 	browse(t, with, startCluster(t, with), "ytclient.test.mjs")
 }
 
 func TestAxeFindsNothingSerious(t *testing.T) {
+	t.Parallel()
 	with := needTools(t)
 	browse(t, with, startCluster(t, with), "axe.test.mjs")
 }
 
 func TestAClusterWithTokensAsksForOne(t *testing.T) {
+	t.Parallel()
 	with := needTools(t)
 	host := startCluster(t, with)
 	token, err := exec.Command(with.weir, "token", "create", "root", "--addr", host).Output()
