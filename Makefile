@@ -1,5 +1,6 @@
-# The two commands that matter: `make run` and `make test`. Both install what
-# they need on a Debian machine that has only Go and make.
+# The commands that matter: `make run`, `make quick` while you work, `make test` before you
+# push. `make run` and `make test` install what they need on a Debian machine that has only
+# Go and make. CONTRIBUTING.md says more.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -23,19 +24,42 @@ BASE ?=
 # More flags of `weir up` for `make run`, such as RUNFLAGS='--nodes 3 --port 7171'.
 RUNFLAGS ?=
 
-# -count=1: several tests read the source tree through `go list`, which the
-# test cache does not see.
-TESTFLAGS ?= -count=1 -timeout 20m
-
-# Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws
-# anew each time, which is how to look for what one seed does not find.
+# Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws a
+# new one each time and finds what one seed does not.
 SEED ?= 1
-PACKAGES = $(shell go list ./... | grep -v '/test/')
-PROPERTY_PACKAGES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
+export RAPID_SEED := $(SEED)
+
+# How many cases each property tries in `make long`.
+CHECKS ?= 100000
+
+# Real clocks, sockets and processes: their tests run each time. So do those that Go's test
+# cache cannot judge, because programs that they start read the tree (READS_TREE). All other
+# results may come from the cache; it does not see the seed.
+AGAIN := -count=1 -timeout 20m
+CACHED = -timeout 20m $(if $(filter 1,$(SEED)),,-count=1)
+READS_TREE = $(shell go list . ./packaging ./internal/node/cgroup ./internal/node/jobproxy)
+
+# These packages start no goroutine, so the race detector would only make their tests ten
+# times slower; TestFloorsTestedWithoutTheRaceDetectorAreSequential holds them to it. Callers
+# may use a core from several goroutines: its tests also run with the detector, with fewer
+# histories.
+SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./internal/sim/... ./packaging ./test/expected)
+CORE := github.com/weirhq/weir/internal/engine/core
+REAL := github.com/weirhq/weir/test/cluster
+BROWSER := github.com/weirhq/weir/test/web
+CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -v '/weir/test/'))
+PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
+
+# ONLY names the packages to test, by import path; all unless it is set.
+ONLY ?=
+chosen = $(if $(ONLY),$(filter $(ONLY),$(1)),$(1))
+
+# Tests that start weir take the one that is built already.
+WITH_WEIR := WEIR_BINARY=$(CURDIR)/$(BIN)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
@@ -47,18 +71,47 @@ run: ## build weir and start a whole cluster on this machine, with something to 
 demo: build ## show the offline commands on the documents' example: shares, a verdict, a plot, a simulation
 	@scripts/demo.sh $(BIN)
 
+.PHONY: quick
+quick: lint build ## what fails most mistakes, in two minutes: lint, the page's types and parts, all packages with fewer cases
+	@scripts/web.sh check
+	go test -short -timeout 5m $(filter-out $(READS_TREE),$(SEQUENTIAL) $(CONCURRENT))
+	$(WITH_WEIR) go test -short -count=1 -timeout 5m $(READS_TREE)
+
 .PHONY: test
-test: setup ## everything CI does: the page, format, vet, lint, build, all tests with the race detector, a real browser
+test: checks tests ## everything CI does: the page, lint, build, all tests, races, real jobs, a real browser
+
+.PHONY: checks
+checks: setup ## the part of make test before its tests: the page, lint, build
 	@scripts/web.sh test
 	@$(MAKE) --no-print-directory lint build
-	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(filter-out $(PROPERTY_PACKAGES),$(PACKAGES))
-	CGO_ENABLED=1 go test -race $(TESTFLAGS) $(PROPERTY_PACKAGES) -rapid.seed=$(SEED)
-	go test -short $(TESTFLAGS) ./test/cluster
-	go test $(TESTFLAGS) ./test/web
 
-.PHONY: e2e
-e2e: setup ## the long end-to-end tests: faults, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)
-	go test -p 1 $(TESTFLAGS) ./test/...
+.PHONY: tests
+tests: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' chooses; make -k goes on after a failure)
+
+.PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser
+tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
+tests-sequential:
+	$(if $(packages),go test $(CACHED) $(packages))
+tests-tree: packages = $(call chosen,$(filter $(READS_TREE),$(SEQUENTIAL)))
+tests-tree: build
+	$(if $(packages),$(WITH_WEIR) go test $(AGAIN) $(packages))
+tests-concurrent: packages = $(call chosen,$(CONCURRENT))
+tests-concurrent:
+	$(if $(packages),CGO_ENABLED=1 go test -race $(AGAIN) $(packages))
+tests-core:
+	$(if $(call chosen,$(CORE)),CGO_ENABLED=1 go test -race -short $(AGAIN) $(CORE))
+tests-real: build
+	$(if $(call chosen,$(REAL)),$(WITH_WEIR) go test -short $(AGAIN) $(REAL))
+tests-browser: build
+	$(if $(call chosen,$(BROWSER)),$(WITH_WEIR) go test $(AGAIN) $(BROWSER))
+
+.PHONY: long
+long: ## property tests at length, from a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run)
+	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
+
+.PHONY: faults
+faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)
+	$(WITH_WEIR) go test -p 1 $(AGAIN) ./test/cluster ./test/faults ./test/threemachines
 
 .PHONY: bench
 bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
@@ -67,11 +120,14 @@ bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BEN
 	go tool benchstat $(BASE) bin/bench.txt
 
 .PHONY: lint
-lint: ## gofmt, go vet and staticcheck
+lint: ## gofmt, go vet, staticcheck and go mod tidy
 	@unformatted=$$(gofmt -l $(GO_FILES)); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
+	@# -e, and go.mod only: a registry may lack a module that only tests of our modules import.
+	@untidy=$$(go mod tidy -e -diff 2>/dev/null | sed -n '/^diff .*go.mod$$/,/^diff .*go.sum$$/p'); \
+	if [ -n "$$untidy" ]; then echo "go mod tidy would change go.mod:"; echo "$$untidy"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./... KEEP=1 keeps what it finds)
@@ -79,7 +135,7 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 
 .PHONY: build
 build: ## build bin/weir
-	go build -trimpath -o $(BIN) ./cmd/weir
+	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/weir
 
 .PHONY: web
 web: ## build the web page into internal/control/web/dist, if npm is here

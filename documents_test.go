@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -107,11 +109,39 @@ func newWorkshop(t *testing.T) workshop {
 			t.Fatal(err)
 		}
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(w.dir, "bin", "weir"), "./cmd/weir")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
+	program, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "bin"), 0o755), os.Symlink(program, filepath.Join(w.dir, "bin", "weir"))); err != nil {
+		t.Fatal(err)
 	}
 	return w
+}
+
+// program is the path of weir, built once for all tests, or the one that WEIR_BINARY names.
+var program = sync.OnceValues(func() (string, error) {
+	if given := os.Getenv("WEIR_BINARY"); given != "" {
+		return filepath.Abs(given)
+	}
+	path := filepath.Join(programDir, "weir")
+	if out, err := exec.Command("go", "build", "-o", path, "./cmd/weir").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// programDir is where the tests build weir.
+var programDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if programDir, err = os.MkdirTemp("", "weir-documents-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(programDir)
+	os.Exit(code)
 }
 
 // run executes a command line as a person would type it and returns what it printed.
@@ -130,6 +160,7 @@ func (w workshop) run(t *testing.T, line string) (output string, exit int) {
 }
 
 func TestCommandsInDocumentsWork(t *testing.T) {
+	t.Parallel()
 	var commands []shellCommand
 	texts := readSource(t).texts
 	for name, text := range texts {
@@ -195,6 +226,7 @@ func firstMissing(output string, lines []string) string {
 var proposal = regexp.MustCompile(`(?m)^  (\./bin/weir .*?)(   .*)?$`)
 
 func TestTheDemonstrationRuns(t *testing.T) {
+	t.Parallel()
 	workshop := newWorkshop(t)
 	output, exit := workshop.run(t, "scripts/demo.sh bin/weir")
 	if exit != 0 {
@@ -223,16 +255,12 @@ func TestTheDemonstrationRuns(t *testing.T) {
 var plainExample = regexp.MustCompile(`^  (weir [^|<>$&;~]*)$`)
 
 func TestExamplesOfHelpTextsWork(t *testing.T) {
+	t.Parallel()
 	workshop := newWorkshop(t)
 	workshop.serve(t)
 	ran := 0
 	for _, topic := range helpTopics(t, workshop, nil) {
-		help, exit := workshop.run(t, "weir "+topic+" --help")
-		if exit != 0 {
-			t.Errorf("weir %s --help: exit code %d", topic, exit)
-			continue
-		}
-		_, examples, _ := strings.Cut(help, "\nExamples:\n")
+		_, examples, _ := strings.Cut(topic.help, "\nExamples:\n")
 		examples, _, _ = strings.Cut(examples, "\n\nAvailable Commands:")
 		examples, _, _ = strings.Cut(examples, "\n\nFlags:")
 		if strings.Contains(examples, "'*") || strings.Contains(examples, "research") {
@@ -249,7 +277,7 @@ func TestExamplesOfHelpTextsWork(t *testing.T) {
 			}
 			ran++
 			if output, exit := workshop.run(t, command); exit != want {
-				t.Errorf("help of weir %s: %s\nexit code %d, want %d; output:\n%s", topic, command, exit, want, output)
+				t.Errorf("help of weir %s: %s\nexit code %d, want %d; output:\n%s", topic.command, command, exit, want, output)
 			}
 		}
 	}
@@ -258,12 +286,19 @@ func TestExamplesOfHelpTextsWork(t *testing.T) {
 	}
 }
 
+// A helpTopic is a command without "weir", and what it says about itself.
+type helpTopic struct{ command, help string }
+
 // helpTopics returns the commands below the one given, itself first, as weir lists them.
-func helpTopics(t *testing.T, w workshop, parent []string) []string {
+func helpTopics(t *testing.T, w workshop, parent []string) []helpTopic {
 	t.Helper()
-	topics := []string{strings.Join(parent, " ")}
-	help, _ := w.run(t, "weir "+topics[0]+" --help")
-	_, list, found := strings.Cut(help, "\nAvailable Commands:\n")
+	topic := helpTopic{command: strings.Join(parent, " ")}
+	var exit int
+	if topic.help, exit = w.run(t, "weir "+topic.command+" --help"); exit != 0 {
+		t.Errorf("weir %s --help: exit code %d", topic.command, exit)
+	}
+	topics := []helpTopic{topic}
+	_, list, found := strings.Cut(topic.help, "\nAvailable Commands:\n")
 	if !found {
 		return topics
 	}

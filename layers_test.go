@@ -265,6 +265,33 @@ func TestPureRoomsStayPure(t *testing.T) {
 	}
 }
 
+// The Makefile tests these floors without the race detector: there is nothing for it to find.
+func TestFloorsTestedWithoutTheRaceDetectorAreSequential(t *testing.T) {
+	source := readSource(t)
+	_, list, found := strings.Cut(source.texts["Makefile"], "\nSEQUENTIAL = $(shell go list ")
+	list, _, _ = strings.Cut(list, ")\n")
+	var dirs []string
+	for _, pattern := range strings.Fields(list) {
+		if dir := strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/..."); dir != "." {
+			dirs = append(dirs, dir)
+		}
+	}
+	if !found || len(dirs) < 3 {
+		t.Fatalf("the Makefile does not say which packages are sequential: %q", dirs)
+	}
+	for _, file := range source.files {
+		if file.test || !slices.ContainsFunc(dirs, func(dir string) bool { return file.dir() == dir || strings.HasPrefix(file.dir(), dir+"/") }) {
+			continue
+		}
+		ast.Inspect(file.ast, func(n ast.Node) bool {
+			if _, starts := n.(*ast.GoStmt); starts {
+				t.Errorf("%s:%d: a goroutine is started, and the Makefile has the package tested without the race detector", file.path, source.line(n.Pos()))
+			}
+			return true
+		})
+	}
+}
+
 // impurity names what makes one node of a syntax tree impure, empty if nothing does.
 func impurity(file *ast.File, n ast.Node) string {
 	switch n := n.(type) {

@@ -1,9 +1,11 @@
 package weir_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/token"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -225,6 +227,46 @@ func TestFilesHoldNothingUnfinishedOrForeign(t *testing.T) {
 			}
 		}
 	}
+}
+
+// npmLock is the part of web/package-lock.json that says what is installed.
+type npmLock struct {
+	Packages map[string]struct {
+		Resolved             string
+		OptionalDependencies map[string]string
+	}
+}
+
+// npm ci refuses a lock file that lacks a native part of some platform, and installs from the
+// registry of the machine only if the lock file names none.
+func TestTheLockFileOfThePageIsWholeAndNamesNoHost(t *testing.T) {
+	text, err := os.ReadFile("web/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lock npmLock
+	if err := json.Unmarshal(text, &lock); err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range lockProblems(lock) {
+		t.Error("web/package-lock.json: " + problem)
+	}
+}
+
+func lockProblems(lock npmLock) []string {
+	var problems []string
+	for name, one := range lock.Packages {
+		if one.Resolved != "" {
+			problems = append(problems, name+" names a registry's host; web/.npmrc keeps npm from writing it")
+		}
+		for part := range one.OptionalDependencies {
+			if _, there := lock.Packages["node_modules/"+part]; !there {
+				problems = append(problems, name+" lacks "+part+": choose a version that has all its parts")
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
 }
 
 var relativeLink = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)\s]*)?\)`)

@@ -1,10 +1,12 @@
 package weir_test
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -56,6 +58,7 @@ func TestLayerCheckRefuses(t *testing.T) {
 func TestPurityCheckSees(t *testing.T) {
 	const source = `package p
 import (
+	"encoding/json"
 	"fmt"
 	clock "time"
 )
@@ -165,5 +168,17 @@ func TestMarkdownTablesAreRead(t *testing.T) {
 	}
 	if rows := markdownTables(text, ""); len(rows) != 3 {
 		t.Errorf("everywhere: %+v", rows)
+	}
+}
+
+func TestLockFilesThatNpmRefusesAreSeen(t *testing.T) {
+	var lock npmLock
+	const text = `{"packages": {"node_modules/a": {"optionalDependencies": {"a-linux": "1", "a-mac": "1"}}, "node_modules/a-linux": {"resolved": "https://host.example/a.tgz"}}}`
+	if err := json.Unmarshal([]byte(text), &lock); err != nil {
+		t.Fatal(err)
+	}
+	got := lockProblems(lock)
+	if len(got) != 2 || !strings.Contains(got[0], "lacks a-mac") || !strings.Contains(got[1], "names a registry's host") {
+		t.Errorf("%q", got)
 	}
 }

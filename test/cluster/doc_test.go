@@ -9,7 +9,7 @@
 //
 // After each test nothing may be left: no process, no control group, no mount, no directory of a job.
 //
-// make test runs the tests that are not long (-short), make e2e all of them.
+// make test runs the tests that are not long (-short), make faults all of them.
 //
 // Without root, or without control groups, the tests skip and say so; so do those of a cut network without network
 // namespaces.

@@ -27,11 +27,11 @@ const (
 // patience is how long anything may take that has to happen. The machine may be busy.
 const patience = 2 * time.Minute
 
-// takesLong leaves a test to make e2e when tests are to be short.
+// takesLong leaves a test to make faults when tests are to be short.
 func takesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it takes minutes: make e2e runs it")
+		t.Skip("it takes minutes: make faults runs it")
 	}
 }
 

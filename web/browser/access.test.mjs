@@ -1,10 +1,11 @@
 // A cluster with tokens asks for one.
 import assert from 'node:assert/strict';
-import {after, before, test} from 'node:test';
+import {after, afterEach, before, test} from 'node:test';
 
-import {close, newPage, open, shows, until} from './harness.mjs';
+import {close, closePages, newPage, open, shows, until} from './harness.mjs';
 
 before(open);
+afterEach(closePages);
 after(close);
 
 test('a wrong token is refused in words, a right one opens the page', async () => {

@@ -1,11 +1,12 @@
 // Each action works, and each refusal shows the reason of the server.
 import assert from 'node:assert/strict';
 import {readFile} from 'node:fs/promises';
-import {after, before, test} from 'node:test';
+import {after, afterEach, before, test} from 'node:test';
 
-import {call, close, get, newPage, open, shows, sleeper, startOperation, until} from './harness.mjs';
+import {call, close, closePages, get, newPage, open, shows, sleeper, startOperation, until} from './harness.mjs';
 
 before(open);
+afterEach(closePages);
 after(close);
 
 const weightOf = (pool) => get(`//sys/pool_trees/default/${pool}/@weight`);

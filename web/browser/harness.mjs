@@ -28,6 +28,11 @@ export async function close() {
   await browser?.close();
 }
 
+/** closePages ends what newPage opened: a page that stays open asks the server every second and draws what it says. */
+export async function closePages() {
+  await Promise.all(browser.contexts().map((context) => context.close()));
+}
+
 /** newPage opens a place. Mistakes of scripts and breaches of the policy fail the test that calls
  * page.mistakes(). Nothing may be asked of another host. */
 export async function newPage(path, options = {}) {

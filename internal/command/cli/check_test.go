@@ -11,6 +11,7 @@ import (
 // The integral-guarantees document: 2000 CPU twelve hours a day and 1000 CPU on
 // average fit into 2000 cores, and need 3000 as strong guarantees.
 func TestTheDocumentsPromisesNeedTwoThousandCores(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(example("production-research.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestTheDocumentsPromisesNeedTwoThousandCores(t *testing.T) {
 }
 
 func TestCheckNamesTheSmallestConflict(t *testing.T) {
+	t.Parallel()
 	code, out, _ := callWith(strings.NewReader(`
 cluster: {total: {cpu: 100, memory: 100GiB, user_slots: 100}}
 pools:
@@ -78,6 +80,7 @@ pools:
 }
 
 func TestWrongCallsOfCheck(t *testing.T) {
+	t.Parallel()
 	nodes := example("departments.yaml")
 	for _, test := range []struct {
 		name string
@@ -104,6 +107,7 @@ func TestWrongCallsOfCheck(t *testing.T) {
 }
 
 func TestCheckReadsVectors(t *testing.T) {
+	t.Parallel()
 	code, out, errs := callWith(strings.NewReader(`{"total_resources":{"cpu":100},"elements":[
 		{"type":"pool","id":"child","parent":"parent","strong_guarantee_resources":{"cpu":60}},
 		{"type":"pool","id":"parent","strong_guarantee_resources":{"cpu":50}},

@@ -60,6 +60,7 @@ func compress(t *testing.T, text string) []byte {
 }
 
 func TestExamplesPrintWhatTheyDid(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		golden string
 		code   int
@@ -97,19 +98,18 @@ func TestExamplesPrintWhatTheyDid(t *testing.T) {
 	}
 }
 
+// The tests of treefile compare all stored answers, and a document the random ones by the command; here it is whether
+// the command line hands them on.
 func TestStoredAnswersAgreeThroughTheCommandLine(t *testing.T) {
-	for name, trees := range map[string]int{"cases": 45, "random": 504} {
-		t.Run(name, func(t *testing.T) {
-			code, out, errs := call("shares", "--jsonl", "--compare", vectors(name))
-			if want := strconv.Itoa(trees) + " trees agree with their stored answers"; code != ExitOK || !strings.Contains(out, want) {
-				t.Fatalf("exit code %d, stdout %q, stderr %q; want %q", code, out, errs, want)
-			}
-			t.Log(strings.TrimSpace(out))
-			code, out, errs = call("shares", "--jsonl", "-o", "json", vectors(name))
-			if code != ExitOK || errs != "" || strings.Count(out, `"ok":true`) != trees || strings.Count(out, "\n") != trees {
-				t.Errorf("-o json: exit code %d, %d answers in %d lines, stderr %q", code, strings.Count(out, `"ok":true`), strings.Count(out, "\n"), errs)
-			}
-		})
+	t.Parallel()
+	const trees = 45
+	code, out, errs := call("shares", "--jsonl", "--compare", vectors("cases"))
+	if want := strconv.Itoa(trees) + " trees agree with their stored answers"; code != ExitOK || !strings.Contains(out, want) {
+		t.Fatalf("exit code %d, stdout %q, stderr %q; want %q", code, out, errs, want)
+	}
+	code, out, errs = call("shares", "--jsonl", "-o", "json", vectors("cases"))
+	if code != ExitOK || errs != "" || strings.Count(out, `"ok":true`) != trees || strings.Count(out, "\n") != trees {
+		t.Errorf("-o json: exit code %d, %d answers in %d lines, stderr %q", code, strings.Count(out, `"ok":true`), strings.Count(out, "\n"), errs)
 	}
 }
 
@@ -121,6 +121,7 @@ const (
 func pair(input, output string) string { return `{"input":` + input + `,"output":` + output + "}\n" }
 
 func TestLinesOfTrees(t *testing.T) {
+	t.Parallel()
 	wrong := strings.Replace(smallRight, "0.5", "0.6", 1)
 	for _, test := range []struct {
 		name, stdin string
@@ -168,6 +169,7 @@ func expectation(t *testing.T, name string) string {
 }
 
 func TestBadFilesEachGetTheirOwnMessage(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "bad", "*.bad.yaml"))
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files: %v", len(files), err)
@@ -195,6 +197,7 @@ func TestBadFilesEachGetTheirOwnMessage(t *testing.T) {
 }
 
 func TestHostileFilesAreRefused(t *testing.T) {
+	t.Parallel()
 	good, err := os.ReadFile(example("burst.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -242,6 +245,7 @@ func nestedPools(depth int) []byte {
 }
 
 func TestFilesThatAreNotThere(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"nothing.yaml", t.TempDir()} {
 		if code, out, errs := call("shares", name); code != ExitFailed || out != "" || !strings.HasPrefix(errs, "weir: ") {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", name, code, out, errs)
@@ -257,6 +261,7 @@ type brokenReader struct{}
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the cable is out") }
 
 func TestInputsOfAllKinds(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(example("burst.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -281,6 +286,7 @@ func TestInputsOfAllKinds(t *testing.T) {
 }
 
 func TestWrongCallsOfShares(t *testing.T) {
+	t.Parallel()
 	file := example("burst.yaml")
 	for _, test := range []struct {
 		name string
@@ -319,6 +325,7 @@ func TestWrongCallsOfShares(t *testing.T) {
 }
 
 func TestElementsThatCannotBeExplained(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		file, name, errs string
 		at               string
@@ -338,6 +345,7 @@ func TestElementsThatCannotBeExplained(t *testing.T) {
 }
 
 func TestCSVHasALineForEveryPoolAndStep(t *testing.T) {
+	t.Parallel()
 	code, out, errs := call("shares", example("burst.yaml"), "--for", "2h", "--step", "30m", "--csv", "--resource", "memory")
 	if code != ExitOK || errs != "" {
 		t.Fatalf("exit code %d, stderr %q", code, errs)
@@ -355,6 +363,7 @@ func TestCSVHasALineForEveryPoolAndStep(t *testing.T) {
 }
 
 func TestPlotsAreTheSameBytesEachTime(t *testing.T) {
+	t.Parallel()
 	draw := func(file string) string {
 		t.Helper()
 		name := filepath.Join(t.TempDir(), "out.svg")
@@ -397,6 +406,7 @@ func TestPlotsAreTheSameBytesEachTime(t *testing.T) {
 }
 
 func TestHistoryForPrograms(t *testing.T) {
+	t.Parallel()
 	code, out, errs := call("shares", example("production-research.yaml"), "--for", "1d", "--step", "12h", "-o", "json")
 	var got historyDocument
 	if err := json.Unmarshal([]byte(out), &got); code != ExitOK || err != nil {
@@ -411,6 +421,7 @@ func TestHistoryForPrograms(t *testing.T) {
 }
 
 func TestRareUpdatesAreWarnedOf(t *testing.T) {
+	t.Parallel()
 	code, _, errs := call("shares", example("burst.yaml"), "--for", "4h", "--step", "1h", "--update-period", "5m")
 	if code != ExitOK || !strings.Contains(errs, "weir: warning: updates every 5m0s are too rare for integral pools") {
 		t.Errorf("exit code %d, stderr %q", code, errs)
@@ -418,6 +429,7 @@ func TestRareUpdatesAreWarnedOf(t *testing.T) {
 }
 
 func TestExplanationsForPrograms(t *testing.T) {
+	t.Parallel()
 	code, out, errs := call("shares", example("departments.yaml"), "--explain", "merge-1", "-o", "json")
 	var got explanation
 	if err := json.Unmarshal([]byte(out), &got); code != ExitOK || err != nil {
@@ -436,6 +448,7 @@ func TestExplanationsForPrograms(t *testing.T) {
 }
 
 func TestExplanationsNameWhatBinds(t *testing.T) {
+	t.Parallel()
 	const file = `
 cluster: {total: {cpu: 100}}
 tree: {enable_step_function_for_gang_operations: true}
@@ -473,6 +486,7 @@ state: {rest: {accumulated_resource_ratio_volume: 600}}
 }
 
 func TestYAMLAnswersAreTheJSONOnes(t *testing.T) {
+	t.Parallel()
 	_, asJSON, _ := call("shares", example("departments.yaml"), "-o", "json")
 	code, asYAML, errs := call("shares", example("departments.yaml"), "-o", "yaml")
 	var fromJSON, fromYAML any
@@ -491,6 +505,7 @@ func TestYAMLAnswersAreTheJSONOnes(t *testing.T) {
 }
 
 func TestBars(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name                 string
 		usage, share, demand float64

@@ -36,6 +36,7 @@ func simulate(t *testing.T, name string, more ...string) simulated {
 }
 
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
+	t.Parallel()
 	first := simulate(t, "node-loss.yaml")
 	if again := simulate(t, "node-loss.yaml"); again != first {
 		t.Error("two runs with one seed differ")
@@ -51,6 +52,7 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 }
 
 func TestExpectationsOfExamplesHoldWithInvariantsChecked(t *testing.T) {
+	t.Parallel()
 	if s := simulate(t, "starvation.yaml", "--verify"); !strings.Contains(s.out, "12 of 12 expectations hold") {
 		t.Errorf("%s", s.out)
 	}
@@ -59,12 +61,14 @@ func TestExpectationsOfExamplesHoldWithInvariantsChecked(t *testing.T) {
 // The figures of the integral-guarantees document: usage against demand of a burst
 // pool, and its volume, as its jobs really run.
 func TestABurstIsLivedThroughAsDrawn(t *testing.T) {
+	t.Parallel()
 	if s := simulate(t, "burst.yaml"); !strings.Contains(s.out, "13 of 13 expectations hold") {
 		t.Errorf("%s", s.out)
 	}
 }
 
 func TestAnExpectationThatDoesNotHoldIsExitCode1(t *testing.T) {
+	t.Parallel()
 	file := writeFile(t, "x.yaml", []byte(`
 name: x
 duration: 1h
@@ -80,6 +84,7 @@ expect: [{at: 30m, pool: p, usage: {cpu: 3}}]
 }
 
 func TestAScenarioSetsTheSchedulerUp(t *testing.T) {
+	t.Parallel()
 	file := writeFile(t, "x.yaml", []byte(`
 duration: 1h
 scheduler: {max_operation_count: 2, node_registration_timeout: 10m, allowed_node_resources_overcommit_duration: 20m}
@@ -108,6 +113,7 @@ expect:
 }
 
 func TestTwoRunsAreLaidSideBySide(t *testing.T) {
+	t.Parallel()
 	a := writeFile(t, "a.json", []byte(simulate(t, "node-loss.yaml", "--seed", "1").answer))
 	b := writeFile(t, "b.json", []byte(simulate(t, "node-loss.yaml", "--seed", "2").answer))
 	html := filepath.Join(t.TempDir(), "c.html")
@@ -121,6 +127,7 @@ func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 }
 
 func TestWrongCallsOfSimulate(t *testing.T) {
+	t.Parallel()
 	scenario, dir := example(filepath.Join("simulate", "node-loss.yaml")), t.TempDir()
 	for _, test := range []struct {
 		name string
@@ -152,6 +159,7 @@ func TestWrongCallsOfSimulate(t *testing.T) {
 }
 
 func TestDevicesAreWrittenToAndNotReplaced(t *testing.T) {
+	t.Parallel()
 	code, _, errs := call("simulate", example(filepath.Join("simulate", "node-loss.yaml")), "--csv", os.DevNull, "--save", os.DevNull)
 	if code != ExitOK {
 		t.Errorf("exit code %d: %s", code, errs)

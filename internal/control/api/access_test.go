@@ -49,6 +49,7 @@ type permitted struct {
 }
 
 func TestWhoMayDoWhatWithPools(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "team", "team/batch", "team/batch/deep", "other")
 	for _, user := range []string{"boss", "member", "stranger", "admin", "guard"} {
 		c.must("create", fmt.Sprintf("{type=user;attributes={name=%s}}", user), "")
@@ -152,6 +153,7 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 }
 
 func TestATokenClosesTheServer(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	token := c.give("root")
 	open := c.as("", "set", `{path="//sys/pools/a/@weight"}`, "2")
@@ -171,6 +173,7 @@ func TestATokenClosesTheServer(t *testing.T) {
 }
 
 func TestPagesOfOtherSitesCannotActAsRoot(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	for name, header := range map[string]http.Header{
 		"another origin":   {"Origin": {"https://evil.example"}},

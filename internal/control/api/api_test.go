@@ -225,6 +225,7 @@ func withPools(t *testing.T, paths ...string) *cluster {
 // comes straight from the tree. Deeper, and once the pool above has a flow, the
 // rule holds; docs/adr/0004.
 func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "team", "team/a", "team/a/deep", "team/b")
 	c.must("create", "{type=user;attributes={name=boss}}", "")
 	c.set("//sys/pools/team/@acl", "[{action=allow;subjects=[boss];permissions=[write;use]}]")
@@ -250,6 +251,7 @@ func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 }
 
 func TestTheDocumentsCommandsAboutPools(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "root-pool", "root-pool/burst", "root-pool/relaxed")
 	c.set("//sys/pools/root-pool/burst/@integral-guarantees/resource_flow", "{cpu=100}")
 	if got := c.get("//sys/pools/root-pool/burst/@integral_guarantees/resource_flow"); got != `{"cpu"=100;}` {

@@ -9,6 +9,7 @@ import (
 // Strings are bytes in YSON, and the store takes only text. Whatever is refused or
 // kept, the leader must go on leading.
 func TestBytesThatAreNoTextDoNoHarm(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	c := startCluster(t, directory)
 	c.t = t

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p", "small", "one")
 	c.set("//sys/pools/small/@resource_limits", "{cpu=2}")
 	c.set("//sys/pools/one/@max_running_operation_count", "1")
@@ -82,6 +83,7 @@ pools:
 `
 
 func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	parameters := func(document string, more ...yson.Entry) yson.Node {
 		return yson.Map(append(more, yson.Pair("pool_tree", yson.String("default")), yson.Pair("document", yson.String(document)))...)
@@ -155,6 +157,7 @@ func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
 }
 
 func TestTheClusterItsNodesEventsAuditAndHistoryAreTold(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.set("//sys/pools/p/@strong_guarantee_resources", "{cpu=2}")
 	c.withNodes(3)
@@ -204,6 +207,7 @@ func TestTheClusterItsNodesEventsAuditAndHistoryAreTold(t *testing.T) {
 }
 
 func TestABackupCanBeImported(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.start(job("p", "sleep", 1))
 	a := c.do("backup", "{}", "")
@@ -234,6 +238,7 @@ func (c *cluster) actingAs(user string) *cluster {
 // Who may do what with an operation: its author, somebody its list names, a manager
 // of its pool, a stranger.
 func TestWhoMayDoWhatWithAnOperation(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p", "q", "closed")
 	for _, user := range []string{"anna", "boris", "clara", "daria"} {
 		c.must("create", fmt.Sprintf("{type=user;attributes={name=%s}}", user), "")
@@ -307,6 +312,7 @@ func (c *cluster) refusedAs(user, command, parameters string, words ...string) {
 }
 
 func TestTheThirdVersionHasItsOwnNames(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	send := func(command, parameters string) answer {
 		return c.send(http.MethodPost, "/api/v3/"+command, http.Header{"Content-Type": {"application/x-yt-yson-text"}, "Accept": {"application/x-yt-yson-text"}}, []byte(parameters))
@@ -325,6 +331,7 @@ func TestTheThirdVersionHasItsOwnNames(t *testing.T) {
 
 // Whatever parameters are given, the answer is an answer or a proper refusal.
 func TestParametersOfWrongKindsAreRefusedProperly(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	id := c.start(job("p", "sleep", 1))
 	names := strings.Fields(`operation_id operation_alias job_id attributes limit offset filter state type user pool pool_tree from_time to_time

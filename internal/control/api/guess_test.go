@@ -8,6 +8,7 @@ import (
 // What is near to what was typed is offered, and the words that clients look for
 // stay in front of it.
 func TestRefusalsOfferWhatWasMeant(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "research")
 	for _, test := range []struct{ command, parameters, data, words string }{
 		{"get", `{path="//sys/pool_tree"}`, "", `Node //sys has no child with key "pool_tree"; did you mean "pool_trees"?`},
@@ -37,6 +38,7 @@ func TestRefusalsOfferWhatWasMeant(t *testing.T) {
 }
 
 func TestEverythingWrongWithADocumentOfPoolsIsTold(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "research")
 	const document = `pools:\n  a: {wieght: 3}\n  b: {min_share_resources: {cpu: -1}, mode: lifo}\n`
 	e := parseError(t, c.do("plan_pools", `{file="pools.yaml";document="`+document+`"}`, ""))

@@ -17,6 +17,7 @@ var jobKeys = strings.Fields(`id operation_id type state controller_state addres
 	task_name pool_tree pool monitoring_descriptor is_stale job_cookie allocation_id`)
 
 func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
 	// The bad one fails again and again, for as long as the test takes.
@@ -106,6 +107,7 @@ func allocationByClients(t *testing.T, job string) string {
 }
 
 func TestAFailedJobKeepsItsErrorAndItsWords(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
 	id := c.start("{pool=p;max_failed_job_count=1;tasks={bad={job_count=1;command=\"false\"}}}")
@@ -146,6 +148,7 @@ func TestAFailedJobKeepsItsErrorAndItsWords(t *testing.T) {
 }
 
 func TestARunningJobIsSeenEverywhereAndAborted(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
 	id := c.start(job("p", "sleep", 1))

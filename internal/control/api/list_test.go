@@ -9,6 +9,7 @@ import (
 // goes through all operations. All operations have the text that is looked for here, so both
 // answers are the same, to the byte.
 func TestListsFromMemoryAreThoseOfTheStore(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a", "b")
 	for _, user := range []string{"anna", "boris"} {
 		c.must("create", fmt.Sprintf("{type=user;attributes={name=%s}}", user), "")

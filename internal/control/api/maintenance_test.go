@@ -35,6 +35,7 @@ func beat(t *testing.T, nodes *fakenode.Cluster) {
 }
 
 func TestMaintenanceKeepsJobsFromANode(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"decommission", "disable_scheduler_jobs"} {
 		t.Run(kind, func(t *testing.T) {
 			c := withPools(t, "p")
@@ -59,6 +60,7 @@ func TestMaintenanceKeepsJobsFromANode(t *testing.T) {
 }
 
 func TestABanEndsJobsUntilTheLastWhoAskedForItTakesItBack(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	nodes := c.withNodes(1)
 	id := c.start(job("p", "sleep", 2))
@@ -82,6 +84,7 @@ func TestABanEndsJobsUntilTheLastWhoAskedForItTakesItBack(t *testing.T) {
 }
 
 func TestMaintenanceOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	c := startCluster(t, directory)
 	c.t = t
@@ -117,6 +120,7 @@ func TestMaintenanceOutlivesTheServer(t *testing.T) {
 }
 
 func TestOnlyAdministratorsMaintainNodes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must("create", `{type=cluster_node;path="//sys/cluster_nodes/node-00000"}`, "")
 	for _, user := range []string{"anna", "boris"} {

@@ -199,6 +199,7 @@ func sendRandom(t *rapid.T, h http.Handler, names []string, token string) answer
 }
 
 func TestMalformedRequestsAreRefusedProperly(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a", "a/b")
 	h := handlerOf(c)
 	// Those that come first are drawn more often.

@@ -23,6 +23,7 @@ func (c *cluster) parentOf(pool string) (parent string) {
 }
 
 func TestPoolsOfUsersAreMadeWhereTheMapOfUsersSays(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "common", "analysts", "queue", "closed")
 	for _, user := range []string{"anna", "boris", "clara", "daria"} {
 		c.must("create", fmt.Sprintf("{type=user;attributes={name=%s}}", user), "")
@@ -54,6 +55,7 @@ func TestPoolsOfUsersAreMadeWhereTheMapOfUsersSays(t *testing.T) {
 }
 
 func TestTheMapOfUsersOutlivesTheServer(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	c := startCluster(t, directory)
 	c.t = t
@@ -73,6 +75,7 @@ func TestTheMapOfUsersOutlivesTheServer(t *testing.T) {
 }
 
 func TestPoolsThatMustExist(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "here")
 	named := func(pool, more string) string {
 		return "{operation_type=vanilla;spec={pool=" + pool + ";" + more + strings.TrimPrefix(unnamed, "{") + "}"
@@ -93,6 +96,7 @@ func TestPoolsThatMustExist(t *testing.T) {
 }
 
 func TestRefusalsOfPoolsHaveTheWordsOfTheReference(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "closed")
 	c.set("//sys/pools/closed/@forbid_immediate_operations", "%true")
 	start := func(pool string) string {

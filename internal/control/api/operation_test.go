@@ -155,6 +155,7 @@ func whole(n yson.Node, keys ...string) int64 {
 }
 
 func TestAnOperationIsStartedSuspendedResumedAndCompleted(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
 	id := c.start(job("p", "sleep", 6))
@@ -185,6 +186,7 @@ func TestAnOperationIsStartedSuspendedResumedAndCompleted(t *testing.T) {
 }
 
 func TestAnAbortedOperationTellsWhy(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	id := c.start("{pool=p;alias=\"*night\";title=\"by night\";" + strings.TrimPrefix(job("p", "sleep", 1), "{pool=p;"))
 	c.refused("start_operation", "{operation_type=vanilla;spec={pool=p;alias=\"*night\";"+strings.TrimPrefix(job("p", "sleep", 1), "{pool=p;")+"}", "",
@@ -208,6 +210,7 @@ func TestAnAbortedOperationTellsWhy(t *testing.T) {
 }
 
 func TestStartsAreRefusedWithWordsAndCodes(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p", "full", "fifo", "closed")
 	c.set("//sys/pools/full/@max_running_operation_count", "1")
 	c.set("//sys/pools/full/@max_operation_count", "1")
@@ -251,6 +254,7 @@ func TestStartsAreRefusedWithWordsAndCodes(t *testing.T) {
 }
 
 func TestUnknownKeysOfASpecificationAreToldAndKept(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	a := c.do("start_operation", "{operation_type=vanilla;spec={pool=p;mapper={x=1};tasks={t={job_count=1;command=\"true\";tmpfs_sise=5}}}}", "")
 	if a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Weir-Warnings"), "tmpfs_sise") {
@@ -281,6 +285,7 @@ func TestUnknownKeysOfASpecificationAreToldAndKept(t *testing.T) {
 }
 
 func TestARepeatedStartStartsOnce(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	parameters := "{operation_type=vanilla;mutation_id=\"1-2-3-4\";retry=%s;spec=" + job("p", "sleep", 1) + "}"
 	first := c.must("start_operation", fmt.Sprintf(parameters, "%false"), "")
@@ -299,6 +304,7 @@ func TestARepeatedStartStartsOnce(t *testing.T) {
 }
 
 func TestParametersAreChangedAllOrNone(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p", "q", "full")
 	c.set("//sys/pools/full/@max_running_operation_count", "0")
 	c.withNodes(1)
@@ -338,6 +344,7 @@ var operationKeys = strings.Fields(`id state type operation_type authenticated_u
 	experiment_assignment_names controller_features`)
 
 func TestGetOperationHasAllKeysLiveAndArchived(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
 	live, done := c.start(job("p", "sleep", 1)), c.start(job("p", "true", 2))
@@ -377,6 +384,7 @@ func TestGetOperationHasAllKeysLiveAndArchived(t *testing.T) {
 }
 
 func TestOperationsAreListedWithFiltersCursorsAndCounters(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "p", "q")
 	c.withNodes(1)
 	var ids []string
@@ -458,6 +466,7 @@ func TestOperationsAreListedWithFiltersCursorsAndCounters(t *testing.T) {
 func quoted(text string) string { return fmt.Sprintf("%q", text) }
 
 func TestOperationTranscripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/operations/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)

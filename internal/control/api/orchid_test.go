@@ -74,6 +74,7 @@ func real(n yson.Node, keys ...string) float64 {
 // The attributes that the document about integral guarantees names, and what they
 // are on 40 cores.
 func TestAttributesOfIntegralPoolsAreThereAsTheDocumentNamesThem(t *testing.T) {
+	t.Parallel()
 	c, _ := busy(t)
 	for _, x := range []struct {
 		pool, attribute string
@@ -155,6 +156,7 @@ var (
 )
 
 func TestEveryFieldOfTheReferenceIsThereInBothViews(t *testing.T) {
+	t.Parallel()
 	c, operations := busy(t)
 	for _, view := range []string{newView, oldView} {
 		pools := c.tree(view + "pools")
@@ -185,6 +187,7 @@ func TestEveryFieldOfTheReferenceIsThereInBothViews(t *testing.T) {
 
 // The dynamic characteristics of the document about pools.
 func TestDynamicCharacteristicsOfOperationsAndPools(t *testing.T) {
+	t.Parallel()
 	c, operations := busy(t)
 	c.eventually("shares are settled", func() bool {
 		return math.Abs(real(c.tree(newView+"pools/<Root>"), "fair_share_ratio")-1) < 1e-6
@@ -229,6 +232,7 @@ func TestDynamicCharacteristicsOfOperationsAndPools(t *testing.T) {
 }
 
 func TestOtherPartsOfTheOrchid(t *testing.T) {
+	t.Parallel()
 	c, operations := busy(t)
 	id := operations["burst"]
 	if got := c.get(newView + "operations_by_pool/burst/" + id + "/pool"); got != `"burst"` {
@@ -371,6 +375,7 @@ func (c *cluster) must2(command string, parameters yson.Node) yson.Node {
 
 // A pool, or a field of one, is read without making all others.
 func TestOnePoolOfManyIsReadAlone(t *testing.T) {
+	t.Parallel()
 	c := orchidOfPools(t, 2000)
 	// The best of three, or of as many as it takes to be quick enough on a busy machine.
 	read := func(parameters string, enough time.Duration) (best time.Duration) {
@@ -398,6 +403,7 @@ func TestOnePoolOfManyIsReadAlone(t *testing.T) {
 
 // However the pools are asked for, the answer has the same value.
 func TestTheWholeTreeIsTheSameInEveryDress(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must("create", "{type=scheduler_pool_tree;attributes={name=default}}", "")
 	c.must("set", `{path="//sys/pool_trees/@default_tree"}`, "default")

@@ -37,6 +37,7 @@ func (c *cluster) simulate(parameters map[string]any) answer {
 }
 
 func TestAServerAnswersWhatTheSimulatorFound(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	a := c.simulate(map[string]any{"example": "starvation", "seed": 5})
 	if a.status != http.StatusOK {
@@ -88,6 +89,7 @@ func exampleNamed(t *testing.T, name string) string {
 }
 
 func TestExamplesAreListedWithTheirTextsAndEachRuns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	list := dug(c.node("list_scenarios", "{}"), "scenarios").Items()
 	if len(list) != len(example.All()) || len(list) < 3 {
@@ -101,6 +103,7 @@ func TestExamplesAreListedWithTheirTextsAndEachRuns(t *testing.T) {
 }
 
 func TestScenariosThatAServerDoesNotRunAreRefusedInWords(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	with := func(from, to string) string { return strings.Replace(smallScenario, from, to, 1) }
 	for name, test := range map[string]struct {
@@ -138,6 +141,7 @@ func TestScenariosThatAServerDoesNotRunAreRefusedInWords(t *testing.T) {
 
 // TestARunThatGrowsTooLargeIsGivenUp begins near the bounds.
 func TestARunThatGrowsTooLargeIsGivenUp(t *testing.T) {
+	t.Parallel()
 	many := strings.Replace(smallScenario, "arrival: 0s", "arrival: {every: 1s}", 1)
 	for words, b := range map[string]*boundedSystem{
 		"More than 50000 operations": {arrivals: maxSimulatedArrivals - 5}, "More than 200000 jobs run at once": {running: maxSimulatedJobs - 2},
@@ -155,6 +159,7 @@ func TestARunThatGrowsTooLargeIsGivenUp(t *testing.T) {
 }
 
 func TestAServerSimulatesOneScenarioAtATime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	simulations <- struct{}{}
 	a := c.simulate(map[string]any{"scenario": smallScenario})
@@ -168,6 +173,7 @@ func TestAServerSimulatesOneScenarioAtATime(t *testing.T) {
 }
 
 func TestASimulationEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	endless := strings.Replace(smallScenario, "duration: 1h", "duration: 300000h", 1) + "scheduler: {fair_share_update_period: 100ms}\n"
 	body, err := json.Marshal(map[string]any{"scenario": endless})
@@ -212,6 +218,7 @@ func TestASimulationEndsWithItsRequest(t *testing.T) {
 }
 
 func TestWhoMayNotReadMayNotSimulate(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must("create", "{type=user;attributes={name=anna}}", "")
 	c.set("//sys/scheduler/@acl", "[{action=deny;subjects=[anna];permissions=[read]}]")

@@ -22,6 +22,7 @@ func (c *cluster) follows(path, want string) {
 }
 
 func TestAStandbyForwardsToTheLeader(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	leader := startCluster(t, directory)
 	leader.t = t
@@ -62,6 +63,7 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 }
 
 func TestAServerThatHasReadNothingYetSaysSo(t *testing.T) {
+	t.Parallel()
 	s := server.New(server.Options{Name: "new", Address: "here"})
 	web := httptest.NewServer(New(s, Options{Log: quiet}))
 	defer web.Close()
@@ -78,6 +80,7 @@ func TestAServerThatHasReadNothingYetSaysSo(t *testing.T) {
 }
 
 func TestARepetitionAfterARestartIsAnsweredFromTheStore(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	commandsOnce := []struct{ command, parameters, data string }{
 		{"create", `{type=scheduler_pool_tree;attributes={name=default};mutation_id="1-1-1-1"`, ""},
@@ -114,6 +117,7 @@ func TestARepetitionAfterARestartIsAnsweredFromTheStore(t *testing.T) {
 }
 
 func TestChangesInsideOneValueDoNotOverwriteEachOther(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	c.set("//tmp/doc", "{}")
 	c.must("create", `{type=document;path="//tmp/d2";attributes={value={}}}`, "")
@@ -135,6 +139,7 @@ func TestChangesInsideOneValueDoNotOverwriteEachOther(t *testing.T) {
 }
 
 func TestARepetitionWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.must("set", `{path="//tmp/list"}`, "[]")
 	var senders sync.WaitGroup

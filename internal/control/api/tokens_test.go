@@ -63,6 +63,7 @@ func (c *cluster) denied(token, command, parameters string, code int, words stri
 }
 
 func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	c.must("create", "{type=user;attributes={name=ann}}", "")
 	c.must("create", "{type=user;attributes={name=bob}}", "")
@@ -139,6 +140,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 }
 
 func TestAnExpiredTokenIsRefused(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	a := c.do("issue_token", `{expiration_timeout=1}`, "")
 	token := textOf(t, a.body)
@@ -158,6 +160,7 @@ func TestAnExpiredTokenIsRefused(t *testing.T) {
 // A repeated request is told that the token is there, and never its secret: it is
 // kept nowhere.
 func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	c := startCluster(t, directory)
 	c.t = t
@@ -218,6 +221,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 // Two first tokens at once: one of them comes second, and the machine is root no
 // longer.
 func TestTheFirstTokenIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	c := withPools(t, "a")
 	const at = 8
 	answers := make(chan answer, at)
@@ -238,6 +242,7 @@ func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 }
 
 func TestTokensOfTheStoreThatCannotBeReadLetNobodyIn(t *testing.T) {
+	t.Parallel()
 	if _, err := pathtree.TokenRecord(store.Token{Hash: "short", Created: time.Unix(0, 0)}); err == nil {
 		t.Error("a hash that is none was read")
 	}

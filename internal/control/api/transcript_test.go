@@ -45,6 +45,7 @@ type exchange struct {
 }
 
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/transcripts/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)

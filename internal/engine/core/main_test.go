@@ -1,16 +1,11 @@
 package core
 
 import (
-	"flag"
 	"os"
 	"testing"
+
+	"github.com/weirhq/weir/test/expected"
 )
 
 // TestMain makes the properties run 10,000 histories together.
-func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "3500"); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 3500)) }

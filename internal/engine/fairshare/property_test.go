@@ -1,7 +1,6 @@
 package fairshare
 
 import (
-	"flag"
 	"math"
 	"os"
 	"slices"
@@ -11,16 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // TestMain makes every property run on enough trees for 100,000 in all.
-func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "13000"); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 13_000)) }
 
 // Safety: what must hold for every tree.
 

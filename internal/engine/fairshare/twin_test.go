@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // twin computes fair shares straight from the definitions, by bisection at
@@ -128,7 +129,7 @@ func TestTwinAgrees(t *testing.T) {
 		{"guarantees and limits", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(400) {
+			for seed := range uint64(expected.Fewer(400)) {
 				tree := smallTree(rand.New(rand.NewPCG(seed, 11)), c.guarantees, c.limits)
 				w := newTwin(tree, Compute(tree, FirstUpdate))
 				if err := w.compare(0, 1); err != nil {
