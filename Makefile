@@ -142,7 +142,7 @@ web: ## build the web page into internal/control/web/dist, if npm is here
 	@scripts/web.sh
 
 .PHONY: screenshots
-screenshots: web ## make the pictures of docs/screenshots anew, in a real browser
+screenshots: web ## make the pictures that documents show, in a real browser
 	WEIR_SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -timeout 20m -run '^TestPictures$$' -v ./test/web
 
 .PHONY: dist

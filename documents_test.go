@@ -320,3 +320,40 @@ func TestReadersAreWarnedOfTheOrchid(t *testing.T) {
 		t.Error("docs/cli.md uses the orchid and does not say that it is no stable API")
 	}
 }
+
+// picture is an image that a document shows.
+var picture = regexp.MustCompile(`!\[[^\]]*\]\(([^)]+)\)`)
+
+// mostPictures bounds the pictures of docs/screenshots together, in bytes, because every clone brings them.
+const mostPictures = 1 << 20
+
+func TestEveryPictureIsShownByADocument(t *testing.T) {
+	shown := map[string]bool{}
+	for name, text := range readSource(t).texts {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for _, match := range picture.FindAllStringSubmatch(text, -1) {
+			file := path.Join(path.Dir(name), match[1])
+			if shown[file] = true; !exists(file) {
+				t.Errorf("%s shows %s, which is not there", name, file)
+			}
+		}
+	}
+	kept, err := filepath.Glob("docs/screenshots/*")
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("%d pictures, %v", len(kept), err)
+	}
+	size := int64(0)
+	for _, file := range kept {
+		if !shown[filepath.ToSlash(file)] {
+			t.Errorf("no document shows %s", file)
+		}
+		if info, err := os.Stat(file); err == nil {
+			size += info.Size()
+		}
+	}
+	if size > mostPictures {
+		t.Errorf("the pictures have %d bytes; the most is %d", size, mostPictures)
+	}
+}

@@ -1,6 +1,6 @@
-// Pictures of every page, light and dark, into the directory given. WEIR_PLACES, a regular expression,
-// takes those places only.
-import {mkdirSync} from 'node:fs';
+// The pictures that documents show, as WebP, into the directory given. WEIR_PLACES, a regular expression,
+// takes those only.
+import {mkdirSync, writeFileSync} from 'node:fs';
 
 import {call, close, newPage, open, startOperation, until} from './harness.mjs';
 import {places} from './places.mjs';
@@ -37,28 +37,25 @@ await until(async () => {
 }, 'somebody was preempted', 180_000).catch(() => console.log('nobody was preempted in time'));
 await call('abort_operation', {operation_id: greedy});
 const {nodes} = await call('list_nodes', {limit: 1});
-for (const colorScheme of ['light', 'dark']) {
-  for (const place of places(operation, nodes[0].address)) {
-    if (!wanted.test(place.name)) continue;
-    const page = await newPage(place.path, {colorScheme});
-    await page.locator(place.ready).first().waitFor();
-    await place.prepare?.(page);
-    await page.waitForTimeout(place.name === 'operation-cpu' ? 12_000 : 1200);
-    await page.screenshot({path: `${directory}/${place.name}-${colorScheme}.png`});
-    await page.context().close();
-  }
-}
-for (const [name, path, options] of [
-  ['cluster-phone', '/', {viewport: {width: 390, height: 800}}],
-  ['scheduling-phone', '/scheduling', {viewport: {width: 390, height: 800}}],
-  ['operation-phone', `/operations/${operation}`, {viewport: {width: 390, height: 800}}],
-  ['scheduling-russian', '/scheduling', {locale: 'ru-RU'}],
-]) {
+// Name of the place, then how its browser is set up.
+const pictures = [
+  ['scheduling', {colorScheme: 'light'}],
+  ['operation-memory', {colorScheme: 'light'}],
+  ['operation-why', {colorScheme: 'light'}],
+  ['simulator', {colorScheme: 'dark'}],
+];
+const known = places(operation, nodes[0].address);
+for (const [name, options] of pictures) {
   if (!wanted.test(name)) continue;
-  const page = await newPage(path, options);
-  await page.locator('.grid__body .grid__row, table.plain').first().waitFor();
+  const place = known.find((candidate) => candidate.name === name);
+  const page = await newPage(place.path, options);
+  await page.locator(place.ready).first().waitFor();
+  await place.prepare?.(page);
   await page.waitForTimeout(1200);
-  await page.screenshot({path: `${directory}/${name}.png`});
+  // Playwright itself writes PNG and JPEG only.
+  const session = await page.context().newCDPSession(page);
+  const {data} = await session.send('Page.captureScreenshot', {format: 'webp', quality: 85});
+  writeFileSync(`${directory}/${name}-${options.colorScheme}.webp`, Buffer.from(data, 'base64'));
   await page.context().close();
 }
 await close();

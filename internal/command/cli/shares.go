@@ -97,7 +97,7 @@ shows what each pool was entitled to and had saved over time.`,
 	flags.Var(&call.period, "update-period", "with --for and --at: longest time between two updates")
 	flags.StringSliceVar(&call.pools, "pool", nil, "with --for: pools or operations to show (default: all top-level and integral pools)")
 	flags.BoolVar(&call.csv, "csv", false, "with --for: print as CSV")
-	flags.StringVar(&call.plot, "plot", "", "with --for: draw a plot into this SVG file")
+	flags.StringVar(&call.plot, "plot", "", "with --for: draw entitlement, demand and savings into this SVG file")
 	complete := cobra.FixedCompletions(resourceCompletions(), cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("resource", complete); err != nil {
 		panic(err) // the flag was added above

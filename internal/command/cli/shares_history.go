@@ -247,9 +247,5 @@ func (h *history) document() historyDocument {
 
 // plot draws into a file, which it replaces whole.
 func (h *history) plot(name string) error {
-	picture, err := h.draw()
-	if err != nil {
-		return fmt.Errorf("plot: %w", err)
-	}
-	return os.WriteFile(name, picture, 0o644)
+	return os.WriteFile(name, h.draw(), 0o644)
 }

@@ -382,7 +382,7 @@ func TestPlotsAreTheSameBytesEachTime(t *testing.T) {
 		t.Error("two pictures of one file differ")
 	}
 	for _, want := range []string{
-		"cpu: entitlement and demand (demand is cut at 1250)", "accumulated volume and its capacity", "time, hours", ">cores<", ">thousand cores·s<",
+		"cpu: entitlement and demand (demand is cut at 1250)", "accumulated volume and its capacity", ">3h<", ">cores<", ">cores·s<",
 		"bursting: demand", "bursting: entitled to", "neighbour: entitled to", "bursting: capacity", "bursting: accumulated", ">cluster<",
 	} {
 		if !strings.Contains(burst, want) {

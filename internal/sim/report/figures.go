@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirhq/weir/internal/sim/chart"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/chart"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhq/weir/internal/sim/chart"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/chart"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 

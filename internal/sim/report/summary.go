@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirhq/weir/internal/sim/chart"
 	"github.com/weirhq/weir/internal/sim/outcome"
+	"github.com/weirhq/weir/internal/value/chart"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 

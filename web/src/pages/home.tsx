@@ -8,7 +8,7 @@ import {Anchor} from '../parts/anchor';
 import {PartsBar, ShareBar} from '../parts/bars';
 import {Section, State} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
-import {alertsOf, useCluster} from '../shell/frame';
+import {alertsOf, useCluster} from '../shell/cluster';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {textOf} from './pool';

@@ -8,7 +8,7 @@ import {forestOf, rootName, type Row, rowsOf} from '../model/tree';
 import {Export} from '../parts/export';
 import {comparison, Grid} from '../parts/grid';
 import {Empty, Loaded, Problem} from '../parts/states';
-import {useCluster} from '../shell/frame';
+import {useCluster} from '../shell/cluster';
 import {navigate, setQuery, to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {columnsOf, fieldsOf, type Mode, modes} from './scheduling_columns';

@@ -4,12 +4,12 @@ import {
 } from '@gravity-ui/icons';
 import {type ReactNode, useEffect, useState} from 'react';
 
-import {type ErrorDocument, lostSince, signedOut, token} from '../api/client';
-import {live, refresh, useCommand, useSignal} from '../api/queries';
-import type {Cluster} from '../api/types';
+import {lostSince, signedOut, token} from '../api/client';
+import {refresh, useSignal} from '../api/queries';
 import {moment} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {type Key, useTexts} from '../text/i18n';
+import {alertsOf, useCluster} from './cluster';
 import {Logo} from './logo';
 import {to, usePath} from './routing';
 import {SearchDialog} from './search';
@@ -24,10 +24,6 @@ const sections: {key: string; title: Key; icon: typeof House; href: string}[] = 
   {key: 'events', title: 'Events', icon: ListTimeline, href: to.events()},
   {key: 'simulator', title: 'Simulator', icon: ChartLine, href: to.simulator()},
 ];
-
-export function useCluster() {
-  return useCommand<Cluster>('get_cluster', {}, {every: live});
-}
 
 /** Frame is what is around every page. */
 export function Frame({children}: {children: ReactNode}) {
@@ -123,16 +119,6 @@ function Stale() {
       }
     />
   );
-}
-
-/** alertsOf are the alerts of a cluster and its trees, as texts. */
-export function alertsOf(cluster: Cluster | undefined): string[] {
-  if (!cluster) return [];
-  const texts = cluster.alerts.map((alert: ErrorDocument | string) => (typeof alert === 'string' ? alert : alert.message));
-  for (const [name, tree] of Object.entries(cluster.pool_trees)) {
-    for (const alert of tree.alerts) if (!texts.includes(alert)) texts.push(`${name}: ${alert}`);
-  }
-  return texts;
 }
 
 function Alerts() {

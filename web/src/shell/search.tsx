@@ -6,7 +6,7 @@ import {escapeKey} from '../api/client';
 import type {Node, OperationList, Pool} from '../api/types';
 import {rootName} from '../model/tree';
 import {useTexts} from '../text/i18n';
-import {useCluster} from './frame';
+import {useCluster} from './cluster';
 import {navigate, to} from './routing';
 
 interface Hit {

@@ -65,16 +65,6 @@ func (l Level) BlockStart(t time.Time) time.Time {
 	return time.Unix(floor(t.Unix(), span)*span, 0).UTC()
 }
 
-// LevelOf is the level with a step of so many seconds.
-func LevelOf(seconds int32) (Level, error) {
-	for _, l := range Levels {
-		if levels[l].step == int64(seconds) {
-			return l, nil
-		}
-	}
-	return 0, fmt.Errorf("no history has a point every %d seconds", seconds)
-}
-
 // Choose returns the finest level that still has the time from on and does not need more than
 // maxPoints points up to to. Zero maxPoints means any number.
 func Choose(now, from, to time.Time, maxPoints int) Level {

@@ -1,9 +1,9 @@
-// Package chart draws small charts as SVG that stands inside an HTML page: lines
-// over time and bars. Colours come from the page's style sheet by class, so that
-// one picture serves light and dark pages. [Style] and [Script] are what a page
-// needs besides.
+// Package chart draws small charts as SVG: lines over time and bars. Inside an HTML
+// page, colours come from its style sheet by class, so that one picture serves
+// light and dark pages; [Style] and [Script] are what the page needs besides.
+// [Picture] draws a file that stands by itself.
 //
-// The package knows nothing of simulations and imports nothing of ours.
+// The package knows nothing of what it draws and imports nothing of ours.
 package chart
 
 import (
@@ -48,10 +48,12 @@ var lookNames = [...]string{"solid", "filled", "dashed", "dotted", "wide", "stac
 // Colours is how many colours there are; beyond them they repeat.
 const Colours = 8
 
-// Line is values over time, each the average of an interval.
+// Line is values over time. Each holds for an interval, or is that of the moment at
+// which the interval begins; then straight lines join them.
 type Line struct {
 	Name   string
 	Values []float64
+	Joined bool // values are those of moments
 	Look   Look
 	Colour int // from 0
 }
@@ -132,6 +134,32 @@ func number(v float64) string {
 // SVG draws the chart as a figure with its legend. Lines without values are left
 // out.
 func (c TimeChart) SVG() string {
+	var b strings.Builder
+	f, ticks, end := c.prepare()
+	caption(&b, c.Title, c.Unit)
+	c.legend(&b)
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s"`,
+		number(width), number(f.height), html.EscapeString(c.Title), strconv.FormatFloat(end, 'g', -1, 64),
+		strconv.FormatFloat(f.top, 'g', -1, 64), c.Unit.word(),
+		number(f.left), number(f.right), number(f.upper), number(f.lower))
+	if !c.Start.IsZero() {
+		fmt.Fprintf(&b, ` data-start="%d"`, c.Start.Unix())
+	}
+	b.WriteByte('>')
+	c.draw(&b, f, ticks, end)
+	b.WriteString(`</svg></figure>`)
+	return b.String()
+}
+
+// draw draws what is inside the frame and beside its axes.
+func (c *TimeChart) draw(b *strings.Builder, f frame, ticks []float64, end float64) {
+	f.grid(b, ticks, c.Unit)
+	f.timeAxis(b, c.Start, end)
+	c.lines(b, &f, end)
+}
+
+// prepare leaves out lines without values, stacks the others and finds the bounds of both axes.
+func (c *TimeChart) prepare() (f frame, ticks []float64, end float64) {
 	largest := c.Least
 	points := 0
 	c.Lines = slices.DeleteFunc(slices.Clone(c.Lines), func(l Line) bool { return len(l.Values) == 0 })
@@ -146,27 +174,10 @@ func (c TimeChart) SVG() string {
 		largest = min(largest, c.Cap)
 	}
 	ticks, top := yTicks(largest, c.Unit)
-	f := newFrame(c.Height, top)
-	end := c.End
-	if end <= 0 {
+	if end = c.End; end <= 0 {
 		end = c.Step * float64(points)
 	}
-	var b strings.Builder
-	caption(&b, c.Title, c.Unit)
-	c.legend(&b)
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s" data-end="%s" data-top="%s" data-unit="%s" data-frame="%s %s %s %s"`,
-		number(width), number(f.height), html.EscapeString(c.Title), strconv.FormatFloat(end, 'g', -1, 64),
-		strconv.FormatFloat(f.top, 'g', -1, 64), c.Unit.word(),
-		number(f.left), number(f.right), number(f.upper), number(f.lower))
-	if !c.Start.IsZero() {
-		fmt.Fprintf(&b, ` data-start="%d"`, c.Start.Unix())
-	}
-	b.WriteByte('>')
-	f.grid(&b, ticks, c.Unit)
-	f.timeAxis(&b, c.Start, end)
-	c.lines(&b, &f, end)
-	b.WriteString(`</svg></figure>`)
-	return b.String()
+	return newFrame(c.Height, top), ticks, end
 }
 
 // stack adds to each stacked line what those before it have.
@@ -266,8 +277,8 @@ func (f *frame) timeAxis(b *strings.Builder, start time.Time, end float64) {
 	}
 }
 
-// line draws values as steps, because each holds for an interval. Runs of equal
-// values are one step.
+// line draws values as steps, because each holds for an interval, or joins them. Runs
+// of equal values are one step.
 func (f *frame) line(b *strings.Builder, l Line, step, end float64) {
 	if end <= 0 {
 		return
@@ -279,10 +290,14 @@ func (f *frame) line(b *strings.Builder, l Line, step, end float64) {
 	last := number(f.y(l.Values[0]))
 	fmt.Fprintf(&path, "M%s %s", x(0), last)
 	for i := 1; i < len(l.Values); i++ {
-		if y := number(f.y(l.Values[i])); y != last {
+		y := number(f.y(l.Values[i]))
+		switch {
+		case l.Joined:
+			fmt.Fprintf(&path, "L%s %s", x(i), y)
+		case y != last:
 			fmt.Fprintf(&path, "H%sV%s", x(i), y)
-			last = y
 		}
+		last = y
 	}
 	fmt.Fprintf(&path, "H%s", x(len(l.Values)))
 	if l.Look == Filled || l.Look == Stacked {

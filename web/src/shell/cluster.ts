@@ -1,0 +1,18 @@
+import type {ErrorDocument} from '../api/client';
+import {live, useCommand} from '../api/queries';
+import type {Cluster} from '../api/types';
+
+/** useCluster is the state of the cluster, which every page shows a part of. */
+export function useCluster() {
+  return useCommand<Cluster>('get_cluster', {}, {every: live});
+}
+
+/** alertsOf are the alerts of a cluster and its trees, as texts. */
+export function alertsOf(cluster: Cluster | undefined): string[] {
+  if (!cluster) return [];
+  const texts = cluster.alerts.map((alert: ErrorDocument | string) => (typeof alert === 'string' ? alert : alert.message));
+  for (const [name, tree] of Object.entries(cluster.pool_trees)) {
+    for (const alert of tree.alerts) if (!texts.includes(alert)) texts.push(`${name}: ${alert}`);
+  }
+  return texts;
+}
