@@ -48,6 +48,7 @@ type API struct {
 	tree      *pathtree.Tree
 	proxy     *httputil.ReverseProxy
 	paths     *http.ServeMux
+	commands  *table
 }
 
 // New returns the handler of all paths that clients of YTsaurus know.
@@ -58,7 +59,7 @@ func New(s *server.Server, options Options) *API {
 	if options.Version == "" {
 		options.Version = "unknown"
 	}
-	a := &API{server: s, options: options, log: options.Log}
+	a := &API{server: s, options: options, log: options.Log, commands: allCommands()}
 	a.tree = pathtree.New(s, pathtree.Options{
 		Version: options.Version, Log: options.Log, CheckConfig: options.CheckConfig, ApplyConfig: options.ApplyConfig, Live: orchid.Live(),
 	})
@@ -119,7 +120,7 @@ func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 
 func (a *API) describe(version int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		text, err := yson.AppendJSON(nil, descriptors(version), yson.JSONOptions{})
+		text, err := yson.AppendJSON(nil, a.commands.descriptors(version), yson.JSONOptions{})
 		if err != nil {
 			a.refuse(w, wire.AsError(err))
 			return
@@ -158,11 +159,16 @@ func (a *API) serve(version int) http.HandlerFunc {
 		w.Header().Set("X-YT-Request-Id", id)
 		w.Header().Set("X-YT-Proxy", a.server.Address())
 		w.Header().Set("Cache-Control", "no-store")
-		cmd, known := commandOf(version, r.PathValue("command"))
+		cmd, known := a.commands.find(version, r.PathValue("command"))
 		if !known {
 			e := wire.Errorf(wire.CodeGeneric, "Command %q is not known", wire.CutText(r.PathValue("command"), 100))
 			e.Status = http.StatusNotFound
 			a.refuse(w, e)
+			return
+		}
+		if err := cmd.checkMethod(r.Method); err != nil {
+			w.Header().Set("Allow", strings.Join(cmd.methods(), ", "))
+			a.refuse(w, wire.AsError(err))
 			return
 		}
 		c, m, err := a.receive(w, r, version, cmd, id)
@@ -177,7 +183,7 @@ func (a *API) serve(version int) http.HandlerFunc {
 		n, err := c.run()
 		if err != nil {
 			e := c.refusal(err)
-			if e.Status == http.StatusServiceUnavailable && !cmd.volatile && a.mayForward(r) {
+			if e.Status == http.StatusServiceUnavailable && !cmd.changes && a.mayForward(r) {
 				a.forward(w, r, m)
 				return
 			}
@@ -188,11 +194,15 @@ func (a *API) serve(version int) http.HandlerFunc {
 	}
 }
 
-// receive reads a request and finds out who makes it.
+// receive finds out who makes a request, and reads it if they may give the command at
+// all: nobody without a token makes the server read a body.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *command, id string) (*call, *message, error) {
 	now := time.Now().UTC()
 	who, subjects, err := a.authenticate(r, now)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := cmd.admit(who); err != nil {
 		return nil, nil, err
 	}
 	m, err := readMessage(w, r, cmd)
@@ -202,7 +212,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 	c := &call{
 		Request: &pathtree.Request{
 			Context: r.Context(), Server: a.server, Tree: a.tree, Command: cmd.name, Who: who, Subjects: subjects, Now: now,
-			Parameters: wire.Parameters{Node: m.parameters}, ID: id,
+			Parameters: wire.Parameters{Node: cmd.declared(m.parameters)}, ID: id,
 		},
 		api: a, command: cmd, version: version, data: m.input, dataAs: m.inputAs,
 		outputAs: &m.outputAs,
@@ -213,7 +223,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 // readMutation takes the parameters that name a request. Names of different
 // people and commands never meet.
 func (c *call) readMutation() error {
-	if !c.command.volatile {
+	if !c.command.changes {
 		return nil
 	}
 	id, err := c.Parameters.ID("mutation_id")

@@ -2,12 +2,15 @@ package api
 
 import (
 	"fmt"
-	"net/http"
 	"runtime/debug"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -25,6 +28,17 @@ type call struct {
 	value  *yson.Node
 
 	retry bool
+
+	// What permitted has found for the command: what the path leads to, the
+	// operation, the job, the transaction, what is to be started or changed.
+	target    *pathtree.Target
+	missing   error // why there is no target
+	operation *orchid.OperationView
+	job       *orchid.JobView
+	lease     guid.ID
+	node      *server.Node
+	start     *operation.Specification
+	update    *operation.Update
 
 	// resultKey replaces the command's key of the result, for commands that have
 	// several.
@@ -60,11 +74,8 @@ func (c *call) input() (yson.Node, error) {
 // who show a token, so it is a matter of who one is: clients then ask for a token.
 func (c *call) refusal(err error) *wire.Error {
 	e := wire.AsError(err)
-	if c.Who.User == auth.Guest && c.Who.Token == "" && e.HasCode(auth.CodeAuthorization) {
-		return &wire.Error{
-			Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*wire.Error{e},
-			Message: "Authentication failed: no token was sent, and without one this is not allowed",
-		}
+	if c.Who.User == auth.Guest && c.Who.Token == "" && e.Code != auth.CodeAuthentication && e.HasCode(auth.CodeAuthorization) {
+		return noToken(e)
 	}
 	return e
 }
@@ -104,7 +115,7 @@ func (c *call) wrap(n yson.Node) (yson.Node, error) {
 	return yson.Map(yson.Pair(key, n)), nil
 }
 
-// guarded runs the command itself. A panic is a mistake of ours: it is logged
+// guarded runs the command itself if it is permitted. A panic is a mistake of ours: it is logged
 // with its place and becomes an error that names the request.
 func (c *call) guarded() (n yson.Node, err error) {
 	defer func() {
@@ -114,5 +125,11 @@ func (c *call) guarded() (n yson.Node, err error) {
 			n, err = yson.Node{}, wire.Errorf(wire.CodeGeneric, "Internal error; the log of the scheduler has more under request %s", c.ID)
 		}
 	}()
+	if err := c.command.checkParameters(c.Parameters); err != nil {
+		return yson.Node{}, err
+	}
+	if err := c.permitted(); err != nil {
+		return yson.Node{}, err
+	}
 	return c.command.run(c)
 }

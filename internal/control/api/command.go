@@ -2,9 +2,11 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -23,11 +25,18 @@ type command struct {
 	name string
 	// v3 is the name in the third version of the API, where it differs.
 	v3 string
-	// input is what the body of a request is, output what the answer is.
+	// about says what the command does, in one line.
+	about string
+	// needs is the permission that it needs.
+	needs permission
+	// changes says that the command changes something. It then goes to the leader,
+	// carries mutation ids, and is not sent with GET or HEAD.
+	changes bool
+	// parameters are all that it reads beside [commonParameters].
+	parameters []parameter
+	// input is what the body of a request is, nothing unless stated; output is what
+	// the answer is, structured unless stated.
 	input, output dataType
-	// volatile commands change something. They go to the leader and carry
-	// mutation ids.
-	volatile bool
 	// heavy commands carry much data; clients ask for a host first.
 	heavy bool
 	// local commands need nothing that a leader knows: any server answers.
@@ -48,48 +57,64 @@ type command struct {
 	secret bool
 }
 
-// commands is the table, by name. Files add rows while the package is
-// initialised; afterwards it does not change.
-var (
-	commands   = map[string]*command{}
-	commandsV3 = map[string]*command{}
-)
-
-// register adds commands to the table. It panics on a name that is taken, which
-// is a mistake of the programmer.
-func register(list ...command) struct{} {
-	for i := range list {
-		c := &list[i]
-		if c.input == "" {
-			c.input = noData
-		}
-		if c.output == "" {
-			c.output = structured
-		}
-		if c.v3 == "" {
-			c.v3 = c.name
-		}
-		if commands[c.name] != nil || commandsV3[c.v3] != nil {
-			panic(fmt.Sprintf("command %s is registered twice", c.name))
-		}
-		commands[c.name], commandsV3[c.v3] = c, c
-	}
-	return struct{}{}
+// group is commands that belong together, for people who read the table.
+type group struct {
+	title    string
+	commands []command
 }
 
-// tableOf returns the commands of a version of the API.
-func tableOf(version int) map[string]*command {
+// table is all commands by their names.
+type table struct {
+	groups []group
+	v4, v3 map[string]*command
+}
+
+// newTable makes the table. It panics on a row that cannot be, which is a mistake
+// of the programmer.
+func newTable(groups ...group) *table {
+	t := &table{groups: groups, v4: map[string]*command{}, v3: map[string]*command{}}
+	for _, g := range groups {
+		for i := range g.commands {
+			c := &g.commands[i]
+			if c.needs.name == "" || c.about == "" || c.run == nil {
+				panic(fmt.Sprintf("command %s does not say what it needs, what it is for or what it does", c.name))
+			}
+			if t.v4[c.name] != nil || t.v3[c.nameV3()] != nil {
+				panic(fmt.Sprintf("command %s is in the table twice", c.name))
+			}
+			t.v4[c.name], t.v3[c.nameV3()] = c, c
+		}
+	}
+	return t
+}
+
+// allCommands is the table of this server.
+func allCommands() *table {
+	return newTable(
+		group{"Paths", pathCommands},
+		group{"Transactions", transactionCommands},
+		group{"Operations", operationCommands},
+		group{"Jobs", jobCommands},
+		group{"Pools", poolCommands},
+		group{"The cluster", clusterCommands},
+		group{"People and tokens", peopleCommands},
+		group{"General", generalCommands},
+	)
+}
+
+// inVersion returns the commands of a version of the API.
+func (t *table) inVersion(version int) map[string]*command {
 	if version == 3 {
-		return commandsV3
+		return t.v3
 	}
-	return commands
+	return t.v4
 }
 
-// commandOf finds a command by its name in a version. YTsaurus's own client for
+// find finds a command by its name in a version. YTsaurus's own client for
 // JavaScript uses names of version 3 in version 4 as well, and puts an underscore before
 // some: they mean the same. Version 3 does not know newer names.
-func commandOf(version int, name string) (*command, bool) {
-	for _, table := range []map[string]*command{tableOf(version), commandsV3} {
+func (t *table) find(version int, name string) (*command, bool) {
+	for _, table := range []map[string]*command{t.inVersion(version), t.v3} {
 		for _, name := range []string{name, strings.TrimPrefix(name, "_")} {
 			if c, known := table[name]; known {
 				return c, true
@@ -99,25 +124,62 @@ func commandOf(version int, name string) (*command, bool) {
 	return nil, false
 }
 
+func (c *command) nameV3() string {
+	if c.v3 != "" {
+		return c.v3
+	}
+	return c.name
+}
+
+// inputType is what the body of a request is.
+func (c *command) inputType() dataType {
+	if c.input == "" {
+		return noData
+	}
+	return c.input
+}
+
 // outputIn is what the command returns in a version.
 func (c *command) outputIn(version int) dataType {
-	if version == 3 && c.silentV3 {
+	switch {
+	case version == 3 && c.silentV3:
 		return noData
+	case c.output == "":
+		return structured
 	}
 	return c.output
 }
 
+// methods are those of HTTP with which the command may be sent.
+func (c *command) methods() []string {
+	if c.changes {
+		return []string{http.MethodPut, http.MethodPost}
+	}
+	return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost}
+}
+
+// checkMethod refuses methods that the command does not have: GET and HEAD change
+// nothing.
+func (c *command) checkMethod(method string) error {
+	if slices.Contains(c.methods(), method) {
+		return nil
+	}
+	e := wire.Errorf(wire.CodeGeneric, "Command %q must be sent with %s, not with %s", c.name, strings.Join(c.methods(), " or "), wire.CutText(method, 20))
+	e.Status = http.StatusMethodNotAllowed
+	return e
+}
+
 // descriptors lists the commands of a version as clients want them: these keys
 // and no others.
-func descriptors(version int) yson.Node {
-	table := tableOf(version)
-	list := make([]yson.Node, 0, len(table))
-	for name, c := range table {
+func (t *table) descriptors(version int) yson.Node {
+	commands := t.inVersion(version)
+	list := make([]yson.Node, 0, len(commands))
+	for name, c := range commands {
 		list = append(list, yson.Map(
 			yson.Pair("name", yson.String(name)),
-			yson.Pair("input_type", yson.String(string(c.input))),
+			yson.Pair("input_type", yson.String(string(c.inputType()))),
 			yson.Pair("output_type", yson.String(string(c.outputIn(version)))),
-			yson.Pair("is_volatile", yson.Boolean(c.volatile)),
+			yson.Pair("is_volatile", yson.Boolean(c.changes)),
 			yson.Pair("is_heavy", yson.Boolean(c.heavy))))
 	}
 	slices.SortFunc(list, func(a, b yson.Node) int { return strings.Compare(nameOf(a), nameOf(b)) })

@@ -9,8 +9,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(command{name: "execute_batch", volatile: true, result: "results", run: executeBatch})
-
 // maxBatch is how many commands one request may have.
 const maxBatch = 10_000
 
@@ -61,7 +59,7 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd, known := commandOf(c.version, name)
+	cmd, known := c.api.commands.find(c.version, name)
 	switch {
 	case !known:
 		return nil, wire.Errorf(wire.CodeGeneric, "Command %q is not known", wire.CutText(name, 100))
@@ -80,7 +78,7 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	part := &call{
 		Request: &pathtree.Request{
 			Context: c.Context, Server: c.Server, Tree: c.Tree, Command: cmd.name, Who: c.Who, Subjects: subjects, Now: c.Now,
-			Parameters: wire.Parameters{Node: inner}, ID: c.ID,
+			Parameters: wire.Parameters{Node: cmd.declared(inner)}, ID: c.ID,
 		},
 		api: c.api, command: cmd, version: c.version, retry: c.retry,
 	}

@@ -9,11 +9,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "write_file", input: rawBytes, volatile: true, heavy: true, run: writeFile},
-	command{name: "read_file", output: rawBytes, heavy: true, run: readFile},
-)
-
 // writeFile sets the content of a file, which is made if it is not there.
 func writeFile(c *call) (yson.Node, error) {
 	path, err := c.Parameters.Path("path")

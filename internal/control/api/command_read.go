@@ -6,17 +6,20 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "get", result: "value", run: get},
-	command{name: "list", result: "value", run: list},
-	command{name: "exists", result: "value", run: exists},
-)
-
 // maxNodes is how many nodes one get returns at most.
 const maxNodes = 200_000
 
-// found is the target of the parameter path, which the user may read.
+// found is the target of the parameter path, which the user may read. It is looked up
+// once.
 func (c *call) found() (pathtree.Target, error) {
+	if c.target == nil {
+		t, err := c.findTarget()
+		c.target, c.missing = &t, err
+	}
+	return *c.target, c.missing
+}
+
+func (c *call) findTarget() (pathtree.Target, error) {
 	path, err := c.Parameters.Path("path")
 	if err != nil {
 		return pathtree.Target{}, err

@@ -8,15 +8,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "start_transaction", v3: "start_tx", volatile: true, result: "transaction_id", run: startTransaction},
-	command{name: "ping_transaction", v3: "ping_tx", volatile: true, silentV3: true, run: pingTransaction},
-	command{name: "commit_transaction", v3: "commit_tx", volatile: true, silentV3: true, run: endTransaction},
-	command{name: "abort_transaction", v3: "abort_tx", volatile: true, silentV3: true, run: endTransaction},
-	command{name: "lock", volatile: true, run: lock},
-	command{name: "unlock", volatile: true, silentV3: true, run: unlock},
-)
-
 func startTransaction(c *call) (yson.Node, error) {
 	timeout, err := c.Parameters.Duration("timeout", pathtree.DefaultLease)
 	if err != nil {
@@ -34,9 +25,6 @@ func startTransaction(c *call) (yson.Node, error) {
 	attributes, err := c.Parameters.Mapping("attributes")
 	if err != nil {
 		return yson.Node{}, err
-	}
-	if c.Who.User == auth.Guest {
-		return yson.Node{}, wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: transactions need a token", c.Who.User)
 	}
 	entry := &pathtree.Lease{
 		ID: pathtree.NewID(guid.Transaction), Parent: above, Owner: c.Who.User, Timeout: min(timeout, pathtree.MaxLease), Started: c.Now,
@@ -59,31 +47,19 @@ func (c *call) ownLease() (guid.ID, error) {
 }
 
 func pingTransaction(c *call) (yson.Node, error) {
-	id, err := c.ownLease()
-	if err != nil {
-		return yson.Node{}, err
-	}
 	ancestors, err := c.Parameters.Boolean("ping_ancestor_transactions", true)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.Tree.Leases.Ping(id, ancestors, c.Now))
+	return nothing(c.Tree.Leases.Ping(c.lease, ancestors, c.Now))
 }
 
 func endTransaction(c *call) (yson.Node, error) {
-	id, err := c.ownLease()
-	if err != nil {
-		return yson.Node{}, err
-	}
-	return nothing(c.Tree.Leases.End(id, c.Now))
+	return nothing(c.Tree.Leases.End(c.lease, c.Now))
 }
 
 // lock keeps others who ask from getting a lock. It keeps nobody from writing.
 func lock(c *call) (yson.Node, error) {
-	id, err := c.ownLease()
-	if err != nil {
-		return yson.Node{}, err
-	}
 	t, err := c.found()
 	if err != nil {
 		return yson.Node{}, err
@@ -105,10 +81,7 @@ func lock(c *call) (yson.Node, error) {
 	}
 	key := t.Place.Path() + "\x00" + child + "\x00" + attribute
 	if mode != "snapshot" {
-		if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
-			return yson.Node{}, err
-		}
-		if err := c.Tree.Leases.Lock(key, t.Place.Path(), mode, id, c.Now); err != nil {
+		if err := c.Tree.Leases.Lock(key, t.Place.Path(), mode, c.lease, c.Now); err != nil {
 			return yson.Node{}, err
 		}
 	}
@@ -120,14 +93,10 @@ func lock(c *call) (yson.Node, error) {
 }
 
 func unlock(c *call) (yson.Node, error) {
-	id, err := c.ownLease()
-	if err != nil {
-		return yson.Node{}, err
-	}
 	t, err := c.found()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	c.Tree.Leases.Unlock(t.Place.Path(), id)
+	c.Tree.Leases.Unlock(t.Place.Path(), c.lease)
 	return yson.Map(), nil
 }

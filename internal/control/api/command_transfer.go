@@ -11,8 +11,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(command{name: "transfer_pool_resources", volatile: true, silentV3: true, run: transferPoolResources})
-
 // transferPoolResources moves guarantees and numbers of operations from one pool
 // to another.
 func transferPoolResources(c *call) (yson.Node, error) {

@@ -8,16 +8,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "set", input: structured, volatile: true, silentV3: true, run: set},
-	command{name: "multiset_attributes", input: structured, volatile: true, silentV3: true, run: multisetAttributes},
-	command{name: "remove", volatile: true, silentV3: true, run: remove},
-	command{name: "create", volatile: true, result: "node_id", run: create, replay: createdBefore},
-	command{name: "copy", volatile: true, result: "node_id", run: func(c *call) (yson.Node, error) { return transplant(c, true) }, replay: destinationOf},
-	command{name: "move", volatile: true, result: "node_id", run: func(c *call) (yson.Node, error) { return transplant(c, false) }, replay: destinationOf},
-	command{name: "link", volatile: true, result: "node_id", run: link, replay: linkedBefore},
-)
-
 // flags are the switches that commands on paths share.
 type flags struct{ recursive, force, ignoreExisting bool }
 

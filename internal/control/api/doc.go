@@ -1,65 +1,54 @@
 // Package api speaks the HTTP dialect of YTsaurus: commands over one tree of
 // paths, for people, programs and the web page.
 //
-// It owns how requests are read and answered, the table of commands, the tree of
-// paths, and the errors that clients see. It decides nothing about pools, jobs or
-// permissions: that is for the rooms below. It must not import cli, app, metrics
-// or web.
+// It owns how requests are read and answered, and the table of commands with the
+// permission that each needs. It decides nothing about pools and jobs: that is for the
+// rooms below. It must not import cli, app, metrics or web.
 //
 // # The way of a request
 //
-//	serve ─► authenticate ─► readMessage ─► forwards? ─► call.run ─► reply
-//	         (people.go)     (request.go)   (forward.go)     │
-//	                                                         ├─ once: mutation ids (mutation.go)
-//	                                                         ├─ guarded: panics
-//	                                                         └─ command.run
+//	serve ─► checkMethod ─► authenticate ─► admit ─► readMessage ─► forwards? ─► call.run ─► reply
+//	         (command.go)   (api.go)    (permission.go) (request.go) (forward.go)     │
+//	                                                                                  ├─ once: mutation ids (mutation.go)
+//	                                                                                  └─ guarded: panics
+//	                                                                                       ├─ checkParameters (parameter.go)
+//	                                                                                       ├─ permitted (permission.go)
+//	                                                                                       └─ command.run
 //
 // # Adding a command
 //
-// Write a function that takes a *call and returns a yson.Node, and register it in
-// the same file:
+// Write a function that takes a *call and returns a yson.Node, and a row of the
+// table, which is in the files table_*.go:
 //
-//	var _ = register(command{name: "get_answer", result: "answer", run: getAnswer})
-//
-//	func getAnswer(c *call) (yson.Node, error) {
-//		limit, err := c.parameters.integer("limit", 100)
-//		…
-//		return yson.Int64(42), nil
+//	{
+//		name: "get_answer", about: "answers", needs: readAt("//sys"),
+//		parameters: []parameter{{"limit", anInteger, "100", "how many at most"}},
+//		result: "answer", run: getAnswer,
 //	}
 //
-// The row says all that clients see: input and output (structured output and no
-// input unless stated), volatile (it changes something, so it goes to the leader
-// and is carried out once for each mutation id), heavy, the name in version 3, the
-// key under which version 4 wraps the result. A command that any server can answer
-// is local. One that reads what only the leader knows begins with
-//
-//	if err := c.live(); err != nil { return yson.Node{}, err }
-//
-// and is then forwarded by a standby. Parameters are read with the typed methods
-// of [parameters]; what nobody reads is ignored. The body is [call.input]. A
+// The row says all that clients see, and docs/api.md is made from it. A command gets
+// the parameters that its row names and no others; their types are checked before it
+// runs. The typed methods of [wire.Parameters] read them; the body is [call.input]. A
 // command with binary output (output: rawBytes) ends with [call.answerBytes].
 //
-// Permissions: c.require(auth.Requires(auth.Read, chain)), where the chain comes
-// from a place of the tree, or one of the needs of package auth. Changes go to
-// the server with c.caller(object), which carries user, command, request and
-// mutation id; registry rows through [call.editRegistry]. A command whose answer
-// is more than an empty map has a replay, which makes the answer again of what
-// the server remembered. One whose answer must not be kept is secret.
+// A command that any server can answer is local. One that reads what only the leader
+// knows begins with
 //
-// Errors are made with [errorf] and a code; any other error becomes code 1 unless
-// a function given to [translate] knows better.
+//	if err := c.Live(); err != nil { return yson.Node{}, err }
 //
-// # Adding a part of the tree
+// and is then forwarded by a standby.
 //
-// A part of the tree is an [object] mounted at a path:
+// # Permissions
 //
-//	var _ = mountAt("//sys/operations", func(c *call) object { return operationsNode{} })
+// A row cannot do without one: see permission.go for those that there are. The check
+// runs before the command, finds what the command is about (c.operation, c.job,
+// c.node) and leaves it there. Where what is needed depends on what is found to
+// change, the change itself decides, and the permission has no check. The matrix of
+// commands and people is tested in matrix_test.go, which wants a sample of every
+// command.
 //
-// Embed [bare] and implement kind, and then what the node has: child and keys for
-// maps, value for documents (shape documentShape: paths then go into the value by
-// themselves), attribute and attributeNames. Nodes that can be changed implement
-// attributesEditor, valueEditor, parent, remover or mover, and check permissions
-// there; reading is checked by the commands. For a tree that is computed there is
-// [lazyMap], whose children are made when they are asked for, and [computed], a
-// value as a node. Nodes below another room's mount are hooks: see [nodeOrchid].
+// Changes go to the server with c.Caller(object), which carries user, command, request
+// and mutation id; registry rows through EditRegistry. A command whose answer is more
+// than an empty map has a replay, which makes the answer again of what the server
+// remembered. One whose answer must not be kept is secret.
 package api

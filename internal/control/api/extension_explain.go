@@ -10,18 +10,13 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(command{name: "explain_operation", run: explainOperation})
-
 // explainOperation says why the jobs of an operation wait: every reason, with
 // amounts, and where its share comes from.
 func explainOperation(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
 	}
-	v, err := orchid.FindOperation(c.Request)
-	if err != nil {
-		return yson.Node{}, err
-	}
+	v := c.operation
 	if err := v.MustLive(); err != nil {
 		return yson.Node{}, err
 	}

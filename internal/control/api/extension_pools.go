@@ -19,12 +19,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "plan_pools", run: planPools},
-	command{name: "apply_pools", volatile: true, run: applyPools},
-	command{name: "export_pools", run: exportPools},
-)
-
 // codeGuaranteesOvercommit is that of guarantees which together exceed the cluster.
 const codeGuaranteesOvercommit = 29000
 
@@ -142,9 +136,6 @@ func (p *poolPlan) refuseUnknown() error {
 // planPools tells what a document would change, and whether the promises in it can
 // be kept. It changes nothing.
 func planPools(c *call) (yson.Node, error) {
-	if err := c.mayReadAt(pathtree.PoolTreesPath); err != nil {
-		return yson.Node{}, err
-	}
 	p, err := c.plan(c.Server.Trees())
 	if err != nil {
 		return yson.Node{}, err
@@ -392,9 +383,6 @@ func placeNames(list []pooltree.PoolPlace) yson.Node {
 // exportPools writes a whole tree as a document that apply_pools takes: as a value
 // for programs and as YAML for people.
 func exportPools(c *call) (yson.Node, error) {
-	if err := c.mayReadAt(pathtree.PoolTreesPath); err != nil {
-		return yson.Node{}, err
-	}
 	trees := c.Server.Trees()
 	name, err := c.plannedTree(trees)
 	if err != nil {

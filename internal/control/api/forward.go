@@ -22,7 +22,7 @@ func (a *API) forwards(c *call) bool {
 	if a.server.Leading() || c.command.local {
 		return false
 	}
-	if c.command.volatile || !a.server.Loaded() {
+	if c.command.changes || !a.server.Loaded() {
 		return true
 	}
 	from, err := c.Parameters.Text("read_from", "")

@@ -3,23 +3,12 @@ package api
 import (
 	"errors"
 
-	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
-)
-
-var _ = register(
-	command{name: "list_jobs", run: listJobs},
-	command{name: "get_job", run: getJob},
-	command{name: "get_job_stderr", output: rawBytes, heavy: true, run: getJobStderr},
-	command{name: "get_job_fail_context", output: rawBytes, heavy: true, run: getJobFailContext},
-	command{name: "get_job_input", output: rawBytes, heavy: true, run: getJobInput},
-	command{name: "abort_job", volatile: true, silentV3: true, run: abortJob},
-	command{name: "abandon_job", volatile: true, silentV3: true, run: abandonJob},
 )
 
 // noJob is the answer about a job that was never there or is forgotten.
@@ -77,19 +66,11 @@ func (c *call) operationOfJob(j *orchid.JobView) (*orchid.OperationView, error) 
 }
 
 func getJob(c *call) (yson.Node, error) {
-	j, err := c.jobOf()
-	if err != nil {
-		return yson.Node{}, err
-	}
-	v, err := c.operationOfJob(j)
-	if err != nil {
-		return yson.Node{}, err
-	}
 	names, err := c.Parameters.AttributeNamesOf("attributes")
 	if err != nil {
 		return yson.Node{}, err
 	}
-	entries, err := j.Describe(v, names, c.Now)
+	entries, err := c.job.Describe(c.operation, names, c.Now)
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -115,11 +96,7 @@ func getJobStderr(c *call) (yson.Node, error) {
 	default:
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /type: it must be stderr or stdout, not %q", wire.CutText(kind, 100))
 	}
-	j, err := c.readableJob()
-	if err != nil {
-		return yson.Node{}, err
-	}
-	output, err := c.Server.Store().JobOutput(c.Context, j.Number(), kind)
+	output, err := c.Server.Store().JobOutput(c.Context, c.job.Number(), kind)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return yson.Node{}, err
 	}
@@ -145,61 +122,25 @@ func (c *call) answerPart(data []byte) (yson.Node, error) {
 	return c.answerBytes(data[from:to], yson.Pair("total_size", yson.Int64(total)), yson.Pair("end_offset", yson.Int64(to)))
 }
 
-// readableJob finds the job of a request and refuses it to those who may not read
-// its operation.
-func (c *call) readableJob() (*orchid.JobView, error) {
-	j, err := c.jobOf()
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.operationOfJob(j)
-	if err != nil {
-		return nil, err
-	}
-	return j, orchid.MayRead(c.Request, v)
-}
-
 func getJobFailContext(c *call) (yson.Node, error) {
-	j, err := c.readableJob()
-	if err != nil {
-		return yson.Node{}, err
-	}
+	j := c.job
 	return yson.Node{}, wire.Errorf(wire.CodeNoSuchJob, "Fail context of job %s is not found: jobs of vanilla operations read no tables, so nothing is kept", j.ID).
 		With("job_id", yson.String(j.ID.String()))
 }
 
 func getJobInput(c *call) (yson.Node, error) {
-	j, err := c.readableJob()
-	if err != nil {
-		return yson.Node{}, err
-	}
+	j := c.job
 	return yson.Node{}, wire.Errorf(wire.CodeNoSuchJob, "Input of job %s is not found: jobs of vanilla operations read no tables", j.ID).
 		With("job_id", yson.String(j.ID.String()))
 }
 
-// managedJob finds the running job of a request for somebody who may manage its
-// operation.
-func (c *call) managedJob() (*orchid.JobView, error) {
-	j, err := c.jobOf()
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.operationOfJob(j)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := v.Chain(c.Request)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Require(auth.ManageOperation(chain)); err != nil {
-		return nil, err
-	}
-	if j.Live == nil {
+// runningJob is the job of the request, which must run.
+func (c *call) runningJob() (*orchid.JobView, error) {
+	if j := c.job; j.Live == nil {
 		return nil, wire.Errorf(wire.CodeNoSuchAllocation, "No such job %s: it is %s", j.ID, j.Row.State).
 			With("job_id", yson.String(j.ID.String())).With("state", yson.String(j.Row.State))
 	}
-	return j, nil
+	return c.job, nil
 }
 
 func abortJob(c *call) (yson.Node, error) {
@@ -207,7 +148,7 @@ func abortJob(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	j, err := c.managedJob()
+	j, err := c.runningJob()
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -215,7 +156,7 @@ func abortJob(c *call) (yson.Node, error) {
 }
 
 func abandonJob(c *call) (yson.Node, error) {
-	j, err := c.managedJob()
+	j, err := c.runningJob()
 	if err != nil {
 		return yson.Node{}, err
 	}

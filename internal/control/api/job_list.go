@@ -171,10 +171,7 @@ const continuation = "from:"
 
 // listJobs lists running and finished jobs of an operation as one list.
 func listJobs(c *call) (yson.Node, error) {
-	v, err := orchid.FindOperation(c.Request)
-	if err != nil {
-		return yson.Node{}, err
-	}
+	v := c.operation
 	q, err := c.jobQuery(v.Number)
 	if err != nil {
 		return yson.Node{}, err

@@ -14,49 +14,45 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "add_maintenance", volatile: true, run: addMaintenance, replay: replayAddMaintenance},
-	command{name: "remove_maintenance", volatile: true, run: removeMaintenance, replay: replayRemoveMaintenance},
-)
-
 // maxMaintenanceComment is YTsaurus's limit on comments, in characters.
 const maxMaintenanceComment = 512
 
 // nodeComponent is the only component that can be under maintenance here.
 const nodeComponent = "cluster_node"
 
-// maintained returns the node that a request is about. Whoever may write to it may keep
+// mayMaintain finds the node that a request is about. Whoever may write to it may keep
 // it from work.
-func (c *call) maintained() (*server.Node, error) {
+func (c *call) mayMaintain() error {
 	component, err := c.Parameters.NeedText("component")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if strings.ReplaceAll(component, "-", "_") != nodeComponent {
-		return nil, wire.Errorf(wire.CodeGeneric, "Maintenance component %q is not supported; supported is %s", wire.CutText(component, 100), nodeComponent).
+		return wire.Errorf(wire.CodeGeneric, "Maintenance component %q is not supported; supported is %s", wire.CutText(component, 100), nodeComponent).
 			With("component", yson.String(component)).With("supported_components", wire.Texts([]string{nodeComponent}))
 	}
 	address, err := c.Parameters.NeedText("address")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	chain, err := c.ChainAt(pathtree.NodesPath)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	node, there := c.Server.Node(address)
 	if there {
 		if chain, err = c.ChainAt(pathtree.JoinPath(pathtree.NodesPath, address)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := c.Require(auth.Requires(auth.Write, chain)); err != nil {
-		return nil, err
+		return err
 	}
 	if !there {
-		return nil, wire.Errorf(wire.CodeGeneric, "No such node %q", wire.CutText(address, 200)).With("address", yson.String(address))
+		return wire.Errorf(wire.CodeGeneric, "No such node %q", wire.CutText(address, 200)).With("address", yson.String(address))
 	}
-	return node, nil
+	c.node = node
+	return nil
 }
 
 // maintenanceType reads a type; empty if it was not given.
@@ -76,10 +72,6 @@ func maintenanceType(p wire.Parameters) (server.MaintenanceType, error) {
 
 // addMaintenance keeps a node from something until the request is removed.
 func addMaintenance(c *call) (yson.Node, error) {
-	node, err := c.maintained()
-	if err != nil {
-		return yson.Node{}, err
-	}
 	kind, err := maintenanceType(c.Parameters)
 	switch {
 	case err != nil:
@@ -96,7 +88,7 @@ func addMaintenance(c *call) (yson.Node, error) {
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /comment: it has %d characters, the most is %d", n, maxMaintenanceComment)
 	}
 	request := server.MaintenanceRequest{ID: pathtree.NewID(guid.Object), Type: kind, Comment: comment, User: c.Who.User, Time: c.Now}
-	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, c.node.Name)), c.node.Name, func(s *server.NodeSettings) ([]byte, error) {
 		return []byte(request.ID.String()), s.AddMaintenance(request)
 	})
 	if err != nil {
@@ -131,16 +123,12 @@ func (c *call) perTarget() (string, error) {
 
 // removeMaintenance takes requests back, those that all filters choose.
 func removeMaintenance(c *call) (yson.Node, error) {
-	node, err := c.maintained()
-	if err != nil {
-		return yson.Node{}, err
-	}
 	doomed, err := c.maintenanceFilter()
 	if err != nil {
 		return yson.Node{}, err
 	}
 	var answer []byte
-	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, node.Name)), node.Name, func(s *server.NodeSettings) ([]byte, error) {
+	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, c.node.Name)), c.node.Name, func(s *server.NodeSettings) ([]byte, error) {
 		answer, err = json.Marshal(s.RemoveMaintenance(doomed))
 		return answer, err
 	})

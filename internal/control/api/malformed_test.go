@@ -204,8 +204,8 @@ func TestMalformedRequestsAreRefusedProperly(t *testing.T) {
 	h := handlerOf(c)
 	// Those that come first are drawn more often.
 	names := []string{"set", "get", "create", "remove", "multiset_attributes", "move", "list", "exists", "copy", "link", "execute_batch"}
-	names = append(names, slices.Sorted(maps.Keys(commands))...)
-	names = append(names, slices.Sorted(maps.Keys(commandsV3))...)
+	names = append(names, slices.Sorted(maps.Keys(allCommands().v4))...)
+	names = append(names, slices.Sorted(maps.Keys(allCommands().v3))...)
 	token := c.give("root")
 	requests, codes := 0, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -244,7 +244,7 @@ func FuzzRequest(f *testing.F) {
 		case 2:
 			method, body = "POST", parameters
 		}
-		if _, known := commands[command]; !known {
+		if _, known := allCommands().v4[command]; !known {
 			return
 		}
 		isProper(t, command, ask(h, method, "/api/v4/"+command, header, body))

@@ -67,7 +67,7 @@ func (m *mutations) end(name string, entry *mutation, done bool, until time.Time
 // once carries the command out unless a request with the same mutation id did so
 // before.
 func (c *call) once() (yson.Node, error) {
-	if !c.command.volatile || c.Mutation == "" {
+	if !c.command.changes || c.Mutation == "" {
 		return c.guarded()
 	}
 	entry, isNew := c.api.mutations.begin(c.Mutation, c.Now)

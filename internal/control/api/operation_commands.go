@@ -13,47 +13,74 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "start_operation", v3: "start_op", volatile: true, result: "operation_id", run: startOperation, replay: replayStart},
-	command{name: "abort_operation", v3: "abort_op", volatile: true, silentV3: true, run: abortOperation},
-	command{name: "complete_operation", v3: "complete_op", volatile: true, silentV3: true, run: completeOperation},
-	command{name: "suspend_operation", v3: "suspend_op", volatile: true, silentV3: true, run: suspendOperation},
-	command{name: "resume_operation", v3: "resume_op", volatile: true, silentV3: true, run: resumeOperation},
-	command{name: "update_operation_parameters", v3: "update_op_parameters", volatile: true, silentV3: true, run: updateOperation},
-	command{name: "patch_operation_spec", v3: "patch_op_spec", volatile: true, silentV3: true, run: patchOperation},
-)
-
 // startOperation starts an operation and returns its id once it is stored.
 // Everything that speaks against it is said here.
 func startOperation(c *call) (yson.Node, error) {
-	kind, err := c.Parameters.NeedText("operation_type")
-	if err != nil {
+	c.Warn(c.start.Warnings)
+	if err := c.checkStart(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
-	if kind != "vanilla" {
-		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", wire.CutText(kind, 100)).
-			With("operation_type", yson.String(kind))
-	}
-	if !c.Parameters.Has("spec") {
-		return yson.Node{}, wire.Missing("spec")
-	}
-	given, err := c.Parameters.Document("spec")
-	if err != nil {
-		return yson.Node{}, err
-	}
-	spec, err := operation.Read(given, operation.ReadOptions{File: "spec"})
-	if err != nil {
-		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing operation spec").Because(err)
-	}
-	c.Warn(spec.Warnings)
-	if err := c.checkStart(spec.Spec); err != nil {
-		return yson.Node{}, err
-	}
-	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: kind, User: c.Who.User, Spec: spec})
+	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start})
 	if err != nil {
 		return yson.Node{}, err
 	}
 	return yson.String(id.String()), nil
+}
+
+// vanilla is the only type of operations here.
+const vanilla = "vanilla"
+
+// readStart reads what a request wants to start.
+func (c *call) readStart() (*operation.Specification, error) {
+	kind, err := c.Parameters.NeedText("operation_type")
+	if err != nil {
+		return nil, err
+	}
+	if kind != vanilla {
+		return nil, wire.Errorf(wire.CodeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", wire.CutText(kind, 100)).
+			With("operation_type", yson.String(kind))
+	}
+	given, err := c.Parameters.Document("spec")
+	if err != nil {
+		return nil, err
+	}
+	spec, err := operation.Read(given, operation.ReadOptions{File: "spec"})
+	if err != nil {
+		return nil, wire.Errorf(wire.CodeGeneric, "Error parsing operation spec").Because(err)
+	}
+	return spec, nil
+}
+
+// mayUsePools reads what is to be started and asks whether the user may use its pools.
+func (c *call) mayUsePools() (err error) {
+	if c.start, err = c.readStart(); err != nil {
+		return err
+	}
+	trees, err := c.treesOf(c.start.Spec)
+	if err != nil {
+		return err
+	}
+	for _, tree := range trees {
+		name, _ := c.poolIn(c.start.Spec, tree)
+		chain, err := orchid.PoolChain(c.Request, tree, name, c.Who.User)
+		if err != nil {
+			return err
+		}
+		if err := c.Require(auth.UsePool(chain)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poolIn is the pool in which an operation is to run in a tree: the one that it names, or
+// that of the user.
+func (c *call) poolIn(spec *operation.Spec, tree *server.TreeConfig) (name string, named bool) {
+	options := spec.OperationOptions.For(tree.Name)
+	if name, named = options.Pool.Get(); !named {
+		name = c.Who.User
+	}
+	return name, named
 }
 
 // replayStart answers a repeated start with the id of the operation that the first
@@ -63,8 +90,8 @@ func replayStart(_ *call, response []byte) (yson.Node, error) {
 	return yson.String(id.String()), err
 }
 
-// checkStart refuses operations in trees and pools that do not exist or that the
-// user may not use, and lists that name nobody.
+// checkStart refuses operations in pools that do not exist or do not take them, and lists
+// that name nobody.
 func (c *call) checkStart(spec *operation.Spec) error {
 	if given, set := spec.ACL.Get(); set {
 		if err := c.checkOperationACL(given); err != nil {
@@ -76,18 +103,7 @@ func (c *call) checkStart(spec *operation.Spec) error {
 		return err
 	}
 	for _, tree := range trees {
-		options := spec.OperationOptions.For(tree.Name)
-		name, named := options.Pool.Get()
-		if !named {
-			name = c.Who.User
-		}
-		chain, err := orchid.PoolChain(c.Request, tree, name, c.Who.User)
-		if err != nil {
-			return err
-		}
-		if err := c.Require(auth.UsePool(chain)); err != nil {
-			return err
-		}
+		name, named := c.poolIn(spec, tree)
 		if named {
 			if err := c.checkPoolExists(spec, tree, name); err != nil {
 				return err
@@ -152,8 +168,13 @@ func (c *call) checkOperationACL(given document.Value) error {
 	return r.Problems().Err()
 }
 
+// liveOperation is the operation of the request, which must not have ended.
+func (c *call) liveOperation() (*orchid.OperationView, error) {
+	return c.operation, c.operation.MustLive()
+}
+
 func abortOperation(c *call) (yson.Node, error) {
-	v, err := orchid.Manage(c.Request)
+	v, err := c.liveOperation()
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -165,7 +186,7 @@ func abortOperation(c *call) (yson.Node, error) {
 }
 
 func completeOperation(c *call) (yson.Node, error) {
-	v, err := orchid.Manage(c.Request)
+	v, err := c.liveOperation()
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -173,7 +194,7 @@ func completeOperation(c *call) (yson.Node, error) {
 }
 
 func suspendOperation(c *call) (yson.Node, error) {
-	v, err := orchid.Manage(c.Request)
+	v, err := c.liveOperation()
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -185,7 +206,7 @@ func suspendOperation(c *call) (yson.Node, error) {
 }
 
 func resumeOperation(c *call) (yson.Node, error) {
-	v, err := orchid.Manage(c.Request)
+	v, err := c.liveOperation()
 	if err != nil {
 		return yson.Node{}, err
 	}
@@ -198,69 +219,74 @@ func resumeOperation(c *call) (yson.Node, error) {
 
 // updateOperation changes parameters of a running operation: all, or none.
 func updateOperation(c *call) (yson.Node, error) {
-	if !c.Parameters.Has("parameters") {
-		return yson.Node{}, wire.Missing("parameters")
-	}
-	given, err := c.Parameters.Document("parameters")
+	v, err := c.liveOperation()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	return c.update(given)
+	if err := checkTrees(v, c.update); err != nil {
+		return yson.Node{}, err
+	}
+	return nothing(c.Server.UpdateOperation(c.Context, c.Caller(v.ID.String()), v.Key(), *c.update))
 }
 
-// patchOperation changes single options of the specification. They are the same
-// that can be changed as parameters.
-func patchOperation(c *call) (yson.Node, error) {
-	patches, ok := c.Parameters.Get("patches")
-	if !ok {
-		return yson.Node{}, wire.Missing("patches")
-	}
+// patches are single options of the specification that are to change. They are the
+// same that can be changed as parameters.
+func patches(list yson.Node) (document.Value, error) {
 	change := document.Map()
-	for i, patch := range patches.Items() {
+	for i, patch := range list.Items() {
 		path, _ := patch.Get("path")
 		text, _ := path.Text()
 		value, there := patch.Get("value")
 		if len(text) < 2 || text[0] != '/' || !there {
-			return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /patches/%d: a patch has a path such as /max_failed_job_count and a value", i)
+			return change, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /patches/%d: a patch has a path such as /max_failed_job_count and a value", i)
 		}
 		v, err := wire.ToDocument(value)
 		if err != nil {
-			return yson.Node{}, err
+			return change, err
 		}
 		change = change.With(text[1:], v)
 	}
-	return c.update(change)
+	return change, nil
 }
 
-func (c *call) update(given document.Value) (yson.Node, error) {
-	v, err := orchid.FindOperation(c.Request)
+// readUpdate reads what a request wants to change.
+func (c *call) readUpdate() (*operation.Update, error) {
+	var given document.Value
+	var err error
+	if list, patched := c.Parameters.Get("patches"); patched {
+		given, err = patches(list)
+	} else {
+		given, err = c.Parameters.Document("parameters")
+	}
 	if err != nil {
-		return yson.Node{}, err
+		return nil, err
 	}
 	update, warnings, err := operation.ReadUpdate(given, "parameters")
 	if err != nil {
-		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing operation parameters").Because(err)
+		return nil, wire.Errorf(wire.CodeGeneric, "Error parsing operation parameters").Because(err)
 	}
 	c.Warn(warnings)
-	if list, set := update.ACL.Get(); set {
+	return &update, nil
+}
+
+// mayUpdateOperation reads what is to change and asks whether the user may change it.
+func (c *call) mayUpdateOperation() (err error) {
+	if c.operation, err = orchid.FindOperation(c.Request); err != nil {
+		return err
+	}
+	if c.update, err = c.readUpdate(); err != nil {
+		return err
+	}
+	if list, set := c.update.ACL.Get(); set {
 		if err := c.checkOperationACL(list); err != nil {
-			return yson.Node{}, err
+			return err
 		}
 	}
-	needs, err := c.updateNeeds(v, &update)
+	needs, err := c.updateNeeds(c.operation, c.update)
 	if err != nil {
-		return yson.Node{}, err
+		return err
 	}
-	if err := c.Require(needs); err != nil {
-		return yson.Node{}, err
-	}
-	if err := v.MustLive(); err != nil {
-		return yson.Node{}, err
-	}
-	if err := checkTrees(v, &update); err != nil {
-		return yson.Node{}, err
-	}
-	return nothing(c.Server.UpdateOperation(c.Context, c.Caller(v.ID.String()), v.Key(), update))
+	return c.Require(needs)
 }
 
 // checkTrees refuses options for trees that the operation is not in.

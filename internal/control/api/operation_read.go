@@ -10,12 +10,6 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-var _ = register(
-	command{name: "get_operation", run: getOperation},
-	command{name: "list_operations", run: listOperations},
-	command{name: "list_operation_events", run: listOperationEvents},
-)
-
 // checkAttributeNames refuses names that no operation has.
 func checkAttributeNames(names []string) error {
 	for _, name := range names {
@@ -35,11 +29,7 @@ func getOperation(c *call) (yson.Node, error) {
 	if err := checkAttributeNames(names); err != nil {
 		return yson.Node{}, err
 	}
-	v, err := orchid.FindOperation(c.Request)
-	if err != nil {
-		return yson.Node{}, err
-	}
-	entries, err := v.Describe(c.Request, names, false)
+	entries, err := c.operation.Describe(c.Request, names, false)
 	return yson.Map(entries...), err
 }
 
@@ -206,15 +196,11 @@ func namedCounts(counts []server.NameCount) yson.Node {
 // listOperationEvents is what the decision log has about one operation, newest
 // first.
 func listOperationEvents(c *call) (yson.Node, error) {
-	v, err := orchid.FindOperation(c.Request)
-	if err != nil {
-		return yson.Node{}, err
-	}
 	filter, err := c.eventFilter()
 	if err != nil {
 		return yson.Node{}, err
 	}
-	filter.Operation = int32(v.Number)
+	filter.Operation = int32(c.operation.Number)
 	events, _, err := c.Server.Store().Events(c.Context, filter)
 	if err != nil {
 		return yson.Node{}, err

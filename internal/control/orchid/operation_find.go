@@ -193,15 +193,15 @@ func (v *OperationView) Chain(c *pathtree.Request) (auth.Chain, error) {
 	return auth.Chain{auth.OperationObject(v.ID.String(), v.User, owners, list), operationsAccess(c)}, nil
 }
 
-// operationsPath is where operations are in the tree of paths.
-const operationsPath = "//sys/operations"
+// OperationsPath is where operations are in the tree of paths.
+const OperationsPath = "//sys/operations"
 
 // operationsAccess is what all operations inherit. Nothing above it counts: what
 // jobs read and wrote is not for everybody.
 func operationsAccess(c *pathtree.Request) auth.Object {
-	o := auth.Object{Kind: auth.KindNode, Name: operationsPath, Owner: auth.Root, ACL: auth.OperationsACL(), Isolated: true}
-	if _, set := c.Server.Registry().ACL(operationsPath); set {
-		return c.AccessOf(auth.Object{Kind: auth.KindNode, Name: operationsPath}, operationsPath)
+	o := auth.Object{Kind: auth.KindNode, Name: OperationsPath, Owner: auth.Root, ACL: auth.OperationsACL(), Isolated: true}
+	if _, set := c.Server.Registry().ACL(OperationsPath); set {
+		return c.AccessOf(auth.Object{Kind: auth.KindNode, Name: OperationsPath}, OperationsPath)
 	}
 	return o
 }
@@ -213,23 +213,6 @@ func MayRead(c *pathtree.Request, v *OperationView) error {
 		return err
 	}
 	return c.Require(auth.ReadOperation(chain))
-}
-
-// Manage refuses to those who may not manage an operation, and for operations that
-// have ended.
-func Manage(c *pathtree.Request) (*OperationView, error) {
-	v, err := FindOperation(c)
-	if err != nil {
-		return nil, err
-	}
-	chain, err := v.Chain(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Require(auth.ManageOperation(chain)); err != nil {
-		return nil, err
-	}
-	return v, v.MustLive()
 }
 
 // MustLive refuses what cannot be done with an operation that has ended.

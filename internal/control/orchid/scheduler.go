@@ -22,7 +22,7 @@ const orchidPath = "//sys/scheduler/orchid"
 func Live() pathtree.Live {
 	return pathtree.Live{
 		Mounts: []pathtree.Mount{
-			{Path: operationsPath, Make: func(*pathtree.Request) pathtree.Object { return operationsNode{} }},
+			{Path: OperationsPath, Make: func(*pathtree.Request) pathtree.Object { return operationsNode{} }},
 			{Path: orchidPath, Make: newSchedulerOrchid},
 		},
 		Scheduler: newSchedulerOrchid, Agent: newAgentOrchid, Node: newNodeOrchid,

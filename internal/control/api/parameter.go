@@ -1,0 +1,104 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// kind is the type of a parameter.
+type kind string
+
+const (
+	aString        kind = "string"
+	aBoolean       kind = "boolean"
+	anInteger      kind = "integer"
+	aDuration      kind = "duration"   // milliseconds, or text such as 1h30m
+	aTime          kind = "time"       // such as 2026-01-31T23:59:59.123456Z
+	anID           kind = "identifier" // such as 1-2-3-4
+	someStrings    kind = "strings"    // a list of strings, or one string
+	aMap           kind = "map"
+	aPath          kind = "path"
+	someAttributes kind = "attributes" // a list of names, or a map with "keys" and "paths"
+	anything       kind = "any"
+)
+
+// parameter is what a command can be given beside its data.
+type parameter struct {
+	name string
+	kind kind
+	// otherwise is the value of a parameter that is not given, as people write it:
+	// required if there must be one, empty if nothing is the same as not given.
+	otherwise string
+	// about says what it means, in one line.
+	about string
+}
+
+// required stands in place of a default.
+const required = "required"
+
+// commonParameters are those of all commands. Formats are read with the request.
+var commonParameters = []parameter{
+	{"mutation_id", anID, "", "names the request: what it changes is changed once for each name"},
+	{"retry", aBoolean, "false", "the request may have been sent before, with the same mutation_id"},
+	{"return_only_value", aBoolean, "false", "version 4 answers without the key of the result"},
+	{"read_from", aString, "leader", "who may answer a read: leader, follower or cache"},
+	{"input_format", anything, "", "what the body is written in"},
+	{"output_format", anything, "", "what the answer is written in"},
+}
+
+// check refuses a value of the wrong type, and the lack of one that is required.
+func (p parameter) check(given wire.Parameters) error {
+	if !given.Has(p.name) {
+		if p.otherwise == required {
+			return wire.Missing(p.name)
+		}
+		return nil
+	}
+	var err error
+	switch p.kind {
+	case aString:
+		_, err = given.Text(p.name, "")
+	case aBoolean:
+		_, err = given.Boolean(p.name, false)
+	case anInteger:
+		_, err = given.Integer(p.name, 0)
+	case aDuration:
+		_, err = given.Duration(p.name, 0)
+	case aTime:
+		_, err = given.Moment(p.name)
+	case anID:
+		_, err = given.ID(p.name)
+	case someStrings:
+		_, err = given.TextList(p.name)
+	case aMap:
+		_, err = given.Mapping(p.name)
+	case aPath:
+		_, err = given.Path(p.name)
+	case someAttributes:
+		_, err = given.AttributeNamesOf(p.name)
+	}
+	return err
+}
+
+// declared are those of the given parameters that the table knows for a command.
+// Others mean nothing here and are passed over.
+func (c *command) declared(given yson.Node) yson.Node {
+	return yson.Map(slices.DeleteFunc(slices.Clone(given.Entries()), func(e yson.Entry) bool { return !c.knows(e.Key) })...)
+}
+
+func (c *command) knows(name string) bool {
+	is := func(p parameter) bool { return p.name == name }
+	return slices.ContainsFunc(c.parameters, is) || slices.ContainsFunc(commonParameters, is) || name == "value" && c.input == structured
+}
+
+// checkParameters refuses what the table does not allow.
+func (c *command) checkParameters(given wire.Parameters) error {
+	for _, p := range c.parameters {
+		if err := p.check(given); err != nil {
+			return err
+		}
+	}
+	return nil
+}

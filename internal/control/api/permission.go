@@ -1,0 +1,252 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/wire"
+)
+
+// permission is what a command needs. Every row of the table declares one. Once
+// there are tokens, a command whose permission is not public is refused to whoever
+// shows none, before the body is read.
+type permission struct {
+	// name says it to people: "read on the path".
+	name string
+	// public commands answer without a token.
+	public bool
+	// check decides before the command runs. Where it is nil, the decision depends
+	// on what the command finds to change, and is made together with the change: by
+	// the nodes of the tree of paths, by the edit of a pool tree, by the token.
+	check func(c *call) error
+	// users says that every user may, owners that those may who own the object or
+	// are on its list, administrators that members of admins may. Superusers may
+	// everything. It is what holds while nobody has changed the lists of the
+	// beginning.
+	users, owners, administrators bool
+}
+
+var (
+	// public commands tell nothing about the cluster, or what a page needs before
+	// somebody signs in.
+	public = permission{name: "nothing", public: true, users: true, owners: true, administrators: true}
+	// signedIn commands are for everybody with a token.
+	signedIn = permission{name: "a token", users: true, owners: true, administrators: true}
+
+	readPath = permission{name: "`read` on the path", check: (*call).mayReadPath, users: true, owners: true, administrators: true}
+	// changeNodes is decided by each node that changes.
+	changeNodes = permission{name: "what each node asks for that changes", owners: true, administrators: true}
+	askAbout    = permission{name: "a token; about other users, `read` on the path", check: (*call).mayAskAbout, users: true, owners: true, administrators: true}
+
+	readOperations   = readAt(orchid.OperationsPath)
+	readOperation    = permission{name: "`read` on //sys/operations or on the operation", check: (*call).mayReadOperation, users: true, owners: true, administrators: true}
+	readJob          = permission{name: "`read` on //sys/operations or on the operation", check: (*call).mayReadJob, users: true, owners: true, administrators: true}
+	readJobData      = permission{name: "`read` on the operation", check: (*call).mayReadJobData, owners: true, administrators: true}
+	manageOperation  = permission{name: "`manage` on the operation", check: (*call).mayManageOperation, owners: true, administrators: true}
+	manageJob        = permission{name: "`manage` on the operation", check: (*call).mayManageJob, owners: true, administrators: true}
+	updateParameters = permission{
+		name:  "`manage` on the operation, for its weight `manage` on the pool; `use` on pools that it moves to",
+		check: (*call).mayUpdateOperation, owners: true, administrators: true,
+	}
+	usePools = permission{name: "`use` on the pools", check: (*call).mayUsePools, users: true, owners: true, administrators: true}
+
+	// changePools is decided on the tree as it is when it changes.
+	changePools = permission{name: "for each pool that changes, what changing it by hand needs", owners: true, administrators: true}
+	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, owners: true, administrators: true}
+	writeNode   = permission{name: "`write` on the node", check: (*call).mayMaintain, owners: true, administrators: true}
+
+	ruleTokens = permission{name: "own tokens: a token; those of others: to administer them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
+	// revokeTokens is decided by the token that is revoked.
+	revokeTokens = permission{name: "own tokens: a token; those of others: to administer them", owners: true, administrators: true}
+	ownLease     = permission{name: "an own transaction", check: (*call).mayUseLease, owners: true}
+	lockNode     = permission{name: "an own transaction, `read` on the path, and `write` unless the mode is snapshot", check: (*call).mayLock, owners: true}
+
+	administer = permission{name: "`administer` on //sys", check: (*call).mayAdminister, administrators: true}
+	superuser  = permission{name: "to be a superuser", check: func(c *call) error { return c.Require(auth.Needs{auth.Need{}}) }}
+)
+
+// readAt is to read the node at a path.
+func readAt(path string) permission {
+	return permission{
+		name: "`read` on " + path, check: func(c *call) error { return c.mayReadAt(path) }, users: true, owners: true, administrators: true,
+	}
+}
+
+// admit refuses a command to somebody who shows no token, once there are tokens.
+func (c *command) admit(who auth.Identity) error {
+	if c.needs.public || who.User != auth.Guest || who.Token != "" {
+		return nil
+	}
+	return noToken(wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: command %q needs a token", auth.Guest, c.name))
+}
+
+// noToken is what the guest may not do. Others may who show a token, so it is a
+// matter of who one is: clients then ask for a token.
+func noToken(e *wire.Error) *wire.Error {
+	return &wire.Error{
+		Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*wire.Error{e},
+		Message: "Authentication failed: no token was sent, and without one this is not allowed",
+	}
+}
+
+// permitted decides whether the command may run. It is the one place where the
+// table's permissions are enforced.
+func (c *call) permitted() error {
+	if err := c.command.admit(c.Who); err != nil {
+		return err
+	}
+	if c.command.needs.check == nil {
+		return nil
+	}
+	return c.command.needs.check(c)
+}
+
+// mayReadPath finds what the path leads to. That it leads nowhere is for the
+// command to tell.
+func (c *call) mayReadPath() error {
+	if _, err := c.found(); !pathtree.IsResolve(err) {
+		return err
+	}
+	return nil
+}
+
+// mayReadAt asks whether the user may read the node at a path.
+func (c *call) mayReadAt(path string) error {
+	chain, err := c.ChainAt(path)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.Requires(auth.Read, chain))
+}
+
+func (c *call) mayAdminister() error {
+	chain, err := c.ChainAt("//sys")
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.Requires(auth.Administer, chain))
+}
+
+func (c *call) mayAskAbout() error {
+	user, err := c.Parameters.Text("user", c.Who.User)
+	if err != nil || user == c.Who.User {
+		return err
+	}
+	path, err := c.Parameters.Path("path")
+	if err != nil {
+		return err
+	}
+	t, err := c.Find(path, false)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.Requires(auth.Read, t.Chain(c.Request)))
+}
+
+// seesOperation is what the public parts of an operation need.
+func (c *call) seesOperation(v *orchid.OperationView) error {
+	own, err := v.Chain(c.Request)
+	if err != nil {
+		return err
+	}
+	all, err := c.ChainAt(orchid.OperationsPath)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.Needs{{{Permission: auth.Read, Chain: all}, {Permission: auth.Read, Chain: own}}})
+}
+
+func (c *call) mayReadOperation() (err error) {
+	if c.operation, err = orchid.FindOperation(c.Request); err != nil {
+		return err
+	}
+	return c.seesOperation(c.operation)
+}
+
+func (c *call) mayManageOperation() (err error) {
+	if c.operation, err = orchid.FindOperation(c.Request); err != nil {
+		return err
+	}
+	chain, err := c.operation.Chain(c.Request)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.ManageOperation(chain))
+}
+
+// findJob finds the job of the request and its operation.
+func (c *call) findJob() (err error) {
+	if c.job, err = c.jobOf(); err != nil {
+		return err
+	}
+	c.operation, err = c.operationOfJob(c.job)
+	return err
+}
+
+func (c *call) mayReadJob() error {
+	if err := c.findJob(); err != nil {
+		return err
+	}
+	return c.seesOperation(c.operation)
+}
+
+func (c *call) mayReadJobData() error {
+	if err := c.findJob(); err != nil {
+		return err
+	}
+	return orchid.MayRead(c.Request, c.operation)
+}
+
+func (c *call) mayManageJob() error {
+	if err := c.findJob(); err != nil {
+		return err
+	}
+	chain, err := c.operation.Chain(c.Request)
+	if err != nil {
+		return err
+	}
+	return c.Require(auth.ManageOperation(chain))
+}
+
+func (c *call) mayWriteGroup() error {
+	group, err := c.Parameters.NeedText("group")
+	if err != nil {
+		return err
+	}
+	chain, err := c.ChainAtPath(pathtree.JoinPath("//sys/groups", group))
+	if err != nil {
+		return wire.Errorf(auth.CodeNoSuchUser, "No such group %q", wire.CutText(group, 100))
+	}
+	return c.Require(auth.Requires(auth.Write, chain))
+}
+
+// mayRuleTokensOf asks whether the user may make and list the tokens of the user
+// that the request names.
+func (c *call) mayRuleTokensOf() error {
+	user, err := c.Parameters.Text("user", c.Who.User)
+	if err != nil {
+		return err
+	}
+	return c.mayRuleTokens(user)
+}
+
+func (c *call) mayUseLease() (err error) {
+	c.lease, err = c.ownLease()
+	return err
+}
+
+func (c *call) mayLock() error {
+	if err := c.mayUseLease(); err != nil {
+		return err
+	}
+	t, err := c.found()
+	if err != nil {
+		return err
+	}
+	if mode, err := c.Parameters.Text("mode", "exclusive"); err != nil || mode == "snapshot" || c.command.name == "unlock" {
+		return err
+	}
+	return c.Require(auth.Requires(auth.Write, t.Chain(c.Request)))
+}
