@@ -54,7 +54,7 @@ var (
 
 	// changePools is decided on the tree as it is when it changes.
 	changePools = permission{name: "for each pool that changes, what changing it by hand needs", owners: true, administrators: true}
-	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, owners: true, administrators: true}
+	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, administrators: true}
 	writeNode   = permission{name: "`write` on the node", check: (*call).mayMaintain, owners: true, administrators: true}
 
 	ruleTokens = permission{name: "own tokens: a token; those of others: to administer them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
