@@ -3,7 +3,9 @@ package sim
 import (
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -34,13 +36,18 @@ func (a *account) accrue(now time.Duration) {
 	a.since = now
 }
 
-// change lets jobs come (+) or go (-).
-func (a *account) change(now time.Duration, resources resource.Amounts, jobs int32) {
+// enter lets jobs come that use so much together.
+func (a *account) enter(now time.Duration, usage resource.Amounts, jobs int32) {
 	a.accrue(now)
-	for k := range a.usage {
-		a.usage[k] += resources[k] * int64(jobs)
-	}
+	a.usage = a.usage.Add(usage)
 	a.running += jobs
+}
+
+// exit lets jobs go.
+func (a *account) exit(now time.Duration, usage resource.Amounts, jobs int32) {
+	a.accrue(now)
+	a.usage = a.usage.Sub(usage)
+	a.running -= jobs
 }
 
 // waitSums is the mean and the maximum of waiting times.
@@ -89,10 +96,12 @@ type books struct {
 	reasonCounts   []int32Count
 
 	// What was observed last, for the time until the next observation.
+	from       time.Duration // when the run began
 	observedAt time.Duration
-	numbers    []int32 // the account of each pool of the observation
-	trees      []TreeState
-	views      []OperationView
+	numbers    []int32            // the account of each pool of the observation
+	totals     []resource.Amounts // of each tree
+	poolViews  []core.PoolView
+	views      []core.OperationView
 	viewedAt   time.Duration
 	clusterNow clusterFigures
 	// seen are used and busy of cluster, and used of room, at that time.
@@ -102,7 +111,7 @@ type books struct {
 }
 
 type poolName struct {
-	tree TreeID
+	tree core.TreeID
 	name string
 }
 
@@ -110,7 +119,7 @@ type poolName struct {
 // and operations; of everything below it in the rest.
 type poolAccount struct {
 	account
-	tree      TreeID
+	tree      core.TreeID
 	name      string
 	parent    int32 // index in books.pools; -1: a root
 	ephemeral bool
@@ -139,9 +148,9 @@ type poolFigures struct {
 	fairShare, guaranteed, demand outcome.Vector
 	integralPart                  outcome.Vector
 	volume                        float64
-	status                        Status
-	starvation                    Starvation
-	runningOperations             int32
+	status                        scheduling.Status
+	starvation                    scheduling.Starvation
+	runningOperations             int
 	runningJobs, pendingJobs      int32
 	// nothing says that all that is added up over time is zero.
 	nothing bool
@@ -156,6 +165,7 @@ type clusterFigures struct {
 // open makes accounts for all configured pools.
 func (b *books) open(r *run) {
 	b.byName = map[poolName]int32{}
+	b.from, b.observedAt, b.viewedAt = r.from, r.from, r.from
 	b.series.open(r)
 	b.setTrees(r.trees)
 }
@@ -167,11 +177,11 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 		b.pools[i].strong = resource.Amounts{}
 	}
 	for t, tree := range trees {
-		b.pool(TreeID(t), pooltree.RootName)
+		b.pool(core.TreeID(t), pooltree.RootName)
 		for p := range tree.Value.Pools() {
 			above, _ := p.Parent()
-			parent := b.pool(TreeID(t), above.Name())
-			at := &b.pools[b.pool(TreeID(t), p.Name())]
+			parent := b.pool(core.TreeID(t), above.Name())
+			at := &b.pools[b.pool(core.TreeID(t), p.Name())]
 			at.parent, at.strong = parent, strongGuarantee(p)
 		}
 	}
@@ -180,7 +190,7 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 // pool returns the index of a pool's account, which it opens if there is none.
 // Until the pool is observed it is taken to be below the root, or below the pool
 // whose ephemeral subpool it is by its name.
-func (b *books) pool(tree TreeID, name string) int32 {
+func (b *books) pool(tree core.TreeID, name string) int32 {
 	key := poolName{tree, name}
 	if i, ok := b.byName[key]; ok {
 		return i
@@ -196,17 +206,16 @@ func (b *books) pool(tree TreeID, name string) int32 {
 }
 
 // started notes a job that has begun.
-func (b *books) started(r *run, o *operation, place *placement, s Started) {
-	pool := &b.pools[place.pool]
-	for _, a := range []*account{&o.account, &pool.account, &b.cluster} {
-		a.change(r.now, o.resources, +1)
+func (b *books) started(r *run, o *operationAccount, j *job, stageName string) {
+	b.entered(r, o, j)
+	pool := &b.pools[o.place(j.tree).pool]
+	for _, a := range b.accounts(o, j) {
 		a.jobs.Started++
 	}
-	place.running++
 	wait := r.now - o.arrived
-	if since, again := o.requeued[s.Index]; again {
+	if since, again := o.requeued[j.key]; again {
 		wait = r.now - since
-		delete(o.requeued, s.Index)
+		delete(o.requeued, j.key)
 	}
 	if o.started == never {
 		o.started = r.now
@@ -222,57 +231,68 @@ func (b *books) started(r *run, o *operation, place *placement, s Started) {
 		pool.waits.add(wait)
 		b.waits.add(wait)
 	}
-	stage := b.stages.index(s.Stage)
+	stage := b.stages.index(stageName)
 	o.stages = addCount(o.stages, stage)
 	b.stageCounts = addCount(b.stageCounts, stage)
 }
 
+// entered notes that a job uses its resources.
+func (b *books) entered(r *run, o *operationAccount, j *job) {
+	place := o.place(j.tree)
+	place.running++
+	place.usage = place.usage.Add(j.resources)
+	for _, a := range b.accounts(o, j) {
+		a.enter(r.now, j.resources, 1)
+	}
+}
+
 // left notes that a job no longer uses anything.
-func (b *books) left(r *run, o *operation, j *job) {
+func (b *books) left(r *run, o *operationAccount, j *job) {
 	place := o.place(j.tree)
 	place.running--
-	for _, a := range []*account{&o.account, &b.pools[place.pool].account, &b.cluster} {
-		a.change(r.now, o.resources, -1)
+	place.usage = place.usage.Sub(j.resources)
+	for _, a := range b.accounts(o, j) {
+		a.exit(r.now, j.resources, 1)
 	}
 }
 
 // completed notes that a job has done its work.
-func (b *books) completed(_ *run, o *operation, j *job) {
+func (b *books) completed(o *operationAccount, j *job) {
 	for _, a := range b.accounts(o, j) {
 		a.jobs.Completed++
 	}
 }
 
-func (b *books) accounts(o *operation, j *job) [3]*account {
+func (b *books) accounts(o *operationAccount, j *job) [3]*account {
 	return [...]*account{&o.account, &b.pools[o.place(j.tree).pool].account, &b.cluster}
 }
 
 // stopped notes that a job was ended and that its work is lost.
-func (b *books) stopped(r *run, o *operation, j *job, kind StopKind, reason string, beneficiary OperationID) {
+func (b *books) stopped(r *run, o *operationAccount, j *job, kind stopKind, reason string, beneficiary int32) {
 	seconds := (j.endedAt - j.startedAt).Seconds()
 	for _, a := range b.accounts(o, j) {
 		switch kind {
-		case Preempted:
+		case preempted:
 			a.jobs.Preempted++
-		case NodeLost:
+		case nodeLost:
 			a.jobs.LostWithNodes++
-		case OperationEnded:
+		case operationEnded:
 			a.jobs.Ended++
 			continue // nobody will do it again
 		}
 		for k := range a.lost {
-			a.lost[k] += o.resources.Float(resource.Kind(k)) * seconds
+			a.lost[k] += j.resources.Float(resource.Kind(k)) * seconds
 		}
 	}
 	number := b.reasons.index(reason)
 	b.reasonCounts = addCount(b.reasonCounts, number)
-	if kind != OperationEnded {
+	if kind != operationEnded {
 		if o.requeued == nil {
-			o.requeued = map[int32]time.Duration{}
+			o.requeued = map[jobKey]time.Duration{}
 		}
-		o.requeued[j.index] = r.now
+		o.requeued[j.key] = r.now
 	}
-	if kind != Preempted {
+	if kind != preempted {
 		return
 	}
 	o.reasons = addCount(o.reasons, number)
@@ -280,8 +300,8 @@ func (b *books) stopped(r *run, o *operation, j *job, kind StopKind, reason stri
 	for i := o.place(j.tree).pool; i >= 0; i = b.pools[i].parent {
 		b.pools[i].preempted++
 	}
-	if beneficiary != NoOperation {
-		o.victims = addCount(o.victims, int32(beneficiary))
+	if beneficiary != nobody {
+		o.victims = addCount(o.victims, beneficiary)
 		cause := &r.operations[beneficiary]
 		cause.caused++
 		if place := cause.place(j.tree); place != nil {
@@ -291,17 +311,12 @@ func (b *books) stopped(r *run, o *operation, j *job, kind StopKind, reason stri
 }
 
 // move takes what an operation uses in a tree from one pool to another.
-func (b *books) move(now time.Duration, o *operation, place *placement, pool int32) {
+func (b *books) move(now time.Duration, place *placement, pool int32) {
 	if place.pool == pool {
 		return
 	}
-	b.pools[place.pool].change(now, o.resources, -place.running)
-	b.pools[pool].change(now, o.resources, place.running)
+	b.pools[place.pool].exit(now, place.usage, place.running)
+	b.pools[pool].enter(now, place.usage, place.running)
 	place.pool = pool
 	b.pools[pool].operations++
-}
-
-// capacity notes that nodes come (+1) or go (-1).
-func (b *books) capacity(now time.Duration, resources resource.Amounts, sign int32) {
-	b.room.change(now, resources, sign)
 }

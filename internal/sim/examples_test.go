@@ -79,8 +79,6 @@ func cut(s *scenario.Scenario, most time.Duration) {
 }
 
 // The examples must read, run and report; their first hours are enough for that.
-// What they expect is what the scheduler does; the stand-in is simpler, but these
-// it can do as well.
 func TestExamplesRun(t *testing.T) {
 	files, _ := filepath.Glob("../../examples/simulate/*.yaml")
 	if len(files) < 3 {
@@ -91,7 +89,7 @@ func TestExamplesRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := load(t, file)
 			cut(s, 8*time.Hour)
-			r, err := Run(context.Background(), s, newStandIn(true), nil)
+			r, err := Run(context.Background(), s, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,16 +104,18 @@ func TestExamplesRun(t *testing.T) {
 
 func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 	file := "../../examples/simulate/starvation.yaml"
-	a, err := Run(context.Background(), load(t, file), newStandIn(true), nil)
+	a, err := Run(context.Background(), load(t, file), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Run(context.Background(), load(t, file), newStandIn(false), nil)
+	calm := load(t, file)
+	calm.Operations, calm.Expectations = calm.Operations[:1], nil
+	b, err := Run(context.Background(), calm, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var text, page bytes.Buffer
-	labels := report.Labels{A: "fair", B: "first come, first served"}
+	labels := report.Labels{A: "two operations", B: "one operation"}
 	if err := report.CompareText(&text, a, b, labels); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestTwoRunsAreLaidSideBySide(t *testing.T) {
 		os.WriteFile(filepath.Join(*reports, "compare.txt"), text.Bytes(), 0o644)
 	}
 	preempted := fmt.Sprint(a.Cluster.Jobs.Preempted)
-	for _, want := range []string{"A: fair", "B: first come, first served", "jobs preempted", preempted, "-100 %"} {
+	for _, want := range []string{"A: two operations", "B: one operation", "jobs preempted", preempted, "-100 %"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
 	"github.com/weirhq/weir/internal/value/document"
@@ -21,11 +22,15 @@ type expectations struct {
 	results [][]outcome.Expectation
 }
 
-// schedule puts the moments of expectations into the queue.
-func (x *expectations) schedule(r *run) {
-	x.list = r.scenario.Expectations
+// open takes the expectations that are not about times before the run.
+func (x *expectations) open(r *run) {
+	x.list = slices.DeleteFunc(slices.Clone(r.scenario.Expectations), func(e scenario.Expectation) bool { return e.At < r.from })
 	x.since = make([]map[scenario.Figure]outcome.Vector, len(x.list))
 	x.results = make([][]outcome.Expectation, len(x.list))
+}
+
+// schedule puts the moments of expectations into the queue.
+func (x *expectations) schedule(r *run) {
 	end := r.scenario.Duration.Or(scenario.Forever)
 	for i, e := range x.list {
 		if e.From > 0 && e.From <= end {
@@ -115,8 +120,7 @@ var vectorFigures = append([]scenario.Figure{scenario.FairShare, scenario.Usage,
 // none for the cluster.
 type subject struct {
 	run       *run
-	operation *operation
-	id        OperationID
+	operation *operationAccount
 	pool      *poolAccount
 	node      *node
 	// missing is what was named and is not there.
@@ -145,7 +149,7 @@ func (r *run) subjects(e *scenario.Expectation) (list []subject) {
 	case e.Operation != "":
 		for i := range r.operations {
 			if o := &r.operations[i]; o.name == e.Operation || o.template == e.Operation {
-				list = append(list, subject{run: r, operation: o, id: OperationID(i)})
+				list = append(list, subject{run: r, operation: o})
 			}
 		}
 		if list == nil {
@@ -270,7 +274,7 @@ func (s subject) state() string {
 		return "rejected"
 	}
 	for _, v := range s.run.books.views {
-		if v.Operation == s.id && v.Suspended && !o.state.hasEnded() {
+		if v.Operation == o.id && v.Suspended && !o.state.IsFinished() {
 			return "suspended"
 		}
 	}
@@ -295,10 +299,10 @@ func (s subject) startedBefore(name string) bool {
 // figures are those of an element that its observation has.
 type figures struct {
 	fairShare, demand        outcome.Vector
-	status                   Status
-	starvation               Starvation
+	status                   scheduling.Status
+	starvation               scheduling.Starvation
 	runningJobs, pendingJobs int32
-	classes                  [jobClassCount]int32
+	classes                  [len(scheduling.View{}.Classes)]int32
 }
 
 // view returns what was observed of an operation, in all of its trees together,
@@ -315,23 +319,23 @@ func (s subject) view() (f figures, ok bool) {
 	}
 	for i := range s.run.books.views {
 		v := &s.run.books.views[i]
-		if v.Operation != s.id {
+		if v.Operation != s.operation.id {
 			continue
 		}
 		ok = true
-		total := &s.run.books.trees[v.Tree].Total
+		total := &s.run.books.totals[v.Tree]
 		for k := range f.fairShare {
-			f.fairShare[k] += v.FairShare[k] * total.Float(resource.Kind(k))
+			f.fairShare[k] += v.Share.Total[k] * total.Float(resource.Kind(k))
 			f.demand[k] += v.Demand.Float(resource.Kind(k))
 		}
 		f.status, f.starvation = max(f.status, v.Status), max(f.starvation, v.Starvation)
 		f.runningJobs += v.RunningJobs
-		f.pendingJobs += v.PendingJobs
+		f.pendingJobs += v.WaitingJobs
 		for c := range f.classes {
 			f.classes[c] += v.Classes[c]
 		}
 	}
-	return f, ok || s.operation.state.hasEnded()
+	return f, ok || s.operation.state.IsFinished()
 }
 
 // integral returns a figure whose average is asked for, times seconds.
@@ -369,7 +373,7 @@ func (s subject) integral(f scenario.Figure) (outcome.Vector, bool) {
 
 // utilised is the used part of the cluster, times seconds.
 func (b *books) utilised() (v outcome.Vector) {
-	seconds := b.observedAt.Seconds()
+	seconds := (b.observedAt - b.from).Seconds()
 	for k := range v {
 		if b.room.used[k] > 0 {
 			v[k] = b.cluster.used[k] / b.room.used[k] * seconds

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -17,7 +19,7 @@ func (s subject) number(c scenario.Check, from time.Duration, since map[scenario
 	}
 	if slices.Contains(averages, c.Figure) {
 		now, ok := s.integral(c.Figure)
-		seconds := (s.run.now - from).Seconds()
+		seconds := (s.run.now - max(from, s.run.from)).Seconds()
 		if !ok || seconds <= 0 {
 			return 0, false
 		}
@@ -37,7 +39,7 @@ func (s subject) number(c scenario.Check, from time.Duration, since map[scenario
 	case scenario.StartedBy, scenario.StartedAfter:
 		return s.operation.started.Seconds(), s.operation.started != never
 	case scenario.FinishedBy:
-		return s.operation.finished.Seconds(), s.operation.state == Completed
+		return s.operation.finished.Seconds(), s.operation.state == operation.Completed
 	case scenario.Waits:
 		w := s.waits()
 		return w.figures().Get(c.Key)
@@ -59,11 +61,12 @@ func (s subject) observed(c scenario.Check) (float64, bool) {
 	case scenario.PendingJobs:
 		return float64(v.pendingJobs), ok
 	}
-	class := slices.Index(classNames, c.Key)
-	if class < 0 {
-		return 0, false
+	for class, count := range v.classes {
+		if scheduling.Class(class).String() == c.Key {
+			return float64(count), ok
+		}
 	}
-	return float64(v.classes[class]), ok
+	return 0, false
 }
 
 // inUse returns what runs, as the books have it.
@@ -107,7 +110,7 @@ func (s subject) operationsNow() (float64, bool) {
 	}
 	running := 0
 	for i := range s.run.operations {
-		if s.run.operations[i].state == Running {
+		if s.run.operations[i].state == operation.Running {
 			running++
 		}
 	}

@@ -1,6 +1,14 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/resource"
+)
 
 // jobState is where a job is in its life on a node.
 type jobState uint8
@@ -9,25 +17,33 @@ const (
 	jobRunning   jobState = iota
 	jobCompleted          // over, not reported yet
 	jobAborted            // ended by its node after its grace, not reported yet
-	jobDead               // gone with its node; the system has not said so yet
+	jobDead               // gone with its node; the core has not said so yet
 )
 
-// job is an allocation that the system knows of.
+// jobKey says which of an operation's jobs it is. A job that begins again has the
+// same key.
+type jobKey struct{ task, cookie int32 }
+
+// nobody is the index of no operation.
+const nobody int32 = -1
+
+// job is a job that the core counts on a node.
 type job struct {
-	id        JobID
+	id        core.JobID
 	startedAt time.Duration
 	endedAt   time.Duration // when it stopped to use resources
-	operation OperationID
-	index     int32
-	node      NodeID
-	tree      TreeID
+	resources resource.Amounts
+	operation int32 // index in run.operations
+	key       jobKey
+	node      core.NodeID
+	tree      core.TreeID
 	// generation tells events of this job from those of earlier ones in the same
 	// slot.
 	generation int32
 	prev, next int32 // other jobs of the node; -1: none
 	state      jobState
-	leaving    bool // it has been given grace
-	victimOf   OperationID
+	leaving    bool  // it has been given grace
+	victimOf   int32 // index of the operation that gets the room of a leaving job; nobody
 	reason     int32 // of leaving, as books know it
 }
 
@@ -35,9 +51,9 @@ type job struct {
 type jobTable struct {
 	table   []job
 	free    []int32
-	byID    map[JobID]int32
-	running int        // jobs that use resources
-	report  []Finished // memory for reports
+	byID    map[core.JobID]int32
+	running int             // jobs that use resources
+	report  []core.Finished // memory for reports
 }
 
 // add puts a job into a slot.
@@ -53,47 +69,42 @@ func (t *jobTable) add(j job) int32 {
 	return int32(len(t.table) - 1)
 }
 
-// start begins a job on a node.
-func (r *run) start(s Started) {
-	switch {
-	case int(s.Operation) >= len(r.operations) || s.Operation < 0:
-		r.fail("starts a job of operation %d, which does not exist", s.Operation)
-		return
-	case int(s.Node) >= len(r.nodes) || s.Node < 0 || !r.nodes[s.Node].alive:
-		r.fail("starts a job on node %d, which is not there", s.Node)
-		return
+// begin lets a job that the core has started begin on its node.
+func (r *run) begin(s *core.Started) {
+	o := r.operation(s.Operation)
+	j := job{
+		id: s.Job, startedAt: r.now, operation: r.indexOf(s.Operation), key: jobKey{s.Task, s.Cookie}, node: s.Node, tree: s.Tree,
+		resources: s.Resources, victimOf: nobody,
 	}
-	o := &r.operations[s.Operation]
-	place := o.place(s.Tree)
-	if place == nil || o.state.hasEnded() || s.Index < 0 || int(s.Index) >= o.jobCount {
-		r.fail("starts job %d of operation %s in tree %d, where it has no such job to run", s.Index, o.name, s.Tree)
-		return
+	if o.attempts == nil {
+		j.resources = o.resources // without the byte of memory that every task must have
 	}
-	if _, known := r.jobs.byID[s.Job]; known {
-		r.fail("starts job %d twice", s.Job)
-		return
-	}
-	slot := r.jobs.add(job{
-		id: s.Job, startedAt: r.now, operation: s.Operation, index: s.Index, node: s.Node, tree: s.Tree,
-		prev: -1, victimOf: NoOperation,
-	})
-	r.jobs.byID[s.Job] = slot
-	r.jobs.running++
-	n := &r.nodes[s.Node]
-	if n.first >= 0 {
-		r.jobs.table[n.first].prev = slot
-	}
-	r.jobs.table[slot].next, n.first = n.first, slot
-	n.running++
-	n.usage = n.usage.Add(o.resources)
-	if !n.resources.Dominates(n.usage) {
+	slot := r.put(j)
+	if n := &r.nodes[s.Node]; !n.resources.Dominates(n.usage) {
 		r.fail("starts a job of operation %s on node %s, which is full: it has %v and would use %v", o.name, n.name, n.resources, n.usage)
 		return
 	}
 	r.lastChange = r.now
 	r.work.Decisions++
-	r.books.started(r, o, place, s)
-	r.queue.push(r.now+o.durations.Of(int(s.Index)), kindFinish, slot, r.jobs.table[slot].generation)
+	r.books.started(r, o, &r.jobs.table[slot], s.Stage.String())
+	r.queue.push(r.now+r.durationOf(o, j.key, 0), kindFinish, slot, r.jobs.table[slot].generation)
+	r.bound("jobs run at once", r.jobs.running, r.options.Bounds.RunningJobs)
+}
+
+// put puts a job into a slot and onto its node.
+func (r *run) put(j job) int32 {
+	n := &r.nodes[j.node]
+	j.prev, j.next = -1, n.first
+	slot := r.jobs.add(j)
+	r.jobs.byID[j.id] = slot
+	r.jobs.running++
+	if n.first >= 0 {
+		r.jobs.table[n.first].prev = slot
+	}
+	n.first = slot
+	n.running++
+	n.usage = n.usage.Add(j.resources)
+	return slot
 }
 
 // current returns the job in a slot if it is still the one an event was meant
@@ -130,7 +141,7 @@ func (r *run) over(slot int32, j *job) {
 	r.planReport(j.node)
 }
 
-// die ends a job with its node. It stays known until the system stops it.
+// die ends a job with its node. It stays known until the core stops it.
 func (r *run) die(slot int32) {
 	j := &r.jobs.table[slot]
 	if j.state == jobRunning {
@@ -141,13 +152,12 @@ func (r *run) die(slot int32) {
 
 // leave gives back what a job uses.
 func (r *run) leave(j *job) {
-	o := &r.operations[j.operation]
 	n := &r.nodes[j.node]
 	n.running--
-	n.usage = n.usage.Sub(o.resources)
+	n.usage = n.usage.Sub(j.resources)
 	r.jobs.running--
 	r.lastChange, j.endedAt = r.now, r.now
-	r.books.left(r, o, j)
+	r.books.left(r, &r.operations[j.operation], j)
 }
 
 // settle counts a job that has been reported and frees its slot.
@@ -155,9 +165,9 @@ func (r *run) settle(slot int32) {
 	j := &r.jobs.table[slot]
 	o := &r.operations[j.operation]
 	if j.state == jobCompleted {
-		r.books.completed(r, o, j)
+		r.books.completed(o, j)
 	} else {
-		r.books.stopped(r, o, j, Preempted, r.books.reasons.names[j.reason], j.victimOf)
+		r.books.stopped(r, o, j, preempted, r.books.reasons.names[j.reason], j.victimOf)
 	}
 	r.forget(slot)
 }
@@ -179,25 +189,49 @@ func (r *run) forget(slot int32) {
 	r.jobs.free = append(r.jobs.free, slot)
 }
 
-// stop ends a job because the system says so.
-func (r *run) stop(s Stopped) {
+// stopKind says why a job is stopped.
+type stopKind uint8
+
+const (
+	preempted      stopKind = iota // it begins again later
+	nodeLost                       // its node is gone, and it begins again
+	operationEnded                 // its operation has ended
+)
+
+// reasonOf says why a job is stopped, and what the books call that.
+func reasonOf(s *core.Stopped) (kind stopKind, name string) {
+	switch {
+	case s.Timeout > 0:
+		return preempted, s.Preemption.String()
+	case s.Reason == operation.AbortNodeOffline || s.Reason == operation.AbortNodePoolTreeChanged:
+		return nodeLost, s.Reason.String()
+	}
+	return operationEnded, s.Reason.String()
+}
+
+// stop ends a job because the core says so, or lets it go on for a grace.
+func (r *run) stop(s *core.Stopped, grace time.Duration) {
 	slot, known := r.jobs.byID[s.Job]
 	if !known {
-		r.fail("stops job %d, which does not run", s.Job)
+		// The end of one job of a gang stops those that were reported with it.
+		if !slices.ContainsFunc(r.jobs.report, func(f core.Finished) bool { return f.Job == s.Job }) {
+			r.fail("stops job %d, which does not run", s.Job)
+		}
 		return
 	}
-	if s.Kind == Preempted && s.For != NoOperation && (s.For < 0 || int(s.For) >= len(r.operations)) {
-		r.fail("stops job %d for operation %d, which does not exist", s.Job, s.For)
-		return
+	kind, reason := reasonOf(s)
+	beneficiary := nobody
+	if s.For != core.NoOperation {
+		beneficiary = r.indexOf(s.For)
 	}
 	j := &r.jobs.table[slot]
 	o := &r.operations[j.operation]
 	r.work.Decisions++
 	if j.state == jobRunning {
-		if s.Grace > 0 {
+		if grace > 0 {
 			if !j.leaving {
-				j.leaving, j.victimOf, j.reason = true, s.For, r.books.reasons.index(s.Reason)
-				r.queue.push(r.now+s.Grace, kindGraceOver, slot, j.generation)
+				j.leaving, j.victimOf, j.reason = true, beneficiary, r.books.reasons.index(reason)
+				r.queue.push(r.now+grace, kindGraceOver, slot, j.generation)
 			}
 			return
 		}
@@ -206,25 +240,52 @@ func (r *run) stop(s Stopped) {
 	if j.state == jobCompleted || j.state == jobAborted {
 		r.nodes[j.node].forgetReport(slot)
 	}
-	r.books.stopped(r, o, j, s.Kind, s.Reason, s.For)
+	r.books.stopped(r, o, j, kind, reason, beneficiary)
 	r.forget(slot)
 }
 
-// absorb does what the system decided. Places and states come first, because jobs
-// refer to them; stopped jobs leave before started ones come.
+// absorb does what the core has decided: places first, because jobs refer to them;
+// stopped jobs leave before started ones come. Jobs that cannot be interrupted end
+// at once when they are preempted, and the core hears so.
 func (r *run) absorb() {
-	for _, p := range r.out.Placed {
-		r.placed(p)
+	for _, m := range r.out.Moved {
+		r.placed(m.Operation, m.Tree, m.Pool)
 	}
-	for _, s := range r.out.Stopped {
-		r.stop(s)
+	var killed []core.Finished
+	for i := range r.out.Stopped {
+		s := &r.out.Stopped[i]
+		if r.withdraw(s.Job) {
+			if s.Timeout > 0 {
+				killed = append(killed, core.Finished{Job: s.Job, State: core.JobAborted})
+			}
+			continue // it has never begun
+		}
+		grace := time.Duration(0)
+		switch {
+		case s.Timeout == 0:
+			r.left(s.Job)
+		case s.Preemption == scheduling.PreemptedGracefully:
+			grace = s.Timeout
+		case r.isInterruptible(s.Job):
+			grace = s.Timeout
+			r.leaving = append(r.leaving, leavingJob{s.Job, s.Node, s.Held})
+		default:
+			killed = append(killed, core.Finished{Job: s.Job, State: core.JobAborted})
+		}
+		r.stop(s, grace)
 	}
-	for _, s := range r.out.Started {
-		if r.err == nil {
-			r.start(s)
+	for i := range r.out.Started {
+		s := &r.out.Started[i]
+		if len(r.leaving) > 0 { // there may be no room yet; see heartbeat
+			r.waiting = append(r.waiting, waitingJob{*s, r.now})
+		} else if r.err == nil {
+			r.begin(s)
 		}
 	}
-	for _, c := range r.out.Operations {
-		r.operationChanged(c)
+	for i := range r.out.Operations {
+		r.operationChanged(&r.out.Operations[i])
+	}
+	if len(killed) > 0 {
+		r.happens(&core.ReportInput{Finished: killed})
 	}
 }

@@ -3,15 +3,18 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
-	"github.com/weirhq/weir/internal/sim/scenario"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/sim/distribution"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// node is a machine of the scenario.
+// node is a machine.
 type node struct {
 	name  string
-	group int32
+	group string
+	tags  []string
 	alive bool
 	// resources are those of its group unless it was resized.
 	resources resource.Amounts
@@ -24,8 +27,7 @@ type node struct {
 	finished []int32 // slots of jobs that are over and not reported
 }
 
-func (r *run) group(n *node) *scenario.NodeGroup { return &r.scenario.Nodes[n.group] }
-
+// makeNodes makes the nodes of the scenario.
 func (r *run) makeNodes() {
 	for g := range r.scenario.Nodes {
 		group := &r.scenario.Nodes[g]
@@ -34,32 +36,51 @@ func (r *run) makeNodes() {
 			if !group.Single {
 				name = fmt.Sprintf("%s-%d", group.Name, i+1)
 			}
-			r.nodes = append(r.nodes, node{name: name, group: int32(g), resources: group.Resources, first: -1})
+			r.nodes = append(r.nodes, node{name: name, group: group.Name, tags: group.Tags, resources: group.Resources, first: -1})
 		}
 	}
 }
 
-// addNode makes a node known to the system.
-func (r *run) addNode(id NodeID) error {
+// places says when in the period each node reports: those that the core had at
+// the start when they did so before, others at a random time.
+func (r *run) places(known int) []place {
+	seed := distribution.Seed(r.scenario.Seed).Named("heartbeats")
+	var places []place
+	for i := range r.nodes {
+		id := core.NodeID(i)
+		if i < known {
+			if r.nodes[i].alive {
+				places = append(places, place{r.start.phase(id, r.scenario), id})
+			}
+			continue
+		}
+		stream := seed.At(i).Stream()
+		offset := stream.Float64() * float64(r.scenario.HeartbeatPeriod)
+		places = append(places, place{time.Duration(offset).Truncate(time.Millisecond), id})
+	}
+	return places
+}
+
+// addNode makes a node known to the core.
+func (r *run) addNode(id core.NodeID) error {
 	n := &r.nodes[id]
-	group := r.group(n)
-	if err := r.apply(AddNode{Node: id, Name: n.name, Resources: n.resources, Tags: group.Tags}); err != nil {
+	if err := r.apply(&core.NodeInput{Node: id, Name: n.name, Resources: n.resources, Tags: n.tags}); err != nil {
 		return err
 	}
 	if n.first >= 0 {
 		r.fail("still counts job %d on node %s, which has come back empty", r.jobs.table[n.first].id, n.name)
 	}
 	n.alive = true
-	r.books.capacity(r.now, n.resources, +1)
+	r.books.room.enter(r.now, n.resources, 1)
 	return nil
 }
 
-// loseNode ends everything on a node. The system is told unless it has to find
-// out by itself.
-func (r *run) loseNode(id NodeID, silently bool) error {
+// loseNode ends everything on a node. The core is told unless it has to find out
+// by itself.
+func (r *run) loseNode(id core.NodeID, silently bool) error {
 	n := &r.nodes[id]
 	n.alive = false
-	r.books.capacity(r.now, n.resources, -1)
+	r.books.room.exit(r.now, n.resources, 1)
 	for slot := n.first; slot >= 0; slot = r.jobs.table[slot].next {
 		r.die(slot)
 	}
@@ -67,9 +88,7 @@ func (r *run) loseNode(id NodeID, silently bool) error {
 	if silently {
 		return nil
 	}
-	if err := r.apply(RemoveNode{Node: id}); err != nil {
-		return err
-	}
+	r.happens(&core.NodeLossInput{Node: id})
 	if n.first >= 0 {
 		r.fail("does not stop job %d of node %s, which is gone", r.jobs.table[n.first].id, n.name)
 	}
@@ -77,25 +96,25 @@ func (r *run) loseNode(id NodeID, silently bool) error {
 }
 
 // resizeNode changes what a node has.
-func (r *run) resizeNode(id NodeID, resources resource.Amounts) error {
+func (r *run) resizeNode(id core.NodeID, resources resource.Amounts) error {
 	n := &r.nodes[id]
-	if err := r.apply(ResizeNode{Node: id, Resources: resources}); err != nil {
+	if err := r.apply(&core.NodeInput{Node: id, Name: n.name, Resources: resources, Tags: n.tags}); err != nil {
 		return err
 	}
-	r.books.capacity(r.now, n.resources, -1)
+	r.books.room.exit(r.now, n.resources, 1)
 	n.resources = resources
-	r.books.capacity(r.now, n.resources, +1)
+	r.books.room.enter(r.now, n.resources, 1)
 	return nil
 }
 
 // nodesOf returns the first nodes of a group that are alive or not.
-func (r *run) nodesOf(group string, alive bool, count int) (ids []NodeID) {
+func (r *run) nodesOf(group string, alive bool, count int) (ids []core.NodeID) {
 	for i := range r.nodes {
 		if len(ids) == count {
 			break
 		}
-		if n := &r.nodes[i]; n.alive == alive && r.group(n).Name == group {
-			ids = append(ids, NodeID(i))
+		if n := &r.nodes[i]; n.alive == alive && n.group == group {
+			ids = append(ids, core.NodeID(i))
 		}
 	}
 	return ids
@@ -103,14 +122,14 @@ func (r *run) nodesOf(group string, alive bool, count int) (ids []NodeID) {
 
 // planReport puts an out-of-band heartbeat of a node into the queue, one for all
 // jobs that finish at this moment.
-func (r *run) planReport(id NodeID) {
+func (r *run) planReport(id core.NodeID) {
 	if n := &r.nodes[id]; !n.reportPlanned {
 		n.reportPlanned = true
 		r.queue.push(r.now, kindOutOfBand, int32(id), 0)
 	}
 }
 
-func (r *run) outOfBand(id NodeID) {
+func (r *run) outOfBand(id core.NodeID) {
 	n := &r.nodes[id]
 	n.reportPlanned = false
 	if n.alive && len(n.finished) > 0 {
@@ -119,29 +138,29 @@ func (r *run) outOfBand(id NodeID) {
 }
 
 // heartbeat lets a node report what has finished, and does what it is told.
-func (r *run) heartbeat(id NodeID) {
+func (r *run) heartbeat(id core.NodeID) {
 	r.work.Heartbeats++
 	n := &r.nodes[id]
-	r.out.reset()
-	r.systemMoves()
-	if len(n.finished) == 0 {
-		r.system.Heartbeat(r.date(), id, nil, &r.out)
-		if len(r.out.Started) > 0 || len(r.out.Stopped) > 0 || len(r.out.Operations) > 0 || len(r.out.Placed) > 0 {
-			r.absorb()
-		}
-		return
-	}
 	finished := r.jobs.report[:0]
 	for _, slot := range n.finished {
 		j := &r.jobs.table[slot]
-		finished = append(finished, Finished{Job: j.id, Aborted: j.state == jobAborted})
+		state := core.JobCompleted
+		if j.state == jobAborted {
+			state = core.JobAborted
+		}
+		finished = append(finished, core.Finished{Job: j.id, State: state})
+		r.left(j.id)
 		r.settle(slot)
 	}
-	r.jobs.report = finished
-	n.finished = n.finished[:0]
-	r.system.Heartbeat(r.date(), id, finished, &r.out)
-	r.absorb()
-	r.settleClosing()
+	r.jobs.report, n.finished = finished, n.finished[:0]
+	r.beat = core.HeartbeatInput{Node: id, Finished: finished}
+	r.happens(&r.beat)
+	if len(r.waiting) > 0 {
+		r.releaseWaiting(id)
+	}
+	if len(finished) > 0 {
+		r.settleClosing()
+	}
 }
 
 // forgetReport takes a job off the list of those to be reported.

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -13,25 +15,22 @@ import (
 // each observation of pools is not also one of operations.
 const viewEvery = 2000
 
-// observe brings the books up to date with the system's own figures. What is
-// observed counts until the next observation. A system that has been told nothing
-// since it was last looked at is not asked again: in quiet times observations
-// are far more frequent than changes.
+// observe brings the books up to date with the core's own figures. What is
+// observed counts until the next observation. A core to which nothing has happened
+// since it was last looked at is not read again: in quiet times observations are
+// far more frequent than changes.
 func (r *run) observe(operations bool) {
 	b := &r.books
 	wait := time.Duration(1+r.active/viewEvery) * r.scenario.Statistics.Period
-	operations = operations || r.now-b.viewedAt >= wait || r.now == 0
+	operations = operations || r.now-b.viewedAt >= wait || r.now == r.from
 	known := r.poolsKnown && (r.viewsKnown || !operations)
-	if !known {
-		r.observation.WithOperations = operations
-		r.system.Observe(r.date(), &r.observation)
-	}
 	b.settle(r.now)
 	if operations {
 		b.settleViews(r, r.now)
 	}
 	if !known {
-		b.note(r, &r.observation)
+		r.looks++
+		b.note(r.core, operations)
 	}
 	r.poolsKnown = true
 	if operations {
@@ -39,12 +38,12 @@ func (r *run) observe(operations bool) {
 	}
 }
 
-// systemMoves notes that the system is told something, so that what was observed
+// coreMoves notes that something happens to the core, so that what was observed
 // of it may no longer hold.
-func (r *run) systemMoves() { r.poolsKnown, r.viewsKnown = false, false }
+func (r *run) coreMoves() { r.poolsKnown, r.viewsKnown = false, false }
 
 // parentByName guesses the parent of a pool that has not been observed.
-func (b *books) parentByName(tree TreeID, name string) int32 {
+func (b *books) parentByName(tree core.TreeID, name string) int32 {
 	parent := pooltree.RootName
 	if before, _, cut := strings.Cut(name, "$"); cut {
 		parent = before
@@ -95,7 +94,7 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 		add(&p.entitled, &s.fairShare, seconds)
 		add(&p.guaranteed, &s.guaranteed, seconds)
 		add(&p.asked, &s.demand, seconds)
-		if s.starvation >= Starving {
+		if s.starvation >= scheduling.Starving {
 			p.starving += seconds
 		}
 		b.settleGuarantee(p, seconds)
@@ -119,10 +118,10 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 const keptFrom = 0.99
 
 // settleGuarantee compares what a pool had with what it was guaranteed and asked
-// for: its strong guarantee as configured, and what the system gave it for its
+// for: its strong guarantee as configured, and what the core gave it for its
 // volume. The resource that is the largest part of its tree decides.
 func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
-	total := &b.trees[p.tree].Total
+	total := &b.totals[p.tree]
 	var promise outcome.Vector
 	dominant, largest := resource.CPU, 0.0
 	for _, k := range b.series.kinds {
@@ -175,51 +174,46 @@ func (b *books) settleViews(r *run, now time.Duration) {
 	}
 	for i := range b.views {
 		v := &b.views[i]
-		o := &r.operations[v.Operation]
+		o := r.operation(v.Operation)
 		// What ended in between counted until then.
 		span := seconds
 		if o.finished != never {
 			span = max((o.finished - b.viewedAt).Seconds(), 0)
 		}
-		total := &b.trees[v.Tree].Total
+		total := &b.totals[v.Tree]
 		for _, k := range b.series.kinds {
-			o.entitled[k] += v.FairShare[k] * total.Float(k) * span
+			o.entitled[k] += v.Share.Total[k] * total.Float(k) * span
 			o.asked[k] += v.Demand.Float(k) * span
 		}
-		if v.Starvation >= Starving {
+		if v.Starvation >= scheduling.Starving {
 			o.starving += span
 		}
 	}
 }
 
-// note keeps what has been observed.
-func (b *books) note(r *run, o *Observation) {
-	if len(o.Trees) != len(r.trees) {
-		r.fail("observes %d trees, but there are %d", len(o.Trees), len(r.trees))
-		return
+// note keeps what the core has now.
+func (b *books) note(c *core.Core, operations bool) {
+	b.totals = b.totals[:0]
+	for tree := range core.TreeID(c.TreeCount()) {
+		b.totals = append(b.totals, c.TreeTotal(tree))
 	}
-	b.trees = append(b.trees[:0], o.Trees...)
 	for i := range b.pools {
 		b.pools[i].there = false
 	}
 	b.clusterNow.waitingJobs = 0
-	b.numbers = b.numbers[:min(len(b.numbers), len(o.Pools))]
-	for i := range o.Pools {
-		s := &o.Pools[i]
-		if s.Tree < 0 || int(s.Tree) >= len(r.trees) || int(s.Parent) >= i {
-			r.fail("observes pool %q in tree %d below pool %d, which cannot be", s.Name, s.Tree, s.Parent)
-			return
-		}
-		b.notePool(o, i)
+	b.poolViews = c.Pools(b.poolViews[:0])
+	b.numbers = b.numbers[:min(len(b.numbers), len(b.poolViews))]
+	for i := range b.poolViews {
+		b.notePool(i)
 	}
-	if o.WithOperations {
-		b.views = append(b.views[:0], o.Operations...)
+	if operations {
+		b.views = c.Operations(b.views[:0])
 	}
 }
 
 // number returns the account of the i-th observed pool. Observations seldom differ
 // in which pools they have, so that the last one's answer is tried first.
-func (b *books) number(s *PoolState, i int) int32 {
+func (b *books) number(s *core.PoolView, i int) int32 {
 	if i == len(b.numbers) {
 		b.numbers = append(b.numbers, b.pool(s.Tree, s.Name))
 	} else if last := &b.pools[b.numbers[i]]; last.tree != s.Tree || last.name != s.Name {
@@ -230,8 +224,8 @@ func (b *books) number(s *PoolState, i int) int32 {
 
 // notePool keeps what has been observed of the i-th pool, whose parent has been
 // noted before.
-func (b *books) notePool(o *Observation, i int) {
-	s := &o.Pools[i]
+func (b *books) notePool(i int) {
+	s := &b.poolViews[i]
 	parent := int32(-1)
 	if s.Parent >= 0 {
 		parent = b.numbers[s.Parent]
@@ -241,26 +235,26 @@ func (b *books) notePool(o *Observation, i int) {
 	p := &b.pools[b.number(s, i)]
 	p.parent = parent
 	p.there, p.ephemeral, p.integral = true, s.Ephemeral, p.integral || s.Integral
-	total := &o.Trees[s.Tree].Total
+	total := &b.totals[s.Tree]
 	f := poolFigures{
 		volume: s.Volume, status: s.Status, starvation: s.Starvation,
-		runningOperations: s.RunningOperations, runningJobs: s.RunningJobs, pendingJobs: s.PendingJobs,
+		runningOperations: s.RunningOperations, runningJobs: s.RunningJobs, pendingJobs: s.WaitingJobs,
 	}
 	for _, k := range b.series.kinds {
 		had := total.Float(k)
-		f.fairShare[k] = s.FairShare.Total[k] * had
-		f.integralPart[k] = s.FairShare.Integral[k] * had
-		f.guaranteed[k] = s.FairShare.Strong[k]*had + f.integralPart[k]
+		f.fairShare[k] = s.Share.Total[k] * had
+		f.integralPart[k] = s.Share.Integral[k] * had
+		f.guaranteed[k] = s.Share.Strong[k]*had + f.integralPart[k]
 		f.demand[k] = s.Demand.Float(k)
 	}
 	zero := outcome.Vector{}
-	f.nothing = f.fairShare == zero && f.integralPart == zero && f.guaranteed == zero && f.demand == zero && f.volume == 0 && f.starvation < Starving
+	f.nothing = f.fairShare == zero && f.integralPart == zero && f.guaranteed == zero && f.demand == zero && f.volume == 0 && f.starvation < scheduling.Starving
 	p.state = f
 }
 
 // waitingJobs is how many jobs a pool demands and does not have: not all that are
 // pending, but those that could run now.
-func waitingJobs(s *PoolState) int64 {
+func waitingJobs(s *core.PoolView) int64 {
 	return max(s.Demand[resource.UserSlots]-s.Usage[resource.UserSlots], 0)
 }
 

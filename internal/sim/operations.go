@@ -2,9 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
@@ -14,13 +17,14 @@ import (
 )
 
 // never is the time of what has not happened.
-const never time.Duration = -1
+const never time.Duration = math.MinInt64
 
-// operation is an operation that has come.
-type operation struct {
+// operationAccount is an operation that has come.
+type operationAccount struct {
+	id             core.OperationID
 	name, template string
 	account
-	state    OperationState
+	state    operation.State
 	rejected bool
 	reason   string
 	arrived  time.Duration
@@ -28,8 +32,11 @@ type operation struct {
 	finished time.Duration // never
 
 	jobCount  int
-	resources resource.Amounts
+	resources resource.Amounts // of one job, as the scenario says
 	durations workload.Durations
+	// attempts counts the starts of each job of an operation that the core had at
+	// the start; nil for those of the scenario.
+	attempts map[jobKey]int
 	// first is the place in the first tree, more are those in others.
 	first placement
 	more  []placement
@@ -42,11 +49,11 @@ type operation struct {
 	waits           waitSums
 	allWaits        *waits // nil unless an expectation asks for percentiles
 	// requeued has, for jobs that were stopped, when they began to wait again.
-	requeued map[int32]time.Duration
+	requeued map[jobKey]time.Duration
 
 	stages  []int32Count // by index in books.stages
 	reasons []int32Count // of preemption, by index in books.reasons
-	victims []int32Count // preempted jobs by the operation that got the room
+	victims []int32Count // preempted jobs by the index of the operation that got the room
 }
 
 // int32Count counts something under a small number.
@@ -76,13 +83,14 @@ func countOf(list []int32Count, key int32) int64 {
 
 // placement is where an operation is in a tree.
 type placement struct {
-	tree    TreeID
+	tree    core.TreeID
 	pool    int32 // index in books.pools; -1: none
 	running int32
+	usage   resource.Amounts // of those that run
 }
 
 // place returns where the operation is in a tree, nil if nowhere.
-func (o *operation) place(tree TreeID) *placement {
+func (o *operationAccount) place(tree core.TreeID) *placement {
 	if o.first.pool >= 0 && o.first.tree == tree {
 		return &o.first
 	}
@@ -94,29 +102,44 @@ func (o *operation) place(tree TreeID) *placement {
 	return nil
 }
 
-// nextArrival puts the next operation of a source into the queue.
+// indexOf returns the index of an operation in the order in which they came.
+func (r *run) indexOf(id core.OperationID) int32 {
+	if id >= r.firstNew {
+		return int32(len(r.inherited)) + int32(id-r.firstNew)
+	}
+	return r.inherited[id]
+}
+
+func (r *run) operation(id core.OperationID) *operationAccount { return &r.operations[r.indexOf(id)] }
+
+// nextArrival puts the next operation of a source into the queue. Those from
+// before the run have come already.
 func (r *run) nextArrival(source int32) {
 	next, ok := r.sources[source].Next()
+	for ok && next.At < r.from {
+		next, ok = r.sources[source].Next()
+	}
 	if !ok {
-		r.waiting[source] = workload.Operation{}
+		r.next[source] = workload.Operation{}
 		r.toCome--
 		return
 	}
-	r.waiting[source] = next
+	r.next[source] = next
 	r.queue.push(next.At, kindArrival, source, 0)
 }
 
 func (r *run) arrive(source int32) {
-	arrived := r.waiting[source]
+	arrived := r.next[source]
 	r.nextArrival(source)
-	r.begin(arrived)
+	r.submit(arrived)
 }
 
-// begin starts an operation.
-func (r *run) begin(w workload.Operation) {
-	id := OperationID(len(r.operations))
-	o := operation{
-		name: w.Name, template: w.Template, arrived: r.now, started: never, finished: never,
+// submit starts an operation.
+func (r *run) submit(w workload.Operation) {
+	index := int32(len(r.operations))
+	id := r.firstNew + core.OperationID(index) - core.OperationID(len(r.inherited))
+	o := operationAccount{
+		id: id, name: w.Name, template: w.Template, arrived: r.now, started: never, finished: never,
 		jobCount: w.Jobs, resources: w.Resources, durations: w.Durations, first: placement{pool: -1},
 	}
 	if w.AtOnce > 0 {
@@ -129,81 +152,99 @@ func (r *run) begin(w workload.Operation) {
 	r.operations = append(r.operations, o)
 	r.active++
 	r.books.arrived++
-	err := r.apply(StartOperation{
-		Operation: id, Name: w.Name, User: w.User, Options: w.Options, Spec: w.Spec, Jobs: w.Jobs, Resources: w.Resources,
-	})
+	r.bound("operations come", int(r.books.arrived), r.options.Bounds.Operations)
+	spec, err := specOf(&w)
+	if err == nil {
+		err = r.apply(&core.StartInput{Operation: id, User: w.User, Spec: spec})
+	}
 	if err != nil {
-		r.operations[id].rejected = true
-		r.operationChanged(OperationChange{Operation: id, State: Failed, Reason: err.Error()})
+		r.operations[index].rejected = true
+		r.enter(&r.operations[index], operation.Failed, err.Error())
 		return
 	}
+	r.settlePlaces(id)
 	if w.AtOnce > 0 && w.Until != scenario.Forever {
-		r.queue.push(w.Until, kindClose, int32(id), 0)
+		r.queue.push(w.Until, kindClose, index, 0)
 	}
 }
 
-// placed notes in which pool an operation is, and moves what it uses there.
-func (r *run) placed(p Placed) {
-	if p.Operation < 0 || int(p.Operation) >= len(r.operations) || p.Tree < 0 || int(p.Tree) >= len(r.trees) {
-		r.fail("places operation %d in tree %d, which do not exist", p.Operation, p.Tree)
-		return
+// settlePlaces notes in which pools an operation is after a change that concerns
+// it.
+func (r *run) settlePlaces(id core.OperationID) {
+	for tree := range core.TreeID(len(r.trees)) {
+		if pool, ok := r.core.PoolOf(id, tree); ok {
+			r.placed(id, tree, pool)
+		}
 	}
-	o := &r.operations[p.Operation]
-	pool := r.books.pool(p.Tree, p.Pool)
-	place := o.place(p.Tree)
+}
+
+// placed notes in which pool of a tree an operation is, and moves what it uses
+// there.
+func (r *run) placed(id core.OperationID, tree core.TreeID, name string) {
+	o := r.operation(id)
+	pool := r.books.pool(tree, name)
+	place := o.place(tree)
 	switch {
 	case place == nil && o.first.pool < 0:
-		o.first = placement{tree: p.Tree, pool: pool}
+		o.first = placement{tree: tree, pool: pool}
 	case place == nil:
-		o.more = append(o.more, placement{tree: p.Tree, pool: pool})
+		o.more = append(o.more, placement{tree: tree, pool: pool})
 	default:
-		r.books.move(r.now, o, place, pool)
+		r.books.move(r.now, place, pool)
 		return
 	}
 	r.books.pools[pool].operations++
 }
 
 // operationChanged notes the state of an operation.
-func (r *run) operationChanged(c OperationChange) {
-	if c.Operation < 0 || int(c.Operation) >= len(r.operations) {
-		r.fail("reports operation %d, which does not exist", c.Operation)
+func (r *run) operationChanged(c *core.OperationChange) {
+	reason := ""
+	if c.Error != nil {
+		reason = c.Error.Error()
+	} else if c.Waiting != "" {
+		reason = "pool " + c.Waiting + " runs no more operations"
+	}
+	if c.State == operation.Pending || c.State == operation.Running || c.State.IsFinished() {
+		r.enter(r.operation(c.Operation), c.State, reason)
+	}
+}
+
+// enter brings an operation into a state.
+func (r *run) enter(o *operationAccount, state operation.State, reason string) {
+	if o.state.IsFinished() {
+		r.fail("reports operation %s as %v after it has ended as %v", o.name, state, o.state)
 		return
 	}
-	o := &r.operations[c.Operation]
-	if o.state.hasEnded() {
-		r.fail("reports operation %s as %v after it has ended as %v", o.name, c.State, o.state)
-		return
-	}
-	o.state, o.reason = c.State, c.Reason
-	if !c.State.hasEnded() {
+	o.state, o.reason = state, reason
+	if !state.IsFinished() {
 		return
 	}
 	o.finished = r.now
 	o.requeued = nil
 	r.active--
-	if c.State == Completed && o.demand != nil && !o.closing && r.now < o.demand.Until {
-		r.queue.push(r.now, kindAgain, int32(c.Operation), 0)
+	if state == operation.Completed && o.demand != nil && !o.closing && r.now < o.demand.Until {
+		r.queue.push(r.now, kindAgain, r.indexOf(o.id), 0)
 		r.toCome++
 	}
 }
 
 // again continues the demand of an operation that has run out of jobs.
-func (r *run) again(id OperationID) {
+func (r *run) again(index int32) {
 	r.toCome--
-	r.begin(workload.Again(r.operations[id].demand, r.now))
+	r.submit(workload.Again(r.operations[index].demand, r.now))
 }
 
 // close ends the demand of an operation: its jobs finish, no new ones start, and
 // then it is complete.
-func (r *run) close(id OperationID) {
-	o := &r.operations[id]
-	if o.state.hasEnded() {
+func (r *run) close(index int32) {
+	o := &r.operations[index]
+	if o.state.IsFinished() {
 		return
 	}
 	o.closing = true
-	r.closing = append(r.closing, id)
+	r.closing = append(r.closing, index)
 	if o.account.running > 0 {
-		if err := r.apply(SuspendOperation{Operation: id}); err != nil {
+		if err := r.apply(&core.SuspendInput{Operation: o.id}); err != nil {
 			r.fail("refuses to suspend operation %s: %v", o.name, err)
 		}
 	}
@@ -214,17 +255,16 @@ func (r *run) close(id OperationID) {
 // over.
 func (r *run) settleClosing() {
 	for i := 0; i < len(r.closing); {
-		id := r.closing[i]
-		o := &r.operations[id]
-		if !o.state.hasEnded() && o.account.running > 0 {
+		o := &r.operations[r.closing[i]]
+		if !o.state.IsFinished() && o.account.running > 0 {
 			i++
 			continue
 		}
 		r.closing = slices.Delete(r.closing, i, i+1)
-		if o.state.hasEnded() {
+		if o.state.IsFinished() {
 			continue
 		}
-		if err := r.apply(CompleteOperation{Operation: id}); err != nil {
+		if err := r.apply(&core.CompleteInput{Operation: o.id}); err != nil {
 			r.fail("refuses to complete operation %s: %v", o.name, err)
 		}
 	}
@@ -253,31 +293,52 @@ func (r *run) act(action scenario.Action) error {
 	case scenario.EditTree:
 		return r.editTree(a)
 	case scenario.ChangeOperation:
-		return r.eachOperation(a.Operation, func(id OperationID) Change {
-			return ChangeOperation{Operation: id, Pool: a.Pool, Weight: a.Weight, ResourceLimits: a.ResourceLimits}
-		})
+		return r.eachOperation(a.Operation, func(o *operationAccount) error { return r.change(o, a) })
 	case scenario.ControlOperation:
-		return r.eachOperation(a.Operation, func(id OperationID) Change { return control(a.Command, id) })
+		return r.eachOperation(a.Operation, func(o *operationAccount) error {
+			o.closing = o.closing || a.Command == scenario.Complete || a.Command == scenario.Abort // its demand ends with it
+			return r.apply(control(a.Command, o.id))
+		})
 	case scenario.LoseNodes:
-		return r.eachNode(a.Group, true, a.Count, func(id NodeID) error { return r.loseNode(id, a.Silently) })
+		return r.eachNode(a.Group, true, a.Count, func(id core.NodeID) error { return r.loseNode(id, a.Silently) })
 	case scenario.ResizeNodes:
-		return r.eachNode(a.Group, true, a.Count, func(id NodeID) error { return r.resizeNode(id, a.Resources) })
+		return r.eachNode(a.Group, true, a.Count, func(id core.NodeID) error { return r.resizeNode(id, a.Resources) })
 	case scenario.ReturnNodes:
 		return r.eachNode(a.Group, false, a.Count, r.addNode)
 	}
 	return nil
 }
 
-func control(c scenario.Command, id OperationID) Change {
+// change sets parameters of an operation in all of its trees.
+func (r *run) change(o *operationAccount, a scenario.ChangeOperation) error {
+	var update operation.Update
+	update.Trees.Pool, update.Trees.Weight = a.Pool, a.Weight
+	if a.ResourceLimits.IsSet() {
+		for tree, named := range r.trees {
+			if o.place(core.TreeID(tree)) != nil {
+				update.Trees.PerTree = append(update.Trees.PerTree, document.Named[pooltree.SchedulingOptions]{
+					Name: named.Name, Value: pooltree.SchedulingOptions{ResourceLimits: a.ResourceLimits},
+				})
+			}
+		}
+	}
+	if err := r.apply(&core.ParametersInput{Operation: o.id, Update: update}); err != nil {
+		return err
+	}
+	r.settlePlaces(o.id)
+	return nil
+}
+
+func control(c scenario.Command, id core.OperationID) core.Input {
 	switch c {
 	case scenario.Complete:
-		return CompleteOperation{Operation: id}
+		return &core.CompleteInput{Operation: id}
 	case scenario.Suspend:
-		return SuspendOperation{Operation: id}
+		return &core.SuspendInput{Operation: id}
 	case scenario.Resume:
-		return ResumeOperation{Operation: id}
+		return &core.ResumeInput{Operation: id}
 	}
-	return AbortOperation{Operation: id}
+	return &core.AbortInput{Operation: id}
 }
 
 // editTree changes a tree as a whole.
@@ -289,7 +350,7 @@ func (r *run) editTree(a scenario.EditTree) error {
 	}
 	trees := slices.Clone(r.trees)
 	trees[i].Value = next
-	if err := r.apply(SetTrees{Trees: trees, Default: r.scenario.DefaultTree}); err != nil {
+	if err := r.apply(&core.TreesInput{Trees: trees, Default: r.defaultTree}); err != nil {
 		return err
 	}
 	r.trees = trees
@@ -297,20 +358,15 @@ func (r *run) editTree(a scenario.EditTree) error {
 	return nil
 }
 
-// eachOperation changes all operations with a name, or of a template, that have
-// not ended.
-func (r *run) eachOperation(name string, change func(OperationID) Change) error {
+// eachOperation does something to all operations with a name, or of a template,
+// that have not ended.
+func (r *run) eachOperation(name string, do func(*operationAccount) error) error {
 	found := false
 	for i := range r.operations {
 		o := &r.operations[i]
-		if (o.name == name || o.template == name) && !o.state.hasEnded() {
+		if (o.name == name || o.template == name) && !o.state.IsFinished() {
 			found = true
-			c := change(OperationID(i))
-			switch c.(type) {
-			case AbortOperation, CompleteOperation:
-				o.closing = true // its demand ends with it
-			}
-			if err := r.apply(c); err != nil {
+			if err := do(o); err != nil {
 				return err
 			}
 		}
@@ -322,7 +378,7 @@ func (r *run) eachOperation(name string, change func(OperationID) Change) error 
 }
 
 // eachNode does something to the first nodes of a group that are alive or not.
-func (r *run) eachNode(group string, alive bool, count int, do func(NodeID) error) error {
+func (r *run) eachNode(group string, alive bool, count int, do func(core.NodeID) error) error {
 	ids := r.nodesOf(group, alive, count)
 	if len(ids) < count && alive {
 		return fmt.Errorf("only %d nodes of group %q are there, not %d", len(ids), group, count)

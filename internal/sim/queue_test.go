@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim/distribution"
 )
 
@@ -78,11 +79,21 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
+// randomRing has nodes at random places.
+func randomRing(nodes int, period time.Duration, seed distribution.Seed) ring {
+	places := make([]place, nodes)
+	for i := range places {
+		stream := seed.At(i).Stream()
+		places[i] = place{time.Duration(stream.Float64() * float64(period)), core.NodeID(i)}
+	}
+	return newRing(places, period)
+}
+
 func TestHeartbeatsComeOncePerPeriodInOrder(t *testing.T) {
 	const nodes, period = 50, 5 * time.Second
-	r := newRing(nodes, period, distribution.Seed(3))
+	r := randomRing(nodes, period, 3)
 	last := time.Duration(-1)
-	first := map[NodeID]time.Duration{}
+	first := map[core.NodeID]time.Duration{}
 	for i := range 10 * nodes {
 		at := r.at()
 		node := r.take()
@@ -108,7 +119,7 @@ func TestSkippingHeartbeatsIsTakingThemOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := distribution.Seed(rapid.Uint64().Draw(t, "seed"))
 		nodes := rapid.IntRange(1, 20).Draw(t, "nodes")
-		slow, fast := newRing(nodes, 100*time.Millisecond, seed), newRing(nodes, 100*time.Millisecond, seed)
+		slow, fast := randomRing(nodes, 100*time.Millisecond, seed), randomRing(nodes, 100*time.Millisecond, seed)
 		for range rapid.IntRange(0, 30).Draw(t, "taken") {
 			slow.take()
 			fast.take()

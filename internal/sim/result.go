@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/sim/outcome"
 )
 
@@ -12,7 +13,7 @@ import (
 func (r *run) result() *outcome.Result {
 	result := &outcome.Result{
 		Format: outcome.Format, Scenario: r.scenario.Name, Description: r.scenario.Description,
-		Seed: r.scenario.Seed, Start: r.scenario.Start.UTC(), Seconds: r.now.Seconds(), Stalled: r.stalled,
+		Seed: r.scenario.Seed, Start: r.scenario.Start.UTC(), Seconds: (r.now - r.from).Seconds(), Stalled: r.stalled,
 		Dated: r.scenario.Dated, GPUThousandths: r.scenario.GPUThousandths, Cluster: r.clusterResult(), Pools: []outcome.Pool{}, Operations: []outcome.Operation{},
 	}
 	for _, list := range r.expectations.results {
@@ -46,8 +47,8 @@ func (r *run) clusterResult() outcome.Cluster {
 	}
 	c.Histogram = b.waits.histogram() // figures has sorted them
 	for k := range c.Capacity {
-		if room := b.room.used[k]; room > 0 && r.now > 0 {
-			c.Capacity[k] = outcome.Round(room / r.now.Seconds())
+		if room := b.room.used[k]; room > 0 && r.now > r.from {
+			c.Capacity[k] = outcome.Round(room / (r.now - r.from).Seconds())
 			c.Utilisation[k] = outcome.Round(b.cluster.used[k] / room)
 		}
 	}
@@ -55,11 +56,11 @@ func (r *run) clusterResult() outcome.Cluster {
 		switch o := &r.operations[i]; {
 		case o.rejected:
 			c.Operations.Rejected++
-		case o.state == Completed:
+		case o.state == operation.Completed:
 			c.Operations.Completed++
-		case o.state == Failed:
+		case o.state == operation.Failed:
 			c.Operations.Failed++
-		case o.state == Aborted:
+		case o.state == operation.Aborted:
 			c.Operations.Aborted++
 		default:
 			c.Operations.Unfinished++
@@ -147,7 +148,7 @@ func (r *run) poolResult(order []visit) outcome.Pool {
 	return result
 }
 
-func (r *run) operationResult(o *operation) outcome.Operation {
+func (r *run) operationResult(o *operationAccount) outcome.Operation {
 	o.accrue(r.now)
 	seconds := func(at time.Duration) float64 {
 		if at == never {

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirhq/weir/internal/sim/distribution"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
 // ring is the regular heartbeats of all nodes. Each node has a fixed place within
@@ -20,28 +21,27 @@ type ring struct {
 
 type place struct {
 	offset time.Duration
-	node   NodeID
+	node   core.NodeID
 }
 
-// newRing puts nodes at random places.
-func newRing(nodes int, period time.Duration, seed distribution.Seed) ring {
-	r := ring{period: period, places: make([]place, nodes)}
-	for i := range r.places {
-		stream := seed.At(i).Stream()
-		offset := time.Duration(stream.Float64() * float64(period)).Truncate(time.Millisecond)
-		r.places[i] = place{offset, NodeID(i)}
-	}
-	slices.SortFunc(r.places, func(a, b place) int {
+// newRing puts nodes in the order of their places.
+func newRing(places []place, period time.Duration) ring {
+	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.node, b.node))
 	})
-	return r
+	return ring{period: period, places: places}
 }
 
-// at returns when the next heartbeat is.
-func (r *ring) at() time.Duration { return r.lap + r.places[r.next].offset }
+// at returns when the next heartbeat is; Forever if there are no nodes.
+func (r *ring) at() time.Duration {
+	if len(r.places) == 0 {
+		return scenario.Forever
+	}
+	return r.lap + r.places[r.next].offset
+}
 
 // take returns whose heartbeat it is and goes on to the one after it.
-func (r *ring) take() NodeID {
+func (r *ring) take() core.NodeID {
 	node := r.places[r.next].node
 	if r.next++; r.next == len(r.places) {
 		r.next, r.lap = 0, r.lap+r.period

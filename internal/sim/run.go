@@ -1,30 +1,29 @@
-// Package sim runs a scheduler on virtual time. It models nodes, jobs and users
-// as a scenario describes them, drives a [System] with what they do, and keeps
-// the books: who was entitled to what, asked for what, got what, waited how long
-// and was preempted how often.
+// Package sim drives a scheduling core on virtual time. It models nodes, jobs and
+// users as a scenario describes them, turns what they do into inputs of the core,
+// carries out what the core decides, and keeps the books: who was entitled to
+// what, asked for what, got what, waited how long and was preempted how often.
+//
+// A run begins with a scenario and an empty core ([Run]), or with a fork of a core
+// that is in use ([Resume]).
 //
 // A run is a sequence of events in a stated order: by time, then by kind, then by
 // insertion. Nothing depends on the clock on the wall, on goroutines or on the
 // order of maps, so that the same scenario gives the same result, byte for byte.
 //
-// The scheduler is behind the interface [System]. The package imports scenario,
-// workload, distribution and outcome, and rooms of lower layers; it opens no file
-// and prints nothing.
+// The package opens no file and prints nothing.
 package sim
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
-	"github.com/weirhq/weir/internal/sim/distribution"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
 	"github.com/weirhq/weir/internal/sim/workload"
 	"github.com/weirhq/weir/internal/value/document"
-	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // Progress is how far a run has come.
@@ -39,53 +38,99 @@ type Progress struct {
 	RunningJobs int
 }
 
-// Run simulates a scenario. Progress is called now and then if it is not nil. An
-// error means that the run could not be finished: the context ended, an event of
-// the scenario was refused, or the system broke its contract. Expectations that
-// did not hold are no error; see [outcome.Result.Failed].
-func Run(ctx context.Context, s *scenario.Scenario, system System, progress func(Progress)) (*outcome.Result, error) {
-	began := time.Now()
-	r := newRun(s, system)
-	r.progress = progress
-	if err := r.prepare(); err != nil {
-		return nil, err
+// Options say how a run is watched and bounded. The zero value is a plain run.
+type Options struct {
+	// Progress is called now and then if it is not nil.
+	Progress func(Progress)
+	// Verify checks the invariants of the core after every input. A broken one
+	// ends the run.
+	Verify bool
+	Bounds Bounds
+}
+
+// Bounds end a run that grows too large, with a [BoundError]. Zero means no bound.
+type Bounds struct {
+	Operations  int // that come
+	RunningJobs int // at one time
+}
+
+// BoundError is the end of a run that has grown beyond a bound.
+type BoundError struct {
+	What string
+	Most int
+}
+
+// Error names the bound.
+func (e *BoundError) Error() string { return fmt.Sprintf("more than %d %s", e.Most, e.What) }
+
+// Run simulates a scenario on a new core. An error means that the run could not be
+// finished: the context ended, an event of the scenario was refused, a bound was
+// reached, or the core broke an invariant. Expectations that did not hold are no
+// error; see [outcome.Result.Failed].
+func Run(ctx context.Context, s *scenario.Scenario, options Options) (*outcome.Result, error) {
+	return newRun(s, core.New(SettingsOf(s)), options).complete(ctx)
+}
+
+// SettingsOf are the settings of the core that a scenario asks for. It watches for
+// nodes that fall silent only if the scenario has such: otherwise heartbeats of
+// idle nodes need not be simulated.
+func SettingsOf(s *scenario.Scenario) core.Settings {
+	settings := core.DefaultSettings()
+	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
+	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
+	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
+	if !s.LosesNodesSilently() {
+		settings.NodeTimeout = 0
 	}
-	if err := r.loop(ctx); err != nil {
-		return nil, err
-	}
-	result := r.result()
-	result.Wall = time.Since(began)
-	return result, nil
+	return settings
 }
 
 // run is a simulation that is going on.
 type run struct {
 	scenario *scenario.Scenario
-	system   System
-	idler    Idler // nil if the system is none
-	progress func(Progress)
+	core     *core.Core
+	options  Options
+	// everyBeat says that no heartbeat may be left out, because the core gives up
+	// silent nodes.
+	everyBeat bool
+	start     *Start // nil if the core was empty
+	// watch, if not nil, sees every input that was not refused, with what the core
+	// has decided.
+	watch func(now time.Time, input core.Input, out *core.Decisions)
 
+	from  time.Duration // when the run began
 	now   time.Duration
 	queue queue
 	ring  ring
-	out   Decisions
+	out   core.Decisions
+	beat  core.HeartbeatInput
 
-	trees      []document.Named[*pooltree.Tree]
-	nodes      []node
-	jobs       jobTable
-	operations []operation
+	trees       []document.Named[*pooltree.Tree]
+	defaultTree string
+	nodes       []node // by core.NodeID
+	jobs        jobTable
+	// leaving and waiting are jobs of which the core's view differs from the
+	// node's; see interrupt.go.
+	leaving []leavingJob
+	waiting []waitingJob
+	// operations are in the order in which they came: first those that the core
+	// had at the start, whose indices are in inherited, then new ones, whose
+	// identifiers begin at firstNew.
+	operations []operationAccount
+	inherited  map[core.OperationID]int32
+	firstNew   core.OperationID
 	sources    []*workload.Source
-	// waiting is the next operation of each source, for which there is an event.
-	waiting []workload.Operation
+	// next is the next operation of each source, for which there is an event.
+	next []workload.Operation
 	// closing are operations whose window of demand has closed and whose last
 	// jobs still run.
-	closing []OperationID
+	closing []int32
 
-	books       books
-	observation Observation
-	// poolsKnown and viewsKnown say that the system has been told nothing since
-	// its pools, and its operations, were last observed.
+	books books
+	// poolsKnown and viewsKnown say that nothing has happened to the core since
+	// its pools, and its operations, were last looked at, which happened so often.
 	poolsKnown, viewsKnown bool
+	looks                  int
 	expectations           expectations
 
 	toCome      int           // sources and single events that still bring something
@@ -99,36 +144,68 @@ type run struct {
 	reported    time.Duration // when the last one was
 }
 
-func newRun(s *scenario.Scenario, system System) *run {
-	r := &run{scenario: s, system: system, sources: workload.Sources(s)}
-	r.idler, _ = system.(Idler)
-	r.trees = append(r.trees, s.Trees...)
-	r.jobs.byID = map[JobID]int32{}
-	return r
+func newRun(s *scenario.Scenario, c *core.Core, options Options) *run {
+	return &run{
+		scenario: s, core: c, options: options, everyBeat: c.Settings().NodeTimeout > 0,
+		sources: workload.Sources(s), defaultTree: s.DefaultTree, trees: s.Trees,
+		jobs: jobTable{byID: map[core.JobID]int32{}},
+	}
 }
 
-// date turns the run's time into the system's.
+// complete lets the run take place and closes the books.
+func (r *run) complete(ctx context.Context) (*outcome.Result, error) {
+	began := time.Now()
+	if err := r.prepare(); err != nil {
+		return nil, err
+	}
+	if err := r.loop(ctx); err != nil {
+		return nil, err
+	}
+	result := r.result()
+	result.Wall = time.Since(began)
+	return result, nil
+}
+
+// date turns the run's time into the core's.
 func (r *run) date() time.Time { return r.scenario.Start.Add(r.now) }
 
-// fail ends the run because the system broke its contract.
+// fail ends the run because the core did what it must not.
 func (r *run) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("at %s: the scheduler %s", document.FormatDuration(r.now), fmt.Sprintf(format, args...))
 	}
 }
 
-// prepare tells the system what there is at the beginning.
-func (r *run) prepare() error {
-	seed := distribution.Seed(r.scenario.Seed)
-	r.makeNodes()
-	r.ring = newRing(len(r.nodes), r.scenario.HeartbeatPeriod, seed.Named("heartbeats"))
-	r.books.open(r)
-	if err := r.apply(SetTrees{Trees: r.trees, Default: r.scenario.DefaultTree}); err != nil {
-		return fmt.Errorf("pool trees: %w", err)
+// bound ends the run if there is more of something than a bound allows.
+func (r *run) bound(what string, is, most int) {
+	if most > 0 && is > most && r.err == nil {
+		r.err = &BoundError{What: what, Most: most}
 	}
-	for i := range r.nodes {
-		if err := r.addNode(NodeID(i)); err != nil {
-			return fmt.Errorf("node %s: %w", r.nodes[i].name, err)
+}
+
+// prepare takes up what the core has, tells it what the scenario adds, and plans
+// what is to come.
+func (r *run) prepare() error {
+	r.expectations.open(r)
+	if r.start != nil {
+		r.takeUp()
+	}
+	known := len(r.nodes)
+	r.makeNodes()
+	r.ring = newRing(r.places(known), r.scenario.HeartbeatPeriod)
+	r.ring.skipTo(r.from)
+	r.books.open(r)
+	if len(r.scenario.Trees) > 0 {
+		if err := r.apply(&core.TreesInput{Trees: r.trees, Default: r.defaultTree}); err != nil {
+			return fmt.Errorf("pool trees: %w", err)
+		}
+	}
+	if r.start != nil {
+		r.takeUpWork()
+	}
+	for id := known; id < len(r.nodes); id++ {
+		if err := r.addNode(core.NodeID(id)); err != nil {
+			return fmt.Errorf("node %s: %w", r.nodes[id].name, err)
 		}
 	}
 	for _, v := range r.scenario.Volumes {
@@ -136,70 +213,87 @@ func (r *run) prepare() error {
 			return fmt.Errorf("state of pool %s: %w", v.Pool, err)
 		}
 	}
-	r.waiting = make([]workload.Operation, len(r.sources))
+	r.plan()
+	return r.err
+}
+
+// plan puts into the queue what is known beforehand.
+func (r *run) plan() {
+	r.next = make([]workload.Operation, len(r.sources))
 	for i := range r.sources {
 		r.toCome++
 		r.nextArrival(int32(i))
 	}
 	for i, e := range r.scenario.Events {
-		if end, ok := r.scenario.Duration.Get(); !ok || e.At <= end {
+		at := e.At
+		if e.Every > 0 && at < r.from {
+			at += (r.from - at + e.Every - 1) / e.Every * e.Every
+		}
+		if end, ok := r.scenario.Duration.Get(); at >= r.from && (!ok || at <= end) {
 			r.toCome++
-			r.queue.push(e.At, kindAction, int32(i), 0)
+			r.queue.push(at, kindAction, int32(i), 0)
 		}
 	}
 	r.expectations.schedule(r)
-	r.queue.push(0, kindUpdate, 0, 0)
-	r.queue.push(0, kindObserve, 0, 0)
+	r.queue.push(r.nextMultiple(r.scenario.UpdatePeriod), kindUpdate, 0, 0)
+	r.queue.push(r.nextMultiple(r.scenario.Statistics.Period), kindObserve, 0, 0)
 	if end, ok := r.scenario.Duration.Get(); ok {
 		r.queue.push(end, kindEnd, 0, 0)
 	}
 	r.reportEvery = r.expectedEnd() / 500
-	return r.err
+}
+
+// nextMultiple is the first multiple of a period that is not before now.
+func (r *run) nextMultiple(period time.Duration) time.Duration {
+	return (r.now + period - 1) / period * period
 }
 
 // setVolume converts what a pool has saved into seconds of its tree.
 func (r *run) setVolume(v scenario.Volume) error {
 	tree := r.treeIndex(v.Tree)
 	if k, ok := v.Kind.Get(); ok {
-		total := r.treeTotal(tree).Float(k)
+		total := r.core.TreeTotal(tree).Float(k)
 		if total == 0 {
 			return fmt.Errorf("the tree has no %v", k)
 		}
 		v.Seconds = v.Amount / total
 	}
-	return r.apply(SetVolume{Tree: tree, Pool: v.Pool, Seconds: v.Seconds})
+	return r.apply(&core.VolumeInput{Tree: tree, Pool: v.Pool, Seconds: v.Seconds})
 }
 
-func (r *run) treeIndex(name string) TreeID {
+func (r *run) treeIndex(name string) core.TreeID {
 	for i, t := range r.trees {
 		if t.Name == name {
-			return TreeID(i)
+			return core.TreeID(i)
 		}
 	}
 	return -1
 }
 
-// treeTotal sums the nodes that match a tree's filter.
-func (r *run) treeTotal(tree TreeID) (total resource.Amounts) {
-	filter := r.trees[tree].Value.Settings().NodesFilter.Value()
-	for i := range r.nodes {
-		group := r.group(&r.nodes[i])
-		if filter.Matches(func(tag string) bool { return slices.Contains(group.Tags, tag) }) {
-			total = total.Add(group.Resources)
-		}
-	}
-	return total
-}
-
-// apply tells the system of a change and does what it decides.
-func (r *run) apply(change Change) error {
-	r.out.reset()
-	r.systemMoves()
-	if err := r.system.Apply(r.date(), change, &r.out); err != nil {
+// apply makes an input happen to the core and does what it decides.
+func (r *run) apply(input core.Input) error {
+	r.out.Reset()
+	r.coreMoves()
+	if err := r.core.Apply(r.date(), input, &r.out); err != nil {
 		return err
+	}
+	if r.watch != nil {
+		r.watch(r.date(), input, &r.out)
+	}
+	if r.options.Verify {
+		if err := r.core.Verify(); err != nil {
+			r.fail("breaks an invariant: %v", err)
+		}
 	}
 	r.absorb()
 	return nil
+}
+
+// happens applies an input that the core never refuses.
+func (r *run) happens(input core.Input) {
+	if err := r.apply(input); err != nil {
+		panic(fmt.Sprintf("%T was refused: %v", input, err))
+	}
 }
 
 // loop lets time pass until the end.
@@ -221,7 +315,7 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) step() {
 	top := r.queue.top()
 	if beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind() {
-		if r.idler != nil && r.idler.Idle() {
+		if !r.everyBeat && r.core.Idle() {
 			r.ring.skipTo(top.at)
 			if beat = r.ring.at(); beat > top.at || beat == top.at && top.kind() < kindHeartbeat {
 				return
@@ -250,13 +344,13 @@ func (r *run) handle(e event) {
 	case kindArrival:
 		r.arrive(e.a)
 	case kindAgain:
-		r.again(OperationID(e.a))
+		r.again(e.a)
 	case kindClose:
-		r.close(OperationID(e.a))
+		r.close(e.a)
 	case kindUpdate:
 		r.update()
 	case kindOutOfBand:
-		r.outOfBand(NodeID(e.a))
+		r.outOfBand(core.NodeID(e.a))
 	case kindBaseline:
 		r.observe(true)
 		r.expectations.begin(r, int(e.a))
@@ -271,13 +365,13 @@ func (r *run) handle(e event) {
 	}
 }
 
-// update lets the system compute fair shares, and looks whether the run is over.
+// update lets the core compute fair shares, and looks whether the run is over.
 func (r *run) update() {
 	r.work.Updates++
-	r.out.reset()
-	r.systemMoves()
-	r.system.Update(r.date(), &r.out)
-	r.absorb()
+	r.happens(&core.UpdateInput{})
+	if len(r.waiting) > 0 {
+		r.expireWaiting()
+	}
 	r.settleClosing()
 	r.queue.push(r.now+r.scenario.UpdatePeriod, kindUpdate, 0, 0)
 	r.report()
@@ -306,7 +400,7 @@ func (r *run) end() {
 
 // report tells how far the run has come.
 func (r *run) report() {
-	if r.progress == nil || r.now-r.reported < r.reportEvery {
+	if r.options.Progress == nil || r.now-r.reported < r.reportEvery {
 		return
 	}
 	r.reported = r.now
@@ -317,7 +411,7 @@ func (r *run) report() {
 	if !r.scenario.Duration.IsSet() {
 		fraction = min(fraction, 0.99)
 	}
-	r.progress(Progress{Now: r.date(), Fraction: fraction, Operations: r.active, RunningJobs: r.jobs.running})
+	r.options.Progress(Progress{Now: r.date(), Fraction: fraction, Operations: r.active, RunningJobs: r.jobs.running})
 }
 
 // expectedEnd is the duration of the scenario, or the time of its last operation

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
 	"github.com/weirhq/weir/internal/value/document"
@@ -25,11 +26,10 @@ func read(t testing.TB, text string) *scenario.Scenario {
 	return s
 }
 
-// simulate runs a scenario on a stand-in and fails if an expectation does not
-// hold.
-func simulate(t testing.TB, text string, system System) *outcome.Result {
+// simulate runs a scenario and fails if an expectation does not hold.
+func simulate(t testing.TB, text string) *outcome.Result {
 	t.Helper()
-	result, err := Run(context.Background(), read(t, text), system, nil)
+	result, err := Run(context.Background(), read(t, text), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ pools: {a: {pools: {b: {}}}}
 scheduler: {heartbeat_period: 1s}
 statistics: {period: 1s}
 operations: {x: {pool: b, job_count: 6, duration: 10m, job_resources: {cpu: 1, memory: 1GiB}}}
-`, newStandIn(false))
+`)
 	d := operationNamed(t, r, "x").Started // the first heartbeat
 	if d < 0 || d >= 1 {
 		t.Fatalf("the first job starts at %v", d)
@@ -141,8 +141,8 @@ events:
 `
 
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
-	write := func(text string, system System) []byte {
-		result, err := Run(context.Background(), read(t, text), system, nil)
+	write := func(text string) []byte {
+		result, err := Run(context.Background(), read(t, text), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,11 +152,11 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 		}
 		return data
 	}
-	first := write(busy, newStandIn(true))
-	if !bytes.Equal(first, write(busy, newStandIn(true))) {
+	first := write(busy)
+	if !bytes.Equal(first, write(busy)) {
 		t.Error("two runs differ")
 	}
-	if bytes.Equal(first, write(strings.Replace(busy, "seed: 5", "seed: 6", 1), newStandIn(true))) {
+	if bytes.Equal(first, write(strings.Replace(busy, "seed: 5", "seed: 6", 1))) {
 		t.Error("another seed gives the same run")
 	}
 	back, err := outcome.Parse("result.json", first)
@@ -172,27 +172,26 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// never says that it is not idle.
-type neverIdle struct{ *standIn }
-
-func (neverIdle) Idle() bool { return false }
-
 func TestLeavingOutPointlessHeartbeatsChangesNothingElse(t *testing.T) {
-	for _, fair := range []bool{false, true} {
-		results := make([][]byte, 2)
-		beats := make([]int64, 2)
-		for i, system := range []System{newStandIn(fair), neverIdle{newStandIn(fair)}} {
-			r := simulate(t, busy, system)
-			beats[i] = r.Cluster.Work.Heartbeats
-			r.Cluster.Work.Heartbeats = 0
-			results[i], _ = r.JSON()
+	results := make([][]byte, 2)
+	beats := make([]int64, 2)
+	for i, everyBeat := range []bool{false, true} {
+		s := read(t, strings.Replace(busy, ", silently: true", "", 1))
+		r := newRun(s, core.New(SettingsOf(s)), Options{})
+		r.everyBeat = everyBeat
+		result, err := r.complete(context.Background())
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !bytes.Equal(results[0], results[1]) {
-			t.Error("the runs differ")
-		}
-		if beats[0] >= beats[1] {
-			t.Errorf("%d heartbeats with idling, %d without", beats[0], beats[1])
-		}
+		beats[i] = result.Cluster.Work.Heartbeats
+		result.Cluster.Work.Heartbeats = 0
+		results[i], _ = result.JSON()
+	}
+	if !bytes.Equal(results[0], results[1]) {
+		t.Error("the runs differ")
+	}
+	if beats[0] >= beats[1] {
+		t.Errorf("%d heartbeats with idling, %d without", beats[0], beats[1])
 	}
 }
 
@@ -210,14 +209,14 @@ expect:
   - {operation: new, started_by: 31m, finished_by: 42m, preemptions: 0, preemptions_caused: {at_least: 4}}
   - {operation: new, starts_by_stage: {preemptive: 4}}
   - {operation: old, state: completed, preemptions: 4, completed_jobs: 8, started_jobs: 12, finished_by: 1h42m}
-  - {operation: old, preempted_for: {new: 4}, preemptions_by_reason: {starvation: 4}, lost: {cpu: [7200, 7400]}}
+  - {operation: old, preempted_for: {new: 4}, preemptions_by_reason: {preemption: 4}, lost: {cpu: [7200, 7400]}}
   - {at: 35m, operation: old, running_jobs: 4, status: normal, state: running}
   - {at: 35m, operation: new, fair_share: {cpu: 4}, usage: {cpu: 4}, status: normal, starvation: non_starving}
   - {at: 30m20s, operation: new, status: below_fair_share, starvation: non_starving}
-  - {pool: high, preemptions_caused: 4, below_guarantee: 45s}
+  - {pool: high, preemptions_caused: 4, below_guarantee: 60s}
   - {pool: low, preemptions: 4}
-  - {cluster: true, preemptions: 4, completed_jobs: 12, preemptions_by_reason: {starvation: 4}}
-`, newStandIn(true))
+  - {cluster: true, preemptions: 4, completed_jobs: 12, preemptions_by_reason: {preemption: 4}}
+`)
 	old := operationNamed(t, r, "old")
 	if old.Finished < 3600+1800+600 {
 		t.Errorf("old has finished at %v, before its jobs could", old.Finished)
@@ -241,7 +240,7 @@ expect:
   - {at: 15m, operation: x, running_jobs: 2}
   - {at: 25m, node: n-1, running_jobs: 2}
   - {operation: x, state: completed, finished_by: 50m1s, completed_jobs: 4, started_jobs: 6, preemptions: 0}
-`, silently), newStandIn(false))
+`, silently))
 			near(t, "lost", r.Cluster.Lost[resource.CPU], 2*600, 2)
 			if r.Cluster.Jobs.LostWithNodes != 2 {
 				t.Errorf("%+v", r.Cluster.Jobs)
@@ -263,8 +262,8 @@ expect:
   - {at: 15m, node: n-1, running_jobs: 1}
   - {at: 15m, node: n-2, running_jobs: 4}
   - {at: 21m, node: n-1, running_jobs: 4}
-  - {operation: x, preemptions_by_reason: {resource_overcommit: 3}, preemptions: 3, completed_jobs: 8, finished_by: 50m2s}
-`, newStandIn(false))
+  - {operation: x, preemptions_by_reason: {node_resource_overcommit: 3}, preemptions: 3, completed_jobs: 8, finished_by: 50m2s}
+`)
 	near(t, "the average capacity", r.Cluster.Capacity[resource.CPU]*r.Seconds, 8*r.Seconds-3*600, 1)
 }
 
@@ -283,7 +282,7 @@ expect:
   - {operation: wave-1, state: completed, finished_by: 7h}
   - {pool: a, average_usage: {cpu: 10}, tolerance: 3%}
   - {pool: a, from: 2h, at: 6h, average_usage: {cpu: 30}, tolerance: 1%}
-`, newStandIn(false))
+`)
 	if len(r.Operations) != 2 {
 		t.Errorf("%d operations", len(r.Operations))
 	}
@@ -299,7 +298,7 @@ expect:
   - {at: 119m, pool: a, running_jobs: 4}
   - {pool: a, average_usage: {cpu: {at_least: 3.9}}}
 `
-	r := simulate(t, text, newStandIn(false))
+	r := simulate(t, text)
 	if len(r.Operations) < 2 || r.Operations[1].Name != "x+" {
 		t.Errorf("%d operations: the supply lasted", len(r.Operations))
 	}
@@ -309,7 +308,7 @@ func TestEventsChangeTheRun(t *testing.T) {
 	simulate(t, `
 duration: 3h
 nodes: [{name: n, count: 2, resources: {cpu: 4}}]
-pools: {a: {}, b: {}}
+pools: {a: {}, b: {}, closed: {forbid_immediate_operations: true}}
 scheduler: {heartbeat_period: 1s}
 statistics: {period: 1s}
 operations:
@@ -320,7 +319,7 @@ events:
   - {at: 40m, resume: x}
   - {at: 1h, pool: b, set: {weight: 3}}
   - {at: 80m, operation: y, set: {resource_limits: {cpu: 1}}}
-  - {at: 90m, operation: y, set: {pool: nowhere}, refused: true}
+  - {at: 90m, operation: y, set: {pool: closed}, refused: true}
   - {at: 90m, operation: y, set: {pool: a}}
   - {at: 100m, abort: x}
   - {at: 110m, add_pool: {name: c, weight: 2}}
@@ -334,11 +333,11 @@ expect:
   - {at: 88m, operation: y, running_jobs: 1}
   - {at: 95m, pool: a, running_jobs: 8, operations: 2}
   - {at: 95m, pool: b, running_jobs: 0, operations: 0}
-  - {at: 105m, operation: x, state: aborted, error: by the user}
+  - {at: 105m, operation: x, state: aborted, error: operation aborted}
   - {at: 115m, pool: c, exists: true}
   - {operation: y, state: completed, finished_by: 130m}
   - {cluster: true, operations: 0}
-`, newStandIn(true))
+`)
 }
 
 func TestOperationsThatAreRefusedAreCounted(t *testing.T) {
@@ -350,9 +349,9 @@ operations:
 expect:
   - {operation: x-1, state: completed, started_before: x-2}
   - {operation: x-2, state: completed, started_after: 1m}
-  - {operation: x-3, state: rejected, error: pool "a" has 2 operations}
+  - {operation: x-3, state: rejected, error: pool a has reached its limit of 2 operations}
   - {at: 10s, operation: x-2, state: pending}
-`, newStandIn(false))
+`)
 	want := outcome.OperationCounts{Arrived: 4, Completed: 2, Rejected: 2}
 	if r.Cluster.Operations != want {
 		t.Errorf("got %+v, want %+v", r.Cluster.Operations, want)
@@ -377,7 +376,7 @@ expect:
   - {at: 6m, pool: users$anna, exists: false}
   - {at: 1m, pool: users, usage: {cpu: 8}}
   - {at: 1m, pool: training, tree: gpus, usage: {gpu: 2}, fair_share: {gpu: 2}}
-`, newStandIn(true))
+`)
 	var lines []string
 	for _, p := range r.Pools {
 		lines = append(lines, fmt.Sprintf("%*s%s/%s got %.0f", p.Depth, "", p.Tree, p.Name, p.Got[resource.CPU]))
@@ -396,14 +395,15 @@ gpus/<Root> got 600
 func TestRunsThatCannotGoOnEnd(t *testing.T) {
 	r, err := Run(context.Background(), read(t, `
 nodes: [{resources: {cpu: 1}}]
-operations: {x: {job_resources: {cpu: 2}, duration: 1m}}
-`), newStandIn(false), nil)
+operations: {x: {job_count: 2, duration: 1m}}
+events: [{at: 30s, suspend: x}]
+`), Options{})
 	if err != nil || !r.Stalled || r.Cluster.Operations.Unfinished != 1 {
 		t.Errorf("%v, %+v", err, r)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, read(t, busy), newStandIn(false), nil); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, read(t, busy), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled run ends with %v", err)
 	}
 }
@@ -411,13 +411,13 @@ operations: {x: {job_resources: {cpu: 2}, duration: 1m}}
 func TestEventsThatAreRefusedEndTheRun(t *testing.T) {
 	tests := []struct{ event, want string }{
 		{"{at: 1h, abort: x}", `test.yaml:6:4: events/0: at 1h: no operation "x" runs at this time`},
-		{"{at: 1m, operation: x, set: {pool: nowhere}}", `test.yaml:6:4: events/0: at 1m: there is no pool "nowhere"`},
+		{"{at: 1m, operation: x, set: {pool: closed}}", `test.yaml:6:4: events/0: at 1m: pool closed of tree default forbids operations of its own (forbid_immediate_operations)`},
 		{"{at: 1m, return_nodes: {group: n}}", `test.yaml:6:4: events/0: at 1m: no node of group "n" is away`},
 		{"{at: 1m, suspend: x, refused: true}", `test.yaml:6:4: events/0: at 1m: it was to be refused, but was not`},
 	}
 	for _, test := range tests {
-		text := "duration: 2h\nnodes: [{name: n, resources: {cpu: 1}}]\npools: {a: {}}\noperations: {x: {pool: a, duration: 10m}}\nevents:\n - " + test.event
-		if _, err := Run(context.Background(), read(t, text), newStandIn(false), nil); err == nil || err.Error() != test.want {
+		text := "duration: 2h\nnodes: [{name: n, resources: {cpu: 1}}]\npools: {a: {}, closed: {forbid_immediate_operations: true}}\noperations: {x: {pool: a, duration: 10m}}\nevents:\n - " + test.event
+		if _, err := Run(context.Background(), read(t, text), Options{}); err == nil || err.Error() != test.want {
 			t.Errorf("got  %v\nwant %s", err, test.want)
 		}
 	}
@@ -438,7 +438,7 @@ expect:
   - {at: 2h, cluster: true, completed_jobs: 3}
 `)
 	s.Duration = document.Some(time.Hour) // shorter than a file may be
-	r, err := Run(context.Background(), s, newStandIn(false), nil)
+	r, err := Run(context.Background(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,17 +463,67 @@ test.yaml:12:5: expect/4: completed_jobs at 2h (the run ended before, at 1h) of 
 func TestProgressGoesForward(t *testing.T) {
 	var dates []time.Time
 	last := -1.0
-	_, err := Run(context.Background(), read(t, busy), newStandIn(false), func(p Progress) {
+	_, err := Run(context.Background(), read(t, busy), Options{Progress: func(p Progress) {
 		if p.Fraction < last || p.Fraction > 1 {
 			t.Errorf("progress went from %v to %v", last, p.Fraction)
 		}
 		last = p.Fraction
 		dates = append(dates, p.Now)
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(dates) < 100 || len(dates) > 600 || last < 0.99 {
 		t.Errorf("%d reports, the last at %v", len(dates), last)
+	}
+}
+
+func TestRingsOfOneNodeAndLongPeriodsWork(t *testing.T) {
+	r := simulate(t, `
+duration: 1h
+nodes: [{resources: {cpu: 1}}]
+scheduler: {heartbeat_period: 10m}
+operations: {x: {job_count: 3, duration: 1m}}
+expect: [{operation: x, started_by: 10m, state: completed}]
+`)
+	if r.Cluster.Work.Heartbeats > 10 {
+		t.Errorf("%d heartbeats", r.Cluster.Work.Heartbeats)
+	}
+}
+
+// A pool with a guarantee of two cores that asks for two and can have one of them
+// for ten of twenty minutes.
+func TestComplianceWithAGuaranteeByHand(t *testing.T) {
+	r := simulate(t, `
+duration: 20m
+nodes: [{name: n, count: 2, resources: {cpu: 1}}]
+pools: {a: {min_share_resources: {cpu: 2}}}
+scheduler: {heartbeat_period: 1s}
+statistics: {period: 1s}
+operations: {x: {pool: a, job_count: 2, duration: 1h}}
+events:
+  - {at: 0s, lose_nodes: {group: n, count: 1}}
+  - {at: 10m, return_nodes: {group: n}}
+`)
+	c := poolNamed(t, r, "a").Guarantee
+	near(t, "demanding", c.DemandingSeconds, 1200, 1.1)
+	near(t, "below", c.BelowSeconds, 600, 3)
+	near(t, "the longest time below", c.LongestSeconds, 600, 3)
+	near(t, "missing", c.Missing[resource.CPU], 600, 4)
+}
+
+func TestARunThatGrowsBeyondABoundEnds(t *testing.T) {
+	for _, test := range []struct {
+		bounds Bounds
+		want   BoundError
+	}{
+		{Bounds{Operations: 9}, BoundError{"operations come", 9}},
+		{Bounds{RunningJobs: 20}, BoundError{"jobs run at once", 20}},
+	} {
+		_, err := Run(context.Background(), read(t, busy), Options{Bounds: test.bounds})
+		var bound *BoundError
+		if !errors.As(err, &bound) || *bound != test.want {
+			t.Errorf("got %v, want %v", err, &test.want)
+		}
 	}
 }

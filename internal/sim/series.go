@@ -50,8 +50,8 @@ func (s *series) open(r *run) {
 	s.step = r.scenario.Statistics.Period
 	s.most = max(r.scenario.Samples, 2)
 	var total resource.Amounts
-	for i := range r.scenario.Nodes {
-		total = total.Add(r.scenario.Nodes[i].Resources)
+	for i := range r.nodes {
+		total = total.Add(r.nodes[i].resources)
 	}
 	for _, k := range resource.Kinds {
 		if total[k] > 0 {

@@ -21,7 +21,7 @@ func replay(t *testing.T, directory, text string) *outcome.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(context.Background(), s, newStandIn(true), nil)
+	r, err := Run(context.Background(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

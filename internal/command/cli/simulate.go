@@ -11,12 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/report"
 	"github.com/weirhq/weir/internal/sim/scenario"
-	"github.com/weirhq/weir/internal/sim/scheduler"
 )
 
 // simulateCall is a call of weir simulate.
@@ -102,21 +100,12 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	system := scheduler.New(schedulerSettings(s))
-	var broken error
-	if c.verify {
-		system.Verify = func(err error) {
-			if broken == nil {
-				broken = err
-			}
-		}
-	}
 	bar := newProgress(cmd.ErrOrStderr(), time.Second)
-	result, err := sim.Run(cmd.Context(), s, system, func(p sim.Progress) {
+	result, err := sim.Run(cmd.Context(), s, sim.Options{Verify: c.verify, Progress: func(p sim.Progress) {
 		bar.showAs(p.Fraction, fmt.Sprintf("%s, %d jobs run", p.Now.Format("2006-01-02 15:04"), p.RunningJobs))
-	})
+	}})
 	bar.clear()
-	if err = errors.Join(err, broken); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := c.write(result); err != nil {
@@ -131,20 +120,6 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 		return errReported
 	}
 	return nil
-}
-
-// schedulerSettings are the settings of the scheduler that a scenario asks for. It
-// watches for nodes that fall silent only if the scenario has such: otherwise
-// heartbeats of idle nodes need not be simulated.
-func schedulerSettings(s *scenario.Scenario) core.Settings {
-	settings := core.DefaultSettings()
-	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
-	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
-	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
-	if !s.LosesNodesSilently() {
-		settings.NodeTimeout = 0
-	}
-	return settings
 }
 
 // read reads a scenario. Files that it names are looked for beside it.

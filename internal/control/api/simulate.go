@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,11 +11,9 @@ import (
 
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/wire"
-	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/example"
 	"github.com/weirhq/weir/internal/sim/scenario"
-	"github.com/weirhq/weir/internal/sim/scheduler"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -33,6 +32,21 @@ const (
 	maxReportedOperations = 1_000
 	maxSimulation         = 2 * time.Minute
 )
+
+// simulationBounds are those that show only while a simulation runs.
+var simulationBounds = sim.Bounds{Operations: maxSimulatedArrivals, RunningJobs: maxSimulatedJobs}
+
+// simulationError says why a simulation was given up.
+func simulationError(ctx context.Context, err error) error {
+	var bound *sim.BoundError
+	if errors.As(err, &bound) {
+		return wire.Errorf(wire.CodeGeneric, "More than %d %s in the scenario, which is all that a server simulates", bound.Most, bound.What)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
 
 // simulations are the places for simulations that run now: they take a core each.
 var simulations = make(chan struct{}, 1)
@@ -70,14 +84,9 @@ func simulate(c *call) (yson.Node, error) {
 	deadline, cancel := context.WithTimeoutCause(c.Context, maxSimulation, wire.Errorf(wire.CodeTimeout,
 		"The simulation takes longer than %v, which is all that a server gives it: make it shorter, or use weir simulate", maxSimulation))
 	defer cancel()
-	ctx, stop := context.WithCancelCause(deadline)
-	defer stop(nil)
-	result, err := sim.Run(ctx, s, &boundedSystem{Scheduler: scheduler.New(simulatedSettings(s)), stop: stop}, nil)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause
-	}
+	result, err := sim.Run(deadline, s, sim.Options{Bounds: simulationBounds})
 	if err != nil {
-		return yson.Node{}, err
+		return yson.Node{}, simulationError(deadline, err)
 	}
 	text, err := result.JSON()
 	if err != nil {
@@ -161,6 +170,11 @@ func boundScenario(s *scenario.Scenario) error {
 		}
 	}
 	nodes, slots, pools := 0, int64(0), 0
+	for i := range s.Events {
+		if resize, ok := s.Events[i].Action.(scenario.ResizeNodes); ok {
+			slots = max(slots, resize.Resources[resource.UserSlots])
+		}
+	}
 	for i := range s.Nodes {
 		nodes += s.Nodes[i].Count
 		slots = max(slots, s.Nodes[i].Resources[resource.UserSlots])
@@ -180,65 +194,4 @@ func boundScenario(s *scenario.Scenario) error {
 		return refused[0]
 	}
 	return &wire.Error{Code: wire.CodeGeneric, Message: "The scenario is too large for a server; weir simulate has no such bounds", Inner: refused}
-}
-
-// simulatedSettings are the settings of the scheduler that a scenario asks for.
-// Heartbeats of idle nodes are simulated only if some fall silent.
-func simulatedSettings(s *scenario.Scenario) core.Settings {
-	settings := core.DefaultSettings()
-	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
-	settings.OvercommitPatience = s.OvercommitPatience.Or(settings.OvercommitPatience)
-	settings.NodeTimeout = s.NodeTimeout.Or(settings.NodeTimeout)
-	if !s.LosesNodesSilently() {
-		settings.NodeTimeout = 0
-	}
-	return settings
-}
-
-// boundedSystem is a scheduler whose run is given up when it grows beyond the
-// bounds of a server.
-type boundedSystem struct {
-	*scheduler.Scheduler
-	stop              context.CancelCauseFunc
-	arrivals, running int
-}
-
-// Apply counts operations, and does not let nodes grow beyond what they may have
-// at the beginning.
-func (b *boundedSystem) Apply(now time.Time, change sim.Change, out *sim.Decisions) error {
-	switch change := change.(type) {
-	case sim.StartOperation:
-		if b.arrivals++; b.arrivals > maxSimulatedArrivals {
-			b.stop(wire.Errorf(wire.CodeGeneric, "More than %d operations come in the scenario, which is all that a server simulates", maxSimulatedArrivals))
-		}
-	case sim.ResizeNode:
-		if most := resource.UserSlots.Scale() * maxSimulatedSlots; change.Resources[resource.UserSlots] > most {
-			change.Resources[resource.UserSlots] = most
-			return b.Scheduler.Apply(now, change, out)
-		}
-	}
-	err := b.Scheduler.Apply(now, change, out)
-	b.count(0, out)
-	return err
-}
-
-// Heartbeat counts jobs.
-func (b *boundedSystem) Heartbeat(now time.Time, node sim.NodeID, finished []sim.Finished, out *sim.Decisions) {
-	b.Scheduler.Heartbeat(now, node, finished, out)
-	b.count(len(finished), out)
-}
-
-// Update counts jobs.
-func (b *boundedSystem) Update(now time.Time, out *sim.Decisions) {
-	b.Scheduler.Update(now, out)
-	b.count(0, out)
-}
-
-// count keeps an estimate of how many jobs run: jobs that are stopped with grace
-// leave twice.
-func (b *boundedSystem) count(finished int, out *sim.Decisions) {
-	b.running = max(0, b.running+len(out.Started)-len(out.Stopped)-finished)
-	if b.running > maxSimulatedJobs {
-		b.stop(wire.Errorf(wire.CodeGeneric, "More than %d jobs run at once in the scenario, which is all that a server simulates", maxSimulatedJobs))
-	}
 }

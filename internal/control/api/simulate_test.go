@@ -14,7 +14,6 @@ import (
 	"github.com/weirhq/weir/internal/sim/example"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
-	"github.com/weirhq/weir/internal/sim/scheduler"
 )
 
 // smallScenario takes a moment.
@@ -58,7 +57,7 @@ func TestAServerAnswersWhatTheSimulatorFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Seed, s.Samples, s.Statistics.Operations = 5, min(s.Samples, maxSimulatedSamples), maxReportedOperations
-	direct, err := sim.Run(t.Context(), s, scheduler.New(simulatedSettings(s)), nil)
+	direct, err := sim.Run(t.Context(), s, sim.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,21 +138,19 @@ func TestScenariosThatAServerDoesNotRunAreRefusedInWords(t *testing.T) {
 	}
 }
 
-// TestARunThatGrowsTooLargeIsGivenUp begins near the bounds.
 func TestARunThatGrowsTooLargeIsGivenUp(t *testing.T) {
 	t.Parallel()
 	many := strings.Replace(smallScenario, "arrival: 0s", "arrival: {every: 1s}", 1)
-	for words, b := range map[string]*boundedSystem{
-		"More than 50000 operations": {arrivals: maxSimulatedArrivals - 5}, "More than 200000 jobs run at once": {running: maxSimulatedJobs - 2},
+	for words, bounds := range map[string]sim.Bounds{
+		"More than 5 operations come in the scenario": {Operations: 5}, "More than 2 jobs run at once in the scenario": {RunningJobs: 2},
 	} {
 		s, _, err := scenario.Read("x.yaml", []byte(many), noFiles)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancelCause(t.Context())
-		b.Scheduler, b.stop = scheduler.New(simulatedSettings(s)), stop
-		if _, err := sim.Run(ctx, s, b, nil); err == nil || context.Cause(ctx) == nil || !strings.Contains(context.Cause(ctx).Error(), words) {
-			t.Errorf("%v because of %v; want %q", err, context.Cause(ctx), words)
+		_, err = sim.Run(t.Context(), s, sim.Options{Bounds: bounds})
+		if err = simulationError(t.Context(), err); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%v; want %q", err, words)
 		}
 	}
 }

@@ -66,6 +66,9 @@ type Core struct {
 // it trees are updated one after the other.
 func (c *Core) Together(run func(count int, do func(int))) { c.together = run }
 
+// Settings returns the settings.
+func (c *Core) Settings() Settings { return c.settings }
+
 // Settings concern the whole core.
 type Settings struct {
 	// MaxOperations is how many operations there may be in all trees.
@@ -257,6 +260,9 @@ type Stopped struct {
 	Timeout time.Duration
 	Held    resource.Amounts
 }
+
+// NextOperation is the smallest identifier that an operation may still get.
+func (c *Core) NextOperation() OperationID { return OperationID(len(c.operations)) }
 
 // operationAt returns an operation that has not ended.
 func (c *Core) operationAt(id OperationID) *running {

@@ -298,8 +298,9 @@ func (w *world) step(r *rapid.T) {
 		w.take()
 	case 13:
 		pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool")
-		_ = w.do(&ChangeInput{op, Change{Pool: document.Some(pool), Weight: document.Some(2.0)}})
-		w.take()
+		w.change(op, operation.Update{Trees: pooltree.OperationOptions{
+			SchedulingOptions: pooltree.SchedulingOptions{Pool: document.Some(pool), Weight: document.Some(2.0)},
+		}})
 	case 14:
 		pools := map[string]string{}
 		for _, user := range []string{"anna", "boris"} {
@@ -333,11 +334,7 @@ func (w *world) step(r *rapid.T) {
 	case 19:
 		w.reconcile(node, JobID(rapid.IntRange(0, 40).Draw(r, "gone")))
 	case 20:
-		update := operation.Update{MaxFailedJobCount: document.Some(rapid.IntRange(0, 3).Draw(r, "failures"))}
-		update.Trees.Pool = document.Some(rapid.SampledFrom([]string{"production", "batch", "adhoc", "new"}).Draw(r, "pool"))
-		update.Trees.Weight = document.Some(3.0)
-		_ = w.do(&ParametersInput{op, update})
-		w.take()
+		w.change(op, operation.Update{MaxFailedJobCount: document.Some(rapid.IntRange(0, 3).Draw(r, "failures"))})
 	case 21:
 		for _, state := range w.PoolStates(nil) {
 			state.Clock.BelowSince = w.now
@@ -348,6 +345,12 @@ func (w *world) step(r *rapid.T) {
 	case 22:
 		w.adopt(op, node, int32(rapid.IntRange(0, 4).Draw(r, "cookie")))
 	}
+}
+
+// change changes the parameters of an operation, if its pools take it.
+func (w *world) change(op OperationID, update operation.Update) {
+	_ = w.do(&ParametersInput{op, update})
+	w.take()
 }
 
 // drift lets the CPU that a job holds change, if one runs at or after a number.

@@ -117,11 +117,6 @@ type (
 		Operation OperationID
 		Update    operation.Update
 	}
-	// ChangeInput changes the parameters of an operation in all of its trees.
-	ChangeInput struct {
-		Operation OperationID
-		Change    Change
-	}
 )
 
 // UpdateInput lets time pass: fair shares, starvation, time limits.
@@ -215,10 +210,6 @@ func (i *ResumeInput) apply(c *Core, _ time.Time, out *Decisions) error {
 
 func (i *ParametersInput) apply(c *Core, now time.Time, out *Decisions) error {
 	return c.updateOperation(now, i.Operation, i.Update, out)
-}
-
-func (i *ChangeInput) apply(c *Core, now time.Time, out *Decisions) error {
-	return c.changeOperation(now, i.Operation, i.Change, out)
 }
 
 func (i *UpdateInput) apply(c *Core, now time.Time, out *Decisions) error {

@@ -354,36 +354,6 @@ func (c *Core) setSuspended(op *running, suspended bool) {
 	}
 }
 
-// Change is a change of an operation at run time, in all of its trees. What is
-// unset stays.
-type Change struct {
-	Pool           document.Optional[string]
-	Weight         document.Optional[float64]
-	ResourceLimits document.Optional[resource.Partial]
-}
-
-// changeOperation changes the parameters of an operation.
-func (c *Core) changeOperation(now time.Time, id OperationID, change Change, out *Decisions) error {
-	op := c.operationAt(id)
-	if op == nil {
-		return ErrNoOperation
-	}
-	out.Changed = append(out.Changed, id)
-	for i := range op.places {
-		at := &op.places[i]
-		t := c.trees[at.tree]
-		if wanted, ok := change.Pool.Get(); ok {
-			if err := c.move(now, op, at, t, wanted, out); err != nil {
-				return err
-			}
-		}
-		at.options.Weight = change.Weight.OrElse(at.options.Weight)
-		at.options.ResourceLimits = change.ResourceLimits.OrElse(at.options.ResourceLimits)
-		t.state.SetOperation(at.slot, t.operationParameters(op, at))
-	}
-	return nil
-}
-
 // move puts an operation into another pool.
 func (c *Core) move(now time.Time, op *running, at *place, t *tree, wanted string, out *Decisions) error {
 	parent, name, err := t.resolve(op.user, document.Some(wanted))

@@ -1,15 +1,13 @@
-package scheduler
+package sim
 
 import (
 	"context"
 	"testing"
 
-	"github.com/weirhq/weir/internal/sim"
 	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
-// BenchmarkDay simulates a day of 10,000 nodes and a million jobs on the real
-// core.
+// BenchmarkDay simulates a day of 10,000 nodes and a million jobs.
 func BenchmarkDay(b *testing.B) {
 	const text = `
 name: a day of ten thousand nodes
@@ -29,7 +27,7 @@ operations:
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		result, err := sim.Run(context.Background(), s, For(s), nil)
+		result, err := Run(context.Background(), s, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
