@@ -302,7 +302,7 @@ type figures struct {
 	status                   scheduling.Status
 	starvation               scheduling.Starvation
 	runningJobs, pendingJobs int32
-	classes                  [len(scheduling.View{}.Classes)]int32
+	classes                  [len(scheduling.JobCounts{}.Classes)]int32
 }
 
 // view returns what was observed of an operation, in all of its trees together,

@@ -104,8 +104,7 @@ func (s *Start) phase(id core.NodeID, to *scenario.Scenario) time.Duration {
 	if phase, ok := s.Phases[id]; ok {
 		return phase
 	}
-	info, _ := s.Core.NodeInfo(id)
-	phase := info.Seen.Sub(to.Start) % to.HeartbeatPeriod
+	phase := s.Core.LastSeen(id).Sub(to.Start) % to.HeartbeatPeriod
 	if phase < 0 {
 		phase += to.HeartbeatPeriod
 	}
@@ -119,18 +118,17 @@ func (r *run) takeUp() {
 		r.happens(&core.SettingsInput{Settings: settings})
 		r.everyBeat = false
 	}
-	snapshot := r.core.Snapshot(r.date())
+	picture := r.core.Picture(r.date())
 	if len(r.scenario.Trees) == 0 {
-		for i, t := range snapshot.Trees {
+		for i, t := range picture.Trees {
 			r.trees = append(r.trees, document.Named[*pooltree.Tree]{Name: t.Name, Value: t.Config})
-			if core.TreeID(i) == snapshot.Default {
+			if core.TreeID(i) == picture.Default {
 				r.defaultTree = t.Name
 			}
 		}
 	}
-	for i := range snapshot.Nodes {
-		n := &snapshot.Nodes[i]
-		for len(r.nodes) < int(n.Node) {
+	for n := range picture.Nodes() {
+		for len(r.nodes) < int(n.ID) {
 			r.nodes = append(r.nodes, node{first: -1}) // a number without a node
 		}
 		r.nodes = append(r.nodes, node{name: n.Name, group: n.Name, tags: n.Tags, alive: n.Online, resources: n.Resources, first: -1})
@@ -147,11 +145,9 @@ func (r *run) takeUpWork() {
 	}
 	r.inherited = map[core.OperationID]int32{}
 	var jobs []core.JobInfo
-	snapshot := r.core.Snapshot(r.date())
-	for i := range snapshot.Operations {
-		info := &snapshot.Operations[i]
-		r.inherit(info)
-		jobs = append(jobs, r.core.JobsOf(info.Operation)...)
+	for op := range r.core.Picture(r.date()).Operations() {
+		r.inherit(op)
+		jobs = append(jobs, r.core.JobsOf(op.ID)...)
 	}
 	// The order in which they began is that in which they end at one moment.
 	slices.SortFunc(jobs, func(a, b core.JobInfo) int {
@@ -171,14 +167,14 @@ func (r *run) takeUpWork() {
 }
 
 // inherit opens the account of an operation that the core has.
-func (r *run) inherit(info *core.OperationInfo) {
+func (r *run) inherit(info *core.Operation) {
 	o := operationAccount{
-		id: info.Operation, name: fmt.Sprintf("operation-%d", info.Operation), state: info.State,
+		id: info.ID, name: fmt.Sprintf("operation-%d", info.ID), state: info.State,
 		arrived: info.Started.Sub(r.scenario.Start), started: never, finished: never,
 		first: placement{pool: -1}, attempts: map[jobKey]int{},
 	}
 	if r.start.Name != nil {
-		o.name = r.start.Name(info.Operation)
+		o.name = r.start.Name(info.ID)
 	}
 	o.template = o.name
 	o.jobCount = info.Spec.JobCount()
@@ -188,10 +184,10 @@ func (r *run) inherit(info *core.OperationInfo) {
 	if r.expectations.asksForWaits(o.name, o.template) {
 		o.allWaits = new(waits)
 	}
-	r.inherited[info.Operation] = int32(len(r.operations))
+	r.inherited[info.ID] = int32(len(r.operations))
 	r.operations = append(r.operations, o)
 	r.active++
-	r.settlePlaces(info.Operation)
+	r.settlePlaces(info.ID)
 }
 
 // goOn lets a job that the core has run on.

@@ -29,8 +29,7 @@ func getCluster(c *call) (yson.Node, error) {
 		trees[i] = yson.Pair(t.Info.Name, t.Summary())
 	}
 	running, pending := 0, 0
-	for i := range state.Snapshot.Operations {
-		o := &state.Snapshot.Operations[i]
+	for o := range state.View.Picture.Operations() {
 		running += o.Statistics.Running
 		pending += o.Statistics.Pending
 	}
@@ -42,13 +41,13 @@ func getCluster(c *call) (yson.Node, error) {
 	}
 	counters := c.Server.Counters()
 	return yson.Map(
-		yson.Pair("time", wire.Instant(state.Snapshot.Time)),
+		yson.Pair("time", wire.Instant(state.View.At)),
 		yson.Pair("leader", yson.String(c.Server.Leader().Address)),
 		yson.Pair("epoch", yson.Uint64(state.View.Epoch)),
 		yson.Pair("reviving", yson.Boolean(state.View.Reviving)),
 		yson.Pair("node_count", yson.Int64(int64(len(all)))),
 		yson.Pair("online_node_count", yson.Int64(int64(online))),
-		yson.Pair("operation_count", yson.Int64(int64(len(state.Snapshot.Operations)))),
+		yson.Pair("operation_count", yson.Int64(int64(state.View.Picture.OperationCount()))),
 		yson.Pair("running_job_count", yson.Int64(int64(running))),
 		yson.Pair("pending_job_count", yson.Int64(int64(pending))),
 		yson.Pair("update_duration", yson.Double(float64(counters.LastUpdate.Microseconds())/1000)),
@@ -112,10 +111,7 @@ func nodeState(n *server.Node) string {
 }
 
 func nodeRow(state *orchid.State, n *server.Node) yson.Node {
-	var info core.NodeInfo
-	if at, there := state.Nodes[n.Name]; there {
-		info = state.Snapshot.Nodes[at]
-	}
+	info := state.Node(n.Name)
 	jobs := 0
 	for _, count := range info.Jobs {
 		jobs += count

@@ -282,10 +282,10 @@ func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
 		return nil, err
 	}
 	tree, there := state.Tree(p.tree)
-	if !there || tree.Info.Limits.IsZero() {
+	if !there || tree.Info.Total.IsZero() {
 		return nil, nil
 	}
-	cluster := feasibility.Cluster{Total: tree.Info.Limits, Nodes: nodeGroups(tree)}
+	cluster := feasibility.Cluster{Total: tree.Info.Total, Nodes: nodeGroups(tree)}
 	settings := p.after.Settings()
 	verdict, err := feasibility.Check(cluster, promisesOf(p.after), nil, feasibility.Options{
 		MainResource: settings.MainResource.Value(), SaturationPeriod: settings.Integral.CapacitySaturationPeriod.Value(),
@@ -300,8 +300,7 @@ func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
 // nodeGroups counts equal nodes of the tree.
 func nodeGroups(t *orchid.Tree) (groups []feasibility.NodeGroup) {
 	at := map[resource.Amounts]int{}
-	for i := range t.State.Snapshot.Nodes {
-		n := &t.State.Snapshot.Nodes[i]
+	for n := range t.State.View.Picture.Nodes() {
 		if n.Tree != t.Info.ID || !n.Online {
 			continue
 		}

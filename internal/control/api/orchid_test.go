@@ -42,18 +42,6 @@ func busy(t *testing.T) (c *cluster, operations map[string]string) {
 	return c, operations
 }
 
-// BenchmarkSnapshotOfTenThousandPools is what the loop does for readers after an
-// update.
-func BenchmarkSnapshotOfTenThousandPools(b *testing.B) {
-	c := orchidOfPools(b, 10_000)
-	for b.Loop() {
-		snapshot, err := c.Snapshot(b.Context())
-		if err != nil || len(snapshot.Trees[0].Pools) != 10_001 {
-			b.Fatal(err)
-		}
-	}
-}
-
 func (c *cluster) tree(path string) yson.Node {
 	c.t.Helper()
 	n, err := yson.Parse([]byte(c.get(path)))
@@ -353,7 +341,7 @@ func orchidOfPools(t testing.TB, count int) *cluster {
 	addNodes(t, c, 100)
 	await(t, "the pools are there", func() bool {
 		view, there := c.View().Tree("default")
-		return there && len(view.Pools) == count+1
+		return there && view.PoolCount() == count+1
 	})
 	return c
 }

@@ -56,7 +56,7 @@ func manyPools(b *testing.B, count int) *server.Server {
 		fmt.Fprintf(&text, "  pool-%d: {weight: %d%s}\n", i, 1+i%5, more)
 	}
 	s := newServer(b, text.String(), 3)
-	await(b, s, "all pools are there", func(v *server.View) bool { return len(v.Trees) == 1 && len(v.Trees[0].Pools) == count+1 })
+	await(b, s, "all pools are there", func(v *server.View) bool { return len(v.Trees) == 1 && v.Trees[0].PoolCount() == count+1 })
 	// Updates of the server are no part of a scrape.
 	settings := s.Settings()
 	settings.UpdatePeriod = time.Hour

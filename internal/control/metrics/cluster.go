@@ -131,13 +131,12 @@ func (c *cluster) collectProcess(to sink) {
 func (c *cluster) collectTrees(to sink) {
 	for i := range c.trees {
 		t := &c.trees[i]
-		name := t.view.Name
-		root := &t.view.Pools[0]
+		name := t.name
+		root := t.pools[0]
 		var guaranteed resource.Amounts
 		var starving, aggressively float64
-		for at := range t.view.Pools {
-			p := &t.view.Pools[at]
-			if p.Parent == 0 && t.promises != nil {
+		for at, p := range t.pools {
+			if t.parents[at] == 0 && t.promises != nil {
 				guaranteed = guaranteed.Add(t.promises.pools[p.Name].strong)
 			}
 			switch p.Starvation {
@@ -148,15 +147,15 @@ func (c *cluster) collectTrees(to sink) {
 			}
 		}
 		for _, k := range resource.Kinds {
-			if t.view.Total[k] <= 0 {
+			if t.total[k] <= 0 {
 				continue
 			}
-			to.value(treeResources, t.view.Total.Float(k), name, k.String())
+			to.value(treeResources, t.total.Float(k), name, k.String())
 			to.value(treeUsage, root.Usage.Float(k), name, k.String())
 			to.value(treeDemand, root.Demand.Float(k), name, k.String())
 			to.value(treeGuaranteed, guaranteed.Float(k), name, k.String())
 		}
-		to.value(treePools, float64(len(t.view.Pools)-1), name)
+		to.value(treePools, float64(len(t.pools)-1), name)
 		to.value(treeStarvingPools, starving, name, scheduling.Starving.String())
 		to.value(treeStarvingPools, aggressively, name, scheduling.AggressivelyStarving.String())
 		to.value(treeRunningJobs, float64(root.RunningJobs), name)
@@ -188,7 +187,7 @@ func (c *cluster) collectNodes(to sink) {
 	counts := map[place]int{}
 	trees := []string{""}
 	for i := range c.trees {
-		trees = append(trees, c.trees[i].view.Name)
+		trees = append(trees, c.trees[i].name)
 	}
 	known := make(map[string]bool, len(trees))
 	for _, tree := range trees {

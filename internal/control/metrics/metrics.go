@@ -93,15 +93,12 @@ func (m *Metrics) readTrees() []poolTree {
 	trees := make([]poolTree, 0, len(view.Trees))
 	before := m.promises
 	m.promises = make(map[string]*promises, len(before))
-	for i := range view.Trees {
-		t := poolTree{view: &view.Trees[i]}
-		if len(t.view.Pools) == 0 {
-			continue
-		}
-		if config, there := configs.Find(t.view.Name); there {
+	for _, tree := range view.Trees {
+		t := poolTreeOf(tree)
+		if config, there := configs.Find(t.name); there {
 			t.config = config.Tree
-			t.promises = promisesOf(before[t.view.Name], t.view.Name, t.config, t.view.Total, nodes)
-			m.promises[t.view.Name] = t.promises
+			t.promises = promisesOf(before[t.name], t.name, t.config, t.total, nodes)
+			m.promises[t.name] = t.promises
 		}
 		trees = append(trees, t)
 	}

@@ -105,14 +105,14 @@ func await(t testing.TB, s *server.Server, what string, holds func(*server.View)
 	}
 }
 
-func poolOf(v *server.View, name string) *core.PoolView {
+func poolOf(v *server.View, name string) *core.Pool {
 	tree, there := v.Tree("default")
 	if !there {
-		return &core.PoolView{}
+		return &core.Pool{}
 	}
 	pool, there := tree.Pool(name)
 	if !there {
-		return &core.PoolView{}
+		return &core.Pool{}
 	}
 	return pool
 }
@@ -291,24 +291,22 @@ func TestThePageAgreesWithTheServer(t *testing.T) {
 	if started < 30 {
 		t.Errorf("%v jobs were started", started)
 	}
-	snapshot, err := s.Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pool := range snapshot.Trees[0].Pools {
-		if pool.Config == nil {
+	tree := s.View().Trees[0]
+	for pool := range tree.Pools() {
+		configured, there := tree.Configured(pool)
+		if !there {
 			continue
 		}
-		want := pool.Pool.StrongGuarantee.Of(snapshot.Trees[0].Limits)
+		want := pool.StrongGuarantee.Of(tree.Total)
 		for _, k := range []resource.Kind{resource.CPU, resource.Memory, resource.UserSlots} {
 			got := valueOf(t, found["weir_pool_effective_strong_guarantee_amount"], "pool", pool.Name, "resource", k.String())
 			if got != want.Float(k) {
 				t.Errorf("effective guarantee of %s in %v: %v, want %v", pool.Name, k, got, want.Float(k))
 			}
 		}
-		if pool.Config.Integral.Type.Value() != pooltree.NoIntegral {
-			if got := valueOf(t, found["weir_pool_volume_capacity_seconds"], "pool", pool.Name); math.Abs(got-pool.Pool.CapacityRatio) > 1e-9 {
-				t.Errorf("capacity of %s: %v, want %v", pool.Name, got, pool.Pool.CapacityRatio)
+		if configured.Config().Integral.Type.Value() != pooltree.NoIntegral {
+			if got := valueOf(t, found["weir_pool_volume_capacity_seconds"], "pool", pool.Name); math.Abs(got-pool.CapacityRatio) > 1e-9 {
+				t.Errorf("capacity of %s: %v, want %v", pool.Name, got, pool.CapacityRatio)
 			}
 		}
 		total := 0.0
@@ -443,17 +441,17 @@ func TestChoiceOfPoolsIsClosedAndBounded(t *testing.T) {
 		trees := make([]poolTree, rapid.IntRange(1, 3).Draw(t, "trees"))
 		all := 0
 		for i := range trees {
-			view := &server.TreeView{Name: fmt.Sprint(i), Total: resource.Amounts{resource.CPU: 1000}}
+			tree := poolTree{name: fmt.Sprint(i), total: resource.Amounts{resource.CPU: 1000}}
 			count := rapid.IntRange(1, 30).Draw(t, "pools")
 			for at := range count {
-				p := core.PoolView{Name: fmt.Sprint(at), Parent: -1}
+				p, parent := &core.Pool{Name: fmt.Sprint(at)}, int32(-1)
 				if at > 0 {
-					p.Parent = int32(rapid.IntRange(0, at-1).Draw(t, "parent"))
+					parent = int32(rapid.IntRange(0, at-1).Draw(t, "parent"))
 				}
 				p.Usage[resource.CPU] = rapid.Int64Range(0, 5).Draw(t, "usage")
-				view.Pools = append(view.Pools, p)
+				tree.pools, tree.parents = append(tree.pools, p), append(tree.parents, parent)
 			}
-			trees[i].view = view
+			trees[i] = tree
 			all += count - 1
 		}
 		limit := rapid.IntRange(0, 60).Draw(t, "limit")
@@ -466,13 +464,13 @@ func TestChoiceOfPoolsIsClosedAndBounded(t *testing.T) {
 			for _, at := range tree.hidden {
 				covered[at]++
 			}
-			for at := range tree.view.Pools {
+			for at := range tree.pools {
 				visible := slices.Contains(tree.shown, int32(at))
-				if parent := tree.view.Pools[at].Parent; visible && parent >= 0 && !slices.Contains(tree.shown, parent) {
+				if parent := tree.parents[at]; visible && parent >= 0 && !slices.Contains(tree.shown, parent) {
 					t.Fatalf("pool %d is shown, its parent %d is not", at, parent)
 				}
 				sums := 0
-				for above := int32(at); above >= 0; above = tree.view.Pools[above].Parent {
+				for above := int32(at); above >= 0; above = tree.parents[above] {
 					sums += covered[above]
 				}
 				if visible == (sums == 1) || sums > 1 {

@@ -16,7 +16,7 @@ import (
 // No pool can be called so.
 const Others = "<others>"
 
-// causes are the values of the label cause, in the order of [server.View]'s split.
+// causes are the values of the label cause, in the order of [fairshare.Split].
 var causes = [...]string{"strong", "integral", "weight_proportional", "total"}
 
 // partialMetrics are amounts that are there for the resources that are configured.
@@ -39,11 +39,32 @@ type figures struct {
 
 // poolTree is a tree with what is needed of its configuration.
 type poolTree struct {
-	view     *server.TreeView
+	name     string
+	total    resource.Amounts
+	pools    []*core.Pool   // parents before their children
+	parents  []int32        // of each pool: the place of its parent, -1 for the root
 	config   *pooltree.Tree // nil if it has just been removed
 	promises *promises
-	shown    []int32 // places in view.Pools that are shown, in their order
+	shown    []int32 // places in pools that are shown, in their order
 	hidden   []int32 // those summed up: the topmost ones that are not shown
+}
+
+// poolTreeOf lists the pools of a tree.
+func poolTreeOf(tree *core.Tree) poolTree {
+	t := poolTree{
+		name: tree.Name, total: tree.Total,
+		pools: make([]*core.Pool, 0, tree.PoolCount()), parents: make([]int32, 0, tree.PoolCount()),
+	}
+	places := make([]int32, tree.Slots())
+	for p := range tree.Pools() {
+		places[p.Slot] = int32(len(t.pools))
+		parent := int32(-1)
+		if p.Parent >= 0 {
+			parent = places[p.Parent]
+		}
+		t.pools, t.parents = append(t.pools, p), append(t.parents, parent)
+	}
+	return t
 }
 
 // treeKey says what a tree shows; as long as it does not change, neither do the
@@ -90,11 +111,11 @@ func (b *poolBoard) refresh(s *server.Server, trees []poolTree) {
 	clear(b.cursor[:])
 	for i := range trees {
 		t := &trees[i]
-		tree := pair("tree", t.view.Name)
+		tree := pair("tree", t.name)
 		var sum figures
 		for _, at := range t.shown {
 			f := t.figuresOf(s, at)
-			b.put(tree, t.view.Pools[at].Name, &f, &keys[i].resources)
+			b.put(tree, t.pools[at].Name, &f, &keys[i].resources)
 		}
 		if len(t.hidden) == 0 {
 			continue
@@ -109,11 +130,11 @@ func (b *poolBoard) refresh(s *server.Server, trees []poolTree) {
 }
 
 func (t *poolTree) key() treeKey {
-	k := treeKey{name: t.view.Name, config: t.config, others: len(t.hidden) > 0, pools: make([]shownPool, len(t.shown))}
+	k := treeKey{name: t.name, config: t.config, others: len(t.hidden) > 0, pools: make([]shownPool, len(t.shown))}
 	for i, at := range t.shown {
-		k.pools[i] = shownPool{t.view.Pools[at].Name, t.parentOf(at)}
+		k.pools[i] = shownPool{t.pools[at].Name, t.parentOf(at)}
 	}
-	for kind, amount := range t.view.Total {
+	for kind, amount := range t.total {
 		k.resources[kind] = amount > 0
 	}
 	return k
@@ -208,13 +229,13 @@ func unitsOf(k resource.Kind, amount int64) float64 {
 // figuresOf reads the numbers of a pool. Everything that decides which series there
 // are comes from the configuration, not from the view, which may be older.
 func (t *poolTree) figuresOf(s *server.Server, at int32) figures {
-	p := &t.view.Pools[at]
+	p := t.pools[at]
 	f := figures{
 		shares: [...]resource.Shares{p.Share.Strong, p.Share.Integral, p.Share.WeightProportional, p.Share.Total},
-		usage:  p.Usage, demand: p.Demand, volume: p.Volume, starvation: float64(p.Starvation),
+		usage:  p.Usage, demand: p.Demand, volume: p.VolumeRatio, starvation: float64(p.Starvation),
 		operations: p.Operations, running: p.RunningOperations, runningJobs: int64(p.RunningJobs), pendingJobs: int64(p.WaitingJobs),
 	}
-	f.preempted, f.preemptedOthers = s.PoolPreemptions(t.view.Name, p.Name)
+	f.preempted, f.preemptedOthers = s.PoolPreemptions(t.name, p.Name)
 	f.parentName = t.parentOf(at)
 	pool, configured := t.configOf(p)
 	if !configured {
@@ -234,15 +255,15 @@ func (t *poolTree) figuresOf(s *server.Server, at int32) figures {
 
 // parentOf is the name of the parent of a pool, empty for the root.
 func (t *poolTree) parentOf(at int32) string {
-	if parent := t.view.Pools[at].Parent; parent >= 0 {
-		return t.view.Pools[parent].Name
+	if parent := t.parents[at]; parent >= 0 {
+		return t.pools[parent].Name
 	}
 	return ""
 }
 
 // configOf finds the configuration of a pool; the root and ephemeral pools have
 // none.
-func (t *poolTree) configOf(p *core.PoolView) (*pooltree.Pool, bool) {
+func (t *poolTree) configOf(p *core.Pool) (*pooltree.Pool, bool) {
 	if t.config == nil || p.Parent < 0 {
 		return nil, false
 	}
@@ -267,12 +288,12 @@ func (f *figures) add(other *figures) {
 // they do not include those of pools below.
 func (f *figures) addPreemptions(s *server.Server, t *poolTree) {
 	next := 0
-	for at := range t.view.Pools {
+	for at := range t.pools {
 		if next < len(t.shown) && t.shown[next] == int32(at) {
 			next++
 			continue
 		}
-		suffered, caused := s.PoolPreemptions(t.view.Name, t.view.Pools[at].Name)
+		suffered, caused := s.PoolPreemptions(t.name, t.pools[at].Name)
 		f.preempted += suffered
 		f.preemptedOthers += caused
 	}
@@ -300,15 +321,15 @@ func choose(trees []poolTree, limit int) {
 	}
 	shown := make([][]bool, len(trees))
 	for i := range trees {
-		shown[i] = make([]bool, len(trees[i].view.Pools))
+		shown[i] = make([]bool, len(trees[i].pools))
 	}
 	for _, c := range all {
 		shown[c.tree][c.at] = true
 	}
 	for i := range trees {
 		t := &trees[i]
-		for at := range t.view.Pools {
-			parent := t.view.Pools[at].Parent
+		for at := range t.pools {
+			parent := t.parents[at]
 			switch {
 			case parent < 0 || shown[i][at]:
 				shown[i][at] = true
@@ -323,19 +344,20 @@ func choose(trees []poolTree, limit int) {
 // candidates are the pools of a tree but its root. A pool is as large as its largest
 // child at least, so that parents are chosen before their children.
 func (t *poolTree) candidates(tree int32) []candidate {
-	sizes := make([]float64, len(t.view.Pools))
+	sizes := make([]float64, len(t.pools))
 	list := make([]candidate, 0, len(sizes))
 	for at := len(sizes) - 1; at >= 0; at-- {
-		p := &t.view.Pools[at]
-		size := max(sizes[at], p.Usage.Share(t.view.Total).Largest())
+		p := t.pools[at]
+		size := max(sizes[at], p.Usage.Share(t.total).Largest())
 		if t.promises != nil {
-			size = max(size, t.promises.pools[p.Name].strong.Share(t.view.Total).Largest())
+			size = max(size, t.promises.pools[p.Name].strong.Share(t.total).Largest())
 		}
 		sizes[at] = size
-		if p.Parent < 0 {
+		parent := t.parents[at]
+		if parent < 0 {
 			continue
 		}
-		sizes[p.Parent] = max(sizes[p.Parent], size)
+		sizes[parent] = max(sizes[parent], size)
 		list = append(list, candidate{tree, int32(at), size})
 	}
 	return list

@@ -14,17 +14,24 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// element is a pool or an operation of a tree, as of a snapshot.
+// element is a pool or an operation of a tree, as of a state. It is read by one
+// goroutine.
 type element struct {
 	tree    *Tree
 	details *scheduling.Details
-	// pool is set for pools, operation and place for operations.
-	pool      *core.PoolInfo
-	at        int32 // of a pool, in the tree's list
-	operation *core.OperationInfo
-	place     *core.PlaceInfo
+	jobs    *scheduling.JobCounts
+	// guarantees are those of a pool; those of an operation are nothing.
+	guarantees *scheduling.PoolDetails
+	// pool is set for pools, operation and seat for operations.
+	pool      *core.Pool
+	operation *core.Operation
+	seat      *core.Seat
 	// record is what the server knows of an operation; nil if it has just ended.
 	record *server.Operation
+
+	// What was set and what holds, once somebody has asked for it.
+	own   *pooltree.PoolConfig
+	holds *pooltree.Effective
 }
 
 // field is a key under which the scheduler's view shows something of an element.
@@ -96,28 +103,44 @@ func optionNode[T any](o document.Optional[T], write func(T) yson.Node) yson.Nod
 	return yson.Entity()
 }
 
-func (e *element) total() resource.Amounts { return e.tree.Info.Limits }
+func (e *element) total() resource.Amounts { return e.tree.Info.Total }
 
 func (e *element) isRoot() bool { return e.pool != nil && e.pool.Parent < 0 }
 
 // effective are the options that hold for a pool, or for the pool that an
 // operation is in.
 func (e *element) effective() *pooltree.Effective {
-	if e.pool != nil {
-		return &e.pool.Effective
+	if e.holds == nil {
+		pool := e.pool
+		if pool == nil {
+			pool = e.tree.Info.PoolIn(e.seat.Parent)
+		}
+		holds := e.tree.Info.Effective(pool)
+		e.holds = &holds
 	}
-	if i, there := e.tree.pools[e.place.Pool]; there {
-		return &e.tree.Info.Pools[i].Effective
-	}
-	return &e.tree.Info.Pools[0].Effective
+	return e.holds
 }
 
 // config is what was set on a pool; an ephemeral one and the root have nothing.
 func (e *element) config() *pooltree.PoolConfig {
-	if e.pool != nil && e.pool.Config != nil {
-		return e.pool.Config
+	if e.own == nil {
+		e.own = &pooltree.PoolConfig{}
+		if e.pool != nil {
+			if configured, there := e.tree.Info.Configured(e.pool); there {
+				*e.own = configured.Config()
+			}
+		}
 	}
-	return &pooltree.PoolConfig{}
+	return e.own
+}
+
+// lowestStarving names the lowest pool, from the element up, that starves at least
+// so much.
+func (e *element) lowestStarving(least scheduling.Starvation) string {
+	if e.seat != nil {
+		return e.tree.Info.LowestStarvingAbove(e.seat, least)
+	}
+	return e.tree.Info.LowestStarving(e.pool.Slot, least)
 }
 
 // strong is the guarantee that was configured. The root has the whole tree.
@@ -140,15 +163,15 @@ func (e *element) bestShare() resource.Shares {
 // filtered is what the nodes have that an element may use.
 func (e *element) filtered() resource.Amounts {
 	filter := e.config().SchedulingTagFilter.Value()
-	if e.place != nil {
-		filter = e.place.Options.SchedulingTagFilter.Value()
+	if e.seat != nil {
+		filter = e.seat.Options.SchedulingTagFilter.Value()
 	}
 	if filter.IsEmpty() {
 		return e.total()
 	}
 	var sum resource.Amounts
-	for i := range e.tree.State.Snapshot.Nodes {
-		if n := &e.tree.State.Snapshot.Nodes[i]; n.Tree == e.tree.Info.ID && filter.Matches(func(tag string) bool { return slices.Contains(n.Tags, tag) }) {
+	for n := range e.tree.State.View.Picture.Nodes() {
+		if n.Tree == e.tree.Info.ID && filter.Matches(func(tag string) bool { return slices.Contains(n.Tags, tag) }) {
 			sum = sum.Add(n.Limits)
 		}
 	}
@@ -161,14 +184,14 @@ var commonFields = []field{
 	textField("starvation_status", func(e *element) string { return e.details.Starvation.String() }),
 	flagField("starving", func(e *element) bool { return e.details.Starvation != scheduling.NonStarving }),
 	always("fair_share_starvation_tolerance", func(_ *wire.Vectors, e *element) yson.Node {
-		if e.place != nil {
-			return optionNode(e.place.Options.FairShareStarvationTolerance, yson.Double)
+		if e.seat != nil {
+			return optionNode(e.seat.Options.FairShareStarvationTolerance, yson.Double)
 		}
 		return optionNode(e.config().Preemption.FairShareStarvationTolerance, yson.Double)
 	}),
 	always("fair_share_starvation_timeout", func(_ *wire.Vectors, e *element) yson.Node {
-		if e.place != nil {
-			return optionNode(e.place.Options.FairSharePreemptionTimeout, wire.Milliseconds)
+		if e.seat != nil {
+			return optionNode(e.seat.Options.FairSharePreemptionTimeout, wire.Milliseconds)
 		}
 		return optionNode(e.config().Preemption.FairSharePreemptionTimeout, wire.Milliseconds)
 	}),
@@ -188,22 +211,16 @@ var commonFields = []field{
 	}),
 	flagField("effective_aggressive_preemption_allowed", func(e *element) bool { return e.effective().AllowAggressivePreemption }),
 	always("effective_waiting_for_resources_on_node_timeout", func(_ *wire.Vectors, e *element) yson.Node {
-		if e.place != nil {
-			return wire.Milliseconds(e.place.WaitTimeout)
+		if e.seat != nil {
+			return wire.Milliseconds(e.seat.WaitTimeout)
 		}
 		return optionNode(e.effective().WaitingForResourcesTimeout, wire.Milliseconds)
 	}),
 	always("lowest_starving_ancestor", func(_ *wire.Vectors, e *element) yson.Node {
-		if e.place != nil {
-			return wire.OrEntity(e.place.LowestStarving)
-		}
-		return wire.OrEntity(e.pool.LowestStarving)
+		return wire.OrEntity(e.lowestStarving(scheduling.Starving))
 	}),
 	always("lowest_aggressively_starving_ancestor", func(_ *wire.Vectors, e *element) yson.Node {
-		if e.place != nil {
-			return wire.OrEntity(e.place.LowestAggressivelyStarving)
-		}
-		return wire.OrEntity(e.pool.LowestAggressivelyStarving)
+		return wire.OrEntity(e.lowestStarving(scheduling.AggressivelyStarving))
 	}),
 	numberField("weight", func(e *element) float64 { return e.details.Weight }),
 	textField("dominant_resource", func(e *element) string { return e.details.Shares.Dominant.String() }),
@@ -229,10 +246,10 @@ var commonFields = []field{
 
 	amountsField("strong_guarantee_resources", (*element).strong),
 	amountsField("min_share_resources", (*element).strong),
-	amountsField("inferred_strong_guarantee_resources", func(e *element) resource.Amounts { return e.details.Pool.InferredGuarantee }),
-	sharesField("strong_guarantee_share", func(e *element) resource.Shares { return e.details.Pool.StrongGuarantee }),
-	sharesField("min_share", func(e *element) resource.Shares { return e.details.Pool.StrongGuarantee }),
-	numberField("min_share_ratio", func(e *element) float64 { return e.details.Pool.StrongGuarantee.Largest() }),
+	amountsField("inferred_strong_guarantee_resources", func(e *element) resource.Amounts { return e.guarantees.InferredGuarantee }),
+	sharesField("strong_guarantee_share", func(e *element) resource.Shares { return e.guarantees.StrongGuarantee }),
+	sharesField("min_share", func(e *element) resource.Shares { return e.guarantees.StrongGuarantee }),
+	numberField("min_share_ratio", func(e *element) float64 { return e.guarantees.StrongGuarantee.Largest() }),
 	amountsField("effective_strong_guarantee_resources", (*element).effectiveStrong),
 	amountsField("effective_min_share_resources", (*element).effectiveStrong),
 
@@ -252,22 +269,22 @@ var commonFields = []field{
 	}),
 	sharesField("guaranteed_share", func(e *element) resource.Shares { return e.details.Shares.Guaranteed }),
 	numberField("guaranteed_ratio", func(e *element) float64 { return e.details.Shares.Guaranteed.Largest() }),
-	sharesField("proposed_integral_share", func(e *element) resource.Shares { return e.details.Pool.ProposedIntegral }),
+	sharesField("proposed_integral_share", func(e *element) resource.Shares { return e.guarantees.ProposedIntegral }),
 	sharesField("best_allocation_share", (*element).bestShare),
 
 	numberField("satisfaction_ratio", func(e *element) float64 { return e.details.Satisfaction }),
 	numberField("local_satisfaction_ratio", func(e *element) float64 { return e.details.LocalSatisfaction }),
 	flagField("schedulable", func(e *element) bool { return e.details.Schedulable }),
-	countField("running_job_count", func(e *element) int { return int(e.details.RunningJobs) }),
-	countField("pending_job_count", func(e *element) int { return int(e.details.WaitingJobs) }),
-	countField("preemptible_job_count", func(e *element) int { return int(e.details.Classes[scheduling.Preemptible]) }),
+	countField("running_job_count", func(e *element) int { return int(e.jobs.RunningJobs) }),
+	countField("pending_job_count", func(e *element) int { return int(e.jobs.WaitingJobs) }),
+	countField("preemptible_job_count", func(e *element) int { return int(e.jobs.Classes[scheduling.Preemptible]) }),
 	countField("aggressively_preemptible_job_count", func(e *element) int {
-		return int(e.details.Classes[scheduling.AggressivelyPreemptible])
+		return int(e.jobs.Classes[scheduling.AggressivelyPreemptible])
 	}),
-	countField("non_preemptible_job_count", func(e *element) int { return int(e.details.Classes[scheduling.NonPreemptible]) }),
+	countField("non_preemptible_job_count", func(e *element) int { return int(e.jobs.Classes[scheduling.NonPreemptible]) }),
 }
 
 // effectiveStrong is the guarantee after completion and scaling.
 func (e *element) effectiveStrong() resource.Amounts {
-	return e.details.Pool.StrongGuarantee.Of(e.total())
+	return e.guarantees.StrongGuarantee.Of(e.total())
 }

@@ -20,9 +20,9 @@ func (e *element) isFIFO() bool { return e.effective().Mode == pooltree.FIFO }
 
 // poolFields are those of pools, the common ones included.
 var poolFields = newFields(slices.Concat([]field{
-	only(textField("parent", func(e *element) string { return e.tree.Info.Pools[e.pool.Parent].Name }),
+	only(textField("parent", func(e *element) string { return e.tree.Info.PoolIn(e.pool.Parent).Name }),
 		func(e *element) bool { return !e.isRoot() }),
-	textField("full_path", func(e *element) string { return "/" + e.pool.Path }),
+	textField("full_path", func(e *element) string { return "/" + e.tree.Info.Path(e.pool) }),
 	textField("mode", func(e *element) string { return document.Normal(e.effective().Mode.String()) }),
 	flagField("is_ephemeral", func(e *element) bool { return e.pool.Ephemeral }),
 	only(always("fifo_sort_parameters", func(_ *wire.Vectors, e *element) yson.Node {
@@ -32,43 +32,43 @@ var poolFields = newFields(slices.Concat([]field{
 		}
 		return yson.List(items...)
 	}), (*element).isFIFO),
-	countField("running_operation_count", func(e *element) int { return e.details.RunningOperations }),
+	countField("running_operation_count", func(e *element) int { return e.pool.RunningOperations }),
 	countField("lightweight_running_operation_count", func(*element) int { return 0 }),
-	countField("operation_count", func(e *element) int { return e.details.Operations }),
-	countField("pool_operation_count", func(e *element) int { return e.pool.DirectOperations }),
-	countField("schedulable_operation_count", func(e *element) int { return e.tree.schedulable[e.at] }),
-	countField("waiting_operation_count", func(e *element) int { return e.details.Pool.Waiting }),
-	countField("max_running_operation_count", func(e *element) int { return e.details.Pool.MaxRunning }),
-	countField("max_operation_count", func(e *element) int { return e.details.Pool.MaxOperations }),
+	countField("operation_count", func(e *element) int { return e.pool.Operations }),
+	countField("pool_operation_count", func(e *element) int { return int(e.pool.DirectOperations) }),
+	countField("schedulable_operation_count", func(e *element) int { return int(e.pool.SchedulableOperations) }),
+	countField("waiting_operation_count", func(e *element) int { return e.guarantees.Waiting }),
+	countField("max_running_operation_count", func(e *element) int { return e.guarantees.MaxRunning }),
+	countField("max_operation_count", func(e *element) int { return e.guarantees.MaxOperations }),
 	flagField("forbid_immediate_operations", func(e *element) bool { return e.effective().ForbidImmediateOperations }),
-	countField("child_pool_count", func(e *element) int { return e.pool.ChildPools }),
+	countField("child_pool_count", func(e *element) int { return int(e.pool.ChildPools) }),
 	always("abc", func(_ *wire.Vectors, e *element) yson.Node { return optionNode(e.config().ABC, wire.FromDocument) }),
 	flagField("aggressive_starvation_enabled", func(e *element) bool { return e.effective().Aggressive }),
 	only(textField("user", func(e *element) string { return e.pool.User }), func(e *element) bool { return e.pool.Ephemeral }),
 
-	numberField("total_resource_flow_ratio", func(e *element) float64 { return e.details.Pool.TotalFlowRatio }),
-	numberField("total_burst_ratio", func(e *element) float64 { return e.details.Pool.TotalBurstRatio }),
+	numberField("total_resource_flow_ratio", func(e *element) float64 { return e.guarantees.TotalFlowRatio }),
+	numberField("total_burst_ratio", func(e *element) float64 { return e.guarantees.TotalBurstRatio }),
 	textField("integral_guarantee_type", func(e *element) string { return e.config().Integral.Type.Value().String() }),
 }, integralFields, commonFields))
 
 // integralFields are those of pools that save what they do not use.
 var integralFields = integralOnly(
-	always("integral_pool_capacity", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.details.Pool.Capacity) }),
-	numberField("integral_pool_capacity_ratio", func(e *element) float64 { return e.details.Pool.CapacityRatio }),
-	numberField("specified_burst_ratio", func(e *element) float64 { return e.details.Pool.SpecifiedBurstRatio }),
-	numberField("specified_resource_flow_ratio", func(e *element) float64 { return e.details.Pool.FlowRatio }),
+	always("integral_pool_capacity", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.guarantees.Capacity) }),
+	numberField("integral_pool_capacity_ratio", func(e *element) float64 { return e.guarantees.CapacityRatio }),
+	numberField("specified_burst_ratio", func(e *element) float64 { return e.guarantees.SpecifiedBurstRatio }),
+	numberField("specified_resource_flow_ratio", func(e *element) float64 { return e.guarantees.FlowRatio }),
 	amountsField("specified_burst_guarantee_resources", func(e *element) resource.Amounts {
-		return resource.Uniform(e.details.Pool.SpecifiedBurstRatio).Of(e.total())
+		return resource.Uniform(e.guarantees.SpecifiedBurstRatio).Of(e.total())
 	}),
 	amountsField("specified_resource_flow", func(e *element) resource.Amounts {
-		return resource.Uniform(e.details.Pool.FlowRatio).Of(e.total())
+		return resource.Uniform(e.guarantees.FlowRatio).Of(e.total())
 	}),
-	numberField("accumulated_resource_ratio_volume", func(e *element) float64 { return e.details.Volume }),
-	always("accumulated_resource_volume", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.details.Pool.Volume) }),
+	numberField("accumulated_resource_ratio_volume", func(e *element) float64 { return e.guarantees.VolumeRatio }),
+	always("accumulated_resource_volume", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.guarantees.Volume) }),
 	only(always("estimated_burst_usage_duration_seconds", func(_ *wire.Vectors, e *element) yson.Node {
-		return wire.Seconds(e.details.Pool.BurstSeconds)
+		return wire.Seconds(e.guarantees.BurstSeconds)
 	}), func(e *element) bool {
-		return e.details.Pool.HasBurst && e.config().Integral.Type.Value() == pooltree.Burst
+		return e.guarantees.HasBurst && e.config().Integral.Type.Value() == pooltree.Burst
 	}),
 )
 
@@ -81,7 +81,7 @@ func integralOnly(fields ...field) []field {
 
 // operationFields are those of operations, the common ones included.
 var operationFields = newFields(slices.Concat([]field{
-	textField("pool", func(e *element) string { return e.place.Pool }),
+	textField("pool", func(e *element) string { return e.seat.Pool }),
 	always("start_time", func(_ *wire.Vectors, e *element) yson.Node { return wire.Instant(e.operation.Started) }),
 	textField("user", func(e *element) string { return e.operation.User }),
 	textField("type", func(e *element) string {
@@ -93,10 +93,10 @@ var operationFields = newFields(slices.Concat([]field{
 	always("title", func(_ *wire.Vectors, e *element) yson.Node { return optionNode(e.operation.Spec.Title, yson.String) }),
 	textField("state", func(e *element) string { return e.operation.State.String() }),
 	flagField("suspended", func(e *element) bool { return e.operation.Suspended }),
-	countField("slot_index", func(e *element) int { return e.place.SlotIndex }),
-	only(countField("fifo_index", func(e *element) int { return int(e.details.FIFOIndex) }),
-		func(e *element) bool { return e.details.FIFOIndex >= 0 }),
-	flagField("enabled", func(e *element) bool { return e.details.Operation.Running }),
+	countField("slot_index", func(e *element) int { return e.seat.Index }),
+	only(countField("fifo_index", func(e *element) int { return int(e.seat.FIFOIndex) }),
+		func(e *element) bool { return e.seat.FIFOIndex >= 0 }),
+	flagField("enabled", func(e *element) bool { return e.seat.Running }),
 	flagField("tentative", func(*element) bool { return false }),
 	flagField("probing", func(*element) bool { return false }),
 	flagField("offloading", func(*element) bool { return false }),
@@ -105,11 +105,11 @@ var operationFields = newFields(slices.Concat([]field{
 	always("starving_since", func(_ *wire.Vectors, e *element) yson.Node { return wire.Instant(e.details.StarvingSince) }),
 	always("below_fair_share_since", func(_ *wire.Vectors, e *element) yson.Node { return wire.Instant(e.details.BelowSince) }),
 	always("unschedulable_reason", func(_ *wire.Vectors, e *element) yson.Node { return wire.OrEntity(e.unschedulable()) }),
-	always("waiting_for_pool", func(_ *wire.Vectors, e *element) yson.Node { return wire.OrEntity(e.place.WaitsFor) }),
-	textField("scheduling_priority", func(e *element) string { return e.details.Operation.Priority.String() }),
+	always("waiting_for_pool", func(_ *wire.Vectors, e *element) yson.Node { return wire.OrEntity(e.seat.WaitsFor) }),
+	textField("scheduling_priority", func(e *element) string { return e.tree.Info.Priority(e.seat).String() }),
 	always("deactivation_reasons", func(_ *wire.Vectors, e *element) yson.Node { return e.refusals() }),
 	always("min_needed_resources_unsatisfied_count", func(_ *wire.Vectors, e *element) yson.Node {
-		return yson.Map(yson.Pair("total", yson.Int64(int64(e.details.Refusals[scheduling.RefusedNodeResources]))))
+		return yson.Map(yson.Pair("total", yson.Int64(int64(e.seat.Refusals[scheduling.RefusedNodeResources]))))
 	}),
 	always("allocation_preemption_timeout", func(_ *wire.Vectors, e *element) yson.Node {
 		return wire.Milliseconds(e.tree.settings().Preemption.PreemptionTimeout.Value())
@@ -120,18 +120,18 @@ var operationFields = newFields(slices.Concat([]field{
 	always("grouped_needed_resources", func(v *wire.Vectors, e *element) yson.Node { return e.groups(v) }),
 	always("detailed_min_needed_job_resources", func(v *wire.Vectors, e *element) yson.Node {
 		items := []yson.Node{}
-		for _, group := range e.details.Operation.Groups {
+		for _, group := range e.seat.Groups {
 			if group.Waiting > 0 {
 				items = append(items, v.Amounts(group.Resources))
 			}
 		}
 		return yson.List(items...)
 	}),
-	amountsField("aggregated_min_needed_job_resources", func(e *element) resource.Amounts { return e.details.Operation.MinNeeded }),
+	amountsField("aggregated_min_needed_job_resources", func(e *element) resource.Amounts { return e.seat.MinNeeded }),
 	always("disk_request_media", func(*wire.Vectors, *element) yson.Node { return yson.List() }),
 	always("disk_quota_usage", func(*wire.Vectors, *element) yson.Node { return yson.Map() }),
-	countField("banned_node_count", func(e *element) int { return e.details.Operation.BannedNodes }),
-	countField("started_job_count", func(e *element) int { return int(e.details.Operation.Starts) }),
+	countField("banned_node_count", func(e *element) int { return e.seat.BannedNodes }),
+	countField("started_job_count", func(e *element) int { return int(e.seat.Starts) }),
 }, commonFields))
 
 // unschedulable says why an operation gets nothing whatever is free.
@@ -141,7 +141,7 @@ func (e *element) unschedulable() string {
 		return ""
 	case e.operation.Suspended:
 		return "suspended"
-	case e.place.WaitsFor != "":
+	case e.seat.WaitsFor != "":
 		return "operation_pending"
 	case e.operation.State != operation.Running:
 		return "is_not_running"
@@ -152,7 +152,7 @@ func (e *element) unschedulable() string {
 // refusals counts why nodes gave the operation nothing.
 func (e *element) refusals() yson.Node {
 	var entries []yson.Entry
-	for reason, count := range e.details.Refusals {
+	for reason, count := range e.seat.Refusals {
 		if count > 0 {
 			entries = append(entries, yson.Pair(scheduling.Refusal(reason).String(), yson.Int64(int64(count))))
 		}
@@ -163,7 +163,7 @@ func (e *element) refusals() yson.Node {
 // groups are the waiting jobs by task.
 func (e *element) groups(v *wire.Vectors) yson.Node {
 	var entries []yson.Entry
-	for i, group := range e.details.Operation.Groups {
+	for i, group := range e.seat.Groups {
 		if i < len(e.operation.Spec.Tasks) {
 			entries = append(entries, yson.Pair(e.operation.Spec.Tasks[i].Name, yson.Map(
 				yson.Pair("job_count", yson.Int64(int64(group.Waiting))),

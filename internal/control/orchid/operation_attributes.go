@@ -185,8 +185,8 @@ func schedulingInfo(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	}
 	var entries []yson.Entry
 	for _, t := range state.Trees {
-		if at, there := t.byOperation[v.Number]; there {
-			entries = append(entries, yson.Pair(t.Info.Name, operationFields.all(new(wire.Vectors), t.operation(c.Server, at), nil)))
+		if seat := t.seatOf(v.Number); seat != nil {
+			entries = append(entries, yson.Pair(t.Info.Name, operationFields.all(new(wire.Vectors), t.operation(c.Server, seat), nil)))
 		}
 	}
 	return yson.Map(entries...), nil
@@ -385,11 +385,11 @@ func slotIndex(c *pathtree.Request, v *OperationView, tree string) (yson.Node, b
 	if !there {
 		return yson.Entity(), false
 	}
-	at, there := t.byOperation[v.Number]
-	if !there {
+	seat := t.seatOf(v.Number)
+	if seat == nil {
 		return yson.Entity(), false
 	}
-	return yson.Int64(int64(t.places[at].place.SlotIndex)), true
+	return yson.Int64(int64(seat.Index)), true
 }
 
 func waitingFor(_ *pathtree.Request, v *OperationView) (yson.Node, error) {

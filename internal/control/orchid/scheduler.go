@@ -189,10 +189,7 @@ func nodeInfoNode(state *State, node *server.Node) yson.Node {
 	if node.Online {
 		online = "online"
 	}
-	var info core.NodeInfo
-	if at, there := state.Nodes[node.Name]; there {
-		info = state.Snapshot.Nodes[at]
-	}
+	info := state.Node(node.Name)
 	jobs := 0
 	for _, n := range info.Jobs {
 		jobs += n
@@ -209,7 +206,7 @@ func nodeInfoNode(state *State, node *server.Node) yson.Node {
 		yson.Pair("tree", wire.OrEntity(node.Tree)),
 		yson.Pair("scheduling_segment", yson.String("default")),
 		yson.Pair("running_job_count", yson.Int64(int64(jobs))),
-		yson.Pair("running_job_statistics", runningJobStatistics(&info)),
+		yson.Pair("running_job_statistics", runningJobStatistics(info)),
 		yson.Pair("last_preemptive_heartbeat_time", wire.Instant(info.PreemptedAt)),
 		yson.Pair("overcommitted_since", wire.Instant(info.Overcommitted)),
 		yson.Pair("last_seen_time", wire.Instant(node.LastSeen)),
@@ -220,7 +217,7 @@ func nodeInfoNode(state *State, node *server.Node) yson.Node {
 
 // runningJobStatistics is what jobs of a node hold, by how easily it is taken from
 // them.
-func runningJobStatistics(info *core.NodeInfo) yson.Node {
+func runningJobStatistics(info *core.Node) yson.Node {
 	var entries []yson.Entry
 	for class := range info.ClassUsage {
 		name := classNames[class]
@@ -239,7 +236,7 @@ func orchidCluster(c *pathtree.Request) (yson.Node, error) {
 	}
 	var limits, usage resource.Amounts
 	for _, t := range state.Trees {
-		limits, usage = limits.Add(t.Info.Limits), usage.Add(t.Info.Usage)
+		limits, usage = limits.Add(t.Info.Total), usage.Add(t.Info.Root().Usage)
 	}
 	online, all := 0, 0
 	for _, n := range c.Server.Nodes() {

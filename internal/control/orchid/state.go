@@ -1,7 +1,6 @@
 package orchid
 
 import (
-	"context"
 	"runtime"
 	"sync"
 	"weak"
@@ -10,42 +9,34 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// State is a snapshot of the core with indices, shared by all readers until
-// the next update. It is immutable.
+// State is what a server showed after an update, with what readers look up in it.
+// They share it until the next update. Indices that few need are made when they
+// are first asked for.
 type State struct {
-	View     *server.View // the one it was made under
-	Snapshot *core.Snapshot
-	Trees    []*Tree
-	// operations are by number.
-	operations map[core.OperationID]*core.OperationInfo
-	Nodes      map[string]int // in snapshot.Nodes
+	View  *server.View
+	Trees []*Tree
+
+	once  sync.Once
+	nodes map[string]*core.Node
 }
 
-// Tree is a tree of a snapshot.
+// Tree is a tree of a state.
 type Tree struct {
 	State *State
-	Info  *core.TreeInfo
-	pools map[string]int32
-	// schedulable counts, for each pool, the operations below it that may get jobs.
-	schedulable []int
-	places      []placed
-	byOperation map[core.OperationID]int
-	// byPool and children are those directly in a pool, in their order.
-	byPool   [][]int
-	children [][]int32
+	Info  *core.Tree
+
+	indexing sync.Once
+	// members and children are what is directly in each pool, by its number.
+	members  [][]*core.Seat
+	children [][]*core.Pool
 
 	once     sync.Once
 	defaults pooltree.TreeConfig
 
 	texts writtenMaps
-}
-
-// placed is an operation in a tree.
-type placed struct {
-	operation *core.OperationInfo
-	place     *core.PlaceInfo
 }
 
 // settings are the options of the tree with defaults.
@@ -54,57 +45,12 @@ func (t *Tree) settings() *pooltree.TreeConfig {
 	return &t.defaults
 }
 
-// newState indexes a snapshot. Places of trees that were removed stay in the core
-// and are left out.
-func newState(view *server.View, snapshot *core.Snapshot, exists func(tree string) bool) *State {
-	s := &State{
-		View: view, Snapshot: snapshot, operations: make(map[core.OperationID]*core.OperationInfo, len(snapshot.Operations)),
-		Nodes: make(map[string]int, len(snapshot.Nodes)),
-	}
-	byID := make(map[core.TreeID]*Tree, len(snapshot.Trees))
-	for i := range snapshot.Trees {
-		info := &snapshot.Trees[i]
-		if !exists(info.Name) {
-			continue
-		}
-		t := &Tree{
-			State: s, Info: info, pools: make(map[string]int32, len(info.Pools)), schedulable: make([]int, len(info.Pools)),
-			byOperation: map[core.OperationID]int{}, byPool: make([][]int, len(info.Pools)), children: make([][]int32, len(info.Pools)),
-		}
-		for at := range info.Pools {
-			p := &info.Pools[at]
-			t.pools[p.Name] = int32(at)
-			if p.Parent >= 0 {
-				t.children[p.Parent] = append(t.children[p.Parent], int32(at))
-			}
-		}
-		s.Trees, byID[info.ID] = append(s.Trees, t), t
-	}
-	for i := range snapshot.Operations {
-		o := &snapshot.Operations[i]
-		s.operations[o.Operation] = o
-		for j := range o.Places {
-			if t := byID[o.Places[j].Tree]; t != nil {
-				t.seat(o, &o.Places[j])
-			}
-		}
-	}
-	for i := range snapshot.Nodes {
-		s.Nodes[snapshot.Nodes[i].Name] = i
+func newState(view *server.View) *State {
+	s := &State{View: view}
+	for _, info := range view.Trees {
+		s.Trees = append(s.Trees, &Tree{State: s, Info: info})
 	}
 	return s
-}
-
-func (t *Tree) seat(o *core.OperationInfo, place *core.PlaceInfo) {
-	t.byOperation[o.Operation] = len(t.places)
-	at, there := t.pools[place.Pool]
-	if there {
-		t.byPool[at] = append(t.byPool[at], len(t.places))
-		for above := at; place.Schedulable && above >= 0; above = t.Info.Pools[above].Parent {
-			t.schedulable[above]++
-		}
-	}
-	t.places = append(t.places, placed{o, place})
 }
 
 // Tree returns a tree by its name.
@@ -117,17 +63,78 @@ func (s *State) Tree(name string) (*Tree, bool) {
 	return nil, false
 }
 
+// Node returns a node by its name; one that the core does not know has nothing.
+func (s *State) Node(name string) *core.Node {
+	s.once.Do(func() {
+		s.nodes = make(map[string]*core.Node, s.View.Picture.NodeCount())
+		for n := range s.View.Picture.Nodes() {
+			s.nodes[n.Name] = n
+		}
+	})
+	if n, there := s.nodes[name]; there {
+		return n
+	}
+	return &core.Node{}
+}
+
+// index finds out what is directly in each pool.
+func (t *Tree) index() {
+	t.indexing.Do(func() {
+		t.members, t.children = make([][]*core.Seat, t.Info.Slots()), make([][]*core.Pool, t.Info.Slots())
+		for p := range t.Info.Pools() {
+			if p.Parent >= 0 {
+				t.children[p.Parent] = append(t.children[p.Parent], p)
+			}
+		}
+		for _, seat := range t.seats() {
+			t.members[seat.Parent] = append(t.members[seat.Parent], seat)
+		}
+	})
+}
+
+// membersOf are the operations directly in a pool, by number.
+func (t *Tree) membersOf(p *core.Pool) []*core.Seat {
+	t.index()
+	return t.members[p.Slot]
+}
+
+// childrenOf are the pools directly in a pool.
+func (t *Tree) childrenOf(p *core.Pool) []*core.Pool {
+	t.index()
+	return t.children[p.Slot]
+}
+
+// seats are the operations of the tree, by number.
+func (t *Tree) seats() (list []*core.Seat) {
+	picture := t.State.View.Picture
+	for o := range picture.Operations() {
+		if seat := picture.Seat(o, t.Info.ID); seat != nil {
+			list = append(list, seat)
+		}
+	}
+	return list
+}
+
+// seatOf returns an operation in the tree, nil if it is not in it.
+func (t *Tree) seatOf(id core.OperationID) *core.Seat {
+	if o, there := t.State.View.Picture.Operation(id); there {
+		return t.State.View.Picture.Seat(o, t.Info.ID)
+	}
+	return nil
+}
+
 // pool returns a pool as an element.
-func (t *Tree) pool(at int32) *element {
-	p := &t.Info.Pools[at]
-	return &element{tree: t, details: &p.Details, pool: p, at: at}
+func (t *Tree) pool(p *core.Pool) *element {
+	return &element{tree: t, details: &p.Details, jobs: &p.JobCounts, guarantees: &p.PoolDetails, pool: p}
 }
 
 // operation returns an operation as an element.
-func (t *Tree) operation(s *server.Server, at int) *element {
-	p := t.places[at]
-	record, _ := s.OperationByNumber(p.operation.Operation)
-	return &element{tree: t, details: &p.place.Details, operation: p.operation, place: p.place, record: record}
+func (t *Tree) operation(s *server.Server, seat *core.Seat) *element {
+	record, _ := s.OperationByNumber(seat.Operation)
+	o, _ := t.State.View.Picture.Operation(seat.Operation)
+	return &element{
+		tree: t, details: &seat.Details, jobs: &seat.JobCounts, guarantees: &scheduling.PoolDetails{}, operation: o, seat: seat, record: record,
+	}
 }
 
 // orchidCache is the state that readers of one server share.
@@ -152,7 +159,7 @@ func cacheOf(s *server.Server) *orchidCache {
 	return cache.(*orchidCache)
 }
 
-// Forget makes the next reader of a server's state ask for it, as the first one after an update does.
+// Forget makes the next reader begin with a new state, as the first one after an update does.
 func Forget(s *server.Server) {
 	cache := cacheOf(s)
 	cache.mutex.Lock()
@@ -160,29 +167,18 @@ func Forget(s *server.Server) {
 	cache.state = nil
 }
 
-// Current returns the state as of the last update or later. The first reader after
-// an update asks for it, the others wait for that one.
-func Current(c *pathtree.Request) (*State, error) { return orchidOf(c.Context, c.Server) }
+// Current returns the state as of the last update.
+func Current(c *pathtree.Request) (*State, error) { return stateOf(c.Server) }
 
-func orchidOf(ctx context.Context, s *server.Server) (*State, error) {
-	cache := cacheOf(s)
-	cache.mutex.Lock()
-	defer cache.mutex.Unlock()
+func stateOf(s *server.Server) (*State, error) {
 	if !s.Leading() {
 		return nil, server.ErrNotLeading
 	}
-	view := s.View()
-	if cache.state != nil && cache.state.View == view {
-		return cache.state, nil
+	cache := cacheOf(s)
+	cache.mutex.Lock()
+	defer cache.mutex.Unlock()
+	if view := s.View(); cache.state == nil || cache.state.View != view {
+		cache.state = newState(view)
 	}
-	snapshot, err := s.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	trees := s.Trees()
-	cache.state = newState(view, snapshot, func(name string) bool {
-		_, there := trees.Find(name)
-		return there
-	})
 	return cache.state, nil
 }

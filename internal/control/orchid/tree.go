@@ -8,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -64,9 +65,9 @@ func oldTreeOrchid(t *Tree) pathtree.Object {
 func (t *Tree) facts() []folderChild {
 	return []folderChild{
 		childValue("config", func(*pathtree.Request) (yson.Node, error) { return treeConfigNode(t.settings()), nil }),
-		childValue("resource_limits", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(t.Info.Limits), nil }),
-		childValue("resource_usage", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(t.Info.Usage), nil }),
-		childValue("node_count", func(*pathtree.Request) (yson.Node, error) { return yson.Int64(int64(len(t.Info.Nodes))), nil }),
+		childValue("resource_limits", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(t.Info.Total), nil }),
+		childValue("resource_usage", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(t.Info.Root().Usage), nil }),
+		childValue("node_count", func(*pathtree.Request) (yson.Node, error) { return yson.Int64(int64(t.Info.NodeCount)), nil }),
 		childValue("node_addresses", func(*pathtree.Request) (yson.Node, error) { return wire.Texts(t.nodeNames()), nil }),
 		childValue("user_to_ephemeral_pools", func(*pathtree.Request) (yson.Node, error) { return t.ephemeralPools(), nil }),
 		childValue("update_time", func(*pathtree.Request) (yson.Node, error) { return wire.Instant(t.Info.Updated), nil }),
@@ -76,8 +77,8 @@ func (t *Tree) facts() []folderChild {
 
 func (t *Tree) nodeNames() []string {
 	var names []string
-	for i := range t.State.Snapshot.Nodes {
-		if n := &t.State.Snapshot.Nodes[i]; n.Tree == t.Info.ID {
+	for n := range t.State.View.Picture.Nodes() {
+		if n.Tree == t.Info.ID {
 			names = append(names, n.Name)
 		}
 	}
@@ -88,8 +89,8 @@ func (t *Tree) nodeNames() []string {
 // ephemeralPools lists pools that exist because of operations, by who made them.
 func (t *Tree) ephemeralPools() yson.Node {
 	byUser := map[string][]string{}
-	for i := range t.Info.Pools {
-		if p := &t.Info.Pools[i]; p.Ephemeral {
+	for p := range t.Info.Pools() {
+		if p.Ephemeral {
 			byUser[p.User] = append(byUser[p.User], p.Name)
 		}
 	}
@@ -109,7 +110,7 @@ func (t *Tree) alerts() yson.Node {
 }
 
 func (t *Tree) poolCount(*pathtree.Request) (yson.Node, error) {
-	return yson.Int64(int64(len(t.Info.Pools) - 1)), nil // without the root
+	return yson.Int64(int64(t.Info.PoolCount() - 1)), nil // without the root
 }
 
 // treeConfigNode writes the options of a tree that hold, defaults included. Those
@@ -145,17 +146,17 @@ func (t *Tree) poolsTable(c *pathtree.Request) pathtree.Object {
 		},
 		text: t.writtenPools,
 		list: func() (keys []string, _ error) {
-			for at := range t.Info.Pools {
-				keys = append(keys, t.Info.Pools[at].Name)
+			for p := range t.Info.Pools() {
+				keys = append(keys, p.Name)
 			}
 			return keys, nil
 		},
 		get: func(key string) (pathtree.Object, error) {
-			at, there := t.pools[key]
+			p, there := t.Info.Pool(key)
 			if !there {
 				return nil, nil
 			}
-			return elementNode(c, &poolFields, t.pool(at)), nil
+			return elementNode(c, &poolFields, t.pool(p)), nil
 		},
 	}.as(c, "pools")
 }
@@ -163,14 +164,14 @@ func (t *Tree) poolsTable(c *pathtree.Request) pathtree.Object {
 // allPools makes all pools with the fields of a filter, on several processors if
 // there are many.
 func (t *Tree) allPools(filter []int) yson.Node {
-	entries := make([]yson.Entry, len(t.Info.Pools))
+	entries := make([]yson.Entry, t.Info.PoolCount())
 	workers := min(runtime.GOMAXPROCS(0), len(entries)/wire.EntriesAtOnce+1)
 	var group sync.WaitGroup
 	for w := range workers {
 		group.Go(func() {
 			v := new(wire.Vectors)
 			for at := len(entries) * w / workers; at < len(entries)*(w+1)/workers; at++ {
-				e := t.pool(int32(at))
+				e := t.pool(t.Info.PoolAt(at))
 				entries[at] = yson.Entry{Key: e.pool.Name, Value: poolFields.all(v, e, filter)}
 			}
 		})
@@ -198,8 +199,14 @@ func (e *element) operationName() (string, bool) {
 	return e.record.ID.String(), true
 }
 
-// operationsOf is a table of operations of a tree.
-func (t *Tree) operationsOf(c *pathtree.Request, key string, places []int) pathtree.Object {
+// operationsOf is a table of operations of a tree: all, or those directly in a pool.
+func (t *Tree) operationsOf(c *pathtree.Request, key string, in *core.Pool) pathtree.Object {
+	seats := func() []*core.Seat {
+		if in == nil {
+			return t.seats()
+		}
+		return t.membersOf(in)
+	}
 	return table{
 		whole: func() (yson.Node, error) {
 			names, err := requestedFields(c)
@@ -207,9 +214,10 @@ func (t *Tree) operationsOf(c *pathtree.Request, key string, places []int) patht
 				return yson.Node{}, err
 			}
 			filter, v := operationFields.choose(names), new(wire.Vectors)
-			entries := make([]yson.Entry, 0, len(places))
-			for _, at := range places {
-				e := t.operation(c.Server, at)
+			list := seats()
+			entries := make([]yson.Entry, 0, len(list))
+			for _, seat := range list {
+				e := t.operation(c.Server, seat)
 				if name, there := e.operationName(); there {
 					entries = append(entries, yson.Entry{Key: name, Value: operationFields.all(v, e, filter)})
 				}
@@ -217,8 +225,8 @@ func (t *Tree) operationsOf(c *pathtree.Request, key string, places []int) patht
 			return yson.Map(entries...), nil
 		},
 		list: func() (keys []string, _ error) {
-			for _, at := range places {
-				if name, there := t.operation(c.Server, at).operationName(); there {
+			for _, seat := range seats() {
+				if name, there := t.operation(c.Server, seat).operationName(); there {
 					keys = append(keys, name)
 				}
 			}
@@ -229,11 +237,11 @@ func (t *Tree) operationsOf(c *pathtree.Request, key string, places []int) patht
 			if !there {
 				return nil, nil
 			}
-			at, there := t.byOperation[v.Number]
-			if !there || !slices.Contains(places, at) {
+			seat := t.seatOf(v.Number)
+			if seat == nil || in != nil && seat.Parent != in.Slot {
 				return nil, nil
 			}
-			return elementNode(c, &operationFields, t.operation(c.Server, at)), nil
+			return elementNode(c, &operationFields, t.operation(c.Server, seat)), nil
 		},
 	}.as(c, key)
 }
@@ -248,50 +256,45 @@ func liveByName(c *pathtree.Request, name string) (*server.Operation, bool) {
 }
 
 func (t *Tree) operationsTable(c *pathtree.Request) pathtree.Object {
-	places := make([]int, len(t.places))
-	for i := range places {
-		places[i] = i
-	}
-	return t.operationsOf(c, "operations", places)
+	return t.operationsOf(c, "operations", nil)
 }
 
 // byPools is a directory with something for each pool.
-func (t *Tree) byPools(of func(at int32) pathtree.Object) pathtree.Object {
+func (t *Tree) byPools(of func(p *core.Pool) pathtree.Object) pathtree.Object {
 	return pathtree.LazyMap{
 		List: func() (keys []string, _ error) {
-			for at := range t.Info.Pools {
-				keys = append(keys, t.Info.Pools[at].Name)
+			for p := range t.Info.Pools() {
+				keys = append(keys, p.Name)
 			}
 			return keys, nil
 		},
 		Get: func(key string) (pathtree.Object, error) {
-			at, there := t.pools[key]
+			p, there := t.Info.Pool(key)
 			if !there {
 				return nil, nil
 			}
-			return of(at), nil
+			return of(p), nil
 		},
 	}
 }
 
 func (t *Tree) operationsByPool(c *pathtree.Request) pathtree.Object {
-	return t.byPools(func(at int32) pathtree.Object { return t.operationsOf(c, t.Info.Pools[at].Name, t.byPool[at]) })
+	return t.byPools(func(p *core.Pool) pathtree.Object { return t.operationsOf(c, p.Name, p) })
 }
 
 // childPools has the pools directly in each pool.
 func (t *Tree) childPools(c *pathtree.Request) pathtree.Object {
-	return t.byPools(func(at int32) pathtree.Object {
-		children := t.children[at]
+	return t.byPools(func(p *core.Pool) pathtree.Object {
 		return pathtree.LazyMap{
 			List: func() (keys []string, _ error) {
-				for _, child := range children {
-					keys = append(keys, t.Info.Pools[child].Name)
+				for _, child := range t.childrenOf(p) {
+					keys = append(keys, child.Name)
 				}
 				return keys, nil
 			},
 			Get: func(key string) (pathtree.Object, error) {
-				child, there := t.pools[key]
-				if !there || t.Info.Pools[child].Parent != at {
+				child, there := t.Info.Pool(key)
+				if !there || child.Parent != p.Slot {
 					return nil, nil
 				}
 				return elementNode(c, &poolFields, t.pool(child)), nil
@@ -303,12 +306,13 @@ func (t *Tree) childPools(c *pathtree.Request) pathtree.Object {
 // distribution is what of the tree is promised, and what is not.
 func (t *Tree) distribution(*pathtree.Request) (yson.Node, error) {
 	var strong resource.Amounts
-	for _, at := range t.children[0] {
-		if config := t.Info.Pools[at].Config; config != nil {
-			strong = strong.Add(config.StrongGuarantee.Value().OrZero())
+	total, root := t.Info.Total, t.Info.Root()
+	for _, p := range t.childrenOf(root) {
+		if configured, there := t.Info.Configured(p); there {
+			own := configured.Config()
+			strong = strong.Add(own.StrongGuarantee.Value().OrZero())
 		}
 	}
-	total, root := t.Info.Limits, &t.Info.Pools[0].Details.Pool
 	times := func(ratio float64) resource.Amounts { return resource.Uniform(ratio).Of(total) }
 	distributed := strong.Add(times(max(root.TotalBurstRatio, root.TotalFlowRatio)))
 	return yson.Map(
@@ -324,23 +328,23 @@ func (t *Tree) distribution(*pathtree.Request) (yson.Node, error) {
 
 // Summary is what a tree has and what became of it.
 func (t *Tree) Summary() yson.Node {
-	root := &t.Info.Pools[0]
+	root := t.Info.Root()
 	var guaranteed resource.Amounts
-	for _, at := range t.children[0] {
-		guaranteed = guaranteed.Add(t.Info.Pools[at].Details.Pool.StrongGuarantee.Of(t.Info.Limits))
+	for _, p := range t.childrenOf(root) {
+		guaranteed = guaranteed.Add(p.StrongGuarantee.Of(t.Info.Total))
 	}
-	flow, burst := root.Details.Pool.TotalFlowRatio, root.Details.Pool.TotalBurstRatio
+	flow, burst := root.TotalFlowRatio, root.TotalBurstRatio
 	return yson.Map(
-		yson.Pair("capacity", wire.AmountsNode(t.Info.Limits)),
-		yson.Pair("used", wire.AmountsNode(t.Info.Usage)),
-		yson.Pair("free", wire.AmountsNode(t.Info.Limits.Sub(t.Info.Usage).Max(resource.Amounts{}))),
+		yson.Pair("capacity", wire.AmountsNode(t.Info.Total)),
+		yson.Pair("used", wire.AmountsNode(t.Info.Root().Usage)),
+		yson.Pair("free", wire.AmountsNode(t.Info.Total.Sub(t.Info.Root().Usage).Max(resource.Amounts{}))),
 		yson.Pair("demanded", wire.AmountsNode(root.Demand)),
 		yson.Pair("guaranteed", wire.AmountsNode(guaranteed)),
-		yson.Pair("resource_flow", wire.AmountsNode(resource.Uniform(flow).Of(t.Info.Limits))),
-		yson.Pair("burst_guarantee", wire.AmountsNode(resource.Uniform(burst).Of(t.Info.Limits))),
-		yson.Pair("usage_ratio", Number(t.Info.Usage.Share(t.Info.Limits).Largest())),
-		yson.Pair("node_count", yson.Int64(int64(len(t.Info.Nodes)))),
-		yson.Pair("pool_count", yson.Int64(int64(len(t.Info.Pools)-1))),
+		yson.Pair("resource_flow", wire.AmountsNode(resource.Uniform(flow).Of(t.Info.Total))),
+		yson.Pair("burst_guarantee", wire.AmountsNode(resource.Uniform(burst).Of(t.Info.Total))),
+		yson.Pair("usage_ratio", Number(t.Info.Root().Usage.Share(t.Info.Total).Largest())),
+		yson.Pair("node_count", yson.Int64(int64(t.Info.NodeCount))),
+		yson.Pair("pool_count", yson.Int64(int64(t.Info.PoolCount()-1))),
 		yson.Pair("operation_count", yson.Int64(int64(root.Operations))),
 		yson.Pair("running_operation_count", yson.Int64(int64(root.RunningOperations))),
 		yson.Pair("running_job_count", yson.Int64(int64(root.RunningJobs))),

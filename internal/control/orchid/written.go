@@ -79,11 +79,11 @@ func (t *Tree) writtenPools(as wire.Format, names []string) ([][]byte, error) {
 	}
 	filter := poolFields.choose(names)
 	return t.texts.get(key, func() ([][]byte, error) {
-		return as.WriteMap(len(t.Info.Pools), func() func(at int) yson.Entry {
+		return as.WriteMap(t.Info.PoolCount(), func() func(at int) yson.Entry {
 			v, entries := new(wire.Vectors), make([]yson.Entry, 0, len(poolFields.list))
 			return func(at int) yson.Entry {
 				v.Reuse()
-				e := t.pool(int32(at))
+				e := t.pool(t.Info.PoolAt(at))
 				entries = poolFields.into(entries[:0], v, e, filter)
 				return yson.Entry{Key: e.pool.Name, Value: yson.Map(entries...)}
 			}

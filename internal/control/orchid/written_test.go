@@ -70,7 +70,7 @@ func TestAllPoolsAreWrittenAsTheirValueIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	putPools(t, s, config)
-	state, err := orchidOf(t.Context(), s)
+	state, err := stateOf(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func BenchmarkTenThousandPools(b *testing.B) {
 		b.Fatal(err)
 	}
 	putPools(b, s, config)
-	state, err := orchidOf(b.Context(), s)
+	state, err := stateOf(s)
 	if err != nil {
 		b.Fatal(err)
 	}

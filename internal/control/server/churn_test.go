@@ -59,7 +59,7 @@ func heldBy(t *testing.T, s *Server, file string) held {
 	h.ShownOperations, h.ShownNumbers, h.ShownAliases = len(s.operations.all()), len(s.numbers.all()), len(s.aliases.all())
 	h.ShownJobs, h.ShownNodes, h.Registrations = len(s.jobs.all()), len(s.nodes.all()), len(s.registrations.all())
 	if tree, there := s.View().Tree("default"); there {
-		h.Pools, h.ViewOperations = len(tree.Pools), len(tree.Operations)
+		h.Pools, h.ViewOperations = tree.PoolCount(), s.View().Picture.OperationCount()
 	}
 	h.Rows = countRows(t, file)
 	synctest.Wait()

@@ -171,6 +171,6 @@ func (s *Server) dropOperation(c *standbyCopy, number int32) {
 func (s *Server) copiedAt(c *standbyCopy, revision int64) {
 	c.revision = revision
 	s.copied = c
-	s.view.Store(&View{At: time.Now(), Revision: revision})
+	s.view.Store(&View{At: time.Now(), Revision: revision, Picture: &core.Picture{}})
 	s.loaded.Store(true)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -67,10 +68,11 @@ func (t *term) sampleHistory() {
 	c := &t.server.chronicle
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for i := range t.pools {
-		p := &t.pools[i]
-		c.values = t.pointsOf(p, c.values[:0])
-		c.recorder.Record(t.now, t.slots.names[p.Tree], p.Name, c.values)
+	for _, tree := range t.server.View().Picture.Trees {
+		for p := range tree.Pools() {
+			c.values = pointsOf(tree, p, c.values[:0])
+			c.recorder.Record(t.now, tree.Name, p.Name, c.values)
+		}
 	}
 	if t.now.Sub(c.flushed) >= historyFlushPeriod {
 		c.flushed = t.now
@@ -87,18 +89,19 @@ func (t *term) flushHistory() {
 }
 
 // pointsOf are the values of all series of a pool, by their numbers.
-func (t *term) pointsOf(p *core.PoolView, into []float64) []float64 {
-	total := t.core.TreeTotal(p.Tree)
+func pointsOf(tree *core.Tree, p *core.Pool, into []float64) []float64 {
 	var guarantee, limit, burst, flow resource.Partial
-	if tree, there := t.trees.Find(t.slots.names[p.Tree]); there {
-		if pool, configured := tree.Tree.Pool(p.Name); configured {
-			own := pool.Config()
-			guarantee, limit = own.StrongGuarantee.Value(), own.ResourceLimits.Value()
-			burst, flow = own.Integral.Burst.Value(), own.Integral.ResourceFlow.Value()
+	volume := math.NaN()
+	if pool, configured := tree.Configured(p); configured {
+		own := pool.Config()
+		guarantee, limit = own.StrongGuarantee.Value(), own.ResourceLimits.Value()
+		burst, flow = own.Integral.Burst.Value(), own.Integral.ResourceFlow.Value()
+		if own.Integral.Type.Value() != pooltree.NoIntegral {
+			volume = p.VolumeRatio
 		}
 	}
 	shares := func(s resource.Shares) {
-		for k, amount := range s.Of(total) {
+		for k, amount := range s.Of(tree.Total) {
 			into = append(into, unitsOf(resource.Kind(k), amount))
 		}
 	}
@@ -126,10 +129,6 @@ func (t *term) pointsOf(p *core.PoolView, into []float64) []float64 {
 	partial(limit)
 	partial(burst)
 	partial(flow)
-	volume := math.NaN()
-	if p.Integral {
-		volume = p.Volume
-	}
 	return append(into, volume, float64(p.Starvation), float64(p.Operations), float64(p.RunningOperations),
 		float64(p.RunningJobs), float64(p.WaitingJobs))
 }

@@ -69,15 +69,19 @@ const forgottenPools = 10_000
 // ephemeral pools come and go.
 func (t *term) forgetPools() {
 	m := &t.server.counters.measures
-	if int(m.poolCount.Load()) < len(t.pools)+forgottenPools {
+	picture, pools := t.server.View().Picture, 0
+	for _, tree := range picture.Trees {
+		pools += tree.PoolCount()
+	}
+	if int(m.poolCount.Load()) < pools+forgottenPools {
 		return
 	}
-	there := make(map[poolKey]bool, len(t.pools))
-	for i := range t.pools {
-		there[poolKey{t.slots.names[t.pools[i].Tree], t.pools[i].Name}] = true
-	}
 	m.pools.Range(func(key, _ any) bool {
-		if !there[key.(poolKey)] {
+		tree, there := picture.Tree(key.(poolKey).tree)
+		if there {
+			_, there = tree.Pool(key.(poolKey).pool)
+		}
+		if !there {
 			m.pools.Delete(key)
 			m.poolCount.Add(-1)
 		}

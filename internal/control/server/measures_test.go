@@ -8,7 +8,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // A distribution counts every time once, in all buckets whose bound is not below it.
@@ -72,8 +75,17 @@ func TestNumbersOfPoolsThatAreGoneAreForgotten(t *testing.T) {
 		m.preemption(scheduling.PreemptedForStarving, "default", "gone", "stays")
 		m.pool("default", string(rune('a'+i%26))+time.Duration(i).String())
 	}
-	term := &term{server: s, slots: treeSlots{names: []string{"default"}}, pools: []core.PoolView{{Name: "stays"}}}
-	term.forgetPools()
+	config, _, err := pooltree.FromValue(expected.Document(t, "{pools: {stays: {}}}"), pooltree.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := core.New(core.DefaultSettings())
+	trees := []document.Named[*pooltree.Tree]{{Name: "default", Value: config}}
+	if err := engine.Apply(time.Now(), &core.TreesInput{Trees: trees}, &core.Decisions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.view.Store(&View{Picture: engine.Picture(time.Now())})
+	(&term{server: s}).forgetPools()
 	if _, caused := s.PoolPreemptions("default", "stays"); caused != forgottenPools+1 {
 		t.Errorf("%d were caused", caused)
 	}

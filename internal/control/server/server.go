@@ -55,7 +55,6 @@ type Server struct {
 	copied        *standbyCopy        // what Run knows while it stands by; its own, nil if nothing
 	trees         atomic.Pointer[Trees]
 	view          atomic.Pointer[View]
-	snapshotAsked atomic.Int64 // nanoseconds after began; zero: never
 	operations    *directory[guid.ID, *Operation]
 	numbers       *directory[core.OperationID, *Operation]
 	aliases       *directory[string, *Operation]
@@ -85,7 +84,7 @@ func New(o Options) *Server {
 	}
 	s.current.Store(&o.Settings)
 	s.trees.Store(&Trees{})
-	s.view.Store(&View{})
+	s.view.Store(&View{Picture: &core.Picture{}})
 	s.leader.Store(&store.Leader{})
 	return s
 }

@@ -85,8 +85,6 @@ type term struct {
 	clocks        map[string][]byte // what is stored of each tree's clocks
 	volumes       map[volumeKey][]byte
 	starvation    map[starvingKey]starving
-	pools         []core.PoolView
-	views         []core.OperationView
 	states        []core.PoolState
 }
 
@@ -132,6 +130,8 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.committer(ctx) })
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
+	t.now = t.clock()
+	t.show()
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)

@@ -207,7 +207,7 @@ type starving struct {
 
 // noticeStarvation writes down when elements begin and cease to starve.
 func (t *term) noticeStarvation() {
-	note := func(key starvingKey, pool string, v *scheduling.View) {
+	note := func(key starvingKey, pool string, v *scheduling.Details) {
 		before := t.starvation[key]
 		if before.status == v.Starvation {
 			return
@@ -227,21 +227,21 @@ func (t *term) noticeStarvation() {
 		}
 		t.event(e, facts...)
 	}
-	for i := range t.pools {
-		p := &t.pools[i]
-		note(starvingKey{p.Tree, p.Name, core.NoOperation}, p.Name, &p.View)
+	picture := t.server.View().Picture
+	for _, tree := range picture.Trees {
+		for p := range tree.Pools() {
+			note(starvingKey{tree.ID, p.Name, core.NoOperation}, p.Name, &p.Details)
+		}
 	}
-	for i := range t.views {
-		o := &t.views[i]
-		note(starvingKey{o.Tree, "", o.Operation}, o.Pool, &o.View)
+	for o := range picture.Operations() {
+		for seat := range picture.Seats(o) {
+			note(starvingKey{seat.Tree, "", o.ID}, seat.Pool, &seat.Details)
+		}
 	}
-	view := t.server.View()
 	for key := range t.starvation {
 		there := t.operations[key.operation] != nil
 		if key.operation == core.NoOperation {
-			if tree, known := view.Tree(t.slots.names[key.tree]); known {
-				_, there = tree.Pool(key.pool)
-			}
+			_, there = picture.Trees[key.tree].Pool(key.pool)
 		}
 		if !there {
 			delete(t.starvation, key)

@@ -78,8 +78,8 @@ func TestSettingsHoldAtOnce(t *testing.T) {
 		w := newWorld(t, threePools)
 		id, _ := w.start("anna", plainJob)
 		w.configure(func(s *Settings) { s.WaitTimeout = time.Hour })
-		if info, _ := w.OperationInfo(id); info.Places[0].WaitTimeout != time.Hour {
-			t.Errorf("%v", info.Places[0].WaitTimeout)
+		if _, seat := w.seatOf(id); seat.WaitTimeout != time.Hour {
+			t.Errorf("%v", seat.WaitTimeout)
 		}
 	})
 	t.Run("how memory is learnt, by operations that start", func(t *testing.T) {

@@ -4,7 +4,7 @@
 // drive it alike.
 //
 //	Apply                          makes an Input happen: the only way to change a core
-//	Snapshot, ExplainOperation, …  for readers, by value
+//	Picture, ExplainOperation, …   for readers, who may keep what they get
 //	Fork, Hash                     an independent copy, a fingerprint of the state
 //
 // input.go lists everything that can happen.
@@ -57,6 +57,7 @@ type Core struct {
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation
+	painter   painter
 	together  func(count int, do func(int))
 }
 
@@ -142,6 +143,7 @@ type running struct {
 	started    bool // some tree lets it run
 	// choosing says that a revived operation has yet to choose its single tree.
 	choosing bool
+	touched  bool // it may differ from the last picture
 	// hosted is, by task, the largest job for which there was a node once.
 	hosted []resource.Amounts
 }

@@ -75,6 +75,7 @@ func (t *tree) movePool(p, parent *pool) {
 	old.members--
 	parent.members++
 	p.parent = parent
+	t.relist()
 	t.drop(old)
 }
 

@@ -11,11 +11,9 @@ import (
 // parentOf returns the name of the parent of a pool of the first tree.
 func (w *world) parentOf(name string) string {
 	w.tb.Helper()
-	views := w.Pools(nil)
-	for _, v := range views {
-		if v.Tree == 0 && v.Name == name {
-			return views[v.Parent].Name
-		}
+	tree := w.Picture(w.now).Trees[0]
+	if p, there := tree.Pool(name); there {
+		return tree.PoolIn(p.Parent).Name
 	}
 	return ""
 }
@@ -113,10 +111,9 @@ func TestOperationsOfDissolvedSubpoolsMayWait(t *testing.T) {
 	}
 	w.take()
 	for i, waits := range []bool{false, false, true, true} {
-		info, _ := w.OperationInfo(ids[i])
-		p := info.Places[0]
-		if p.Pool != "adhoc" || (p.WaitsFor == "adhoc") != waits || p.SlotIndex != i {
-			t.Errorf("operation %d is in %s with index %d and waits for %q", i, p.Pool, p.SlotIndex, p.WaitsFor)
+		_, p := w.seatOf(ids[i])
+		if p.Pool != "adhoc" || (p.WaitsFor == "adhoc") != waits || p.Index != i {
+			t.Errorf("operation %d is in %s with index %d and waits for %q", i, p.Pool, p.Index, p.WaitsFor)
 		}
 	}
 	if w.running(ids[2]) == 0 {
@@ -129,8 +126,8 @@ func TestOperationsOfDissolvedSubpoolsMayWait(t *testing.T) {
 		w.take()
 	}
 	for _, id := range ids[2:] {
-		if info, _ := w.OperationInfo(id); info.Places[0].WaitsFor != "" || info.State != operation.Running {
-			t.Errorf("operation %d is %s and waits for %q", id, info.State, info.Places[0].WaitsFor)
+		if o, seat := w.seatOf(id); seat.WaitsFor != "" || o.State != operation.Running {
+			t.Errorf("operation %d is %s and waits for %q", id, o.State, seat.WaitsFor)
 		}
 	}
 }
@@ -138,8 +135,8 @@ func TestOperationsOfDissolvedSubpoolsMayWait(t *testing.T) {
 func TestTheSmallestFreeNumberIsTheSlotIndex(t *testing.T) {
 	w := newWorld(t, "pools: {p: {}, q: {}}")
 	index := func(id OperationID) int {
-		info, _ := w.OperationInfo(id)
-		return info.Places[0].SlotIndex
+		_, seat := w.seatOf(id)
+		return seat.Index
 	}
 	first, second, third := w.mustStart("{pool: p, "+oneJob), w.mustStart("{pool: p, "+oneJob), w.mustStart("{pool: q, "+oneJob)
 	if index(first) != 0 || index(second) != 1 || index(third) != 0 {

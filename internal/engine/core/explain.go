@@ -126,9 +126,8 @@ func (c *Core) ExplainOperation(now time.Time, id OperationID) (OperationExplana
 func (c *Core) explainPlace(op *running, at *place) TreeExplanation {
 	t := c.trees[at.tree]
 	found := t.state.Explain(at.slot)
-	view := t.state.View(at.slot)
 	x := TreeExplanation{
-		Tree: t.name, Pool: at.pool, RunningJobs: view.RunningJobs, WaitingJobs: found.Waiting,
+		Tree: t.name, Pool: at.pool, RunningJobs: t.state.Jobs(at.slot).RunningJobs, WaitingJobs: found.Waiting,
 		Nodes: found.Nodes, Fitting: found.Fitting, Starvation: found.Starvation,
 		Preemption: PreemptionExplanation{PreemptionOutlook: found.Preemption, Starver: t.poolAt(found.Preemption.By, at.slot)},
 	}

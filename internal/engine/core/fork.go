@@ -13,7 +13,7 @@ import (
 // replaced, never changed.
 func (c *Core) Fork() *Core {
 	f := *c
-	f.decisions.Starts, f.decisions.Preemptions, f.scratch = nil, nil, nil
+	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.painter = nil, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.live = slices.Clone(c.live)
 	f.nodes = make([]*node, len(c.nodes))
@@ -28,7 +28,7 @@ func (c *Core) Fork() *Core {
 		if op != nil {
 			own := *op
 			own.controller, own.places = op.controller.Clone(), slices.Clone(op.places)
-			own.hosted = slices.Clone(op.hosted)
+			own.hosted, own.touched = slices.Clone(op.hosted), false
 			f.operations[i] = &own
 		}
 	}
@@ -50,6 +50,7 @@ func (t *tree) fork(core *Core) *tree {
 		forked.numbers = slices.Clone(p.numbers)
 		own[p] = &forked
 	}
+	f.listed = nil
 	f.order = make([]*pool, len(t.order))
 	f.pools = make(map[string]*pool, len(t.order))
 	for i, p := range t.order {

@@ -397,13 +397,13 @@ func (w *world) adopt(op OperationID, node NodeID, cookie int32) {
 func (w *world) look(op OperationID) {
 	w.tb.Helper()
 	before := w.hash()
-	s := w.Snapshot(w.now)
-	for _, n := range s.Nodes {
-		w.JobsOn(n.Node)
+	s := w.Picture(w.now)
+	for n := range s.Nodes() {
+		w.JobsOn(n.ID)
 	}
 	w.JobsOf(op)
 	_, err := w.ExplainOperation(w.now, op)
-	if _, there := w.OperationInfo(op); there != (err == nil) {
+	if _, there := s.Operation(op); there != (err == nil) {
 		w.tb.Fatalf("operation %d is there: %v, explained: %v", op, there, err)
 	}
 	if w.hash() != before {

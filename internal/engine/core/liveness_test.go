@@ -75,8 +75,10 @@ func TestUsageConvergesToFairShareAndPreemptionEnds(t *testing.T) {
 					break
 				}
 			}
-			total := w.TreeTotal(0).Float(resource.CPU)
-			for _, v := range w.Operations(nil) {
+			last := w.Picture(w.now)
+			total := last.Trees[0].Total.Float(resource.CPU)
+			for o := range last.Operations() {
+				v := last.Seat(o, 0)
 				// Jobs take up to two cores: what is missing may be a part of one,
 				// or in pieces on several nodes.
 				fair, used := v.Share.Total[resource.CPU]*total, v.Usage.Float(resource.CPU)

@@ -18,7 +18,10 @@ type PoolView struct {
 	Ephemeral bool
 	// Integral says whether the pool saves what it does not use.
 	Integral bool
-	scheduling.View
+	scheduling.JobCounts
+	RunningOperations int
+	Volume            float64
+	scheduling.Details
 }
 
 // OperationView is an operation in one of its trees as of now.
@@ -28,7 +31,7 @@ type OperationView struct {
 	Pool      string
 	State     operation.State
 	Suspended bool
-	scheduling.View
+	scheduling.OperationDetails
 }
 
 // TreeTotal is what the nodes of a tree have together.
@@ -44,7 +47,9 @@ func (c *Core) Pools(into []PoolView) []PoolView {
 		first := len(into)
 		at := make(map[*pool]int32, len(t.order))
 		for _, p := range t.parentsFirst() {
-			v := PoolView{Tree: t.id, Name: p.name, Parent: none, Ephemeral: p.ephemeral, View: t.state.View(p.slot)}
+			v := PoolView{Tree: t.id, Name: p.name, Parent: none, Ephemeral: p.ephemeral}
+			now := t.state.Pool(p.slot)
+			v.Details, v.RunningOperations, v.Volume = now.Details, now.RunningOperations, now.VolumeRatio
 			if p.parent != nil {
 				v.Parent = at[p.parent]
 			}
@@ -60,7 +65,7 @@ func (c *Core) Pools(into []PoolView) []PoolView {
 				if op.places[i].tree != t.id {
 					continue
 				}
-				view := t.state.View(op.places[i].slot)
+				view := t.state.Jobs(op.places[i].slot)
 				for above := at[t.pools[op.places[i].pool]]; above >= int32(first); above = into[above].Parent {
 					into[above].RunningJobs += view.RunningJobs
 					into[above].WaitingJobs += view.WaitingJobs
@@ -69,28 +74,6 @@ func (c *Core) Pools(into []PoolView) []PoolView {
 		}
 	}
 	return into
-}
-
-// parentsFirst lists pools so that a parent comes before its children: pools
-// that were moved may have come before their new parents.
-func (t *tree) parentsFirst() []*pool {
-	listed := make(map[*pool]bool, len(t.order))
-	list := make([]*pool, 0, len(t.order))
-	var add func(p *pool)
-	add = func(p *pool) {
-		if listed[p] {
-			return
-		}
-		if p.parent != nil {
-			add(p.parent)
-		}
-		listed[p] = true
-		list = append(list, p)
-	}
-	for _, p := range t.order {
-		add(p)
-	}
-	return list
 }
 
 // Operations appends the operations that have not ended, in the order they came,
@@ -102,7 +85,7 @@ func (c *Core) Operations(into []OperationView) []OperationView {
 			at := &op.places[i]
 			into = append(into, OperationView{
 				Operation: id, Tree: at.tree, Pool: at.pool, State: op.controller.State(),
-				Suspended: op.controller.Life().Suspended, View: c.trees[at.tree].state.View(at.slot),
+				Suspended: op.controller.Life().Suspended, OperationDetails: c.trees[at.tree].state.Operation(at.slot),
 			})
 		}
 	}
@@ -120,4 +103,21 @@ func (c *Core) PoolOf(id OperationID, tree TreeID) (string, bool) {
 		return "", false
 	}
 	return op.places[i].pool, true
+}
+
+// OperationInfo returns an operation that has not ended.
+func (c *Core) OperationInfo(id OperationID) (Operation, bool) {
+	op := c.operationAt(id)
+	if op == nil {
+		return Operation{}, false
+	}
+	return c.operation(op), true
+}
+
+// NodeInfo returns a node.
+func (c *Core) NodeInfo(id NodeID) (Node, bool) {
+	if id < 0 || int(id) >= len(c.nodes) || c.nodes[id] == nil {
+		return Node{}, false
+	}
+	return c.node(id, c.nodes[id]), true
 }

@@ -66,6 +66,7 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 	c.operations = append(c.operations, make([]*running, int(id)+1-len(c.operations))...)
 	c.operations[id] = op
 	c.live = append(c.live, id)
+	c.painter.renumbered = true
 	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
 	// It sits in all of its trees before one of them lets it run, because from
 	// then on all of them hear of its jobs.
@@ -214,6 +215,7 @@ func (c *Core) sync(op *running) {
 
 // carryOut does what follows from a change of an operation.
 func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
+	c.touch(op)
 	if effects != (operation.Effects{}) {
 		out.Changed = append(out.Changed, op.id)
 	}
@@ -274,6 +276,7 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	c.operations[op.id] = nil
 	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
+	c.painter.renumbered = true
 	for i := range op.places {
 		c.unseat(now, &op.places[i], out)
 	}

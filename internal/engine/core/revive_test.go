@@ -49,15 +49,14 @@ type figures struct {
 
 func figuresOf(c *Core) map[OperationID]figures {
 	all := map[OperationID]figures{}
-	for _, v := range c.Operations(nil) {
-		controller := c.operations[v.Operation].controller
-		f := all[v.Operation]
-		f.Pending, f.Running = controller.PendingJobCount(), controller.RunningJobCount()
-		f.Suspended = controller.Life().Suspended
-		f.Counters = controller.Statistics().Counters
-		f.Pools = append(f.Pools, v.Pool)
-		f.Usage = f.Usage.Add(v.Usage)
-		all[v.Operation] = f
+	picture := c.Picture(time.Time{})
+	for o := range picture.Operations() {
+		f := figures{Pending: o.Statistics.Pending, Running: o.Statistics.Running, Suspended: o.Suspended, Counters: o.Statistics.Counters}
+		for seat := range picture.Seats(o) {
+			f.Pools = append(f.Pools, seat.Pool)
+			f.Usage = f.Usage.Add(seat.Usage)
+		}
+		all[o.ID] = f
 	}
 	return all
 }

@@ -115,6 +115,7 @@ func (c *Core) candidateAt(op *running, i int) candidate {
 func (c *Core) keepOnly(now time.Time, op *running, kept int, out *Decisions) {
 	left := slices.Delete(slices.Clone(op.places), kept, kept+1)
 	op.places = []place{op.places[kept]}
+	c.touch(op)
 	for i := range left {
 		c.unseat(now, &left[i], out)
 	}

@@ -115,9 +115,9 @@ func TestARevivedOperationChoosesItsTreeAtTheFirstUpdate(t *testing.T) {
 	}
 	id := old.mustStart("{pool: p, pool_trees: [a, b], schedule_in_single_tree: true, tasks: {t: {job_count: 1, cpu_limit: 1, memory_limit: 512MiB}}}")
 	snapshot, _ := old.SnapshotOf(id)
-	info, _ := old.OperationInfo(id)
+	o, _ := old.seatOf(id)
 	w := threeTrees(t, a, b, "")
-	if err := w.do(&ReviveInput{Revived{Operation: id, User: "anna", Spec: info.Spec, Snapshot: snapshot, Places: old.PlacesOf(id)}}); err != nil {
+	if err := w.do(&ReviveInput{Revived{Operation: id, User: "anna", Spec: o.Spec, Snapshot: snapshot, Places: old.PlacesOf(id)}}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()

@@ -26,11 +26,14 @@ type tree struct {
 	filter nodefilter.Filter
 	state  *scheduling.Tree
 	pools  map[string]*pool
-	order  []*pool // parents before children, in the order they came
-	jobs   []job   // by allocation
-	owners []OperationID
-	nodes  []NodeID // by scheduling.Node
-	core   *Core
+	order  []*pool // in the order they came
+	listed []*pool // parents before children; nil if it has to be made again
+	// edition grows whenever pools come, go or move.
+	edition uint64
+	jobs    []job // by allocation
+	owners  []OperationID
+	nodes   []NodeID // by scheduling.Node
+	core    *Core
 	// nodesChanged says that limits by filters of nodes are out of date.
 	nodesChanged bool
 }
@@ -135,6 +138,7 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 func (t *tree) addPool(p *pool) {
 	t.pools[p.name] = p
 	t.order = append(t.order, p)
+	t.relist()
 	if p.parent != nil {
 		p.parent.members++
 	}
@@ -217,25 +221,68 @@ func (t *tree) drop(p *pool) {
 		t.state.RemovePool(p.slot)
 		delete(t.pools, p.name)
 		t.order = slices.DeleteFunc(t.order, func(other *pool) bool { return other == p })
+		t.relist()
 		p.parent.members--
 		p = p.parent
 	}
 }
 
+// relist notes that pools have come, gone or moved.
+func (t *tree) relist() {
+	t.listed = nil
+	t.edition++
+}
+
+// parentsFirst lists pools so that a parent comes before its children: pools
+// that were moved may have come before their new parents. The list is not modified
+// any more.
+func (t *tree) parentsFirst() []*pool {
+	if t.listed != nil {
+		return t.listed
+	}
+	slots := int32(0)
+	for _, p := range t.order {
+		slots = max(slots, p.slot+1)
+	}
+	listed := make([]bool, slots)
+	list := make([]*pool, 0, len(t.order))
+	var add func(p *pool)
+	add = func(p *pool) {
+		if listed[p.slot] {
+			return
+		}
+		if p.parent != nil {
+			add(p.parent)
+		}
+		listed[p.slot] = true
+		list = append(list, p)
+	}
+	for _, p := range t.order {
+		add(p)
+	}
+	t.listed = list
+	return list
+}
+
 // ephemeralParameters are those of a pool that is made below a parent.
 func (t *tree) ephemeralParameters(name string, parent *pool) scheduling.PoolParameters {
-	var own pooltree.PoolConfig
-	effective := t.effectiveOf(parent)
-	if configured, ok := t.config.Pool(parent.name); ok {
+	own, effective := ephemeralOptions(t.config, parent.name, t.effectiveOf(parent))
+	return t.poolParameters(name, &own, effective)
+}
+
+// ephemeralOptions are what holds for a pool that is made below a parent, which
+// passes on what holds for itself.
+func ephemeralOptions(config *pooltree.Tree, parent string, effective pooltree.Effective) (own pooltree.PoolConfig, _ pooltree.Effective) {
+	if configured, ok := config.Pool(parent); ok {
 		own = configured.EphemeralPool()
 	}
-	settings := t.config.Settings()
+	settings := config.Settings()
 	effective.Mode = own.Mode.Or(pooltree.FairShare)
 	effective.FIFOSortParameters = pooltree.DefaultFIFOSort
 	effective.MaxRunningOperationCount = own.MaxRunningOperationCount.Or(settings.MaxRunningOperationCountPerPool.Value())
 	effective.MaxOperationCount = own.MaxOperationCount.Or(settings.MaxOperationCountPerPool.Value())
 	effective.ForbidImmediateOperations = false
-	return t.poolParameters(name, &own, effective)
+	return own, effective
 }
 
 // effectiveOf returns what holds for a pool: an ephemeral one has what its parent

@@ -70,33 +70,66 @@ func (e *Engine) truncates() bool {
 // fill writes what changed since the result was filled last.
 func (e *Engine) fill(tree *Tree, result *Result) {
 	since := result.filled
+	before := result.Pools
 	if result.engine != e || len(result.Elements) != len(tree.Elements) || since < e.rebuiltAt {
 		since = 0
-		result.Elements = resize(result.Elements, len(tree.Elements))
-		for slot := range result.Elements {
-			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
-		}
+		// Pools may have other numbers now, so old outcomes are kept to compare.
+		result.Pools, result.spare = resize(result.spare, len(e.pools)), before
 	}
+	e.fillChanged(tree, result)
 	result.engine, result.filled = e, e.updates
 	result.Total = e.total
 	result.Alerts = append(result.Alerts[:0], e.alerts...)
-	result.Pools = resize(result.Pools, len(e.pools))
-	result.Promised = append(result.Promised[:0], e.promised...)
+	e.fillPromised(result)
 	e.fillStates(tree, result)
 	for _, at := range e.order {
 		p := &e.pools[at]
-		e.fillElement(result, p.slot)
-		result.Elements[p.slot].Pool = at
-		e.fillPool(p, at, result)
-		if p.changedAt > since {
-			for _, slot := range p.children {
-				if e.nodes[slot].pool < 0 {
-					e.fillElement(result, slot)
-				}
+		offers := e.fillPool(p, at, result, before)
+		if p.changedAt <= since && offers {
+			continue
+		}
+		for _, slot := range p.children {
+			if e.nodes[slot].pool >= 0 {
+				continue
 			}
+			e.fillElement(result, slot, -1)
+			result.Changed[slot] = result.Changed[slot] || !offers
 		}
 	}
 	e.fillRoot(result)
+}
+
+// fillChanged makes room for all elements and marks those that are new, gone or
+// differ in the input.
+func (e *Engine) fillChanged(tree *Tree, result *Result) {
+	known := len(result.Elements)
+	result.Changed = resize(result.Changed, len(tree.Elements))
+	all := result.Total != e.total || result.engine != e
+	for slot := range result.Changed {
+		result.Changed[slot] = all || slot >= known || e.touched[slot]
+	}
+	result.Elements = resize(result.Elements, len(tree.Elements))
+	for slot := range result.Elements {
+		if slot >= known || e.nodes[slot].kind == KindNone {
+			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
+		}
+	}
+}
+
+// fillPromised writes what guarantees alone promise.
+func (e *Engine) fillPromised(result *Result) {
+	for slot := range result.Changed {
+		result.Changed[slot] = result.Changed[slot] || sharesAt(result.Promised, slot) != sharesAt(e.promised, slot)
+	}
+	result.Promised = append(result.Promised[:0], e.promised...)
+}
+
+// sharesAt returns the shares of a slot; a list that is too short has none.
+func sharesAt(list []resource.Shares, slot int) resource.Shares {
+	if slot >= len(list) {
+		return nothing
+	}
+	return list[slot]
 }
 
 // fillStates writes the next states, up to the last slot that has one.
@@ -126,17 +159,30 @@ func (e *Engine) fillStates(tree *Tree, result *Result) {
 	}
 }
 
-func (e *Engine) fillElement(result *Result, slot int32) {
+// fillElement writes the outcome of an element, whose number as a pool is given.
+func (e *Engine) fillElement(result *Result, slot, pool int32) {
 	n := &e.nodes[slot]
-	result.Elements[slot] = ElementResult{
-		FairShare: e.shares[slot], Suggestion: n.suggestion, Weight: n.weight, Pool: -1, FIFOIndex: n.fifoIndex,
+	outcome := ElementResult{
+		FairShare: e.shares[slot], Suggestion: n.suggestion, Weight: n.weight, Pool: pool, FIFOIndex: n.fifoIndex,
 	}
+	old := &result.Elements[slot]
+	if *old == outcome {
+		return
+	}
+	// What a pool is called here does not concern anybody, but that it is one does.
+	called := *old
+	called.Pool = pool
+	result.Changed[slot] = result.Changed[slot] || called != outcome || (old.Pool < 0) != (pool < 0)
+	*old = outcome
 }
 
-func (e *Engine) fillPool(p *pool, at int32, result *Result) {
+// fillPool writes the outcome of a pool, and says whether operations directly in
+// it have the same attributes as before; before has the old outcomes of pools.
+func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult) (offersAsBefore bool) {
 	n := &e.nodes[p.slot]
-	r := &result.Pools[at]
-	*r = PoolResult{
+	old := result.Elements[p.slot].Pool
+	e.fillElement(result, p.slot, at)
+	r := PoolResult{
 		Attributes: Attributes{
 			Usage: n.usage, Demand: n.demand, Limits: n.limits,
 			Estimated: p.estimated, Guaranteed: p.guaranteed,
@@ -162,6 +208,15 @@ func (e *Engine) fillPool(p *pool, at int32, result *Result) {
 	if len(result.Promised) > 0 {
 		r.PromisedStrong, r.PromisedIntegral = byCause(e.promised[p.slot], p.strong, p.proposed)
 	}
+	if old < 0 || int(old) >= len(before) {
+		result.Pools[at] = r
+		return false
+	}
+	was := &before[old]
+	result.Changed[p.slot] = result.Changed[p.slot] || *was != r
+	offersAsBefore = was.offersAs(&r)
+	result.Pools[at] = r // was may be this one
+	return offersAsBefore
 }
 
 // byCause splits a share: the strong guarantee covers the first part of it, the

@@ -18,9 +18,14 @@ type Result struct {
 	// Promised is the division of guarantees alone in pools that ask for it,
 	// indexed like Elements; empty if none does.
 	Promised []resource.Shares
+	// Changed says, by slot, whether anything above may differ from what this
+	// Result held for the slot before the last update, Attributes included. It may
+	// say so of an element that is as it was, never the other way round.
+	Changed []bool
 
 	engine *Engine // that filled it
 	filled uint64  // the update it was filled by
+	spare  []PoolResult
 }
 
 // ElementResult is the outcome for any element.
@@ -138,6 +143,13 @@ type PoolResult struct {
 
 	childWeights                  float64
 	estimatedRest, guaranteedRest resource.Shares
+}
+
+// offersAs says whether operations directly in the pool have the same attributes
+// as they would with another outcome.
+func (p *PoolResult) offersAs(other *PoolResult) bool {
+	return p.childWeights == other.childWeights && p.estimatedRest == other.estimatedRest &&
+		p.guaranteedRest == other.guaranteedRest && p.Limits == other.Limits
 }
 
 // Pool returns the outcome for a pool, nil if the slot holds none.

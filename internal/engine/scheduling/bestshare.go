@@ -49,7 +49,9 @@ func (t *Tree) boundByNodes(now time.Time) {
 			continue
 		}
 		op.bounded = true
-		t.shares.Elements[slot].BestShare = best.of(int32(slot))
+		if share := best.of(int32(slot)); share != t.shares.Elements[slot].BestShare {
+			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, true
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func TestSharesAreBoundedByWhatFitsIntoTheMemoryOfNodes(t *testing.T) {
 	expectBest(t, tree, "small", 0) // all of it
 	expectBest(t, tree, "filtered", 6./32)
 	expectBest(t, tree, "below", 18./32)
-	if share := tree.View(tree.slots["large"]).Share.Total[resource.Memory]; share > 24./32 {
+	if share := tree.Operation(tree.slots["large"]).Share.Total[resource.Memory]; share > 24./32 {
 		t.Errorf("the fair share is %g", share)
 	}
 	// New operations are bounded at once, others once in a period.

@@ -13,7 +13,7 @@ import (
 
 // Clone returns an independent copy. Settings of pools are shared: they are
 // replaced, never changed. The fair-share engine of the copy begins without
-// memory, which changes no result.
+// memory, which changes no result. Readers have been shown nothing of the copy.
 func (t *Tree) Clone() *Tree {
 	c := *t
 	c.engine = fairshare.Engine{}
@@ -21,8 +21,10 @@ func (t *Tree) Clone() *Tree {
 	c.misfits = nil
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
+	c.shown = nil
 	for slot := range c.elements {
 		e := &c.elements[slot]
+		e.changed = true
 		if e.pool != nil {
 			p := *e.pool
 			p.heap, p.waiting = slices.Clone(p.heap), slices.Clone(p.waiting)
@@ -38,7 +40,7 @@ func (t *Tree) Clone() *Tree {
 	c.freeSlots, c.freeNodes, c.freeAllocs = slices.Clone(t.freeSlots), slices.Clone(t.freeNodes), slices.Clone(t.freeAllocs)
 	c.nodes = slices.Clone(t.nodes)
 	for i := range c.nodes {
-		c.nodes[i].allocations = slices.Clone(c.nodes[i].allocations)
+		c.nodes[i].allocations, c.nodes[i].changed = slices.Clone(c.nodes[i].allocations), true
 	}
 	c.allocations = slices.Clone(t.allocations)
 	c.shares.Elements, c.shares.States = slices.Clone(t.shares.Elements), slices.Clone(t.shares.States)

@@ -9,10 +9,22 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Details is everything that is known of an element. It shares nothing with the
-// tree, so that it may be read while the tree goes on.
+// Details is what readers may know of an element as of now; shares, status and
+// starvation are those of the last update. It shares nothing with the tree, so
+// that it may be read while the tree goes on. It does not depend on elements above
+// or below, so that a change of one element is a change of one Details.
 type Details struct {
-	View
+	Share      fairshare.Split
+	Demand     resource.Amounts
+	Usage      resource.Amounts
+	Status     Status
+	Starvation Starvation
+	// Satisfaction of a pool is that of its least satisfied child;
+	// LocalSatisfaction is usage divided by fair share.
+	Satisfaction, LocalSatisfaction float64
+	// Schedulable says whether jobs of it may be started.
+	Schedulable bool
+
 	// Shares are usage, demand, limits and guarantees as of the last update, and
 	// the dominant resource. UsageShare is that of now.
 	Shares     fairshare.Attributes
@@ -21,31 +33,29 @@ type Details struct {
 	// Promised is the part of the fair share that guarantees alone promise.
 	Promised  fairshare.Split
 	BestShare resource.Shares
-	// Limits are what the element may use, Specified what was configured of them,
-	// and Filtered the least of that and of what nodes that match its filter have.
+	// Limits are what the element may use, Specified what was configured of them.
 	// LimitedDemand is what it asks for within its limits.
-	Limits              resource.Amounts
-	Specified, Filtered resource.Partial
-	LimitedDemand       resource.Amounts
+	Limits        resource.Amounts
+	Specified     resource.Partial
+	LimitedDemand resource.Amounts
 	// Patience is what holds for it after inheritance.
 	Patience                  pooltree.Starvation
 	BelowSince, StarvingSince time.Time
-	// LowestStarving and LowestAggressivelyStarving are the lowest elements, from
-	// this one up, that starve and that starve aggressively, none if none does.
-	LowestStarving, LowestAggressivelyStarving int32
-	// LocalSatisfaction is usage divided by fair share; Satisfaction of a pool is
-	// that of its least satisfied child.
-	LocalSatisfaction float64
-	// Schedulable says whether jobs of it may be started.
-	Schedulable bool
-
-	Pool      PoolDetails      // of pools
-	Operation OperationDetails // of operations
 }
 
-// PoolDetails is what only pools have.
+// JobCounts counts jobs of an operation, or of all operations below a pool.
+type JobCounts struct {
+	RunningJobs, WaitingJobs int32
+	// Classes counts running jobs by class.
+	Classes [classCount]int32
+}
+
+// PoolDetails is a pool as of now, without the jobs below it.
 type PoolDetails struct {
-	MaxRunning, MaxOperations int
+	Details
+	// Operations and RunningOperations count those below it.
+	Operations, RunningOperations int
+	MaxRunning, MaxOperations     int
 	// Waiting is how many operations wait for its limit on running ones.
 	Waiting int
 	// StrongGuarantee is the effective one; InferredGuarantee has absent resources
@@ -53,10 +63,10 @@ type PoolDetails struct {
 	StrongGuarantee   resource.Shares
 	InferredGuarantee resource.Amounts
 	ProposedIntegral  resource.Shares
-	// Volume is what an integral pool has saved, and Capacity the most it can.
-	Volume, Capacity resource.Volume
-	// CapacityRatio is Capacity in seconds of the whole tree.
-	CapacityRatio                   float64
+	// Volume is what an integral pool has saved, and Capacity the most it can;
+	// the ratios are the same in seconds of the whole tree.
+	Volume, Capacity                resource.Volume
+	VolumeRatio, CapacityRatio      float64
 	SpecifiedBurstRatio, FlowRatio  float64
 	TotalBurstRatio, TotalFlowRatio float64
 	// BurstSeconds is how long the volume lasts at the burst rate, if HasBurst.
@@ -64,66 +74,70 @@ type PoolDetails struct {
 	HasBurst     bool
 }
 
-// OperationDetails is what only operations have.
+// OperationDetails is an operation as of now. Its groups are told by Groups.
 type OperationDetails struct {
+	Details
+	JobCounts
 	Running bool
-	// Unschedulable is why none of its jobs may start, RefusedNothing if they may.
-	Unschedulable Refusal
+	// FIFOIndex is its place in the order of a FIFO pool, none in others.
+	FIFOIndex int32
 	// WaitsAt is the pool whose limit on running operations keeps it waiting, none
 	// if it runs.
-	WaitsAt   int32
-	Groups    []Group
-	MinNeeded resource.Amounts
-	// ClassUsage is what its allocations hold, by class.
-	ClassUsage [classCount]resource.Amounts
-	// Priority is the worst starvation of it and of the pools above it.
-	Priority               Starvation
-	Graceful               bool
-	Starts                 uint32
-	BannedNodes            int
-	ActivatedAt, StartedAt time.Time
+	WaitsAt     int32
+	MinNeeded   resource.Amounts
+	Starts      uint32
+	BannedNodes int
+	Refusals    [refusalCount]uint32
 }
 
-// Details returns everything that is known of an element.
-func (t *Tree) Details(slot int32) Details {
+// schedulable says whether jobs of an element may be started.
+func (e *element) schedulable() bool {
+	switch {
+	case e.pool != nil:
+		return len(e.pool.heap) > 0
+	case e.operation != nil:
+		return e.operation.isCandidate()
+	}
+	return false
+}
+
+// details returns what pools and operations have in common.
+func (t *Tree) details(slot int32) Details {
 	e := &t.elements[slot]
 	d := Details{
-		View: t.View(slot), UsageShare: e.usage.Share(t.total), Specified: e.rest().specified, Limits: e.limits.Min(t.total),
+		Usage: e.usage, Demand: e.demand.Of(t.total), Status: e.status, Starvation: e.starvation, Satisfaction: e.satisfaction,
+		Schedulable: e.schedulable(), UsageShare: e.usage.Share(t.total), Specified: e.rest().specified, Limits: e.limits.Min(t.total),
 		Patience: e.patience, BelowSince: e.belowSince, StarvingSince: e.rest().starvingSince,
-		LowestStarving: t.lowest(slot, Starving), LowestAggressivelyStarving: t.lowest(slot, AggressivelyStarving),
-		BestShare: t.shares.Elements[slot].BestShare, Filtered: t.shares.Elements[slot].Limits,
+		BestShare: t.shares.Elements[slot].BestShare,
 	}
 	d.LocalSatisfaction = e.entitlement.satisfaction(&d.UsageShare)
 	d.LimitedDemand = d.Demand.Min(d.Limits)
 	if e.known {
+		d.Share = t.result.Split(slot)
 		d.Shares, d.Weight = t.result.Attributes(&t.shares, slot), t.result.Elements[slot].Weight
 		d.Promised = t.result.PromisedSplit(slot)
 	}
-	if e.pool != nil {
-		d.Schedulable = len(e.pool.heap) > 0
-		d.Pool = t.poolDetails(slot)
-		return d
-	}
-	d.Schedulable = e.operation.isCandidate()
-	d.Operation = t.operationDetails(slot)
 	return d
 }
 
-// lowest returns the lowest element, from one up, that starves at least so much.
-func (t *Tree) lowest(slot int32, least Starvation) int32 {
-	for ; slot != 0; slot = t.elements[slot].parent {
-		if t.elements[slot].starvation >= least {
-			return slot
-		}
-	}
-	return none
-}
+// IsPool says whether a slot holds a pool, and IsOperation whether it holds an
+// operation. A free slot holds neither.
+func (t *Tree) IsPool(slot int32) bool { return t.elements[slot].pool != nil }
 
-func (t *Tree) poolDetails(slot int32) PoolDetails {
-	p := t.elements[slot].pool
-	d := PoolDetails{MaxRunning: p.maxRunning, MaxOperations: p.maxOperations, Waiting: len(p.waiting), Volume: t.State(slot).Volume}
+// IsOperation says whether a slot holds an operation.
+func (t *Tree) IsOperation(slot int32) bool { return t.elements[slot].operation != nil }
+
+// Pool returns a pool as of now.
+func (t *Tree) Pool(slot int32) PoolDetails {
+	e := &t.elements[slot]
+	p := e.pool
+	d := PoolDetails{
+		Details: t.details(slot), Operations: p.operations, RunningOperations: p.running,
+		MaxRunning: p.maxRunning, MaxOperations: p.maxOperations, Waiting: len(p.waiting), Volume: t.State(slot).Volume,
+	}
+	d.VolumeRatio = d.Volume.Ratio(t.total)
 	r := t.result.Pool(slot)
-	if r == nil || !t.elements[slot].known {
+	if r == nil || !e.known {
 		return d
 	}
 	d.StrongGuarantee, d.InferredGuarantee, d.ProposedIntegral = r.StrongGuarantee, r.Inferred, r.ProposedIntegral
@@ -131,28 +145,28 @@ func (t *Tree) poolDetails(slot int32) PoolDetails {
 	d.TotalBurstRatio, d.TotalFlowRatio = r.TotalBurstRatio, r.TotalFlowRatio
 	d.Capacity = t.shares.Options.Capacity(t.total, r.FlowRatio)
 	d.CapacityRatio = d.Capacity.Ratio(t.total)
-	d.BurstSeconds, d.HasBurst = fairshare.BurstDuration(d.Volume.Ratio(t.total), r.SpecifiedBurstRatio, r.FlowRatio)
+	d.BurstSeconds, d.HasBurst = fairshare.BurstDuration(d.VolumeRatio, r.SpecifiedBurstRatio, r.FlowRatio)
 	return d
 }
 
-func (t *Tree) operationDetails(slot int32) OperationDetails {
+// Operation returns an operation as of now.
+func (t *Tree) Operation(slot int32) OperationDetails {
 	op := t.elements[slot].operation
-	reason := RefusedNothing
-	switch {
-	case !op.running:
-		reason = RefusedCount
-	case op.suspended:
-		reason = RefusedSuspended
-	case op.waiting == 0:
-		reason = RefusedNoDemand
-	}
 	return OperationDetails{
-		Unschedulable: reason,
-		Running:       op.running, WaitsAt: op.waitsAt, Groups: slices.Clone(op.groups), MinNeeded: op.leastWaiting(),
-		ClassUsage: op.ledger.usage, Priority: t.priority(slot), Graceful: op.graceful, Starts: op.starts,
-		BannedNodes: len(op.banned), ActivatedAt: op.activatedAt, StartedAt: op.startedAt,
+		Details: t.details(slot), JobCounts: t.Jobs(slot), Running: op.running, FIFOIndex: op.fifoIndex, WaitsAt: op.waitsAt,
+		MinNeeded: op.leastWaiting(), Starts: op.starts, BannedNodes: len(op.banned), Refusals: op.refusals,
 	}
 }
+
+// Jobs counts the jobs of an operation.
+func (t *Tree) Jobs(slot int32) JobCounts {
+	op := t.elements[slot].operation
+	return JobCounts{RunningJobs: op.count, WaitingJobs: op.waiting, Classes: op.counts}
+}
+
+// Groups are the waiting jobs of an operation. The slice is the tree's own: it
+// must not be modified, and changes with the operation.
+func (t *Tree) Groups(slot int32) []Group { return t.elements[slot].operation.groups }
 
 // NodeDetails is a node as of now.
 type NodeDetails struct {

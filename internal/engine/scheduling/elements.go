@@ -49,6 +49,7 @@ func New(settings Settings, options fairshare.Options, root PoolParameters) *Tre
 func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 	t.settings, t.shares.Options = settings, options
 	for slot := range t.elements {
+		t.elements[slot].changed = true
 		if op := t.elements[slot].operation; op != nil && len(op.sightings) > 0 {
 			t.forgetSightings(op)
 		}
@@ -57,7 +58,7 @@ func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 
 func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
 	e.Kind, e.Parent = kind, parent
-	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts()}
+	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts(), changed: true}
 	if last := len(t.freeSlots) - 1; last >= 0 {
 		slot := t.freeSlots[last]
 		t.freeSlots = t.freeSlots[:last]
@@ -81,6 +82,7 @@ func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 // limits and filters at once.
 func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e := &t.elements[slot]
+	e.changed = true
 	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
@@ -129,13 +131,14 @@ func (t *Tree) RemovePool(slot int32) {
 	root := t.elements[0].pool
 	for _, waiting := range t.elements[slot].pool.waiting {
 		t.elements[waiting].operation.waitsAt = 0
+		t.elements[waiting].changed, t.elements[0].changed = true, true
 		root.waiting = append(root.waiting, waiting)
 	}
 	t.free(slot)
 }
 
 func (t *Tree) free(slot int32) {
-	t.elements[slot] = element{place: none}
+	t.elements[slot] = element{place: none, changed: true}
 	t.shares.Elements[slot] = fairshare.Element{}
 	if int(slot) < len(t.shares.States) {
 		t.shares.States[slot] = fairshare.State{} // the slot may be another's before the next update
@@ -158,6 +161,7 @@ func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
 // SetOperation changes the parameters of an operation.
 func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	e := &t.elements[slot]
+	e.changed = true
 	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
 	p.Element.Usage, p.Element.BestShare = e.usage, t.shares.Elements[slot].BestShare
 	t.shares.Elements[slot] = p.Element
@@ -172,6 +176,7 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 // SetWaiting tells how many jobs of each kind wait for a place.
 func (t *Tree) SetWaiting(slot int32, groups []Group) {
 	op := t.elements[slot].operation
+	t.elements[slot].changed = true
 	op.groups = append(op.groups[:0], groups...)
 	op.waiting = 0
 	for _, g := range op.groups {
@@ -184,6 +189,7 @@ func (t *Tree) SetWaiting(slot int32, groups []Group) {
 // AddWaiting changes the number of waiting jobs of one kind.
 func (t *Tree) AddWaiting(slot int32, group, delta int32) {
 	op := t.elements[slot].operation
+	t.elements[slot].changed = true
 	op.groups[group].Waiting += delta
 	op.waiting += delta
 	t.lowerLeast(slot)
@@ -213,6 +219,7 @@ func (t *Tree) lowerLeast(slot int32) {
 // Suspend keeps an operation from starting jobs, or lets it start them again.
 func (t *Tree) Suspend(slot int32, suspended bool) {
 	t.elements[slot].operation.suspended = suspended
+	t.elements[slot].changed = true
 	t.refresh(slot)
 }
 
@@ -237,6 +244,7 @@ func (t *Tree) MovePool(slot, parent int32) {
 	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
 	t.count(e.parent, -p.operations, -p.running)
 	e.parent, t.shares.Elements[slot].Parent = parent, parent
+	e.changed = true
 	t.addUsage(parent, e.usage)
 	t.count(parent, p.operations, p.running)
 	for above := parent; ; above = t.elements[above].parent {
@@ -255,6 +263,7 @@ func (t *Tree) SetState(slot int32, state fairshare.State) {
 		t.shares.States = append(t.shares.States, fairshare.State{})
 	}
 	t.shares.States[slot] = state
+	t.elements[slot].changed = true
 }
 
 // State returns what an element carries from update to update.

@@ -131,35 +131,30 @@ func TestDetailsOfPoolsOperationsNodesAndAllocations(t *testing.T) {
 		Element: fairshare.Element{Weight: 2, Limits: limits, Pool: &burst},
 	})
 	slot := tree.operation(t, "pool", "op", job(2, 1), 10)
-	fresh := tree.Details(pool)
-	if fresh.Weight != 0 || !fresh.Shares.Usage.IsZero() || fresh.Pool.MaxRunning != 3 || fresh.Pool.MaxOperations != 4 {
+	fresh := tree.Pool(pool)
+	if fresh.Weight != 0 || !fresh.Shares.Usage.IsZero() || fresh.MaxRunning != 3 || fresh.MaxOperations != 4 {
 		t.Errorf("before the first update: %+v", fresh)
 	}
 	tree.pass(time.Second)
 	tree.beat()
 	tree.pass(time.Second)
-	p := tree.Details(pool)
+	p := tree.Pool(pool)
 	if p.Weight != 2 || p.Limits[resource.CPU] != 8_00 || p.Specified != limits || p.Usage[resource.CPU] != 8_00 ||
-		p.Shares.Dominant != resource.CPU || p.Pool.StrongGuarantee[resource.CPU] != 0.5 || p.Pool.FlowRatio != 0.1 ||
-		p.Pool.SpecifiedBurstRatio != 0.3 || !p.Pool.HasBurst || p.Pool.CapacityRatio != 8640 || p.LimitedDemand[resource.CPU] != 8_00 {
+		p.Shares.Dominant != resource.CPU || p.StrongGuarantee[resource.CPU] != 0.5 || p.FlowRatio != 0.1 ||
+		p.SpecifiedBurstRatio != 0.3 || !p.HasBurst || p.CapacityRatio != 8640 || p.LimitedDemand[resource.CPU] != 8_00 {
 		t.Errorf("the pool: %+v", p)
 	}
-	o := tree.Details(slot)
-	if o.Operation.MinNeeded != job(2, 1) || !o.Operation.Running || o.Operation.WaitsAt != none || o.Operation.Starts != 4 ||
-		o.Operation.StartedAt != tree.now.Add(-time.Second) || !o.Schedulable || o.UsageShare[resource.CPU] != 0.8 ||
-		len(o.Operation.Groups) != 1 || o.LowestStarving != none || o.LocalSatisfaction != o.Satisfaction {
+	o := tree.Operation(slot)
+	if o.MinNeeded != job(2, 1) || !o.Running || o.WaitsAt != none || o.Starts != 4 || !o.Schedulable ||
+		o.UsageShare[resource.CPU] != 0.8 || o.RunningJobs != 4 || o.WaitingJobs != 6 || o.LocalSatisfaction != o.Satisfaction {
 		t.Errorf("the operation: %+v", o)
 	}
 	tree.Suspend(slot, true)
-	if got := tree.Details(slot); got.Schedulable || got.Operation.Unschedulable != RefusedSuspended || o.Operation.Unschedulable != RefusedNothing {
-		t.Errorf("suspended: %s, before: %s", got.Operation.Unschedulable, o.Operation.Unschedulable)
+	if tree.Operation(slot).Schedulable {
+		t.Error("jobs of a suspended operation may be started")
 	}
-	if p.Filtered != limits {
-		t.Errorf("limits by filter: %v", p.Filtered)
-	}
-	o.Operation.Groups[0].Waiting = 99
-	if tree.elements[slot].operation.groups[0].Waiting == 99 {
-		t.Error("details share memory with the tree")
+	if groups := tree.Groups(slot); len(groups) != 1 || groups[0].Waiting != 6 {
+		t.Errorf("%+v", groups)
 	}
 	n := tree.NodeDetails(node)
 	if n.Limits != cores(10) || n.Usage[resource.CPU] != 8_00 || n.Jobs[NonPreemptible]+n.Jobs[AggressivelyPreemptible]+n.Jobs[Preemptible] != 4 {

@@ -60,7 +60,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 		t.scheduleMisfits(now, at, d)
 	}
 	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {
-		n.preemptedAt = now
+		n.preemptedAt, n.changed = now, true
 		d.Preemptive = true
 		if !t.schedulePreemptively(now, at, StageAggressive, d) {
 			t.schedulePreemptively(now, at, StageNormal, d)
@@ -83,7 +83,7 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 				t.setAside(slot)
 			}
 			if refusal != RefusedNothing {
-				e.operation.refusals[refusal]++
+				t.refuse(slot, refusal)
 				break
 			}
 			id := t.startAllocation(now, slot, group, at)
@@ -113,7 +113,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 			t.setAside(slot)
 		}
 		if refusal != RefusedNothing {
-			t.elements[slot].operation.refusals[refusal]++
+			t.refuse(slot, refusal)
 			t.bench(slot)
 			continue
 		}
@@ -124,6 +124,13 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 		}
 	}
 	t.unbench()
+}
+
+// refuse counts why a node gives an operation nothing.
+func (t *Tree) refuse(slot int32, why Refusal) {
+	e := &t.elements[slot]
+	e.operation.refusals[why]++
+	e.changed = true
 }
 
 // descend walks down the heads of heaps to the next operation to try. A pool

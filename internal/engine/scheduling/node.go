@@ -24,6 +24,7 @@ type node struct {
 	alive   bool
 
 	overloaded bool // its allocations hold more than it has
+	changed    bool // readers may have to be shown something else; see TakeNodeChange
 
 	preemptedAt   time.Time // the last time preemption was considered
 	overcommitted time.Time // since when allocations hold more than there is
@@ -43,7 +44,7 @@ func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
 // AddNode adds a node with these resources and tags.
 func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
-	n := node{limits: limits, tags: slices.Clone(tags), alive: true}
+	n := node{limits: limits, tags: slices.Clone(tags), alive: true, changed: true}
 	slices.Sort(n.tags)
 	t.total = t.total.Add(limits)
 	if last := len(t.freeNodes) - 1; last >= 0 {
@@ -62,7 +63,7 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits).Add(limits)
-	n.limits = limits
+	n.limits, n.changed = limits, true
 	t.weighNode(n)
 }
 
@@ -116,6 +117,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 	op.starts++
 	op.startedAt = now
 	n := &t.nodes[at]
+	n.changed = true
 	n.allocations = append(n.allocations, id)
 	n.usage = n.usage.Add(a.usage)
 	t.weighNode(n)
@@ -132,6 +134,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	a := &t.allocations[id]
 	t.holdNothing(id)
 	n := &t.nodes[a.node]
+	n.changed = true
 	last := len(n.allocations) - 1
 	moved := n.allocations[last]
 	n.allocations[a.place] = moved
@@ -139,6 +142,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	n.allocations = n.allocations[:last]
 	slot := a.operation
 	op := t.elements[slot].operation
+	t.elements[slot].changed = true
 	t.removeAllocation(&op.ledger, id)
 	*a = allocation{}
 	t.freeAllocs = append(t.freeAllocs, id)
@@ -159,6 +163,7 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 		return
 	}
 	n := &t.nodes[a.node]
+	n.changed = true
 	n.usage = n.usage.Add(delta)
 	t.weighNode(n)
 	t.addUsage(a.operation, delta)

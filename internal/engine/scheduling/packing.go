@@ -129,7 +129,7 @@ func (t *Tree) scheduleMisfits(now time.Time, at Node, d *Decisions) {
 			d.Attempts[StagePackingFallback]++
 			group, refusal := t.fits(slot, n, n.free(), true)
 			if refusal != RefusedNothing {
-				t.elements[slot].operation.refusals[refusal]++
+				t.refuse(slot, refusal)
 				continue
 			}
 			id := t.startAllocation(now, slot, group, at)

@@ -76,7 +76,7 @@ func TestAJobWaitsWhileRecentNodesSuitedItBetter(t *testing.T) {
 	if len(d.Starts) != 1 || d.Starts[0].Stage != StagePackingFallback || d.Attempts[StagePackingFallback] != 1 {
 		t.Errorf("on the other: %+v", d)
 	}
-	if got := tree.View(slot).Refusals[RefusedPacking]; got != 1 {
+	if got := tree.Operation(slot).Refusals[RefusedPacking]; got != 1 {
 		t.Errorf("%d refusals", got)
 	}
 	// Sightings age.

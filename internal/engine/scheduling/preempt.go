@@ -33,7 +33,7 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 		}
 		group, refusal := t.fits(slot, n, room, true)
 		if refusal != RefusedNothing {
-			op.refusals[refusal]++
+			t.refuse(slot, refusal)
 			continue
 		}
 		started = t.startAllocation(now, slot, group, at)
@@ -207,7 +207,7 @@ func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
 	a := &t.allocations[id]
 	p.Allocation, p.Operation, p.Class, p.Held = id, a.operation, a.class, a.usage
 	p.Timeout = t.settings.PreemptionTimeout.Value()
-	a.preempted = true
+	a.preempted, t.nodes[a.node].changed = true, true
 	t.holdNothing(id)
 	d.Preemptions = append(d.Preemptions, p)
 }
@@ -220,7 +220,7 @@ func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 		if a.preempted || a.class != Preemptible || !t.elements[a.operation].operation.graceful {
 			continue
 		}
-		a.preempted = true
+		a.preempted, n.changed = true, true
 		d.Preemptions = append(d.Preemptions, Preemption{
 			Allocation: id, Operation: a.operation, Reason: PreemptedGracefully, Class: a.class,
 			For: none, Limiter: none, Held: a.usage, Timeout: t.settings.GracefulPreemptionTimeout.Value(),
@@ -232,11 +232,13 @@ func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 // too long: safe ones and old ones are kept first.
 func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
 	if n.limits.Dominates(n.usage) {
-		n.overcommitted = time.Time{}
+		if !n.overcommitted.IsZero() {
+			n.overcommitted, n.changed = time.Time{}, true
+		}
 		return
 	}
 	if n.overcommitted.IsZero() {
-		n.overcommitted = now
+		n.overcommitted, n.changed = now, true
 	}
 	if now.Sub(n.overcommitted) <= t.settings.OvercommitPatience {
 		return

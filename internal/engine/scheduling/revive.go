@@ -77,4 +77,5 @@ func (t *Tree) Clock(slot int32) Clock {
 // SetClock lets the starvation of an element go on from where it was.
 func (t *Tree) SetClock(slot int32, c Clock) {
 	t.elements[slot].belowSince, t.elements[slot].starvation = c.BelowSince, c.Starvation
+	t.elements[slot].changed = true
 }

@@ -41,6 +41,9 @@ type Tree struct {
 	usableList []Allocation
 	taken      []takenFrom
 	spared     []bool
+
+	shown      []glance // by slot: as of the last TakeChanges
+	shownTotal resource.Amounts
 }
 
 // Settings are the settings of a tree that concern scheduling.
@@ -84,6 +87,7 @@ type element struct {
 	starvation Starvation
 	belowSince time.Time
 	known      bool // an update has computed its share
+	changed    bool // readers may have to be shown something else; see TakeChanges
 	patience   pooltree.Starvation
 
 	pool      *poolState
@@ -233,6 +237,7 @@ func (t *Tree) unbench() {
 func (t *Tree) addUsage(slot int32, delta resource.Amounts) {
 	for {
 		e := &t.elements[slot]
+		e.changed = true
 		for k := range delta {
 			e.usage[k] += delta[k]
 		}

@@ -25,7 +25,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	}
 	t.boundByNodes(now)
 	t.engine.Update(&t.shares, elapsed, &t.result)
-	t.shares.States = append(t.shares.States[:0], t.result.States...)
+	t.keepStates()
 	t.excesses = 0
 	for slot := range t.elements {
 		t.publish(now, int32(slot))
@@ -33,6 +33,16 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	t.rebuildHeaps()
 	t.listStarving()
 	return &t.result
+}
+
+// keepStates takes over what elements carry to the next update.
+func (t *Tree) keepStates() {
+	for slot := range t.result.States {
+		if t.State(int32(slot)).Volume != t.result.States[slot].Volume {
+			t.elements[slot].changed = true
+		}
+	}
+	t.shares.States = append(t.shares.States[:0], t.result.States...)
 }
 
 // measure writes the usage and demand of an operation for fair share.
@@ -43,19 +53,20 @@ func (t *Tree) measure(slot int32) {
 		return
 	}
 	share := &t.shares.Elements[slot]
-	share.Usage, share.Demand, share.Pending = e.usage, e.usage, 0
-	if !op.running || op.suspended {
-		return
-	}
-	share.Pending = int64(op.waiting)
-	for _, g := range op.groups {
-		for k := range g.Resources {
-			share.Demand[k] += g.Resources[k] * int64(g.Waiting)
+	demand, pending := e.usage, int64(0)
+	if op.running && !op.suspended {
+		pending = int64(op.waiting)
+		for _, g := range op.groups {
+			for k := range g.Resources {
+				demand[k] += g.Resources[k] * int64(g.Waiting)
+			}
+		}
+		if op.limitDemand {
+			demand = demand.Min(e.limits).Max(e.usage)
 		}
 	}
-	if op.limitDemand {
-		share.Demand = share.Demand.Min(e.limits).Max(e.usage)
-	}
+	e.changed = e.changed || share.Usage != e.usage || share.Demand != demand
+	share.Usage, share.Demand, share.Pending = e.usage, demand, pending
 }
 
 // publish takes over the outcome of fair share for an element.
@@ -68,8 +79,11 @@ func (t *Tree) publish(now time.Time, slot int32) {
 		t.excesses++
 	}
 	if t.shares.Elements[slot].MaxShareRatio > 0 {
-		e.limits = t.limitsOf(slot) // nodes may have come or gone
+		limits := t.limitsOf(slot) // nodes may have come or gone
+		e.changed = e.changed || limits != e.limits
+		e.limits = limits
 	}
+	e.changed = e.changed || !e.known || t.result.Changed[slot]
 	e.known = true
 	result := &t.result.Elements[slot]
 	e.share, e.promised = result.FairShare, resource.Shares{}
@@ -107,6 +121,13 @@ func (t *Tree) bound(e *element) {
 
 // judge finds out whether an element gets enough, and for how long it has not.
 func (t *Tree) judge(now time.Time, slot int32) {
+	e := &t.elements[slot]
+	status, starvation, since := e.status, e.starvation, e.belowSince
+	t.judgeStarvation(now, slot)
+	e.changed = e.changed || status != e.status || starvation != e.starvation || since != e.belowSince
+}
+
+func (t *Tree) judgeStarvation(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	e.status = t.status(slot)
 	if e.status == Normal {

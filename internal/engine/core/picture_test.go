@@ -28,50 +28,81 @@ func busy(t *testing.T) (w *world, hog, late OperationID) {
 	return w, hog, late
 }
 
-func TestASnapshotHasWhatReadersAskFor(t *testing.T) {
+// seatOf returns an operation and its first seat as of now.
+func (w *world) seatOf(id OperationID) (*Operation, *Seat) {
+	w.tb.Helper()
+	picture := w.Picture(w.now)
+	o, there := picture.Operation(id)
+	if !there {
+		w.tb.Fatalf("there is no operation %d", id)
+	}
+	for seat := range picture.Seats(o) {
+		return o, seat
+	}
+	return o, nil
+}
+
+func TestAPictureHasWhatReadersAskFor(t *testing.T) {
 	w, hog, late := busy(t)
-	s := w.Snapshot(w.now)
-	if s.Time != w.now || s.Default != 0 || len(s.Trees) != 2 || len(s.Nodes) != 2 || len(s.Operations) != 2 {
-		t.Fatalf("%d trees, %d nodes, %d operations", len(s.Trees), len(s.Nodes), len(s.Operations))
+	s := w.Picture(w.now)
+	if s.Time != w.now || s.Default != 0 || len(s.Trees) != 2 || s.NodeCount() != 2 || s.OperationCount() != 2 {
+		t.Fatalf("%d trees, %d nodes, %d operations", len(s.Trees), s.NodeCount(), s.OperationCount())
 	}
-	tree := s.Trees[0]
-	if tree.Name != "default" || tree.Limits[resource.CPU] != 10_00 || tree.Usage[resource.CPU] != 7_00 || len(tree.Nodes) != 2 || tree.Updated != w.now {
-		t.Errorf("%+v", tree)
+	tree, there := s.Tree("default")
+	if !there || tree.Total[resource.CPU] != 10_00 || tree.NodeCount != 2 || tree.Updated != w.now || tree.PoolCount() != 4 {
+		t.Fatalf("%+v", tree)
 	}
-	pools := map[string]PoolInfo{}
-	for _, p := range tree.Pools {
-		pools[p.Name] = p
+	pool := func(name string) *Pool {
+		p, there := tree.Pool(name)
+		if !there {
+			t.Fatalf("there is no pool %s", name)
+		}
+		return p
 	}
-	if root := pools[RootName]; root.Parent != none || root.ChildPools != 2 || root.RunningJobs != 7 || root.Operations != 2 || root.DirectOperations != 0 {
+	if root := pool(RootName); root != tree.Root() || root != tree.PoolAt(0) || root.Parent != none || root.ChildPools != 2 || root.RunningJobs != 7 ||
+		root.Operations != 2 || root.DirectOperations != 0 || root.SchedulableOperations != 2 || root.Usage[resource.CPU] != 7_00 || tree.Path(root) != "" {
 		t.Errorf("the root: %+v", root)
 	}
-	if a := pools["a"]; a.Path != "a" || a.ChildPools != 1 || a.Pool.MaxRunning != 1 || a.RunningOperations != 1 || a.Weight != 2 || a.Config == nil || a.Effective.Tolerance != 0.5 {
+	if a := pool("a"); tree.Path(a) != "a" || a.ChildPools != 1 || a.MaxRunning != 1 || a.RunningOperations != 1 || a.Weight != 2 || tree.Effective(a).Tolerance != 0.5 {
 		t.Errorf("a: %+v", a)
 	}
-	if b := pools["b"]; b.Path != "a/b" || tree.Pools[b.Parent].Name != "a" || b.DirectOperations != 1 || b.WaitingJobs != 3 || b.Status != scheduling.BelowFairShare {
+	if b := pool("b"); tree.Path(b) != "a/b" || tree.PoolIn(b.Parent).Name != "a" || b.DirectOperations != 1 || b.WaitingJobs != 3 || b.Status != scheduling.BelowFairShare {
 		t.Errorf("b: %+v", b)
 	}
-	if c := pools["c"]; c.Usage[resource.CPU] != 7_00 || c.Limits[resource.CPU] != 7_00 || !c.Specified.Has(resource.CPU) || c.RunningJobs != 7 {
+	if c := pool("c"); c.Usage[resource.CPU] != 7_00 || c.Limits[resource.CPU] != 7_00 || !c.Specified.Has(resource.CPU) || c.RunningJobs != 7 {
 		t.Errorf("c: %+v", c)
 	}
-	for _, o := range s.Operations {
-		p := o.Places[0]
-		switch o.Operation {
-		case hog:
-			if p.Pool != "c" || p.RunningJobs != 7 || p.WaitingJobs != 13 || o.User != "anna" || o.State != operation.Running || o.Statistics.Running != 7 {
-				t.Errorf("hog: %+v", o)
-			}
-		case late:
-			if len(p.Operation.Groups) != 2 || p.Operation.MinNeeded[resource.CPU] != 1_00 || p.BelowSince != w.now || p.WaitTimeout != 30*time.Second {
-				t.Errorf("late: %+v", o)
-			}
+	if _, there := tree.Configured(pool("c")); !there {
+		t.Error("c is not configured")
+	}
+	if _, there := tree.Pool("d"); there {
+		t.Error("there is a pool that nobody made")
+	}
+	o, _ := s.Operation(hog)
+	if seat := s.Seat(o, 0); seat.Pool != "c" || seat.RunningJobs != 7 || seat.WaitingJobs != 13 || o.User != "anna" || o.State != operation.Running || o.Statistics.Running != 7 {
+		t.Errorf("hog: %+v", o)
+	}
+	o, _ = s.Operation(late)
+	if seat := s.Seat(o, 0); len(seat.Groups) != 2 || seat.MinNeeded[resource.CPU] != 1_00 || seat.BelowSince != w.now || seat.WaitTimeout != 30*time.Second {
+		t.Errorf("late: %+v", o)
+	}
+	if s.Seat(o, 1) != nil {
+		t.Error("it has a seat in a tree that it is not in")
+	}
+	if _, there := s.Operation(99); there {
+		t.Error("there is an operation that nobody started")
+	}
+	for n := range s.Nodes() {
+		if n.Name != "node0" || n.Tree != 0 || !n.Online || n.Usage[resource.CPU] != 7_00 || n.Limits != n.Resources || len(n.Tags) != 1 ||
+			n.Jobs[0]+n.Jobs[1]+n.Jobs[2] != 7 {
+			t.Errorf("the node: %+v", n)
 		}
+		break
 	}
-	n := s.Nodes[0]
-	if n.Name != "node0" || n.Tree != 0 || !n.Online || n.Usage[resource.CPU] != 7_00 || n.Limits != n.Resources || len(n.Tags) != 1 ||
-		n.Jobs[0]+n.Jobs[1]+n.Jobs[2] != 7 {
-		t.Errorf("the node: %+v", n)
-	}
+}
+
+func TestRunningJobsAreAskedForByOperationNodeAndNumber(t *testing.T) {
+	w, hog, _ := busy(t)
 	jobs := w.JobsOf(hog)
 	if len(jobs) != 7 || jobs[0].NodeName != "node0" || jobs[0].Task != "t" || jobs[0].Resources[resource.CPU] != 1_00 || jobs[0].Preempted {
 		t.Errorf("%+v", jobs)
@@ -87,11 +118,11 @@ func TestASnapshotHasWhatReadersAskFor(t *testing.T) {
 	}
 }
 
-// TestASnapshotIsReadWhileTheCoreGoesOn is for the race detector: a snapshot
-// shares nothing that the core changes.
-func TestASnapshotIsReadWhileTheCoreGoesOn(t *testing.T) {
+// TestAPictureIsReadWhileTheCoreGoesOn is for the race detector: a picture shares
+// nothing that the core changes, and nothing that later pictures change.
+func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	w, hog, late := busy(t)
-	s := w.Snapshot(w.now)
+	s := w.Picture(w.now)
 	jobs := w.JobsOf(hog)
 	x, err := w.ExplainOperation(w.now, late)
 	if err != nil {
@@ -104,40 +135,50 @@ func TestASnapshotIsReadWhileTheCoreGoesOn(t *testing.T) {
 	for range 3 {
 		w.beat(0)
 		w.pass(6 * time.Second)
+		w.Picture(w.now)
 	}
 	w.setTrees("pools: {a: {}}")
 	if err := w.do(&AbortInput{hog, ""}); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
+	w.Picture(w.now)
 	if got := <-done; got != before {
-		t.Error("a snapshot changes while it is read")
+		t.Error("a picture changes while it is read")
 	}
 	if summary(s, jobs, &x) != before {
-		t.Error("a snapshot has changed")
+		t.Error("a picture has changed")
 	}
 }
 
-// summary writes down everything that snapshots hold by value.
-func summary(s *Snapshot, jobs []JobInfo, x *OperationExplanation) string {
+// written writes down everything that a picture holds.
+func written(s *Picture) string {
 	var b strings.Builder
-	for i := range s.Trees {
-		t := &s.Trees[i]
-		fmt.Fprintln(&b, t.Name, t.Limits, t.Usage, t.Nodes, t.Updated, t.Alerts, t.Config.Len())
-		for j := range t.Pools {
-			p := &t.Pools[j]
-			fmt.Fprintf(&b, "%s %s %d %+v %+v\n", p.Name, p.Path, p.Parent, p.Effective, p.Details)
+	for _, t := range s.Trees {
+		fmt.Fprintln(&b, t.ID, t.Name, t.Total, t.NodeCount, t.Updated, t.Alerts, t.Config.Len())
+		for p := range t.Pools() {
+			fmt.Fprintf(&b, "%s %+v %+v\n", t.Path(p), t.Effective(p), *p)
 		}
 	}
-	for i := range s.Operations {
-		o := &s.Operations[i]
-		fmt.Fprintf(&b, "%d %s %+v %s %+v\n", o.Operation, o.State, o.Places, o.Spec.Tasks[0].Name, o.Statistics)
+	for o := range s.Operations() {
+		fmt.Fprintf(&b, "%d %s %s %+v\n", o.ID, o.State, o.Spec.Tasks[0].Name, o.Statistics)
+		for seat := range s.Seats(o) {
+			fmt.Fprintf(&b, "%+v\n", *seat)
+		}
 	}
-	fmt.Fprintf(&b, "%+v\n%+v\n%+v\n", s.Nodes, jobs, x)
-	if x.Trees[0].Share != nil {
-		fmt.Fprintf(&b, "%+v\n", *x.Trees[0].Share)
+	for n := range s.Nodes() {
+		fmt.Fprintf(&b, "%+v\n", *n)
 	}
 	return b.String()
+}
+
+// summary writes down everything that readers are given by value.
+func summary(s *Picture, jobs []JobInfo, x *OperationExplanation) string {
+	text := written(s) + fmt.Sprintf("%+v\n%+v\n", jobs, x)
+	if x.Trees[0].Share != nil {
+		text += fmt.Sprintf("%+v\n", *x.Trees[0].Share)
+	}
+	return text
 }
 
 func TestAnExplanationNamesEveryObstacle(t *testing.T) {

@@ -1,0 +1,52 @@
+package core
+
+// pageSize is how many entries are copied when one of them changes.
+const pageSize = 32
+
+// pages is a list of entries that never changes. A list that follows from it by
+// changing some entries shares all other pages with it.
+type pages[T any] struct{ list []*[pageSize]*T }
+
+// at returns an entry, nil if there is none.
+func (p pages[T]) at(i int32) *T {
+	page := int(i) / pageSize
+	if i < 0 || page >= len(p.list) || p.list[page] == nil {
+		return nil
+	}
+	return p.list[page][i%pageSize]
+}
+
+// draft makes lists one after the other. Its zero value begins with an empty one.
+type draft[T any] struct {
+	pages[T]
+	fresh  []bool // pages that no finished list has
+	copied int    // entries that were set since the last finish
+}
+
+// set changes an entry of the next list. The entry must not be modified any more.
+func (d *draft[T]) set(i int32, entry *T) {
+	page := int(i) / pageSize
+	if len(d.fresh) == 0 {
+		d.list = append([]*[pageSize]*T(nil), d.list...)
+		d.fresh = make([]bool, len(d.list))
+	}
+	for page >= len(d.list) {
+		d.list, d.fresh = append(d.list, nil), append(d.fresh, false)
+	}
+	if !d.fresh[page] {
+		own := new([pageSize]*T)
+		if old := d.list[page]; old != nil {
+			*own = *old
+		}
+		d.list[page], d.fresh[page] = own, true
+	}
+	d.list[page][i%pageSize] = entry
+	d.copied++
+}
+
+// finish returns the list as it is. What is set from now on is for the next one.
+func (d *draft[T]) finish() (list pages[T], copied int) {
+	copied = d.copied
+	d.fresh, d.copied = d.fresh[:0], 0
+	return d.pages, copied
+}

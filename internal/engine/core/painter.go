@@ -1,0 +1,418 @@
+package core
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+)
+
+// painter makes pictures one after the other. What scheduling marks as changed
+// it looks at again, and copies what does differ; the rest of a picture is that of
+// the picture before. It is no part of the state: pictures follow from the state
+// alone. The zero value has painted nothing.
+type painter struct {
+	trees []*treePainter
+
+	// touched are operations that may differ from the last picture.
+	touched []OperationID
+	// renumbered says that operations have come or gone since then.
+	renumbered bool
+	operations draft[Operation]
+	live       []liveRow
+	rows       int32 // how many there are, free ones included
+	freeRows   []int32
+
+	nodes  draft[Node]
+	hosts  []*node // by number: as of the last picture
+	counts []int   // of nodes, by tree
+
+	copied copies
+}
+
+// copies counts the entries that the last picture does not share with the one
+// before.
+type copies struct{ pools, seats, operations, nodes int }
+
+// Picture returns what the core knows now. Making it takes time in proportion to
+// what has changed since the last one, and a glance at every element and node;
+// running jobs are not in it: see JobsOf and JobsOn.
+func (c *Core) Picture(now time.Time) *Picture {
+	p := &c.painter
+	p.copied = copies{}
+	picture := &Picture{Time: now, Default: c.defaultTree, Trees: make([]*Tree, len(c.trees))}
+	p.paintNodes(c, picture)
+	for i, t := range c.trees {
+		if i >= len(p.trees) {
+			p.trees = append(p.trees, &treePainter{})
+		}
+		picture.Trees[i] = p.trees[i].paint(c, t, &p.copied)
+		picture.Trees[i].NodeCount = p.counts[i]
+	}
+	p.paintOperations(c, picture)
+	return picture
+}
+
+// touch notes that an operation may differ from the last picture.
+func (c *Core) touch(op *running) {
+	if !op.touched {
+		op.touched = true
+		c.painter.touched = append(c.painter.touched, op.id)
+	}
+}
+
+func (p *painter) paintOperations(c *Core, picture *Picture) {
+	if p.renumbered {
+		p.renumbered = false
+		p.renumber(c)
+	}
+	picture.live = p.live
+	for _, id := range p.touched {
+		op := c.operationAt(id)
+		if op == nil {
+			continue // it has ended
+		}
+		op.touched = false
+		row, _ := picture.rowOf(id)
+		fresh, old := c.operation(op), p.operations.at(row)
+		if old != nil && op.sits(old.seats) {
+			fresh.seats = old.seats
+		} else {
+			fresh.seats = op.seats()
+		}
+		if old == nil || !old.equals(&fresh) {
+			p.operations.set(row, &fresh)
+		}
+	}
+	p.touched = p.touched[:0]
+	picture.operations, p.copied.operations = p.operations.finish()
+}
+
+// renumber gives rows to operations that have come, and takes them from those that
+// are gone.
+func (p *painter) renumber(c *Core) {
+	ids := slices.Clone(c.live)
+	slices.Sort(ids)
+	live := make([]liveRow, len(ids))
+	old := p.live
+	for i, id := range ids {
+		for len(old) > 0 && old[0].id < id {
+			p.freeRow(old[0].row)
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0].id == id {
+			live[i], old = old[0], old[1:]
+		} else {
+			live[i] = liveRow{id, p.newRow()}
+		}
+	}
+	for _, gone := range old {
+		p.freeRow(gone.row)
+	}
+	p.live = live
+}
+
+func (p *painter) freeRow(row int32) {
+	p.operations.set(row, nil)
+	p.freeRows = append(p.freeRows, row)
+}
+
+func (p *painter) newRow() (row int32) {
+	if last := len(p.freeRows) - 1; last >= 0 {
+		row, p.freeRows = p.freeRows[last], p.freeRows[:last]
+		return row
+	}
+	p.rows++
+	return p.rows - 1
+}
+
+// operation returns an operation as it is now, without its seats.
+func (c *Core) operation(op *running) Operation {
+	return Operation{
+		ID: op.id, User: op.user, State: op.controller.State(), Suspended: op.controller.Life().Suspended,
+		Started: op.controller.StartTime(), Spec: op.controller.Spec(), Statistics: op.controller.Statistics(),
+	}
+}
+
+// sits says whether these are the seats of an operation.
+func (op *running) sits(seats []seatAt) bool {
+	return slices.EqualFunc(op.places, seats, func(at place, seat seatAt) bool { return at.tree == seat.tree && at.slot == seat.slot })
+}
+
+func (op *running) seats() []seatAt {
+	seats := make([]seatAt, len(op.places))
+	for i := range op.places {
+		seats[i] = seatAt{op.places[i].tree, op.places[i].slot}
+	}
+	return seats
+}
+
+func (o *Operation) equals(other *Operation) bool {
+	return o.ID == other.ID && o.User == other.User && o.State == other.State && o.Suspended == other.Suspended &&
+		o.Started.Equal(other.Started) && o.Spec == other.Spec && o.Statistics == other.Statistics && slices.Equal(o.seats, other.seats)
+}
+
+func (p *painter) paintNodes(c *Core, picture *Picture) {
+	p.counts = append(p.counts[:0], make([]int, len(c.trees))...)
+	p.hosts = append(p.hosts, make([]*node, max(0, len(c.nodes)-len(p.hosts)))...)
+	for i, n := range c.nodes {
+		id := NodeID(i)
+		old := p.nodes.at(int32(i))
+		if n == nil {
+			if old != nil {
+				p.nodes.set(int32(i), nil)
+			}
+			p.hosts[i] = nil
+			continue
+		}
+		picture.nodeCount++
+		changed := p.hosts[i] != n || old.Tree != n.tree || old.Online == n.silent
+		if n.tree != none {
+			p.counts[n.tree]++
+			changed = c.trees[n.tree].state.TakeNodeChange(n.at) || changed
+		}
+		if !changed {
+			continue
+		}
+		p.hosts[i] = n
+		if fresh := c.node(id, n); old == nil || !old.equals(&fresh) {
+			p.nodes.set(int32(i), &fresh)
+		}
+	}
+	picture.nodes, p.copied.nodes = p.nodes.finish()
+}
+
+// node returns a node as it is now.
+func (c *Core) node(id NodeID, n *node) Node {
+	seen := Node{ID: id, Name: n.name, Tags: n.tags, Tree: n.tree, Online: !n.silent, Resources: n.resources}
+	if n.tree != none {
+		seen.NodeDetails = c.trees[n.tree].state.NodeDetails(n.at)
+	}
+	return seen
+}
+
+func (n *Node) equals(other *Node) bool {
+	return n.ID == other.ID && n.Name == other.Name && slices.Equal(n.Tags, other.Tags) && n.Tree == other.Tree &&
+		n.Online == other.Online && n.Resources == other.Resources && n.NodeDetails == other.NodeDetails
+}
+
+// treePainter makes the pictures of one tree.
+type treePainter struct {
+	pools draft[Pool]
+	seats draft[Seat]
+	// edition is that of the list of pools from which order and byName were made.
+	edition       uint64
+	order, byName []int32
+	alerts        []fairshare.Alert
+
+	slots   []painted // by slot
+	changed []int32   // slots that may differ from the last picture
+}
+
+// painted is what a treePainter keeps of a slot.
+type painted struct {
+	marked bool // it may differ from the last picture
+
+	// Of operations: the pool that it was in, none if there was no operation, and
+	// what it added to the numbers of that pool.
+	pool int32
+	adds tally
+
+	// Of pools.
+	name   string
+	kept   bool       // it was there before
+	direct tally      // what operations directly in it add
+	sum    poolCounts // what those below it add
+	shown  poolCounts // the same in the last picture
+}
+
+// tally is what operations add to the numbers of the pools above them.
+type tally struct {
+	operations, schedulable int32
+	scheduling.JobCounts
+}
+
+// poolCounts are numbers of a pool that follow from what is in it.
+type poolCounts struct {
+	tally
+	directOperations, childPools int32
+}
+
+func (t *tally) add(other *tally, sign int32) {
+	t.operations += sign * other.operations
+	t.schedulable += sign * other.schedulable
+	t.RunningJobs += sign * other.RunningJobs
+	t.WaitingJobs += sign * other.WaitingJobs
+	for class, count := range other.Classes {
+		t.Classes[class] += sign * count
+	}
+}
+
+// paint makes the next picture of a tree.
+func (p *treePainter) paint(c *Core, t *tree, copied *copies) *Tree {
+	p.changed = t.state.TakeChanges(p.changed[:0])
+	if last := len(p.changed) - 1; last >= 0 { // they are in order
+		for len(p.slots) <= int(p.changed[last]) {
+			p.slots = append(p.slots, painted{pool: none})
+		}
+	}
+	for _, slot := range p.changed {
+		p.slots[slot].marked = true
+		p.paintSeat(c, t, slot)
+	}
+	p.paintPools(t)
+	for _, slot := range p.changed {
+		p.slots[slot].marked = false
+	}
+	if alerts := t.state.Alerts(); !slices.EqualFunc(p.alerts, alerts, sameAlert) {
+		p.alerts = alerts
+	}
+	picture := &Tree{
+		ID: t.id, Name: t.name, Config: t.config, Total: t.state.Total(), Updated: t.state.Updated(), Alerts: p.alerts,
+		order: p.order, byName: p.byName,
+	}
+	var pools, seats int
+	picture.pools, pools = p.pools.finish()
+	picture.seats, seats = p.seats.finish()
+	copied.pools, copied.seats = copied.pools+pools, copied.seats+seats
+	return picture
+}
+
+func sameAlert(a, b fairshare.Alert) bool {
+	return a.Code == b.Code && a.Message == b.Message && slices.Equal(a.Slots, b.Slots)
+}
+
+// paintSeat looks again at a slot in which an operation is or was.
+func (p *treePainter) paintSeat(c *Core, t *tree, slot int32) {
+	at := &p.slots[slot]
+	if at.pool != none {
+		p.slots[at.pool].direct.add(&at.adds, -1)
+		at.pool = none
+	}
+	old := p.seats.at(slot)
+	if !t.state.IsOperation(slot) {
+		if old != nil {
+			p.seats.set(slot, nil)
+		}
+		return
+	}
+	op := c.operations[t.owners[slot]]
+	c.touch(op)
+	fresh := t.seat(op, slot)
+	at.pool, at.adds = fresh.Parent, tally{operations: 1, JobCounts: fresh.JobCounts}
+	if fresh.Schedulable {
+		at.adds.schedulable = 1
+	}
+	p.slots[at.pool].direct.add(&at.adds, 1)
+	if groups := t.state.Groups(slot); old != nil && slices.Equal(old.Groups, groups) {
+		fresh.Groups = old.Groups
+		if old.equals(&fresh) {
+			return
+		}
+	} else {
+		fresh.Groups = slices.Clone(groups)
+	}
+	p.seats.set(slot, &fresh)
+}
+
+// seat returns an operation in the tree as it is now, without its groups.
+func (t *tree) seat(op *running, slot int32) Seat {
+	at := op.placeIn(t.id)
+	s := Seat{
+		Operation: op.id, Tree: t.id, Pool: at.pool, Parent: t.state.PoolOf(slot), Index: at.number - 1, Options: at.options,
+		WaitTimeout: at.waitTimeout, OperationDetails: t.state.Operation(slot),
+	}
+	s.WaitsFor = t.poolAt(s.WaitsAt, none)
+	return s
+}
+
+// equals compares all but groups.
+func (s *Seat) equals(other *Seat) bool {
+	return s.Operation == other.Operation && s.Tree == other.Tree && s.Pool == other.Pool && s.Parent == other.Parent &&
+		s.Index == other.Index && s.Options == other.Options && s.WaitsFor == other.WaitsFor && s.WaitTimeout == other.WaitTimeout &&
+		s.OperationDetails == other.OperationDetails
+}
+
+// paintPools brings pools up to date.
+func (p *treePainter) paintPools(t *tree) {
+	list := t.parentsFirst()
+	if p.edition != t.edition {
+		p.edition = t.edition
+		p.index(list)
+	}
+	for _, slot := range p.changed {
+		if !t.state.IsPool(slot) && p.pools.at(slot) != nil {
+			p.pools.set(slot, nil)
+		}
+	}
+	for _, q := range list {
+		at := &p.slots[q.slot]
+		at.sum = poolCounts{tally: at.direct, directOperations: at.direct.operations}
+	}
+	for _, q := range slices.Backward(list) {
+		if q.parent != nil {
+			above := &p.slots[q.parent.slot].sum
+			above.add(&p.slots[q.slot].sum.tally, 1)
+			above.childPools++
+		}
+	}
+	for _, q := range list {
+		at := &p.slots[q.slot]
+		if !at.marked && at.sum == at.shown {
+			continue
+		}
+		at.shown = at.sum
+		old := p.pools.at(q.slot)
+		if fresh := t.poolNow(q, &at.sum); old == nil || *old != fresh {
+			p.pools.set(q.slot, &fresh)
+		}
+	}
+}
+
+// poolNow returns a pool as it is now.
+func (t *tree) poolNow(q *pool, n *poolCounts) Pool {
+	seen := Pool{
+		Name: q.name, Slot: q.slot, Parent: none, Ephemeral: q.ephemeral, User: q.user,
+		DirectOperations: n.directOperations, ChildPools: n.childPools, SchedulableOperations: n.schedulable,
+		PoolDetails: t.state.Pool(q.slot), JobCounts: n.JobCounts,
+	}
+	if q.parent != nil {
+		seen.Parent = q.parent.slot
+	}
+	return seen
+}
+
+// index lists pools in their order and by name, after some have come, gone or
+// moved. Only the names of those that have come are sorted in.
+func (p *treePainter) index(list []*pool) {
+	order, come := make([]int32, len(list)), []int32(nil)
+	for i, q := range list {
+		order[i] = q.slot
+		at := &p.slots[q.slot]
+		if at.kept = at.name == q.name; !at.kept {
+			come = append(come, q.slot)
+		}
+	}
+	kept := make([]int32, 0, len(list))
+	for _, slot := range p.byName {
+		if at := &p.slots[slot]; at.kept {
+			kept = append(kept, slot)
+		} else {
+			at.name = ""
+		}
+	}
+	for _, q := range list {
+		at := &p.slots[q.slot]
+		at.name, at.kept = q.name, false
+	}
+	byName := func(a, b int32) int { return strings.Compare(p.slots[a].name, p.slots[b].name) }
+	slices.SortFunc(come, byName)
+	merged := make([]int32, 0, len(list))
+	for _, slot := range come {
+		at, _ := slices.BinarySearchFunc(kept, slot, byName)
+		merged, kept = append(append(merged, kept[:at]...), slot), kept[at:]
+	}
+	p.order, p.byName = order, append(merged, kept...)
+}
