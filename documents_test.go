@@ -316,8 +316,8 @@ func TestReadersAreWarnedOfTheOrchid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "It is no stable API") {
-		t.Error("docs/cli.md uses the orchid and does not say that it is no stable API")
+	if !strings.Contains(string(text), "It is not a stable API") {
+		t.Error("docs/cli.md uses the orchid and does not warn that it is not a stable API")
 	}
 }
 
