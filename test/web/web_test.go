@@ -217,7 +217,13 @@ func TestTheClientOfYTsaurusWorksUnmodified(t *testing.T) {
 func TestAxeFindsNothingSerious(t *testing.T) {
 	t.Parallel()
 	with := needTools(t)
-	browse(t, with, startCluster(t, with), "axe.test.mjs")
+	host := startCluster(t, with)
+	for _, look := range []string{"light 1280", "dark 1280", "light 390"} {
+		t.Run(look, func(t *testing.T) {
+			t.Parallel()
+			browse(t, with, host, "axe.test.mjs", "WEIR_LOOK="+look)
+		})
+	}
 }
 
 func TestAClusterWithTokensAsksForOne(t *testing.T) {

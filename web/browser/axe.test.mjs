@@ -33,7 +33,10 @@ async function findings(page) {
 
 const describe = (list) => list.map((v) => `${v.id} (${v.impact})\n  ${v.nodes.join('\n  ')}`).join('\n');
 
-for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 390]]) {
+// WEIR_LOOK is a colour scheme and a width in pixels, such as "dark 1280".
+{
+  const [colorScheme, pixels] = process.env.WEIR_LOOK.split(' ');
+  const width = Number(pixels);
   test(`${colorScheme} at ${width} pixels`, async (t) => {
     const {nodes} = await call('list_nodes', {limit: 1});
     for (const place of places(operation, nodes[0].address)) {
