@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -340,5 +341,40 @@ func TestOnlyTheProgramExits(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// sourceFile is a Go file that a page names.
+var sourceFile = regexp.MustCompile("`((?:internal|cmd|client)/[^` ]*\\.go)`")
+
+func TestJourneysNameFilesThatExistAndEachRoomOnce(t *testing.T) {
+	rooms := readRooms(t)
+	source := readSource(t)
+	exists := map[string]bool{}
+	for _, file := range source.files {
+		exists[file.path] = true
+	}
+	page := source.texts[architecturePage]
+	_, page, _ = strings.Cut(page, "## Three journeys")
+	page, _, _ = strings.Cut(page, "\n## ")
+	journeys := strings.Split(page, "\n**")[1:]
+	if len(journeys) != 3 {
+		t.Fatalf("%s has %d journeys, want 3", architecturePage, len(journeys))
+	}
+	for _, journey := range journeys {
+		title, _, _ := strings.Cut(journey, "**")
+		last := map[string]int{} // step in which a room was named last
+		for step, line := range strings.Split(journey, "\n") {
+			for _, match := range sourceFile.FindAllStringSubmatch(line, -1) {
+				if !exists[match[1]] {
+					t.Errorf("%s: %s names %s, which is not there", architecturePage, title, match[1])
+				}
+				room, _ := roomOf(rooms, path.Dir(match[1]))
+				if at, named := last[room]; named && at != step && path.Base(room) != "core" && path.Base(room) != "server" {
+					t.Errorf("%s: %s passes %s twice", architecturePage, title, room)
+				}
+				last[room] = step
+			}
+		}
 	}
 }
