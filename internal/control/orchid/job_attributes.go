@@ -262,6 +262,7 @@ type JobView struct {
 	Row       *store.Job
 }
 
+// State is the state of the job, such as running or failed.
 func (j *JobView) State() string {
 	if j.Live != nil {
 		return j.Live.State
@@ -269,6 +270,7 @@ func (j *JobView) State() string {
 	return j.Row.State
 }
 
+// Start is when the job was started.
 func (j *JobView) Start() time.Time {
 	if j.Live != nil {
 		return j.Live.Start
@@ -276,6 +278,7 @@ func (j *JobView) Start() time.Time {
 	return j.Row.StartTime
 }
 
+// Node is the name of the node that the job was given to.
 func (j *JobView) Node() string {
 	if j.Live != nil {
 		return j.Live.Node
@@ -283,6 +286,7 @@ func (j *JobView) Node() string {
 	return j.Row.Node
 }
 
+// Task is the name of the task that the job belongs to.
 func (j *JobView) Task() string {
 	if j.Live != nil {
 		return j.Live.TaskName

@@ -99,6 +99,7 @@ func operationBy(c *pathtree.Request, key server.OperationKey) (*OperationView, 
 	return ViewOfRow(c, &row)
 }
 
+// ViewOfLive is the view of an operation that has not ended.
 func ViewOfLive(live *server.Operation) *OperationView {
 	return &OperationView{ID: live.ID, Number: live.Number, kind: live.Type, User: live.User, Live: live, spec: live.Spec}
 }
@@ -115,6 +116,7 @@ func ViewOfRow(c *pathtree.Request, row *store.Operation) (*OperationView, error
 	return ViewOfStored(id, row), nil
 }
 
+// ViewOfStored is the view of an operation of the archive.
 func ViewOfStored(id guid.ID, row *store.Operation) *OperationView {
 	return &OperationView{ID: id, Number: core.OperationID(row.Number), kind: row.Type, User: row.User, row: row}
 }
@@ -264,6 +266,7 @@ func optionalMap(o document.Optional[document.Value]) yson.Node {
 	return wire.FromDocument(value)
 }
 
+// IsIn says whether the operation is in a tree.
 func (v *OperationView) IsIn(tree string) bool {
 	for _, p := range v.Places() {
 		if p.Tree == tree {

@@ -216,6 +216,7 @@ func FilterOf(p wire.Parameters) (f AttributeFilter, err error) {
 	return f, err
 }
 
+// IsEmpty says that nodes are wanted without attributes.
 func (f AttributeFilter) IsEmpty() bool { return len(f.keys) == 0 && len(f.paths) == 0 }
 
 // On returns those attributes of a node that the filter asks for and that are

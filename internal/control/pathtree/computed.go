@@ -16,8 +16,10 @@ type LazyMap struct {
 	Opaque bool
 }
 
+// Kind is that of a directory.
 func (m LazyMap) Kind() string { return "map_node" }
 
+// Shape is that of a directory, or of what is not read from above.
 func (m LazyMap) Shape() Shape {
 	if m.Opaque {
 		return OpaqueShape
@@ -25,8 +27,10 @@ func (m LazyMap) Shape() Shape {
 	return MapShape
 }
 
+// Child makes a child.
 func (m LazyMap) Child(_ *Request, key string) (Object, error) { return m.Get(key) }
 
+// Keys lists the children.
 func (m LazyMap) Keys(*Request) ([]string, error) { return m.List() }
 
 // Computed is a value as a node: paths go into it. It cannot be changed.
@@ -40,8 +44,11 @@ func ValueNode(n yson.Node) Object {
 	return Computed{Get: func() (yson.Node, error) { return n, nil }}
 }
 
+// Kind is that of a document.
 func (v Computed) Kind() string { return "document" }
 
+// Shape is that of a document.
 func (v Computed) Shape() Shape { return DocumentShape }
 
+// Value computes the value.
 func (v Computed) Value(*Request) (yson.Node, error) { return v.Get() }

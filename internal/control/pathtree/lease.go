@@ -24,6 +24,7 @@ type heldLock struct {
 	path string
 }
 
+// Lease is one transaction.
 type Lease struct {
 	ID, Parent guid.ID
 	Owner      string

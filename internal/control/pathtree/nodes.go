@@ -15,6 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
+// NodesPath is where the nodes of the cluster are in the tree of paths.
 const NodesPath = "//sys/cluster_nodes"
 
 // fixedLink leads to another node, always.

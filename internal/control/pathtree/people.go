@@ -116,6 +116,7 @@ func TokensOf(r *server.Registry) (*auth.Tokens, error) {
 	return auth.NewTokens(records...)
 }
 
+// TokenRecord reads a token of the registry.
 func TokenRecord(row store.Token) (auth.TokenRecord, error) {
 	hash, err := auth.ParseTokenHash(row.Hash)
 	return auth.TokenRecord{

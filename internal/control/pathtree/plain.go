@@ -78,6 +78,7 @@ func plainInfoOf(row store.PathNode) (info plainInfo, err error) {
 	return info, err
 }
 
+// Kind is the type that the node was created with.
 func (n *PlainNode) Kind() string {
 	if n.Row.Type == "" {
 		return "map_node"
@@ -85,6 +86,7 @@ func (n *PlainNode) Kind() string {
 	return n.Row.Type
 }
 
+// Shape follows from the type.
 func (n *PlainNode) Shape() Shape {
 	switch n.Kind() {
 	case "map_node":
@@ -97,10 +99,12 @@ func (n *PlainNode) Shape() Shape {
 	return DocumentShape
 }
 
+// Meta is what is stored of the node.
 func (n *PlainNode) Meta(*Request) Meta {
 	return Meta{ID: n.info.ID, Created: n.Row.Created, Modified: n.Row.Modified}
 }
 
+// Child is a mount or a plain node.
 func (n *PlainNode) Child(c *Request, key string) (Object, error) {
 	if n.Shape() != MapShape {
 		return nil, nil
@@ -112,6 +116,7 @@ func (n *PlainNode) Child(c *Request, key string) (Object, error) {
 	return c.plain(path)
 }
 
+// Keys lists stored children, mounts and directories on the way to them.
 func (n *PlainNode) Keys(c *Request) ([]string, error) {
 	if n.Shape() != MapShape {
 		return nil, nil
@@ -152,6 +157,7 @@ func keyBelow(parent, path string) (key string, direct bool) {
 	return steps[0].Name, true
 }
 
+// Value is what is stored; files are not read this way.
 func (n *PlainNode) Value(*Request) (yson.Node, error) {
 	if n.Shape() == OpaqueShape {
 		return yson.Entity(), nil
@@ -159,6 +165,7 @@ func (n *PlainNode) Value(*Request) (yson.Node, error) {
 	return wire.Unstored(n.Row.Document)
 }
 
+// Attribute returns what people set, and what some types and paths have.
 func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, bool, error) {
 	if data, there := n.info.Custom[name]; there {
 		value, err := wire.Unstored(data)
@@ -184,6 +191,7 @@ func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, boo
 	return yson.Entity(), false, nil
 }
 
+// AttributeNames lists what people set, and what some types and paths have.
 func (n *PlainNode) AttributeNames(*Request) (builtin, custom []string) {
 	for name := range n.info.Custom {
 		custom = append(custom, name)

@@ -162,6 +162,7 @@ func (c *Request) plainRows(rows []store.PathNode, path string, what Creation) (
 	return rows, nil
 }
 
+// Create makes plain nodes.
 func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
 	if n.Shape() != MapShape {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot have children", n.Path, n.Kind())
@@ -255,6 +256,7 @@ func rowsFrom(r *server.Registry, path string) []store.PathNode {
 	return append(rows, r.Below(path)...)
 }
 
+// EditValue changes the stored value.
 func (n *PlainNode) EditValue(c *Request, at *Place, e edit) error {
 	if n.Path == "/" || n.builtin || n.Kind() == "link" || n.Kind() == "file" {
 		return wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot be set", n.Path, n.Kind())
@@ -301,6 +303,7 @@ func (n *PlainNode) EditValue(c *Request, at *Place, e edit) error {
 	})
 }
 
+// EditAttributes changes stored attributes, all or none.
 func (n *PlainNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
 	var own, beside []AttributeEdit
 	for _, e := range edits {
@@ -382,6 +385,7 @@ func (info *plainInfo) edit(e AttributeEdit, makeMaps bool) error {
 	return err
 }
 
+// Remove removes the node, with what is below it if recursive says so.
 func (n *PlainNode) Remove(c *Request, at *Place, recursive bool) error {
 	if n.builtin {
 		return CannotRemove(n.Path)
@@ -405,6 +409,7 @@ func (n *PlainNode) Remove(c *Request, at *Place, recursive bool) error {
 	})
 }
 
+// Move copies or moves the node with everything below it.
 func (n *PlainNode) Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error) {
 	above, ok := to.Object.(*PlainNode)
 	if !ok || above.Shape() != MapShape || n.builtin {
@@ -475,6 +480,7 @@ func KindOf(n yson.Node) string {
 	return n.Kind().String() + "_node"
 }
 
+// EditsOf are the edits that set attributes to the values of a map.
 func EditsOf(attributes yson.Node) []AttributeEdit {
 	var edits []AttributeEdit
 	for _, e := range attributes.Entries() {
@@ -489,6 +495,7 @@ func (e AttributeEdit) on(makeMaps bool) edit {
 	return EditInside(e.Steps, makeMaps, "@"+ypath.Escape(e.Name), e.Edit)
 }
 
+// CannotRemove is the refusal to remove a node.
 func CannotRemove(path string) *wire.Error {
 	return wire.Errorf(wire.CodeGeneric, "Node %s cannot be removed", path)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
+// PoolTreesPath is where pool trees are in the tree of paths.
 const PoolTreesPath = "//sys/pool_trees"
 
 // poolsLink is //sys/pools: the default tree.

@@ -105,13 +105,25 @@ type Creation struct {
 // Bare has nothing; nodes embed it.
 type Bare struct{}
 
-func (Bare) Shape() Shape                                       { return MapShape }
-func (Bare) Meta(*Request) Meta                                 { return Meta{} }
-func (Bare) Child(*Request, string) (Object, error)             { return nil, nil }
-func (Bare) Keys(*Request) ([]string, error)                    { return nil, nil }
-func (Bare) Value(*Request) (yson.Node, error)                  { return yson.Entity(), nil }
+// Shape is that of a directory.
+func (Bare) Shape() Shape { return MapShape }
+
+// Meta is empty.
+func (Bare) Meta(*Request) Meta { return Meta{} }
+
+// Child finds nothing.
+func (Bare) Child(*Request, string) (Object, error) { return nil, nil }
+
+// Keys lists nothing.
+func (Bare) Keys(*Request) ([]string, error) { return nil, nil }
+
+// Value is the entity.
+func (Bare) Value(*Request) (yson.Node, error) { return yson.Entity(), nil }
+
+// AttributeNames lists nothing.
 func (Bare) AttributeNames(*Request) (builtin, custom []string) { return nil, nil }
 
+// Attribute finds nothing.
 func (Bare) Attribute(*Request, *Place, string) (yson.Node, bool, error) {
 	return yson.Entity(), false, nil
 }
@@ -320,6 +332,7 @@ func noChild(path, key string) *wire.Error {
 	return wire.Errorf(wire.CodeResolve, "Node %s has no child with key %q", path, key)
 }
 
+// ResolveError says that a path leads nowhere, and why.
 func ResolveError(path ypath.Path, cause error) *wire.Error {
 	text := path.String()
 	return wire.Errorf(wire.CodeResolve, "Error resolving path %s", text).With("path", yson.String(text)).Because(cause)
@@ -368,6 +381,7 @@ func (c *Request) ChainAt(path string) (auth.Chain, error) {
 	return t.Chain(c), nil
 }
 
+// MayReadNode refuses what the user may not read.
 func (c *Request) MayReadNode(at *Place) error {
 	return c.Require(auth.Requires(auth.Read, at.Chain(c)))
 }

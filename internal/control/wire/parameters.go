@@ -30,10 +30,12 @@ func (p Parameters) Has(names ...string) bool {
 	return ok
 }
 
+// Missing is the lack of a required parameter.
 func Missing(name string) *Error {
 	return Errorf(CodeGeneric, "Missing required parameter /%s", name).With("parameter", yson.String(name))
 }
 
+// WrongType is a parameter of another type than the expected one.
 func WrongType(name, expected string, n yson.Node) *Error {
 	return Errorf(CodeGeneric, "Error parsing parameter /%s: it has invalid type: expected %s, actual %s", name, expected, n.Kind()).
 		With("parameter", yson.String(name))

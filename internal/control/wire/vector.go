@@ -82,6 +82,8 @@ func (v *Vectors) makeAmounts(a resource.Amounts) yson.Node {
 	return yson.Map(entries...)
 }
 
+// AmountNode writes one amount in the unit of its resource; CPU is never a whole number to
+// clients.
 func AmountNode(k resource.Kind, amount int64) yson.Node {
 	if k == resource.CPU {
 		return yson.Double(float64(amount) / float64(k.Scale()))
@@ -149,6 +151,7 @@ func OrEntity(text string) yson.Node {
 // Amounts writes a vector of resources as clients know it.
 func Amounts(a resource.Amounts) yson.Node { return Partial(resource.PartialOf(a)) }
 
+// Partial writes those amounts that are set.
 func Partial(p resource.Partial) yson.Node {
 	var entries []yson.Entry
 	for _, k := range resource.Kinds {
@@ -156,16 +159,7 @@ func Partial(p resource.Partial) yson.Node {
 		if !has {
 			continue
 		}
-		entries = append(entries, yson.Pair(k.String(), amount(k, v)))
+		entries = append(entries, yson.Pair(k.String(), AmountNode(k, v)))
 	}
 	return yson.Map(entries...)
-}
-
-// amount writes an amount in the unit of its kind; CPU is never a whole number to
-// clients.
-func amount(k resource.Kind, v int64) yson.Node {
-	if k.Scale() == 1 {
-		return yson.Int64(v)
-	}
-	return yson.Double(float64(v) / float64(k.Scale()))
 }
