@@ -30,7 +30,7 @@ TESTFLAGS ?= -count=1 -timeout 20m
 # Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws
 # anew each time, which is how to look for what one seed does not find.
 SEED ?= 1
-PACKAGES = $(shell go list ./... | grep -v '/test/')
+PACKAGES = $(shell go list ./... | grep -vE '/test/(cluster|faults|threemachines|web)$$')
 PROPERTY_PACKAGES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 .PHONY: help
@@ -67,11 +67,12 @@ bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BEN
 	go tool benchstat $(BASE) bin/bench.txt
 
 .PHONY: lint
-lint: ## gofmt, go vet and staticcheck
+lint: ## gofmt, go vet, staticcheck and deadcode
 	@unformatted=$$(gofmt -l $(GO_FILES)); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go tool staticcheck ./...
+	@dead=$$(go tool deadcode -test ./...); if [ -n "$$dead" ]; then echo "nothing reaches this:"; echo "$$dead"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./... KEEP=1 keeps what it finds)

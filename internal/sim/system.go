@@ -350,8 +350,5 @@ func (s Status) String() string { return nameOf(statusNames, s) }
 // String returns the name that documents use.
 func (s Starvation) String() string { return nameOf(starvationNames, s) }
 
-// String returns the name that documents use.
-func (c JobClass) String() string { return nameOf(classNames, c) }
-
 // hasEnded says whether nothing follows the state.
 func (s OperationState) hasEnded() bool { return s >= Completed }
