@@ -47,7 +47,7 @@ SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./inte
 CORE := github.com/weirhq/weir/internal/engine/core
 REAL := github.com/weirhq/weir/test/cluster
 BROWSER := github.com/weirhq/weir/test/web
-CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -v '/weir/test/'))
+CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
 # ONLY names the packages to test, by import path; all unless it is set.
@@ -120,7 +120,7 @@ bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BEN
 	go tool benchstat $(BASE) bin/bench.txt
 
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck and go mod tidy
+lint: ## gofmt, go vet, staticcheck, deadcode and go mod tidy
 	@unformatted=$$(gofmt -l $(GO_FILES)); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
@@ -128,6 +128,7 @@ lint: ## gofmt, go vet, staticcheck and go mod tidy
 	@# -e, and go.mod only: a registry may lack a module that only tests of our modules import.
 	@untidy=$$(go mod tidy -e -diff 2>/dev/null | sed -n '/^diff .*go.mod$$/,/^diff .*go.sum$$/p'); \
 	if [ -n "$$untidy" ]; then echo "go mod tidy would change go.mod:"; echo "$$untidy"; exit 1; fi
+	@dead=$$(go tool deadcode -test ./...); if [ -n "$$dead" ]; then echo "nothing reaches this:"; echo "$$dead"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./... KEEP=1 keeps what it finds)

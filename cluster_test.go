@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // A cluster for the examples of documents and help texts: a scheduler as a process, and nodes

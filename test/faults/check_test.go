@@ -16,9 +16,9 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/fairshare"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // observed is what must survive a leader beside what users were told.

@@ -14,10 +14,10 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // cluster is schedulers on one store, fake nodes, and a gateway for users.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 func TestALeaderOnSQLiteMayBeKilledAtAnyTime(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 var goroutineTotal = regexp.MustCompile(`goroutine profile: total (\d+)`)

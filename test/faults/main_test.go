@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/control/store/storetest"
+	"github.com/weirhq/weir/test/storetest"
 )
 
 var (

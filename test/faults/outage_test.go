@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/value/yson"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // TestPostgresMayCrashUnderLoad lets the database crash: schedulers wait, say so, and

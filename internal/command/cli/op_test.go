@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // startNightly starts an operation that runs until it is ended.

@@ -15,11 +15,11 @@ import (
 	"github.com/weirhq/weir/internal/command/app"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // testbed is a scheduler that listens, and nodes that play jobs.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 func TestRunEndsAsItsJobsDo(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/wire"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 const onNode = `component=cluster_node;address="node-00000";`

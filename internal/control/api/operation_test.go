@@ -14,11 +14,11 @@ import (
 
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // byCommand is what jobs of these tests do: "sleep" runs until somebody stops it,

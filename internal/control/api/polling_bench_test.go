@@ -13,9 +13,9 @@ import (
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 const (

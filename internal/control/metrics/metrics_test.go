@@ -25,9 +25,9 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // newServer starts a server that leads, with pools and nodes of ten cores each.

@@ -19,11 +19,11 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 const (

@@ -16,10 +16,10 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/fakenode"
 )
 
 // latencies collects how long calls took.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/store"
-	"github.com/weirhq/weir/internal/control/store/storetest"
+	"github.com/weirhq/weir/test/storetest"
 )
 
 // postgres is the server that all tests of this package share.

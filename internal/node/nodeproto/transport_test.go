@@ -23,8 +23,8 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakescheduler"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/test/fakescheduler"
 )
 
 // authority makes certificates for a test.

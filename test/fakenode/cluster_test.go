@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakescheduler"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/fakenode"
+	"github.com/weirhq/weir/test/fakescheduler"
 )
 
 // slots is a node with so many slots.

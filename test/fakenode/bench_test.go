@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakenode"
-	"github.com/weirhq/weir/internal/node/nodeproto/fakescheduler"
+	"github.com/weirhq/weir/test/fakenode"
+	"github.com/weirhq/weir/test/fakescheduler"
 )
 
 // BenchmarkTenThousandNodes is a heartbeat of one of 10,000 nodes with four running jobs each,
