@@ -143,7 +143,7 @@ test('CPU: limit and usage of each job over time', async () => {
   await until(async () => {
     const {jobs} = await call('list_jobs', {operation_id: operation, job_state: 'running'});
     const text = await textOf(page);
-    for (const part of [jobs[0].id, `asked for ${jobs[0].resources.cpu}, limit ${jobs[0].resource_usage.cpu}`]) assert.ok(text.includes(part), text);
+    for (const part of [jobs[0].id, `requested ${jobs[0].resources.cpu}, limit ${jobs[0].resource_usage.cpu}`]) assert.ok(text.includes(part), text);
   }, 'the job is there with its limit of now');
   await until(async () => assert.ok((await page.locator('.chart canvas').count()) >= 2), 'a chart of all and one of the job');
   page.mistakes();
@@ -275,7 +275,7 @@ test('search finds a pool and goes there', async () => {
 test('the page speaks Russian', async () => {
   const page = await newPage('/scheduling', {locale: 'ru-RU'});
   await shows(page, 'Планирование');
-  await shows(page, 'Занято / доля');
+  await shows(page, 'Потребление / fair share');
   assert.equal(await page.locator('html').getAttribute('lang'), 'ru');
   page.mistakes();
 });
