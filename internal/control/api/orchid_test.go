@@ -400,6 +400,7 @@ func TestTheWholeTreeIsTheSameInEveryDress(t *testing.T) {
 	}
 	const path = `path="//sys/scheduler/orchid/scheduler/pool_trees/default/pools";fields=[weight;parent]`
 	want := `{"<Root>"={"weight"=1.;};"a"={"parent"="<Root>";"weight"=3.;};"b"={"parent"="<Root>";"weight"=3.;};}`
+	c.eventually("an update has the tree", func() bool { _, there := c.View().Tree("default"); return there })
 	c.eventually("an update has both pools", func() bool { return c.must("get", `{`+path+`}`, "") == `{"value"=`+want+`;}` })
 	if got := c.must("get", `{return_only_value=%true;`+path+`}`, ""); got != want {
 		t.Error(got)

@@ -237,7 +237,7 @@ func (e *Engine) fillRoot(result *Result) {
 			strong = strong.Add(p.Strong)
 		}
 	}
-	result.Elements[0].FairShare = sum
+	result.Elements[0].FairShare, result.Changed[0] = sum, true
 	r := &result.Pools[0]
 	r.Strong, r.Integral = byCause(sum, strong, root.proposed)
 }
