@@ -39,6 +39,7 @@ func busy(t *testing.T) (c *cluster, operations map[string]string) {
 	}
 	operations["second"] = c.start(job("fifo", "sleep", 15))
 	c.eventually("all cores are used", func() bool { return c.get(newView+"resource_usage/cpu") == "40." })
+	c.eventually("the last operation is in its pool", func() bool { return c.get(newView+"pools/fifo/pool_operation_count") == "2" })
 	return c, operations
 }
 
