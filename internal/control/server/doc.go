@@ -38,9 +38,11 @@
 //
 // # Losing the lead
 //
-// Every commit carries the epoch of the lease. A leader that was paused and
-// replaced is refused by the store, drops its core and stands by; none of its
-// answers left, because they waited for the commit. Nor does it speak as the leader
-// before the store has confirmed that it still is one: [Server.Leading] ends with
-// the lease, by this process's own clock.
+// A server leads until the end of the last lease that the store confirmed, counted
+// by its own monotonic clock from before it asked, less a margin. Then it refuses
+// everybody, nodes included, until the store has confirmed the lease again; after one
+// lease period without a word it drops its core and stands by. [Server.Standing] says
+// why. Every commit carries the epoch of the lease, so a leader that was paused and
+// replaced is refused by the store. None of its answers left, because they waited for
+// the commit, and an answer leaves only while the lease holds.
 package server

@@ -44,12 +44,12 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	var result, nothing T
 	t := s.term.Load()
 	if t == nil {
-		return nothing, ErrNotLeading
+		return nothing, s.refusal()
+	}
+	if !s.Leading() {
+		return nothing, s.refusal()
 	}
 	if !hurried {
-		if !s.Leading() {
-			return nothing, ErrNotLeading
-		}
 		if err := t.admits(); err != nil {
 			return nothing, err
 		}
@@ -67,6 +67,9 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
 	}
 	answer := func(err error) (T, error) {
+		if !s.holdsLease() { // another may have answered since
+			return nothing, s.refusal()
+		}
 		if err != nil {
 			return nothing, err
 		}
@@ -89,6 +92,14 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	case <-givenUp:
 		return nothing, ctx.Err()
 	}
+}
+
+// refusal is the answer of a server that does not lead, with the reason if it has one.
+func (s *Server) refusal() error {
+	if reason := s.Standing(); reason != "" {
+		return fmt.Errorf("%w: %s", ErrNotLeading, reason)
+	}
+	return ErrNotLeading
 }
 
 // admits says whether one more request may wait.
@@ -140,7 +151,9 @@ func (t *term) loop(ctx context.Context) error {
 			t.drain()
 		case <-update.C:
 			began := time.Now()
-			t.tick(began)
+			if t.server.holdsLease() {
+				t.tick(began)
+			}
 			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
 		case result := <-t.committed:
 			if result.err != nil {
@@ -206,6 +219,10 @@ func (t *term) drain() {
 
 // serve runs a request on the core.
 func (t *term) serve(r *request) {
+	if !t.server.holdsLease() {
+		r.done <- t.server.refusal()
+		return
+	}
 	t.now = t.clock()
 	t.obeySettings()
 	t.answerNow = false
@@ -297,7 +314,7 @@ func (t *term) farewell() {
 		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
 			continue
 		}
-		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
 		if err != nil {
 			t.server.log.Warn("the last state is not written", "error", err)
 			return
@@ -329,7 +346,7 @@ func (t *term) commit(ctx context.Context, b *batch) commitResult {
 	backoff := commitBackoffMin
 	began := time.Now()
 	for {
-		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
 		if err == nil {
 			t.server.alerts.clear(AlertStore)
 			t.server.counters.commitLatency.observe(time.Since(began))

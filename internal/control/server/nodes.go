@@ -218,7 +218,7 @@ func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *n
 // ended according to the store: those are not adopted, whatever the node says.
 func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.HeartbeatRequest) (map[uint64]bool, error) {
 	t := s.term.Load()
-	if t == nil {
+	if t == nil || !s.holdsLease() {
 		return nil, s.notLeading(ErrNotLeading)
 	}
 	first := nodeproto.JobNumber(t.epoch, 0)

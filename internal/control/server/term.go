@@ -136,10 +136,13 @@ func (t *term) run(ctx context.Context) error {
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)
 	cancel(err)
-	workers.Wait()
-	if errors.Is(err, context.Canceled) {
-		t.farewell()
+	if !errors.Is(err, context.Canceled) {
+		close(t.over) // nobody waits for a store that may not answer
+		workers.Wait()
+		return err
 	}
+	workers.Wait()
+	t.farewell()
 	close(t.over)
 	return err
 }
@@ -158,7 +161,7 @@ func (t *term) happens(input core.Input) {
 // stillLeading asks the store. An answer that says "it is so already" without a
 // commit may otherwise come from a leader that was replaced and does not know.
 func (t *term) stillLeading(ctx context.Context) error {
-	_, err := t.server.store.Commit(ctx, t.lease, &store.Batch{})
+	_, err := t.server.ledger.Commit(ctx, t.lease, &store.Batch{})
 	if errors.Is(err, store.ErrFenced) {
 		return ErrNotLeading
 	}
