@@ -171,3 +171,46 @@ func TestALeaderGoesOnWhenTheStoreWasAwayForAMoment(t *testing.T) {
 		s.stop()
 	})
 }
+
+// fullLedger confirms leases and takes no rows, as a disk does on which there is room
+// for little.
+type fullLedger struct {
+	ledger
+	full atomic.Bool
+}
+
+func (l *fullLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
+	if l.full.Load() {
+		return store.Receipt{}, store.ErrFull
+	}
+	return l.ledger.Commit(ctx, lease, batch)
+}
+
+func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		settings := quickSettings()
+		settings.UpdatePeriod, settings.StallPatience, settings.LeaseTTL = time.Second, time.Second, 3*time.Second
+		s, link := runCuttable(t, directory, "a", settings)
+		<-s.Led()
+		s.pools("{pools: {p: {}}}")
+		disk := &fullLedger{ledger: link.ledger}
+		link.ledger = disk
+		disk.full.Store(true)
+		began := time.Now()
+		err := setPools(context.Background(), s.Server, "{pools: {q: {}}}") // its client never gives up
+		if took := time.Since(began); !errors.Is(err, ErrUnknownOutcome) || took > 4*settings.LeaseTTL {
+			t.Errorf("who waits hears %v after %v", err, took)
+		}
+		began = time.Now()
+		err = setPools(context.Background(), s.Server, "{pools: {r: {}}}")
+		if took := time.Since(began); !errors.Is(err, ErrOverloaded) || took > 0 {
+			t.Errorf("who comes later hears %v after %v", err, took)
+		}
+		disk.full.Store(false)
+		s.eventually("changes are taken again", func() bool {
+			return setPools(context.Background(), s.Server, "{pools: {r: {}}}") == nil
+		})
+		s.stop()
+	})
+}

@@ -17,6 +17,9 @@ var (
 	// ErrOverloaded is the answer when too many requests wait, or the store does
 	// not answer. The request had no effect.
 	ErrOverloaded = errors.New("the scheduler is overloaded")
+	// ErrUnknownOutcome is the answer to a request that was carried out, and that the
+	// store has neither taken nor refused: whether it will have had an effect is not known.
+	ErrUnknownOutcome = errors.New("whether the request took effect is not known")
 )
 
 // longestQueue is how many requests may wait at most, unless the setting said more
@@ -79,19 +82,35 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	if !hurried {
 		givenUp = nil
 	}
-	select {
-	case err := <-r.done:
-		return answer(err)
-	case <-t.over:
+	patience := time.NewTimer(s.answerPatience())
+	defer patience.Stop()
+	for {
 		select {
-		case err := <-r.done: // the last commit served it
+		case err := <-r.done:
 			return answer(err)
-		default:
-			return nothing, ErrNotLeading
+		case <-t.over:
+			select {
+			case err := <-r.done: // the last commit served it
+				return answer(err)
+			default:
+				return nothing, s.refusal()
+			}
+		case <-givenUp:
+			return nothing, ctx.Err()
+		case <-patience.C:
+			if stalled := t.stalledFor(); stalled > s.answerPatience() {
+				return nothing, fmt.Errorf("%w: the store has not answered for %v; ask again with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
+			}
+			patience.Reset(s.answerPatience())
 		}
-	case <-givenUp:
-		return nothing, ctx.Err()
 	}
+}
+
+// answerPatience is how long the store may be stalled before those who wait for it are
+// told that the outcome is not known.
+func (s *Server) answerPatience() time.Duration {
+	settings := s.settings()
+	return settings.StallPatience + settings.LeaseTTL
 }
 
 // refusal is the answer of a server that does not lead, with the reason if it has one.
@@ -107,12 +126,18 @@ func (t *term) admits() error {
 	if n := len(t.requests); n >= t.server.settings().HardQueue || n == cap(t.requests) {
 		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
 	}
-	if since := t.stalledSince.Load(); since != 0 {
-		if d := time.Since(time.Unix(0, since)); d > t.server.settings().StallPatience {
-			return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
-		}
+	if d := t.stalledFor(); d > t.server.settings().StallPatience {
+		return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
 	}
 	return nil
+}
+
+// stalledFor is how long the commit in flight has taken.
+func (t *term) stalledFor() time.Duration {
+	if since := t.stalledSince.Load(); since != 0 {
+		return time.Since(t.server.began) - time.Duration(since)
+	}
+	return 0
 }
 
 // batch is what one commit writes, and who waits for it.
@@ -237,8 +262,7 @@ func (t *term) serve(r *request) {
 
 // stalled says that the store takes too long.
 func (t *term) stalled() bool {
-	since := t.stalledSince.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) > t.server.settings().StallPatience
+	return t.stalledFor() > t.server.settings().StallPatience
 }
 
 // clock returns the time for the core, which never goes back.
@@ -266,7 +290,7 @@ func (t *term) flush() error {
 	}
 	b := t.open
 	t.open, t.flight = &batch{}, b
-	t.stalledSince.Store(time.Now().UnixNano())
+	t.stalledSince.Store(max(int64(time.Since(t.server.began)), 1))
 	t.commits <- b
 	return nil
 }

@@ -208,7 +208,9 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 
 // standBy keeps what readers see up to date until the lease may be free.
 func (s *Server) standBy(ctx context.Context) {
-	revision, err := s.store.Revision(ctx)
+	soon, cancel := context.WithTimeout(ctx, s.settings().LeaseTTL)
+	revision, err := s.store.Revision(soon)
+	cancel()
 	if err == nil && revision != s.view.Load().Revision {
 		err = s.follow(ctx)
 	}

@@ -40,7 +40,8 @@ type Settings struct {
 	// MutationTTL is for how long answers to mutations are repeated.
 	MutationTTL time.Duration
 	// StallPatience is how long a commit may take before heartbeats are answered
-	// without it and other requests are refused.
+	// without it and new requests are refused. Those who wait already are told a
+	// lease period later that the outcome is not known.
 	StallPatience time.Duration
 	// SoftQueue is the number of waiting requests above which heartbeats report
 	// without getting work; HardQueue is where other requests are refused.

@@ -29,8 +29,8 @@ type term struct {
 	requests  chan *request
 	commits   chan *batch
 	committed chan commitResult
-	// stalledSince is when the commit in flight began, zero if there is none.
-	// Everybody reads it.
+	// stalledSince is when the commit in flight began, in nanoseconds after the server
+	// did, zero if there is none. Everybody reads it.
 	stalledSince atomic.Int64
 
 	now  time.Time

@@ -52,7 +52,7 @@ type exportMark struct {
 func (s *Store) Export(ctx context.Context, w io.Writer) error {
 	packed := gzip.NewWriter(w)
 	e := &exporter{sum: sha256.New(), out: bufio.NewWriterSize(packed, 1<<16)}
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		header := exportHeader{Format: exportFormat, Version: exportVersion, Engine: s.engine.name}
 		if err := tx.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&header.Schema); err != nil {
 			return err
@@ -137,8 +137,10 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 		return fmt.Errorf("import: %w: %w", ErrCorrupt, err)
 	}
 	in := &importReader{in: bufio.NewReaderSize(packed, 1<<16), sum: sha256.New()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer s.unlock()
 	err = s.writing(ctx, func(inner context.Context, w *writer) error {
 		if s.engine.patient != "" {
 			if _, err := w.exec(inner, s.engine.patient); err != nil {
