@@ -82,7 +82,7 @@ func (t *term) started(s *core.Started) {
 	t.putJob(job)
 	t.touched[s.Operation] = true
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
-	if err := node.session.Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
+	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
 		node.session.AskFull()
 	}
@@ -136,11 +136,11 @@ func (t *term) stopped(s *core.Stopped) {
 	}
 	if node.session != nil && node.session.Confirmed() {
 		if s.Timeout > 0 && t.isInterruptible(job) {
-			node.session.Interrupt(&nodev1.InterruptOrder{
+			t.ordersTo(node).Interrupt(&nodev1.InterruptOrder{
 				Number: uint64(s.Job), TimeoutUs: s.Timeout.Microseconds(), Reason: s.Preemption.String(), PreemptedFor: preemptedFor,
 				AbortReason: reason,
 			})
-		} else if never := node.session.Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
+		} else if never := t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
 			// No result will come: the core hears of it now, as soon as this
 			// round is over.
 			t.later = append(t.later, core.Finished{Job: s.Job, State: core.JobAborted, Reason: s.Reason})
@@ -234,7 +234,7 @@ func (t *term) failRunning(id core.OperationID) {
 	timeout := op.record.Spec.TimeLimitJobFailTimeout.Value()
 	for _, job := range t.jobsOf(id) {
 		if node := t.nodeList[job.node]; node.session != nil && node.session.Confirmed() {
-			node.session.Abort(&nodev1.AbortOrder{
+			t.ordersTo(node).Abort(&nodev1.AbortOrder{
 				Number: uint64(job.Number), AbortReason: "operation_failed", FailGracefully: true, TimeoutUs: timeout.Microseconds(),
 			})
 		}

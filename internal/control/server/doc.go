@@ -18,6 +18,23 @@
 // answer leaves when the batch that was open when its request ran is on disk, so
 // nothing is told that could be forgotten.
 //
+// # Effects and the commits they wait for
+//
+// Requests change the core at once; what others notice of it waits in the open batch
+// and is released in one place, when the batch is on disk (term.settle):
+//
+//	answer to a request             the batch that was open when it ran
+//	start, interrupt, abort orders  the batch with the rows of the decision
+//	acknowledgement of a result     the batch with the end of the job
+//	records of operations           the batch with their rows
+//	the index of operations         every batch, before anybody is answered
+//
+// Two effects wait for nothing, because a successor finds them again: the figures of
+// running jobs and nodes that readers see, and the answer to a heartbeat that reports
+// no result and for whose node no order waits. While the store is stalled heartbeats
+// are answered with what is durable, and with no word about the rest. Orders are held
+// back by the session ([nodeproto.Session.After]); nothing else writes to a node.
+//
 // # Readers
 //
 // Readers do not wait for the loop. They have [Server.View], which is replaced as

@@ -142,6 +142,7 @@ func (t *term) stalledFor() time.Duration {
 
 // batch is what one commit writes, and who waits for it.
 type batch struct {
+	number  uint64 // counts the batches of a term, from one
 	rows    store.Batch
 	waiting []waiting
 	// published runs on the loop when the rows are on disk.
@@ -284,19 +285,22 @@ func (t *term) flush() error {
 		return err
 	}
 	if t.open.rows.Empty() {
-		t.settle(commitResult{batch: t.open})
-		t.open = &batch{}
+		b := t.open
+		t.open = &batch{number: b.number + 1}
+		t.settle(commitResult{batch: b})
 		return nil
 	}
 	b := t.open
-	t.open, t.flight = &batch{}, b
+	t.open, t.flight = &batch{number: b.number + 1}, b
 	t.stalledSince.Store(max(int64(time.Since(t.server.began)), 1))
 	t.commits <- b
 	return nil
 }
 
-// settle answers everybody who waited for a batch.
+// settle releases what waited for a batch. It is the only place where effects are
+// released; the package comment lists them.
 func (t *term) settle(result commitResult) {
+	t.durable = result.batch.number
 	if result.receipt.Revision > 0 {
 		t.flight = nil
 		t.stalledSince.Store(0)

@@ -248,7 +248,6 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	if err != nil {
 		return err
 	}
-	orders := node.session.Outstanding()
 	t.receive(node, &report, finished)
 	answer := t.schedule(node, &report)
 	// Once they differ from what the node heard first, every answer has them: one may get lost.
@@ -257,29 +256,40 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	}
 	t.take()
 	session, sequence := node.session, request.GetSequence()
+	session.Release(t.durable)
 	switch {
 	case t.stalled():
 		answer.Skipped, answer.SkipMessage = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE, "the store does not answer"
 		t.acknowledgeLater(session, report.Finished)
 		fallthrough
-	case len(report.Finished) == 0 && session.Outstanding() <= orders:
+	case len(report.Finished) == 0 && !session.Held():
 		// It tells nothing that could be forgotten: no need to wait.
 		*response = session.Respond(sequence, answer)
 		t.answerNow = true
 	default:
 		t.open.published = append(t.open.published, func(store.Receipt) {
-			acknowledge(session, report.Finished)
+			t.acknowledge(session, report.Finished)
+			session.Release(t.durable)
 			*response = session.Respond(sequence, answer)
 		})
 	}
 	return nil
 }
 
-func acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
+// ordersTo is the session of a node, for orders that follow from what the open batch
+// writes: they leave when it is on disk.
+func (t *term) ordersTo(node *activeNode) *nodeproto.Session {
+	node.session.After(t.open.number)
+	return node.session
+}
+
+// acknowledge tells a node that results are on disk.
+func (t *term) acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
 	numbers := make([]uint64, len(results))
 	for i, r := range results {
 		numbers[i] = r.GetNumber()
 	}
+	session.After(t.durable)
 	session.Acknowledge(numbers...)
 }
 
@@ -287,7 +297,7 @@ func acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
 // response comes next.
 func (t *term) acknowledgeLater(session *nodeproto.Session, results []*nodev1.JobResult) {
 	if len(results) > 0 {
-		t.open.published = append(t.open.published, func(store.Receipt) { acknowledge(session, results) })
+		t.open.published = append(t.open.published, func(store.Receipt) { t.acknowledge(session, results) })
 	}
 }
 
@@ -356,7 +366,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	if job == nil {
 		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
 			if !node.known { // otherwise ReconcileInput has it stopped
-				node.session.Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
+				t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
 			}
 			return
 		}

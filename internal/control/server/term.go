@@ -43,6 +43,8 @@ type term struct {
 	open *batch
 	// flight is the batch that is being committed, nil if none is.
 	flight *batch
+	// durable is the number of the last batch that is on disk.
+	durable uint64
 	// answerNow is set by a request whose answer rests on no commit.
 	answerNow bool
 
