@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
 // ledger is where leases and commits go: the store, or in tests a store that fails.
 type ledger interface {
-	Acquire(ctx context.Context, holder, address string, ttl time.Duration) (store.Lease, error)
+	AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error)
 	Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error)
 	Release(ctx context.Context, lease store.Lease) error
 	Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error)
@@ -20,6 +22,29 @@ type ledger interface {
 
 // errLapsed ends a term whose lease was not confirmed again in time.
 var errLapsed = errors.New("the store has not confirmed the lease again")
+
+// errOvertaken ends a term when a node has seen a later one.
+var errOvertaken = errors.New("a node has seen a later epoch")
+
+// maxAhead is how far above the epoch of the clock a node may be said to be. A node that
+// says more is refused: it must not use up the epochs of the cluster.
+const maxAhead = 1 << 16
+
+// overtaken notes that a node has seen a later epoch than this one. Either there is a later
+// leader, or the store was put back to an earlier state. The term ends, and the next one of
+// this server begins above what the node has seen.
+func (t *term) overtaken(node string, epoch uint64) error {
+	if most := store.ClockEpoch(t.now) + maxAhead; epoch > uint64(most) {
+		return &nodeproto.RefusedError{
+			Reason:  nodev1.RefusalReason_REFUSAL_REASON_INVALID,
+			Message: fmt.Sprintf("node %s says that it has seen epoch %d; none above %d can have begun", node, epoch, most),
+		}
+	}
+	t.server.epochFloor = max(t.server.epochFloor, int64(epoch))
+	t.failure = fmt.Errorf("%w: node %s has seen %d, this is %d", errOvertaken, node, epoch, t.epoch)
+	t.server.log.Warn("standing down", "reason", t.failure)
+	return ErrNotLeading
+}
 
 // leaseMargin is the part of a lease at its end in which its holder does not lead
 // any more. It covers the drift of clocks and the way of an answer.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +30,11 @@ func (l *cutLedger) err() error {
 	return nil
 }
 
-func (l *cutLedger) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (store.Lease, error) {
+func (l *cutLedger) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error) {
 	if err := l.err(); err != nil {
 		return store.Lease{}, err
 	}
-	return l.ledger.Acquire(ctx, holder, address, ttl)
+	return l.ledger.AcquireAbove(ctx, floor, holder, address, ttl)
 }
 
 func (l *cutLedger) Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error) {
@@ -213,4 +214,84 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		})
 		s.stop()
 	})
+}
+
+func TestAfterARestoreNodesComeBackAndNumbersDoNotRepeat(t *testing.T) {
+	before := lead(t, t.TempDir())
+	before.pools("{pools: {p: {}}}")
+	var backup bytes.Buffer
+	if err := before.Store().Export(t.Context(), &backup); err != nil {
+		t.Fatal(err)
+	}
+	// After the backup the epoch goes far beyond it, as if leaders had come and gone.
+	for range 2 {
+		if _, err := askHow(t.Context(), before.Server, true, func(t *term) (struct{}, error) {
+			t.answerNow = true
+			return struct{}{}, t.overtaken("a test", uint64(store.ClockEpoch(time.Now())+1000))
+		}); !errors.Is(err, ErrNotLeading) {
+			t.Fatal(err)
+		}
+		before.eventually("it leads again", before.Leading)
+	}
+	m := newMachine(t, "node-1", 2)
+	before.start(fmt.Sprintf(small, "p", 100))
+	before.eventually("jobs run", func() bool { m.beat(before); return len(m.jobs) == 2 })
+	seen := before.Leader().Epoch
+	last := m.some()
+	before.stop()
+
+	directory := t.TempDir()
+	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Import(t.Context(), &backup), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	after := lead(t, directory)
+	if epoch := after.Leader().Epoch; epoch >= seen || epoch <= store.ClockEpoch(time.Now().Add(-time.Hour)) {
+		t.Fatalf("the restored store begins at epoch %d", epoch)
+	}
+	after.start(fmt.Sprintf(small, "p", 100))
+	lost := len(m.jobs)
+	after.eventually("the node has new jobs", func() bool {
+		if _, registered := m.session.Registered(); !registered {
+			request := m.session.Register()
+			response, err := after.NodeService().Register(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
+			if err == nil {
+				err = m.session.Welcome(response)
+			}
+			if err != nil {
+				m.session.Failed(request.GetSequence(), err)
+				return false
+			}
+		}
+		m.beat(after)
+		for number := range m.jobs {
+			if number > last+uint64(lost) && m.jobs[number].Identity.GetOperation() == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	if epoch := after.Leader().Epoch; epoch <= seen {
+		t.Errorf("epoch %d leads a node that has seen %d", epoch, seen)
+	}
+	after.stop()
+}
+
+func TestANodeCannotUseUpEpochs(t *testing.T) {
+	s := lead(t, t.TempDir())
+	epoch := s.Leader().Epoch
+	request := newMachine(t, "node-1", 2).session.Register()
+	request.KnownEpoch = 1 << 30
+	var refused *nodeproto.RefusedError
+	if _, err := s.NodeService().Register(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request); !errors.As(err, &refused) {
+		t.Errorf("it hears %v", err)
+	}
+	s.pools("{pools: {p: {}}}")
+	if got := s.Leader().Epoch; got != epoch || !s.Leading() {
+		t.Errorf("epoch %d follows %d", got, epoch)
+	}
+	s.stop()
 }

@@ -190,6 +190,9 @@ func (t *term) loop(ctx context.Context) error {
 		case <-window.passed():
 			due = true
 		}
+		if t.failure != nil {
+			return t.failure
+		}
 		if !due && window.holds(t) {
 			continue
 		}

@@ -65,6 +65,9 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	if err := old.Admits(request); err != nil {
 		return nil, err
 	}
+	if known := request.GetKnownEpoch(); known > t.epoch {
+		return nil, t.overtaken(name, known)
+	}
 	if err := t.refuseTwin(node, request); err != nil {
 		return nil, err
 	}

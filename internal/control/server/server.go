@@ -51,6 +51,7 @@ type Server struct {
 	led           chan struct{} // closed when this server leads for the first time
 	loaded        atomic.Bool   // see Loaded
 	ledOnce       sync.Once
+	epochFloor    int64 // the latest epoch that nodes have seen; Run's own, by way of its term
 
 	editing       chan struct{}       // full while somebody changes the configuration of pools
 	specs         map[int32]*readSpec // that Run has read while it stood by; its own
@@ -129,7 +130,7 @@ func (s *Server) newID(kind guid.Kind) guid.ID {
 // Run leads and stands by in turn until the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		lease, err := s.ledger.Acquire(ctx, s.name, s.address, s.settings().LeaseTTL)
+		lease, err := s.ledger.AcquireAbove(ctx, s.epochFloor, s.name, s.address, s.settings().LeaseTTL)
 		var held *store.HeldError
 		switch {
 		case errors.As(err, &held):

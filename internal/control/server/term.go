@@ -79,6 +79,7 @@ type term struct {
 	deadline time.Time
 	awaited  map[string]bool
 
+	failure       error // ends the term when it is set
 	overloaded    bool
 	lastProgress  time.Time
 	lastHistory   time.Time

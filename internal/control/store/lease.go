@@ -39,6 +39,21 @@ type Leader struct {
 // always grows, so whoever had the lease before is fenced. It returns a
 // *HeldError, which is ErrHeld, while somebody else has the lease.
 func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (Lease, error) {
+	return s.AcquireAbove(ctx, 0, holder, address, ttl)
+}
+
+// firstClockEpoch is when epochs of the clock begin.
+var firstClockEpoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// ClockEpoch is an epoch that a store which never jumped has not reached by now: one for
+// every minute since 2026. Numbers of jobs have room for 2^24 epochs, which is until 2057.
+func ClockEpoch(now time.Time) int64 {
+	return max(int64(now.Sub(firstClockEpoch)/time.Minute), 0)
+}
+
+// AcquireAbove is Acquire with an epoch that is greater than a given one, also where the
+// store has not come so far: it may have been put back to an earlier state.
+func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (Lease, error) {
 	if holder == "" || ttl <= 0 {
 		return Lease{}, fmt.Errorf("%w lease: a holder and a positive time are needed", ErrInvalid)
 	}
@@ -48,10 +63,10 @@ func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Du
 	lease := Lease{Holder: holder, Address: address, Deadline: time.Now().Add(ttl)}
 	var since, expires, revision int64
 	err := s.leasing(ctx, ttl, func(ctx context.Context, w *writer) error {
-		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = epoch + 1, holder = $1, address = $2,
+		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = CASE WHEN epoch < $4 THEN $4 ELSE epoch END + 1, holder = $1, address = $2,
 			since = `+s.engine.now+`, expires = `+s.engine.now+` + $3
 			WHERE holder = '' OR holder = $1 OR expires <= `+s.engine.now+`
-			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds())
+			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds(), floor)
 		if err != nil {
 			return err
 		}
