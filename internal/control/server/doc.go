@@ -50,8 +50,11 @@
 //
 // Its controller's snapshot whenever more happened than the end of a job, and
 // the ends of jobs as rows. A new leader restores the snapshot, repeats the ends
-// after it, and adopts running jobs as nodes report them. It schedules nothing
-// until the nodes of its predecessor have reported or had time to.
+// after it, and takes up the jobs that run. These are rows too, written before their
+// orders leave, so a new leader knows what each node may run before the node reports. It
+// schedules at once on nodes that have reported; what the others may run is held back
+// ([Server.HeldBack]) until they report or are given up. Only where an earlier version led,
+// which stored no running jobs, nothing is scheduled before the nodes had their chance.
 //
 // # Losing the lead
 //

@@ -112,7 +112,7 @@ func (t *term) refuseTwin(node *activeNode, request *nodev1.RegisterRequest) err
 		return nil
 	}
 	name := node.record.Name
-	alive := node.session != nil && node.record.Online || t.awaited[name]
+	alive := node.session != nil && node.record.Online || t.awaited[name] || node.session == nil && t.core.IsAwaited(node.id)
 	if !alive {
 		return nil
 	}
@@ -174,11 +174,32 @@ func (t *term) showNode(node *activeNode, record *Node) {
 	t.server.nodes.put(record.Name, record)
 }
 
+// storedNode is what is written down of a node: what administrators have said, and what
+// it is, once it has reported. Then all of its jobs are written down too, and a successor
+// need not wait for it.
+type storedNode struct {
+	NodeSettings
+	Reported *reportedNode `json:"reported,omitempty"`
+}
+
+type reportedNode struct {
+	Limits resource.Amounts `json:"limits"`
+	Tags   []string         `json:"tags,omitempty"`
+}
+
+func (n *activeNode) stored() storedNode {
+	s := storedNode{NodeSettings: n.settings}
+	if n.reported {
+		s.Reported = &reportedNode{Limits: n.record.Limits, Tags: n.record.Tags}
+	}
+	return s
+}
+
 // storeNode writes down that a node is there, so that a successor waits for it.
 func (t *term) storeNode(node *activeNode) {
 	node.storedAt = t.now
 	t.open.rows.Put.Nodes = append(t.open.rows.Put.Nodes, store.Node{
-		Address: node.record.Name, Document: mustJSON(node.settings), LastSeen: t.now,
+		Address: node.record.Name, Document: mustJSON(node.stored()), LastSeen: t.now,
 	})
 }
 
@@ -312,6 +333,10 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 	if report.First {
 		delete(t.awaited, node.record.Name)
 		t.server.registrations.remove(node.record.Name)
+		defer func() { // with its jobs
+			node.reported = true
+			t.storeNode(node)
+		}()
 	}
 	for _, job := range report.Jobs {
 		t.jobReported(node, job, finished)
@@ -381,6 +406,9 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 			changed.State = "running"
 		}
 	}
+	if reserve := status.GetIdentity().GetReserve(); reserve != nil {
+		changed.Reserve = reserve
+	}
 	changed.ExecStart = nodeproto.FromMicros(status.GetExecStartTimeUs())
 	if job.ExecStart.IsZero() && !changed.ExecStart.IsZero() {
 		t.server.counters.jobStartLatency.observe(changed.ExecStart.Sub(job.Start))
@@ -429,6 +457,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		Resources: adopted.Resources, Usage: adopted.Resources, Reserve: identity.GetReserve(), Stage: scheduling.Stage(identity.GetStage()).String(), node: node.id,
 	}
 	t.putJob(job)
+	t.storeRunning(job)
 	t.touched[job.Operation] = true
 	t.server.counters.adopted.Add(1)
 	return job

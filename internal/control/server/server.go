@@ -46,6 +46,7 @@ type Server struct {
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
 	standing      atomic.Pointer[string] // see Standing
+	held          atomic.Pointer[[]HeldNode]
 	began         time.Time
 	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time

@@ -19,8 +19,8 @@ type Settings struct {
 	RenewPeriod time.Duration
 	// StandbyPoll is how often a standby looks for changes and for the lease.
 	StandbyPoll time.Duration
-	// ConfirmationTimeout is how long a new leader waits for the nodes of its
-	// predecessor before it schedules.
+	// ConfirmationTimeout is how long nodes of a predecessor have to report before
+	// a new leader gives up them and their jobs.
 	ConfirmationTimeout time.Duration
 	// SnapshotPeriod is how often controllers are stored whose jobs have ended,
 	// and SnapshotJobs after how many ends at the latest.

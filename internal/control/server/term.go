@@ -114,6 +114,7 @@ type activeOperation struct {
 type activeNode struct {
 	id       core.NodeID
 	known    bool // to the core
+	reported bool // all of its jobs are known; see storedNode
 	record   *Node
 	session  *nodeproto.Session
 	told     nodeproto.Settings // when it registered
