@@ -13,9 +13,12 @@ type Explanation struct {
 	Age         time.Duration `yson:"age"`
 	// BlockedBy is why no job can start whatever is free, such as operation_suspended or
 	// no_pending_jobs; empty if nothing blocks it.
-	BlockedBy string            `yson:"blocked_by"`
-	Trees     []TreeExplanation `yson:"pool_trees"`
-	Raw       Value             `yson:"."`
+	BlockedBy string `yson:"blocked_by"`
+	// HeldBack says what is held back in its trees for nodes that have not reported since the
+	// lead changed, and until when; empty if nothing is.
+	HeldBack string            `yson:"held_back"`
+	Trees    []TreeExplanation `yson:"pool_trees"`
+	Raw      Value             `yson:"."`
 }
 
 // TreeExplanation is about one tree of the operation.

@@ -203,7 +203,6 @@ func (n *node) afterError(err error, random float64) time.Duration {
 		return 0
 	case errors.As(err, &refused):
 		n.cluster.ledger.totals.Refusals++
-		return n.pace.Failed(refused.RetryAfter, random)
 	}
-	return n.pace.Failed(0, random)
+	return n.pace.AfterError(err, random)
 }

@@ -88,8 +88,8 @@ var exportChecks = []check{
 		other := f.empty()
 		f.ok(other.Import(f.ctx, bytes.NewReader(f.dump(f.s))))
 		lease := f.acquire(other, "second")
-		if lease.Epoch <= f.lease.Epoch {
-			f.Errorf("epoch %d after %d", lease.Epoch, f.lease.Epoch)
+		if clock := store.ClockEpoch(time.Now().Add(-time.Hour)); lease.Epoch <= f.lease.Epoch || lease.Epoch <= clock || lease.Epoch >= 1<<24 {
+			f.Errorf("epoch %d after %d and %d of the clock", lease.Epoch, f.lease.Epoch, clock)
 		}
 		imported, err := other.Load(f.ctx)
 		f.ok(err)

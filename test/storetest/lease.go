@@ -24,6 +24,16 @@ var leaseChecks = []check{
 			f.Errorf("the lease is %+v", f.lease)
 		}
 	}},
+	{"a lease can begin above an epoch that the store has not seen", func(f *fixture) {
+		lease, err := f.s.AcquireAbove(f.ctx, 500, "first", "first:1", hour)
+		f.ok(err)
+		f.same(lease.Epoch, int64(501))
+		lease, err = f.s.AcquireAbove(f.ctx, 500, "first", "first:1", hour)
+		f.ok(err)
+		f.same(lease.Epoch, int64(502))
+		f.lease = lease
+		f.put(everything())
+	}},
 	{"nobody leads a new store", func(f *fixture) {
 		s := f.open(f.fresh(f.T))
 		leader, err := s.Leader(f.ctx)

@@ -48,12 +48,18 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 }
 
 // ready says whether requests are served here: by a leader, or by a standby that
-// knows one.
+// knows one. A scheduler that the store does not answer says so.
 func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
-	leader := s.Server.Leader()
+	leader, standing := s.Server.Leader(), s.Server.Standing()
 	switch {
 	case s.Server.Leading():
-		fmt.Fprintln(w, "leading")
+		text := "leading"
+		if held := s.Server.HeldBackText(); held != "" {
+			text += "; " + held
+		}
+		fmt.Fprintln(w, text)
+	case standing != "":
+		http.Error(w, "standing by: "+standing, http.StatusServiceUnavailable)
 	case leader.Address == s.Server.Address():
 		http.Error(w, "taking over", http.StatusServiceUnavailable)
 	case leader.Address != "":

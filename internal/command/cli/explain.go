@@ -48,6 +48,9 @@ func writeExplanation(w io.Writer, x *client.Explanation) error {
 	if x.BlockedBy != "" {
 		fmt.Fprintf(w, "No job can start: %s.\n", firstNonEmpty(blocks[x.BlockedBy], x.BlockedBy))
 	}
+	if x.HeldBack != "" {
+		fmt.Fprintf(w, "%s.\n", x.HeldBack)
+	}
 	for i := range x.Trees {
 		tree := &x.Trees[i]
 		fmt.Fprintf(w, "\nIn tree %s, pool %s: %d running, %d waiting.\n", tree.Tree, paint(styleBold, tree.Pool), tree.RunningJobs, tree.WaitingJobs)

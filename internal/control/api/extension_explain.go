@@ -24,9 +24,13 @@ func explainOperation(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	trees := make([]yson.Node, len(x.Trees))
+	trees, names := make([]yson.Node, len(x.Trees)), make([]string, len(x.Trees))
 	for i := range x.Trees {
-		trees[i] = explainedTree(&x.Trees[i])
+		trees[i], names[i] = explainedTree(&x.Trees[i]), x.Trees[i].Tree
+	}
+	held := yson.Entity()
+	if text := c.Server.HeldBackIn(names...); text != "" {
+		held = yson.String(text)
 	}
 	block := yson.Entity()
 	if x.Block != operation.NotBlocked {
@@ -42,6 +46,7 @@ func explainOperation(c *call) (yson.Node, error) {
 		yson.Pair("suspended", yson.Boolean(x.Suspended)),
 		yson.Pair("blocked_by", block),
 		yson.Pair("backs_off_until", backoff),
+		yson.Pair("held_back", held),
 		yson.Pair("age", wire.Milliseconds(x.Age)),
 		yson.Pair("pool_trees", yson.List(trees...))), nil
 }

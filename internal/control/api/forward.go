@@ -32,13 +32,17 @@ func (a *API) forwards(c *call) bool {
 // mayForward says whether there is a leader to whom the request can go.
 func (a *API) mayForward(r *http.Request) bool {
 	leader := a.server.Leader()
-	return !a.server.Leading() && r.Header.Get(forwardedHeader) == "" && leader.Address != "" && leader.Address != a.server.Address()
+	return !a.server.Leading() && a.server.Standing() == "" && r.Header.Get(forwardedHeader) == "" && leader.Address != "" && leader.Address != a.server.Address()
 }
 
 // forward passes a request on to the leader.
 func (a *API) forward(w http.ResponseWriter, r *http.Request, m *message) {
 	if !a.mayForward(r) {
-		a.refuse(w, wire.Unavailable("nobody leads at the moment; try again"))
+		message := "nobody leads at the moment; try again"
+		if reason := a.server.Standing(); reason != "" {
+			message = "this scheduler does not lead: " + reason + "; try again"
+		}
+		a.refuse(w, wire.Unavailable(message))
 		return
 	}
 	for _, name := range []string{"X-YT-Request-Id", "X-YT-Proxy", "Cache-Control"} {

@@ -254,7 +254,8 @@ func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store
 	if !q.archived || q.impossible || !q.only.IsZero() {
 		return nil, nil
 	}
-	filter := q.JobFilter
+	filter, finished := q.JobFilter, true // the others are known better here than in the store
+	filter.Finished = &finished
 	filter.Limit = max(q.offset+q.limit, 1)
 	list, err := c.Server.Store().Jobs(c.Context, filter)
 	if err != nil {

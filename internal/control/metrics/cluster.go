@@ -104,7 +104,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig,
-	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait,
+	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack,
 }
 
 func (c *cluster) collectProcess(to sink) {
@@ -115,6 +115,21 @@ func (c *cluster) collectProcess(to sink) {
 	to.status(leaderKnownStatus, leading || leader.Alive)
 	to.value(leaderEpoch, float64(leader.Epoch))
 	to.status(revivingStatus, leading && view.Reviving)
+	jobs, until := 0, time.Time{}
+	held := s.HeldBack()
+	for i := range held {
+		jobs += held[i].Jobs
+		if held[i].Until.After(until) {
+			until = held[i].Until
+		}
+	}
+	to.value(heldBackNodes, float64(len(held)))
+	to.value(heldBackJobs, float64(jobs))
+	seconds := 0.0
+	if !until.IsZero() {
+		seconds = float64(until.UnixMilli()) / 1000
+	}
+	to.value(heldBackUntil, seconds)
 	if !view.At.IsZero() {
 		to.value(updatedTimestamp, float64(view.At.UnixMilli())/1000)
 	}

@@ -31,6 +31,9 @@ const (
 	leaderKnownStatus
 	leaderEpoch
 	revivingStatus
+	heldBackNodes
+	heldBackJobs
+	heldBackUntil
 	updatedTimestamp
 	waitingRequests
 	alertStatus
@@ -103,6 +106,9 @@ var Definitions = [metricCount]Definition{
 	leaderKnownStatus: {"weir_leader_known_status", "Whether this scheduler knows a leader, including itself (1), or none (0)", "gauge", nil},
 	leaderEpoch:       {"weir_leader_epoch", "Number of the leader's term, as known to this scheduler; it grows whenever the leader changes", "gauge", nil},
 	revivingStatus:    {"weir_reviving_status", "Whether the leader is waiting for the nodes of its predecessor and starts no jobs (1) or not (0)", "gauge", nil},
+	heldBackNodes:     {"weir_held_back_nodes", "Nodes of the last leader that have not reported to this one; what they may run is held back", "gauge", nil},
+	heldBackJobs:      {"weir_held_back_jobs", "Jobs that these nodes may still run: they count as running and are not started elsewhere", "gauge", nil},
+	heldBackUntil:     {"weir_held_back_until_timestamp_seconds", "When the last of these nodes is given up, in seconds since 1970; 0 if there is none or it is never", "gauge", nil},
 	updatedTimestamp:  {"weir_last_update_timestamp_seconds", "When this scheduler last computed fair shares, in seconds since 1970; absent before the first time", "gauge", nil},
 	waitingRequests:   {"weir_waiting_requests", "Requests waiting for the scheduler's loop", "gauge", nil},
 	alertStatus:       {"weir_alert_status", "Whether an alert of the scheduler is active (1) or not (0), as in //sys/scheduler/@alerts", "gauge", []string{"alert"}},

@@ -26,6 +26,7 @@ const (
 	AlertUnrecognized  AlertKind = "unrecognized_config_options"
 	AlertSettings      AlertKind = "update_config"
 	AlertOperationWait AlertKind = "operation_pending"
+	AlertHeldBack      AlertKind = "nodes_awaited"
 )
 
 // Alert is something that people should know.

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // take carries out what the core has decided: orders to nodes, rows, events,
@@ -80,9 +81,10 @@ func (t *term) started(s *core.Started) {
 	identity.Proof = t.proofs.of(identity, job.Node)
 	job.Reserve = identity.Reserve
 	t.putJob(job)
+	t.storeRunning(job)
 	t.touched[s.Operation] = true
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
-	if err := node.session.Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
+	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
 		node.session.AskFull()
 	}
@@ -90,6 +92,20 @@ func (t *term) started(s *core.Started) {
 		t.event(store.Event{Type: "job_started", Operation: int32(s.Operation), Job: number, Tree: job.Tree, Node: job.Node, Pool: op.pool(job.Tree)},
 			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", amountsFact(s.Resources)})
 	}
+}
+
+// storeRunning writes down what a node is given to run, so that a successor knows it
+// before the node reports. The order leaves after that.
+func (t *term) storeRunning(job *Job) {
+	attributes := jobAttributes{
+		Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources,
+		UserFactor: job.Reserve.GetUserJobFactor(), ProxyFactor: job.Reserve.GetJobProxyFactor(),
+	}
+	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
+		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Node: job.Node, Tree: job.Tree, State: "running", StartTime: job.Start,
+		Resources: amountsDocument(job.Resources), Attributes: mustJSON(attributes),
+	})
 }
 
 // spec returns what nodes are told of a task; all of its jobs share it.
@@ -136,11 +152,11 @@ func (t *term) stopped(s *core.Stopped) {
 	}
 	if node.session != nil && node.session.Confirmed() {
 		if s.Timeout > 0 && t.isInterruptible(job) {
-			node.session.Interrupt(&nodev1.InterruptOrder{
+			t.ordersTo(node).Interrupt(&nodev1.InterruptOrder{
 				Number: uint64(s.Job), TimeoutUs: s.Timeout.Microseconds(), Reason: s.Preemption.String(), PreemptedFor: preemptedFor,
 				AbortReason: reason,
 			})
-		} else if never := node.session.Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
+		} else if never := t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
 			// No result will come: the core hears of it now, as soon as this
 			// round is over.
 			t.later = append(t.later, core.Finished{Job: s.Job, State: core.JobAborted, Reason: s.Reason})
@@ -234,7 +250,7 @@ func (t *term) failRunning(id core.OperationID) {
 	timeout := op.record.Spec.TimeLimitJobFailTimeout.Value()
 	for _, job := range t.jobsOf(id) {
 		if node := t.nodeList[job.node]; node.session != nil && node.session.Confirmed() {
-			node.session.Abort(&nodev1.AbortOrder{
+			t.ordersTo(node).Abort(&nodev1.AbortOrder{
 				Number: uint64(job.Number), AbortReason: "operation_failed", FailGracefully: true, TimeoutUs: timeout.Microseconds(),
 			})
 		}
@@ -253,6 +269,9 @@ type jobAttributes struct {
 	ExitCode    *int32             `json:"exit_code,omitempty"`
 	Usage       *operation.Usage   `json:"usage,omitempty"`
 	NotBegun    bool               `json:"not_begun,omitempty"`
+	Holds       *resource.Amounts  `json:"holds,omitempty"` // of running jobs, as are the next two
+	UserFactor  float64            `json:"user_factor,omitempty"`
+	ProxyFactor float64            `json:"proxy_factor,omitempty"`
 	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
 }
 

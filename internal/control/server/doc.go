@@ -18,6 +18,23 @@
 // answer leaves when the batch that was open when its request ran is on disk, so
 // nothing is told that could be forgotten.
 //
+// # Effects and the commits they wait for
+//
+// Requests change the core at once; what others notice of it waits in the open batch
+// and is released in one place, when the batch is on disk (term.settle):
+//
+//	answer to a request             the batch that was open when it ran
+//	start, interrupt, abort orders  the batch with the rows of the decision
+//	acknowledgement of a result     the batch with the end of the job
+//	records of operations           the batch with their rows
+//	the index of operations         every batch, before anybody is answered
+//
+// Two effects wait for nothing, because a successor finds them again: the figures of
+// running jobs and nodes that readers see, and the answer to a heartbeat that reports
+// no result and for whose node no order waits. While the store is stalled heartbeats
+// are answered with what is durable, and with no word about the rest. Orders are held
+// back by the session ([nodeproto.Session.After]); nothing else writes to a node.
+//
 // # Readers
 //
 // Readers do not wait for the loop. They have [Server.View], which is replaced as
@@ -33,14 +50,19 @@
 //
 // Its controller's snapshot whenever more happened than the end of a job, and
 // the ends of jobs as rows. A new leader restores the snapshot, repeats the ends
-// after it, and adopts running jobs as nodes report them. It schedules nothing
-// until the nodes of its predecessor have reported or had time to.
+// after it, and takes up the jobs that run. These are rows too, written before their
+// orders leave, so a new leader knows what each node may run before the node reports. It
+// schedules at once on nodes that have reported; what the others may run is held back
+// ([Server.HeldBack]) until they report or are given up. Only where an earlier version led,
+// which stored no running jobs, nothing is scheduled before the nodes had their chance.
 //
 // # Losing the lead
 //
-// Every commit carries the epoch of the lease. A leader that was paused and
-// replaced is refused by the store, drops its core and stands by; none of its
-// answers left, because they waited for the commit. Nor does it speak as the leader
-// before the store has confirmed that it still is one: [Server.Leading] ends with
-// the lease, by this process's own clock.
+// A server leads until the end of the last lease that the store confirmed, counted
+// by its own monotonic clock from before it asked, less a margin. Then it refuses
+// everybody, nodes included, until the store has confirmed the lease again; after one
+// lease period without a word it drops its core and stands by. [Server.Standing] says
+// why. Every commit carries the epoch of the lease, so a leader that was paused and
+// replaced is refused by the store. None of its answers left, because they waited for
+// the commit, and an answer leaves only while the lease holds.
 package server

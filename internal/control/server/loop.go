@@ -17,6 +17,9 @@ var (
 	// ErrOverloaded is the answer when too many requests wait, or the store does
 	// not answer. The request had no effect.
 	ErrOverloaded = errors.New("the scheduler is overloaded")
+	// ErrUnknownOutcome is the answer to a request that was carried out, and that the
+	// store has neither taken nor refused: whether it will have had an effect is not known.
+	ErrUnknownOutcome = errors.New("whether the request took effect is not known")
 )
 
 // longestQueue is how many requests may wait at most, unless the setting said more
@@ -44,12 +47,12 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	var result, nothing T
 	t := s.term.Load()
 	if t == nil {
-		return nothing, ErrNotLeading
+		return nothing, s.refusal()
+	}
+	if !s.Leading() {
+		return nothing, s.refusal()
 	}
 	if !hurried {
-		if !s.Leading() {
-			return nothing, ErrNotLeading
-		}
 		if err := t.admits(); err != nil {
 			return nothing, err
 		}
@@ -67,6 +70,9 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
 	}
 	answer := func(err error) (T, error) {
+		if !s.holdsLease() { // another may have answered since
+			return nothing, s.refusal()
+		}
 		if err != nil {
 			return nothing, err
 		}
@@ -76,19 +82,43 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	if !hurried {
 		givenUp = nil
 	}
-	select {
-	case err := <-r.done:
-		return answer(err)
-	case <-t.over:
+	patience := time.NewTimer(s.answerPatience())
+	defer patience.Stop()
+	for {
 		select {
-		case err := <-r.done: // the last commit served it
+		case err := <-r.done:
 			return answer(err)
-		default:
-			return nothing, ErrNotLeading
+		case <-t.over:
+			select {
+			case err := <-r.done: // the last commit served it
+				return answer(err)
+			default:
+				return nothing, s.refusal()
+			}
+		case <-givenUp:
+			return nothing, ctx.Err()
+		case <-patience.C:
+			if stalled := t.stalledFor(); stalled > s.answerPatience() {
+				return nothing, fmt.Errorf("%w: the store has not answered for %v; ask again with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
+			}
+			patience.Reset(s.answerPatience())
 		}
-	case <-givenUp:
-		return nothing, ctx.Err()
 	}
+}
+
+// answerPatience is how long the store may be stalled before those who wait for it are
+// told that the outcome is not known.
+func (s *Server) answerPatience() time.Duration {
+	settings := s.settings()
+	return settings.StallPatience + settings.LeaseTTL
+}
+
+// refusal is the answer of a server that does not lead, with the reason if it has one.
+func (s *Server) refusal() error {
+	if reason := s.Standing(); reason != "" {
+		return fmt.Errorf("%w: %s", ErrNotLeading, reason)
+	}
+	return ErrNotLeading
 }
 
 // admits says whether one more request may wait.
@@ -96,16 +126,23 @@ func (t *term) admits() error {
 	if n := len(t.requests); n >= t.server.settings().HardQueue || n == cap(t.requests) {
 		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
 	}
-	if since := t.stalledSince.Load(); since != 0 {
-		if d := time.Since(time.Unix(0, since)); d > t.server.settings().StallPatience {
-			return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
-		}
+	if d := t.stalledFor(); d > t.server.settings().StallPatience {
+		return fmt.Errorf("%w: the store has not answered for %v", ErrOverloaded, d.Round(100*time.Millisecond))
 	}
 	return nil
 }
 
+// stalledFor is how long the commit in flight has taken.
+func (t *term) stalledFor() time.Duration {
+	if since := t.stalledSince.Load(); since != 0 {
+		return time.Since(t.server.began) - time.Duration(since)
+	}
+	return 0
+}
+
 // batch is what one commit writes, and who waits for it.
 type batch struct {
+	number  uint64 // counts the batches of a term, from one
 	rows    store.Batch
 	waiting []waiting
 	// published runs on the loop when the rows are on disk.
@@ -140,7 +177,9 @@ func (t *term) loop(ctx context.Context) error {
 			t.drain()
 		case <-update.C:
 			began := time.Now()
-			t.tick(began)
+			if t.server.holdsLease() {
+				t.tick(began)
+			}
 			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
 		case result := <-t.committed:
 			if result.err != nil {
@@ -150,6 +189,9 @@ func (t *term) loop(ctx context.Context) error {
 			due = true // what came meanwhile has waited
 		case <-window.passed():
 			due = true
+		}
+		if t.failure != nil {
+			return t.failure
 		}
 		if !due && window.holds(t) {
 			continue
@@ -206,6 +248,10 @@ func (t *term) drain() {
 
 // serve runs a request on the core.
 func (t *term) serve(r *request) {
+	if !t.server.holdsLease() {
+		r.done <- t.server.refusal()
+		return
+	}
 	t.now = t.clock()
 	t.obeySettings()
 	t.answerNow = false
@@ -220,8 +266,7 @@ func (t *term) serve(r *request) {
 
 // stalled says that the store takes too long.
 func (t *term) stalled() bool {
-	since := t.stalledSince.Load()
-	return since != 0 && time.Since(time.Unix(0, since)) > t.server.settings().StallPatience
+	return t.stalledFor() > t.server.settings().StallPatience
 }
 
 // clock returns the time for the core, which never goes back.
@@ -243,19 +288,22 @@ func (t *term) flush() error {
 		return err
 	}
 	if t.open.rows.Empty() {
-		t.settle(commitResult{batch: t.open})
-		t.open = &batch{}
+		b := t.open
+		t.open = &batch{number: b.number + 1}
+		t.settle(commitResult{batch: b})
 		return nil
 	}
 	b := t.open
-	t.open, t.flight = &batch{}, b
-	t.stalledSince.Store(time.Now().UnixNano())
+	t.open, t.flight = &batch{number: b.number + 1}, b
+	t.stalledSince.Store(max(int64(time.Since(t.server.began)), 1))
 	t.commits <- b
 	return nil
 }
 
-// settle answers everybody who waited for a batch.
+// settle releases what waited for a batch. It is the only place where effects are
+// released; the package comment lists them.
 func (t *term) settle(result commitResult) {
+	t.durable = result.batch.number
 	if result.receipt.Revision > 0 {
 		t.flight = nil
 		t.stalledSince.Store(0)
@@ -297,7 +345,7 @@ func (t *term) farewell() {
 		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
 			continue
 		}
-		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
 		if err != nil {
 			t.server.log.Warn("the last state is not written", "error", err)
 			return
@@ -329,7 +377,7 @@ func (t *term) commit(ctx context.Context, b *batch) commitResult {
 	backoff := commitBackoffMin
 	began := time.Now()
 	for {
-		receipt, err := t.server.store.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
 		if err == nil {
 			t.server.alerts.clear(AlertStore)
 			t.server.counters.commitLatency.observe(time.Since(began))

@@ -65,6 +65,9 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	if err := old.Admits(request); err != nil {
 		return nil, err
 	}
+	if known := request.GetKnownEpoch(); known > t.epoch {
+		return nil, t.overtaken(name, known)
+	}
 	if err := t.refuseTwin(node, request); err != nil {
 		return nil, err
 	}
@@ -109,7 +112,7 @@ func (t *term) refuseTwin(node *activeNode, request *nodev1.RegisterRequest) err
 		return nil
 	}
 	name := node.record.Name
-	alive := node.session != nil && node.record.Online || t.awaited[name]
+	alive := node.session != nil && node.record.Online || t.awaited[name] || node.session == nil && t.core.IsAwaited(node.id)
 	if !alive {
 		return nil
 	}
@@ -171,11 +174,32 @@ func (t *term) showNode(node *activeNode, record *Node) {
 	t.server.nodes.put(record.Name, record)
 }
 
+// storedNode is what is written down of a node: what administrators have said, and what
+// it is, once it has reported. Then all of its jobs are written down too, and a successor
+// need not wait for it.
+type storedNode struct {
+	NodeSettings
+	Reported *reportedNode `json:"reported,omitempty"`
+}
+
+type reportedNode struct {
+	Limits resource.Amounts `json:"limits"`
+	Tags   []string         `json:"tags,omitempty"`
+}
+
+func (n *activeNode) stored() storedNode {
+	s := storedNode{NodeSettings: n.settings}
+	if n.reported {
+		s.Reported = &reportedNode{Limits: n.record.Limits, Tags: n.record.Tags}
+	}
+	return s
+}
+
 // storeNode writes down that a node is there, so that a successor waits for it.
 func (t *term) storeNode(node *activeNode) {
 	node.storedAt = t.now
 	t.open.rows.Put.Nodes = append(t.open.rows.Put.Nodes, store.Node{
-		Address: node.record.Name, Document: mustJSON(node.settings), LastSeen: t.now,
+		Address: node.record.Name, Document: mustJSON(node.stored()), LastSeen: t.now,
 	})
 }
 
@@ -218,7 +242,7 @@ func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *n
 // ended according to the store: those are not adopted, whatever the node says.
 func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.HeartbeatRequest) (map[uint64]bool, error) {
 	t := s.term.Load()
-	if t == nil {
+	if t == nil || !s.holdsLease() {
 		return nil, s.notLeading(ErrNotLeading)
 	}
 	first := nodeproto.JobNumber(t.epoch, 0)
@@ -248,7 +272,6 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	if err != nil {
 		return err
 	}
-	orders := node.session.Outstanding()
 	t.receive(node, &report, finished)
 	answer := t.schedule(node, &report)
 	// Once they differ from what the node heard first, every answer has them: one may get lost.
@@ -257,29 +280,40 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	}
 	t.take()
 	session, sequence := node.session, request.GetSequence()
+	session.Release(t.durable)
 	switch {
 	case t.stalled():
 		answer.Skipped, answer.SkipMessage = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE, "the store does not answer"
 		t.acknowledgeLater(session, report.Finished)
 		fallthrough
-	case len(report.Finished) == 0 && session.Outstanding() <= orders:
+	case len(report.Finished) == 0 && !session.Held():
 		// It tells nothing that could be forgotten: no need to wait.
 		*response = session.Respond(sequence, answer)
 		t.answerNow = true
 	default:
 		t.open.published = append(t.open.published, func(store.Receipt) {
-			acknowledge(session, report.Finished)
+			t.acknowledge(session, report.Finished)
+			session.Release(t.durable)
 			*response = session.Respond(sequence, answer)
 		})
 	}
 	return nil
 }
 
-func acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
+// ordersTo is the session of a node, for orders that follow from what the open batch
+// writes: they leave when it is on disk.
+func (t *term) ordersTo(node *activeNode) *nodeproto.Session {
+	node.session.After(t.open.number)
+	return node.session
+}
+
+// acknowledge tells a node that results are on disk.
+func (t *term) acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
 	numbers := make([]uint64, len(results))
 	for i, r := range results {
 		numbers[i] = r.GetNumber()
 	}
+	session.After(t.durable)
 	session.Acknowledge(numbers...)
 }
 
@@ -287,7 +321,7 @@ func acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
 // response comes next.
 func (t *term) acknowledgeLater(session *nodeproto.Session, results []*nodev1.JobResult) {
 	if len(results) > 0 {
-		t.open.published = append(t.open.published, func(store.Receipt) { acknowledge(session, results) })
+		t.open.published = append(t.open.published, func(store.Receipt) { t.acknowledge(session, results) })
 	}
 }
 
@@ -299,6 +333,10 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 	if report.First {
 		delete(t.awaited, node.record.Name)
 		t.server.registrations.remove(node.record.Name)
+		defer func() { // with its jobs
+			node.reported = true
+			t.storeNode(node)
+		}()
 	}
 	for _, job := range report.Jobs {
 		t.jobReported(node, job, finished)
@@ -356,7 +394,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	if job == nil {
 		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
 			if !node.known { // otherwise ReconcileInput has it stopped
-				node.session.Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
+				t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: status.GetNumber(), AbortReason: operation.AbortNodeBanned.String()})
 			}
 			return
 		}
@@ -367,6 +405,9 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 		if status.GetPhase() != nodev1.Phase_PHASE_PREPARING {
 			changed.State = "running"
 		}
+	}
+	if reserve := status.GetIdentity().GetReserve(); reserve != nil {
+		changed.Reserve = reserve
 	}
 	changed.ExecStart = nodeproto.FromMicros(status.GetExecStartTimeUs())
 	if job.ExecStart.IsZero() && !changed.ExecStart.IsZero() {
@@ -416,6 +457,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		Resources: adopted.Resources, Usage: adopted.Resources, Reserve: identity.GetReserve(), Stage: scheduling.Stage(identity.GetStage()).String(), node: node.id,
 	}
 	t.putJob(job)
+	t.storeRunning(job)
 	t.touched[job.Operation] = true
 	t.server.counters.adopted.Add(1)
 	return job

@@ -170,8 +170,8 @@ func (s *Server) AbortJob(ctx context.Context, who Caller, job guid.ID, interrup
 		reason := operation.AbortUserRequest.String()
 		switch {
 		case interrupt > 0 && t.isInterruptible(running):
-			node.session.Interrupt(&nodev1.InterruptOrder{Number: number, TimeoutUs: interrupt.Microseconds(), Reason: reason, AbortReason: reason})
-		case node.session.Abort(&nodev1.AbortOrder{Number: number, AbortReason: reason}):
+			t.ordersTo(node).Interrupt(&nodev1.InterruptOrder{Number: number, TimeoutUs: interrupt.Microseconds(), Reason: reason, AbortReason: reason})
+		case t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: number, AbortReason: reason}):
 			t.later = append(t.later, core.Finished{Job: running.Number, State: core.JobAborted, Reason: operation.AbortUserRequest})
 		}
 		stopping := *running

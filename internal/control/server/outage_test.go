@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -340,31 +342,118 @@ func TestAStandbyReadsASpecificationOnce(t *testing.T) {
 	s.stop()
 }
 
-func TestNodesAskAgainSoonWhileOthersAreAwaited(t *testing.T) {
+func TestATakeoverSchedulesAtOnceOnNodesThatHaveReported(t *testing.T) {
 	directory := t.TempDir()
 	s := lead(t, directory)
 	s.pools("{pools: {p: {}}}")
-	machines := []*machine{newMachine(t, "node-1", 2), newMachine(t, "node-2", 2)}
-	for _, m := range machines {
-		m.beat(s)
+	here, silent := newMachine(t, "here", 2), newMachine(t, "silent", 2)
+	id := s.start(fmt.Sprintf(small, "p", 100))
+	s.eventually("both are busy", func() bool {
+		here.beat(s)
+		silent.beat(s)
+		return len(here.jobs) == 2 && len(silent.jobs) == 2
+	})
+	here.end(here.some(), nodev1.JobState_JOB_STATE_COMPLETED, "") // the leader dies before it hears of it
+	cookies := map[int32]bool{}
+	for _, m := range []*machine{here, silent} {
+		for _, start := range m.jobs {
+			cookies[start.Identity.GetCookie()] = true
+		}
 	}
-	s.start("{pool: p, tasks: {t: {job_count: 100, command: 'true'}}}")
+	s.stop()
+
+	next := lead(t, directory)
+	held := next.HeldBack()
+	if len(held) != 2 || held[0].Name != "here" || held[1].Name != "silent" || held[1].Jobs != 2 || held[1].Everything {
+		t.Fatalf("held back is %+v", held)
+	}
+	record, there := next.Operation(OperationKey{ID: id})
+	if !there || record.Jobs.Running != 4 {
+		t.Errorf("%d jobs run as far as the new leader knows", record.Jobs.Running)
+	}
+	known := here.some()
+	here.beat(next) // it registers and reports
+	here.beat(next)
+	if len(here.jobs) != 2 {
+		t.Errorf("it has %d jobs after its first heartbeat, while another node is silent", len(here.jobs))
+	}
+	for number, start := range here.jobs {
+		if number != known && cookies[start.Identity.GetCookie()] {
+			t.Errorf("cookie %d runs twice", start.Identity.GetCookie())
+		}
+	}
+	next.eventually("it is said for whom what is held back", func() bool {
+		held := next.HeldBack()
+		return len(held) == 1 && held[0].Name == "silent" && held[0].Jobs == 2 && !held[0].Until.IsZero() && strings.Contains(next.HeldBackText(), "silent") &&
+			slices.ContainsFunc(next.Alerts(), func(a Alert) bool { return a.Kind == AlertHeldBack })
+	})
+	before := len(silent.jobs)
+	silent.beat(next)
+	silent.beat(next)
+	if len(silent.jobs) != before {
+		t.Errorf("of %d jobs it keeps %d", before, len(silent.jobs))
+	}
+	next.eventually("nothing is held back", func() bool {
+		return len(next.HeldBack()) == 0 && next.HeldBackText() == "" && len(next.Alerts()) == 0
+	})
+	next.stop()
+}
+
+func TestASilentNodeIsGivenUpAfterATakeover(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	here, silent := newMachine(t, "here", 2), newMachine(t, "silent", 2)
+	s.start(fmt.Sprintf(small, "p", 4))
+	s.eventually("both are busy", func() bool {
+		here.beat(s)
+		silent.beat(s)
+		return len(here.jobs) == 2 && len(silent.jobs) == 2
+	})
+	s.stop()
+	settings := quickSettings()
+	settings.ConfirmationTimeout = 200 * time.Millisecond
+	next := leadWith(t, directory, Options{Settings: settings})
+	next.eventually("what it ran is started elsewhere", func() bool {
+		here.beat(next)
+		if number := here.some(); number != 0 {
+			here.end(number, nodev1.JobState_JOB_STATE_COMPLETED, "")
+		}
+		return len(here.ended) == 4
+	})
+	next.stop()
+}
+
+// TestWhereJobsAreNotStoredNodesAreAwaited is about stores that an earlier version wrote.
+func TestWhereJobsAreNotStoredNodesAreAwaited(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	here, silent := newMachine(t, "here", 2), newMachine(t, "silent", 2)
+	here.beat(s)
+	silent.beat(s)
+	s.start(fmt.Sprintf(small, "p", 100))
+	if _, err := ask(t.Context(), s.Server, func(t *term) (struct{}, error) {
+		t.nodes["silent"].reported = false
+		t.storeNode(t.nodes["silent"])
+		return struct{}{}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	s.stop()
 	next := lead(t, directory)
-	machines[0].beat(next) // it learns that it has to register
-	machines[0].beat(next)
-	request, err := machines[0].session.Heartbeat()
-	if err != nil {
-		t.Fatal(err)
+	here.beat(next)
+	here.beat(next)
+	here.beat(next)
+	next.eventually("it is said that one node stops everything", func() bool {
+		held := next.HeldBack()
+		return len(held) == 1 && held[0].Everything && strings.Contains(next.HeldBackText(), "nothing is scheduled")
+	})
+	if len(here.jobs) > 0 {
+		t.Errorf("it has %d jobs although another node may run them", len(here.jobs))
 	}
-	response, err := next.NodeService().Heartbeat(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pause := time.Duration(response.GetNextHeartbeatUs()) * time.Microsecond
-	if response.GetSchedulingSkipped() != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED || pause <= 0 || pause > time.Second || len(machines[0].jobs) > 0 {
-		t.Errorf("%v", response)
-	}
+	silent.beat(next)
+	next.eventually("there is work", func() bool { here.beat(next); silent.beat(next); return len(here.jobs) == 2 })
 	next.stop()
 }
 

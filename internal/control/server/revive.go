@@ -33,7 +33,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
 		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
-		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{}, catalogue: newCatalogue(s.store),
+		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
@@ -41,6 +41,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
 	}
 	t.core.Together(atOnce)
+	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	s.jobs.clear() // those of an earlier term of this server are adopted anew
 	if err := t.reviveTrees(&state.Rows); err != nil {
 		return nil, err
@@ -50,6 +51,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	clocks := t.reviveClocks(&state.Rows)
 	t.reviveOperations(&state.Rows, clocks)
 	t.reviveNodes(&state.Rows)
+	t.reviveJobs(&state.Rows)
 	t.reviveRegistry(&state.Rows)
 	t.reviveProofs()
 	if err := s.chronicle.restore(ctx, s.store, t.now); err != nil {
@@ -58,9 +60,9 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.open.rows.Put.HistorySeries = seriesList()
 	t.event(store.Event{Type: "scheduler_started"}, fact{"epoch", lease.Epoch}, fact{"address", s.address}, fact{"operations", len(t.operations)})
 	t.take()
-	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	t.reviving = len(t.awaited) > 0
 	t.showRevived()
+	t.showHeld()
 	clear(s.specs) // records have them now
 	s.loaded.Store(true)
 	return t, nil
@@ -345,17 +347,83 @@ func (t *term) reviveNodes(rows *store.Rows) {
 	}
 	for _, row := range rows.Nodes {
 		node := t.newNode(row.Address)
-		if err := json.Unmarshal(row.Document, &node.settings); len(row.Document) > 0 && err != nil {
+		var stored storedNode
+		if err := json.Unmarshal(row.Document, &stored); len(row.Document) > 0 && err != nil {
 			t.server.log.Warn("settings of a node cannot be read", "node", row.Address, "error", err)
 		}
+		node.settings = stored.NodeSettings
 		node.settings.restore()
 		record := &Node{Name: row.Address, LastSeen: row.LastSeen}
 		record.Tags = mergeTags(nil, node.settings.UserTags, row.Address)
-		t.showNode(node, record)
-		if len(t.operations) > 0 && latest.Sub(row.LastSeen) < lately && !row.LastSeen.IsZero() {
+		if len(t.operations) > 0 && latest.Sub(row.LastSeen) < lately && !row.LastSeen.IsZero() && !t.expect(node, record, stored.Reported) {
 			t.awaited[row.Address] = true
 		}
+		t.showNode(node, record)
 	}
+}
+
+// expect gives a node of the predecessor its place before it reports, if everything that it
+// may run is stored. Otherwise nothing can be scheduled before it has reported.
+func (t *term) expect(node *activeNode, record *Node, reported *reportedNode) bool {
+	if reported == nil {
+		return false
+	}
+	record.Limits, record.Tags = reported.Limits, reported.Tags
+	if err := t.addNode(node, record); err != nil {
+		t.server.log.Warn("a node of the last leader finds no place", "node", record.Name, "error", err)
+		return false
+	}
+	if node.known {
+		node.reported = true
+		t.happens(&core.AwaitInput{Node: node.id, Until: t.deadline})
+	}
+	return true
+}
+
+// reviveJobs takes up the jobs that nodes of the predecessor may still run. Those of other nodes
+// were given up.
+func (t *term) reviveJobs(rows *store.Rows) {
+	for i := range rows.Jobs {
+		row := &rows.Jobs[i]
+		node := t.nodes[row.Node]
+		if row.Sequence > 0 || !row.FinishTime.IsZero() || node == nil || !node.reported {
+			continue
+		}
+		if err := t.reviveJob(row, node); err != nil {
+			t.server.log.Info("a job is not taken up", "job", guid.OfJob(row.Number), "node", row.Node, "reason", err)
+		}
+	}
+}
+
+func (t *term) reviveJob(row *store.Job, node *activeNode) error {
+	op := t.operations[core.OperationID(row.Operation)]
+	if op == nil {
+		return core.ErrNoOperation
+	}
+	var attributes jobAttributes
+	if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
+		return err
+	}
+	if attributes.Holds == nil {
+		return fmt.Errorf("what it holds is not stored")
+	}
+	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == row.Task })
+	adopted := core.Adopted{
+		Job: core.JobID(row.Number), Operation: op.record.Number,
+		JobRef: operation.JobRef{Task: int32(task), Cookie: row.Cookie, Incarnation: attributes.Incarnation},
+		Node:   node.id, Resources: *attributes.Holds, Started: row.StartTime,
+		UserFactor: attributes.UserFactor, ProxyFactor: attributes.ProxyFactor,
+	}
+	if err := t.apply(&core.AdoptInput{Adopted: adopted}); err != nil {
+		return err
+	}
+	t.putJob(&Job{
+		Number: adopted.Job, ID: guid.OfJob(row.Number), Operation: adopted.Operation, JobRef: adopted.JobRef, TaskName: row.Task,
+		Tree: row.Tree, Node: row.Node, State: "running", Start: adopted.Started, Resources: adopted.Resources, Usage: adopted.Resources,
+		Stage: attributes.Stage, node: node.id,
+	})
+	t.server.counters.adopted.Add(1)
+	return nil
 }
 
 // reviveRegistry reads what the scheduler keeps for others.

@@ -1,11 +1,11 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -36,6 +36,7 @@ type Options struct {
 // any goroutine.
 type Server struct {
 	store   *store.Store
+	ledger  ledger // the same, for what only a leader does
 	name    string
 	address string
 	log     *slog.Logger
@@ -44,11 +45,14 @@ type Server struct {
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
+	standing      atomic.Pointer[string] // see Standing
+	held          atomic.Pointer[[]HeldNode]
 	began         time.Time
 	leaseDeadline atomic.Int64  // nanoseconds after began; see Leading
 	led           chan struct{} // closed when this server leads for the first time
 	loaded        atomic.Bool   // see Loaded
 	ledOnce       sync.Once
+	epochFloor    int64 // the latest epoch that nodes have seen; Run's own, by way of its term
 
 	editing       chan struct{}       // full while somebody changes the configuration of pools
 	specs         map[int32]*readSpec // that Run has read while it stood by; its own
@@ -70,7 +74,7 @@ type Server struct {
 // New returns a server that does nothing yet.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
+		store: o.Store, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
 		began: time.Now(), editing: make(chan struct{}, 1), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
@@ -127,11 +131,12 @@ func (s *Server) newID(kind guid.Kind) guid.ID {
 // Run leads and stands by in turn until the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		lease, err := s.store.Acquire(ctx, s.name, s.address, s.settings().LeaseTTL)
+		lease, err := s.ledger.AcquireAbove(ctx, s.epochFloor, s.name, s.address, s.settings().LeaseTTL)
 		var held *store.HeldError
 		switch {
 		case errors.As(err, &held):
 			s.leader.Store(&held.Leader)
+			s.standUp()
 			s.alerts.reset() // they are the leader's now
 			s.standBy(ctx)
 			continue
@@ -139,7 +144,7 @@ func (s *Server) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.alerts.raise(AlertStore, err.Error())
+			s.standDown(fmt.Sprintf("the store does not say who leads: %v", err))
 			s.log.Warn("the lease cannot be asked for", "error", err)
 			s.pause(ctx)
 			continue
@@ -163,6 +168,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	s.copied = nil
 	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
 	s.answerUntil(lease.Deadline)
+	s.standUp()
 	reign, end := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
 	renewing.Go(func() { s.renew(reign, lease, end) })
@@ -188,9 +194,13 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	if errors.Is(err, store.ErrFenced) {
 		return
 	}
+	if errors.Is(err, errLapsed) { // there is nothing to give back, and the store does not answer
+		s.pause(ctx)
+		return
+	}
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
 	defer cancel()
-	if err := s.store.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
+	if err := s.ledger.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
 		s.log.Warn("the lease was not released", "error", err)
 	}
 	if ctx.Err() == nil {
@@ -198,41 +208,11 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// renew keeps the lease. While the store does not answer nobody else can take it
-// either, so that is no reason to give up: answers wait for commits anyway.
-func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.CancelCauseFunc) {
-	settings := s.settings()
-	ticker := time.NewTicker(cmp.Or(settings.RenewPeriod, settings.LeaseTTL/3))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		ttl := s.settings().LeaseTTL
-		renewed, err := s.store.Renew(ctx, lease, ttl)
-		switch {
-		case err == nil:
-			lease = renewed
-			s.answerUntil(renewed.Deadline)
-		case isTemporary(err):
-			s.log.Warn("the lease could not be renewed", "error", err)
-			s.answerUntil(time.Now().Add(ttl))
-		default:
-			giveUp(err)
-			return
-		}
-	}
-}
-
-// answerUntil sets until when this server may speak as the leader, unless it hears
-// from the store again.
-func (s *Server) answerUntil(deadline time.Time) { s.leaseDeadline.Store(int64(deadline.Sub(s.began))) }
-
 // standBy keeps what readers see up to date until the lease may be free.
 func (s *Server) standBy(ctx context.Context) {
-	revision, err := s.store.Revision(ctx)
+	soon, cancel := context.WithTimeout(ctx, s.settings().LeaseTTL)
+	revision, err := s.store.Revision(soon)
+	cancel()
 	if err == nil && revision != s.view.Load().Revision {
 		err = s.follow(ctx)
 	}
@@ -256,13 +236,6 @@ func (s *Server) Led() <-chan struct{} { return s.led }
 
 // Leader says who leads, as far as this server knows.
 func (s *Server) Leader() store.Leader { return *s.leader.Load() }
-
-// Leading says whether this server leads. One that was stopped for longer than its
-// lease, and wakes up, does not say so before the store has confirmed it: what it
-// knows may be out of date.
-func (s *Server) Leading() bool {
-	return s.term.Load() != nil && time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
-}
 
 // Loaded says whether there is anything to read here: this server has led, or has
 // a copy as a standby.

@@ -19,8 +19,8 @@ type Settings struct {
 	RenewPeriod time.Duration
 	// StandbyPoll is how often a standby looks for changes and for the lease.
 	StandbyPoll time.Duration
-	// ConfirmationTimeout is how long a new leader waits for the nodes of its
-	// predecessor before it schedules.
+	// ConfirmationTimeout is how long nodes of a predecessor have to report before
+	// a new leader gives up them and their jobs.
 	ConfirmationTimeout time.Duration
 	// SnapshotPeriod is how often controllers are stored whose jobs have ended,
 	// and SnapshotJobs after how many ends at the latest.
@@ -40,7 +40,8 @@ type Settings struct {
 	// MutationTTL is for how long answers to mutations are repeated.
 	MutationTTL time.Duration
 	// StallPatience is how long a commit may take before heartbeats are answered
-	// without it and other requests are refused.
+	// without it and new requests are refused. Those who wait already are told a
+	// lease period later that the outcome is not known.
 	StallPatience time.Duration
 	// SoftQueue is the number of waiting requests above which heartbeats report
 	// without getting work; HardQueue is where other requests are refused.

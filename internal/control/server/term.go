@@ -29,8 +29,8 @@ type term struct {
 	requests  chan *request
 	commits   chan *batch
 	committed chan commitResult
-	// stalledSince is when the commit in flight began, zero if there is none.
-	// Everybody reads it.
+	// stalledSince is when the commit in flight began, in nanoseconds after the server
+	// did, zero if there is none. Everybody reads it.
 	stalledSince atomic.Int64
 
 	now  time.Time
@@ -43,6 +43,8 @@ type term struct {
 	open *batch
 	// flight is the batch that is being committed, nil if none is.
 	flight *batch
+	// durable is the number of the last batch that is on disk.
+	durable uint64
 	// answerNow is set by a request whose answer rests on no commit.
 	answerNow bool
 
@@ -77,6 +79,7 @@ type term struct {
 	deadline time.Time
 	awaited  map[string]bool
 
+	failure       error // ends the term when it is set
 	overloaded    bool
 	lastProgress  time.Time
 	lastHistory   time.Time
@@ -111,6 +114,7 @@ type activeOperation struct {
 type activeNode struct {
 	id       core.NodeID
 	known    bool // to the core
+	reported bool // all of its jobs are known; see storedNode
 	record   *Node
 	session  *nodeproto.Session
 	told     nodeproto.Settings // when it registered
@@ -136,10 +140,13 @@ func (t *term) run(ctx context.Context) error {
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)
 	cancel(err)
-	workers.Wait()
-	if errors.Is(err, context.Canceled) {
-		t.farewell()
+	if !errors.Is(err, context.Canceled) {
+		close(t.over) // nobody waits for a store that may not answer
+		workers.Wait()
+		return err
 	}
+	workers.Wait()
+	t.farewell()
 	close(t.over)
 	return err
 }
@@ -158,7 +165,7 @@ func (t *term) happens(input core.Input) {
 // stillLeading asks the store. An answer that says "it is so already" without a
 // commit may otherwise come from a leader that was replaced and does not know.
 func (t *term) stillLeading(ctx context.Context) error {
-	_, err := t.server.store.Commit(ctx, t.lease, &store.Batch{})
+	_, err := t.server.ledger.Commit(ctx, t.lease, &store.Batch{})
 	if errors.Is(err, store.ErrFenced) {
 		return ErrNotLeading
 	}

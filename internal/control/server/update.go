@@ -21,6 +21,7 @@ func (t *term) tick(now time.Time) {
 	if t.reviving {
 		if len(t.awaited) > 0 && t.now.Before(t.deadline) {
 			t.show() // nothing is computed before nodes are back
+			t.showHeld()
 			return
 		}
 		t.reviving = false
@@ -40,6 +41,7 @@ func (t *term) tick(now time.Time) {
 	t.refreshProgress()
 	watch.lap(stageRecord)
 	t.show()
+	t.showHeld()
 	watch.lap(stagePublish)
 	if t.server.settings().StarvationEvents {
 		t.noticeStarvation()

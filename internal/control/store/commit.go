@@ -32,12 +32,17 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	if err := batch.Check(); err != nil {
 		return Receipt{}, fmt.Errorf("commit: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	receipt, err := s.commit(ctx, lease, batch)
-	if s.stale(ctx, s.writes, err) {
-		receipt, err = s.commit(ctx, lease, batch)
-	}
+	var receipt Receipt
+	err := within(ctx, s.patience.commit, func(ctx context.Context) (err error) {
+		if err = s.lock(ctx); err != nil {
+			return err
+		}
+		defer s.unlock()
+		if receipt, err = s.commit(ctx, lease, batch); s.stale(ctx, s.writes, err) {
+			receipt, err = s.commit(ctx, lease, batch)
+		}
+		return err
+	})
 	if err != nil {
 		return Receipt{}, fmt.Errorf("commit: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"hash"
 	"io"
 	"slices"
+	"time"
 )
 
 // An export is gzip over lines of JSON: a header, then for each table a line that names its
@@ -52,7 +53,7 @@ type exportMark struct {
 func (s *Store) Export(ctx context.Context, w io.Writer) error {
 	packed := gzip.NewWriter(w)
 	e := &exporter{sum: sha256.New(), out: bufio.NewWriterSize(packed, 1<<16)}
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		header := exportHeader{Format: exportFormat, Version: exportVersion, Engine: s.engine.name}
 		if err := tx.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&header.Schema); err != nil {
 			return err
@@ -130,15 +131,18 @@ func (t *table[R]) exportRows(ctx context.Context, q querier, each func(values [
 
 // Import fills an empty store from an export, all or nothing. It returns ErrNotEmpty if the store
 // has ever been written to, ErrHeld while somebody leads, and ErrCorrupt if the export is cut off or altered.
-// Afterwards the revision is that of the export; epochs continue above it.
+// Afterwards the revision is that of the export. Epochs continue above it and above the epoch of the clock:
+// nodes may have seen epochs that began after the export was made.
 func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	packed, err := gzip.NewReader(r)
 	if err != nil {
 		return fmt.Errorf("import: %w: %w", ErrCorrupt, err)
 	}
 	in := &importReader{in: bufio.NewReaderSize(packed, 1<<16), sum: sha256.New()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer s.unlock()
 	err = s.writing(ctx, func(inner context.Context, w *writer) error {
 		if s.engine.patient != "" {
 			if _, err := w.exec(inner, s.engine.patient); err != nil {
@@ -156,9 +160,9 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 		if err := in.tables(ctx, inner, w); err != nil {
 			return err
 		}
-		_, err = w.exec(inner, `UPDATE leadership SET epoch = epoch + $1, revision = $2, oldest_revision = $2,
+		_, err = w.exec(inner, `UPDATE leadership SET epoch = CASE WHEN epoch + $1 < $6 THEN $6 ELSE epoch + $1 END, revision = $2, oldest_revision = $2,
 			last_operation = $3, last_event = $4, last_audit = $5`,
-			header.Epoch, header.Revision, header.LastOperation, header.LastEvent, header.LastAudit)
+			header.Epoch, header.Revision, header.LastOperation, header.LastEvent, header.LastAudit, ClockEpoch(time.Now()))
 		return err
 	})
 	if err != nil {

@@ -39,6 +39,21 @@ type Leader struct {
 // always grows, so whoever had the lease before is fenced. It returns a
 // *HeldError, which is ErrHeld, while somebody else has the lease.
 func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (Lease, error) {
+	return s.AcquireAbove(ctx, 0, holder, address, ttl)
+}
+
+// firstClockEpoch is when epochs of the clock begin.
+var firstClockEpoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// ClockEpoch is an epoch that a store which never jumped has not reached by now: one for
+// every minute since 2026. Numbers of jobs have room for 2^24 epochs, which is until 2057.
+func ClockEpoch(now time.Time) int64 {
+	return max(int64(now.Sub(firstClockEpoch)/time.Minute), 0)
+}
+
+// AcquireAbove is Acquire with an epoch that is greater than a given one, also where the
+// store has not come so far: it may have been put back to an earlier state.
+func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (Lease, error) {
 	if holder == "" || ttl <= 0 {
 		return Lease{}, fmt.Errorf("%w lease: a holder and a positive time are needed", ErrInvalid)
 	}
@@ -47,13 +62,11 @@ func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Du
 	}
 	lease := Lease{Holder: holder, Address: address, Deadline: time.Now().Add(ttl)}
 	var since, expires, revision int64
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
-		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = epoch + 1, holder = $1, address = $2,
+	err := s.leasing(ctx, ttl, func(ctx context.Context, w *writer) error {
+		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = CASE WHEN epoch < $4 THEN $4 ELSE epoch END + 1, holder = $1, address = $2,
 			since = `+s.engine.now+`, expires = `+s.engine.now+` + $3
 			WHERE holder = '' OR holder = $1 OR expires <= `+s.engine.now+`
-			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds())
+			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds(), floor)
 		if err != nil {
 			return err
 		}
@@ -72,7 +85,11 @@ func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Du
 		return err
 	})
 	if errors.Is(err, ErrHeld) {
-		leader, err := s.Leader(ctx)
+		var leader Leader
+		err := within(ctx, s.patience.lease(ttl), func(ctx context.Context) (err error) {
+			leader, err = s.Leader(ctx)
+			return err
+		})
 		if err != nil {
 			return Lease{}, err
 		}
@@ -118,22 +135,31 @@ func (s *Store) Renew(ctx context.Context, lease Lease, ttl time.Duration) (Leas
 		return Lease{}, fmt.Errorf("%w lease: a positive time is needed", ErrInvalid)
 	}
 	lease.Deadline = time.Now().Add(ttl)
-	return s.extend(ctx, "renew", lease, "expires = "+s.engine.now+" + $3", ttl.Microseconds())
+	return s.extend(ctx, "renew", lease, ttl, "expires = "+s.engine.now+" + $3", ttl.Microseconds())
 }
 
 // Release gives the lease back, so that another need not wait for its end. It returns
 // ErrFenced if it is gone already.
 func (s *Store) Release(ctx context.Context, lease Lease) error {
-	_, err := s.extend(ctx, "release", lease, "expires = $3, holder = ''", 0)
+	_, err := s.extend(ctx, "release", lease, s.patience.commit, "expires = $3, holder = ''", 0)
 	return err
 }
 
+// leasing writes what concerns a lease of some length.
+func (s *Store) leasing(ctx context.Context, ttl time.Duration, write func(ctx context.Context, w *writer) error) error {
+	return within(ctx, s.patience.lease(ttl), func(ctx context.Context) error {
+		if err := s.lock(ctx); err != nil {
+			return err
+		}
+		defer s.unlock()
+		return s.writing(ctx, write)
+	})
+}
+
 // extend changes the leadership row if the lease is the current one.
-func (s *Store) extend(ctx context.Context, verb string, lease Lease, set string, argument int64) (Lease, error) {
+func (s *Store) extend(ctx context.Context, verb string, lease Lease, ttl time.Duration, set string, argument int64) (Lease, error) {
 	var expires int64
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.writing(ctx, func(ctx context.Context, w *writer) error {
+	err := s.leasing(ctx, ttl, func(ctx context.Context, w *writer) error {
 		return w.tx.QueryRowContext(ctx, "UPDATE leadership SET "+set+" WHERE epoch = $1 AND holder = $2 RETURNING expires",
 			lease.Epoch, lease.Holder, argument).Scan(&expires)
 	})

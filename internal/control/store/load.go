@@ -39,7 +39,7 @@ type Changes struct {
 // Load returns the state at the last revision.
 func (s *Store) Load(ctx context.Context) (*State, error) {
 	state := &State{}
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, "SELECT revision, last_operation, last_event, last_audit FROM leadership").
 			Scan(&state.Revision, &state.LastOperation, &state.LastEvent, &state.LastAudit)
 		if err != nil {
@@ -72,7 +72,7 @@ func (s *Store) Revision(ctx context.Context) (int64, error) {
 // then are forgotten, and ErrInvalid if the revision has not been yet.
 func (s *Store) Changes(ctx context.Context, since int64) (*Changes, error) {
 	changes := &Changes{Since: since}
-	err := s.snapshot(ctx, func(tx *sql.Tx) error {
+	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var oldest int64
 		err := tx.QueryRowContext(ctx, "SELECT revision, oldest_revision, last_operation, last_event, last_audit FROM leadership").
 			Scan(&changes.Revision, &oldest, &changes.LastOperation, &changes.LastEvent, &changes.LastAudit)

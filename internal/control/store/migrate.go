@@ -58,8 +58,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	return s.writing(ctx, func(ctx context.Context, w *writer) error {
 		if s.engine.lockSchema != "" {
 			if _, err := w.exec(ctx, s.engine.lockSchema); err != nil {

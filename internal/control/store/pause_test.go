@@ -26,9 +26,10 @@ type relay struct {
 	mu sync.Mutex
 	// trap looks for a text in what the client sends. When it is there, act is called, once, before the
 	// text goes on; if act returns false the connection ends.
-	trap []byte
-	act  func(toServer io.Writer, message []byte, fromServer io.Reader) (goOn bool)
-	down bool // refuse connections
+	trap    []byte
+	act     func(toServer io.Writer, message []byte, fromServer io.Reader) (goOn bool)
+	down    bool         // refuse connections
+	silence sync.RWMutex // held by the test while nothing goes through
 }
 
 // newRelay returns a relay to the server of a URL, and the URL that leads through it.
@@ -138,7 +139,10 @@ func (r *relay) forward(client, server net.Conn) {
 			hold <- struct{}{}
 			continue
 		}
-		if _, err := server.Write(buffer[:n]); err != nil {
+		r.silence.RLock()
+		_, err = server.Write(buffer[:n])
+		r.silence.RUnlock()
+		if err != nil {
 			return
 		}
 	}

@@ -33,6 +33,9 @@ var postgresEngine = engine{
 // time the server ends its session.
 const idleInTransaction = 3 * time.Second
 
+// linkPatience is after how long without a sign of life a connection is given up.
+const linkPatience = 5 * time.Second
+
 // idleConnections of a pool stay open.
 const idleConnections = 4
 
@@ -42,8 +45,12 @@ func openPostgres(url string) (*Store, error) {
 		return nil, fmt.Errorf("%w store URL: %w", ErrInvalid, err)
 	}
 	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 5 * time.Second
+		config.ConnectTimeout = linkPatience
 	}
+	config.DialFunc = (&net.Dialer{
+		Timeout: config.ConnectTimeout, Control: giveUpUnacknowledged,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: linkPatience / 5, Interval: linkPatience / 5, Count: 4},
+	}).DialContext
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "weir"
 	}

@@ -72,14 +72,18 @@ func (r *retainer) cutoff(age time.Duration) int64 { return microseconds(r.now.A
 
 // fenced runs a function in a transaction of its own under the lease.
 func (r *retainer) fenced(ctx context.Context, write func(ctx context.Context, w *writer) error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.writing(ctx, func(ctx context.Context, w *writer) error {
-		var receipt Receipt
-		if err := w.checkEpoch(ctx, r.lease.Epoch, &receipt); err != nil {
+	return within(ctx, r.patience.commit, func(ctx context.Context) error {
+		if err := r.lock(ctx); err != nil {
 			return err
 		}
-		return write(ctx, w)
+		defer r.unlock()
+		return r.writing(ctx, func(ctx context.Context, w *writer) error {
+			var receipt Receipt
+			if err := w.checkEpoch(ctx, r.lease.Epoch, &receipt); err != nil {
+				return err
+			}
+			return write(ctx, w)
+		})
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 )
 
 // Store is a database of the scheduler. Its methods may be called from any goroutine.
@@ -17,8 +16,10 @@ type Store struct {
 	writes *sql.DB
 	reads  *sql.DB
 
+	patience patience
+	turn     chan struct{} // full while somebody writes; see lock
+	// mu belongs to whoever writes.
 	mu struct {
-		sync.Mutex // held by Commit from its first to its last statement
 		// unsettled are attempts of which it is not known whether they took place.
 		unsettled []*attempt
 		// statements are prepared on the writing connection, by their text. Only SQLite
@@ -81,6 +82,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s.mu.statements = map[string]*sql.Stmt{}
+	s.turn, s.patience = make(chan struct{}, 1), usualPatience
 	if err := s.migrate(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.Close())
 	}
@@ -89,8 +91,10 @@ func Open(ctx context.Context, url string) (*Store, error) {
 
 // Close closes all connections. It waits for calls that are under way.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.lock(context.Background()); err != nil {
+		return err
+	}
+	defer s.unlock()
 	return errors.Join(s.reads.Close(), s.writes.Close())
 }
 
@@ -125,7 +129,11 @@ func (s *Store) wrap(err error) error {
 }
 
 // snapshot runs a function on one consistent state of the database.
-func (s *Store) snapshot(ctx context.Context, read func(tx *sql.Tx) error) error {
+func (s *Store) snapshot(ctx context.Context, read func(ctx context.Context, tx *sql.Tx) error) error {
+	return within(ctx, s.patience.scan, func(ctx context.Context) error { return s.snapshotNow(ctx, read) })
+}
+
+func (s *Store) snapshotNow(ctx context.Context, read func(ctx context.Context, tx *sql.Tx) error) error {
 	options := &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	tx, err := s.reads.BeginTx(ctx, options)
 	if s.stale(ctx, s.reads, err) {
@@ -135,7 +143,7 @@ func (s *Store) snapshot(ctx context.Context, read func(tx *sql.Tx) error) error
 		return s.wrap(err)
 	}
 	defer tx.Rollback()
-	return s.wrap(read(tx))
+	return s.wrap(read(ctx, tx))
 }
 
 // stale says whether an error may come from a connection that the server closed while it was idle, which is
@@ -188,7 +196,7 @@ type writer struct {
 }
 
 // writing runs a function in a transaction that changes rows. The function's first statement must
-// change or lock the leadership row. The caller holds mu.
+// change or lock the leadership row. The caller has the lock.
 func (s *Store) writing(ctx context.Context, write func(ctx context.Context, w *writer) error) error {
 	if s.engine.uninterrupted {
 		if err := ctx.Err(); err != nil {

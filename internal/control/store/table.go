@@ -450,6 +450,13 @@ type querier interface {
 
 // scanAll runs a query and calls each for every row with a function that scans it.
 func scanAll(ctx context.Context, q querier, query string, args []any, each func(scan func(...any) error) error) error {
+	if r, outside := q.(reader); outside {
+		return within(ctx, r.patience.read, func(ctx context.Context) error { return scanRows(ctx, q, query, args, each) })
+	}
+	return scanRows(ctx, q, query, args, each) // its transaction has a deadline
+}
+
+func scanRows(ctx context.Context, q querier, query string, args []any, each func(scan func(...any) error) error) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func AsError(err error) *Error {
 		return problemsError(problems)
 	case errors.As(err, &large):
 		return Errorf(CodeGeneric, "The request is longer than %d bytes", large.Limit)
-	case errors.Is(err, server.ErrNotLeading):
+	case errors.Is(err, server.ErrNotLeading), errors.Is(err, server.ErrUnknownOutcome):
 		return Unavailable(err.Error())
 	case errors.Is(err, server.ErrOverloaded):
 		e := Errorf(CodeQueueSize, "%s", err.Error())

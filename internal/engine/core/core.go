@@ -131,7 +131,9 @@ type node struct {
 	tree      TreeID // none if it belongs to no tree
 	at        scheduling.Node
 	seen      time.Time
-	silent    bool // it was given up after a silence
+	silent    bool      // it was given up after a silence
+	awaited   bool      // it has not reported to this core yet; see AwaitInput
+	until     time.Time // when it is given up if it is awaited; zero: as any other
 }
 
 // running is an operation that has not ended.

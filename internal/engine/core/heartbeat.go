@@ -159,6 +159,7 @@ func (c *Core) update(now time.Time, out *Decisions) {
 		c.begun = now
 	}
 	c.giveUpSilent(now, out)
+	c.holdClocks()
 	c.updateTrees(now)
 	for i := 0; i < len(c.live); i++ {
 		op := c.operations[c.live[i]]

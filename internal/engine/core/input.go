@@ -132,6 +132,14 @@ type (
 	// PoolStateInput lets a pool go on from where it was. A pool that is not there
 	// any more loses what it had.
 	PoolStateInput struct{ PoolState }
+	// AwaitInput says of a node that it has not reported to this core yet. It keeps its
+	// place in totals and the jobs that are adopted on it until it reports, or until the
+	// given time or the usual timeout of silent nodes has passed. Meanwhile clocks of starvation in its tree stand still: room
+	// that may come back is nobody's reason to preempt.
+	AwaitInput struct {
+		Node  NodeID
+		Until time.Time
+	}
 	// AdoptInput counts a job that a node runs already. It is refused if the node
 	// must stop the job: its operation has ended, or it is done or runs elsewhere.
 	AdoptInput struct{ Adopted }
@@ -228,6 +236,11 @@ func (i *ReviveInput) apply(c *Core, now time.Time, out *Decisions) error {
 
 func (i *PoolStateInput) apply(c *Core, _ time.Time, _ *Decisions) error {
 	c.setPoolState(&i.PoolState)
+	return nil
+}
+
+func (i *AwaitInput) apply(c *Core, _ time.Time, _ *Decisions) error {
+	c.await(i.Node, i.Until)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // seen notes that a node is there. One that was given up comes back, empty.
@@ -13,7 +14,7 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 		return
 	}
 	n := c.nodes[id]
-	n.seen = now
+	n.seen, n.awaited = now, false
 	if n.silent {
 		n.silent = false
 		c.rejoin(now, id, out)
@@ -24,16 +25,86 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 // jobs are aborted and begin elsewhere. A shorter silence does no harm, because
 // a node keeps running its jobs while it is cut off.
 func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
-	if c.settings.NodeTimeout <= 0 {
-		return
-	}
 	for id, n := range c.nodes {
-		if n == nil || n.silent || now.Sub(n.seen) <= c.settings.NodeTimeout {
+		if n == nil || n.silent {
+			continue
+		}
+		if deadline := c.deadlineOf(n); deadline.IsZero() || !now.After(deadline) {
 			continue
 		}
 		c.leaveTree(now, NodeID(id), operation.AbortNodeOffline, out)
-		n.silent = true
+		n.silent, n.awaited = true, false
 	}
+}
+
+// deadlineOf is when a node is given up if it stays silent; zero means never.
+func (c *Core) deadlineOf(n *node) (deadline time.Time) {
+	if c.settings.NodeTimeout > 0 {
+		deadline = n.seen.Add(c.settings.NodeTimeout)
+	}
+	if n.awaited && !n.until.IsZero() && (deadline.IsZero() || n.until.Before(deadline)) {
+		deadline = n.until
+	}
+	return deadline
+}
+
+// await notes that a node has not reported yet.
+func (c *Core) await(id NodeID, until time.Time) {
+	if int(id) < len(c.nodes) && c.nodes[id] != nil {
+		c.nodes[id].awaited, c.nodes[id].until = true, until
+	}
+}
+
+// holdClocks lets starvation stand still in trees in which nodes are awaited.
+func (c *Core) holdClocks() {
+	held := make([]bool, len(c.trees))
+	for _, n := range c.nodes {
+		if n != nil && n.awaited && n.tree != none {
+			held[n.tree] = true
+		}
+	}
+	for i, t := range c.trees {
+		t.state.HoldClocks(held[i])
+	}
+}
+
+// IsAwaited says whether a node has not reported to this core yet; see AwaitInput.
+func (c *Core) IsAwaited(id NodeID) bool {
+	return int(id) < len(c.nodes) && c.nodes[id] != nil && c.nodes[id].awaited
+}
+
+// Awaited is a node that has not reported to this core, with what is held back for it.
+type Awaited struct {
+	Node NodeID
+	Tree TreeID
+	// Jobs is how many it may still run, and Operations are whose they are, in the order
+	// of the node's jobs.
+	Jobs       int
+	Operations []OperationID
+	// Usage is what these jobs hold.
+	Usage resource.Amounts
+	// Until is when it is given up; zero means never.
+	Until time.Time
+}
+
+// Awaited returns the nodes that have not reported yet, in the order of their numbers.
+func (c *Core) Awaited() (list []Awaited) {
+	for id, n := range c.nodes {
+		if n == nil || !n.awaited || n.tree == none {
+			continue
+		}
+		t := c.trees[n.tree]
+		a := Awaited{Node: NodeID(id), Tree: n.tree, Until: c.deadlineOf(n)}
+		for _, at := range t.state.NodeAllocations(n.at) {
+			a.Jobs++
+			a.Usage = a.Usage.Add(t.state.AllocationUsage(at))
+			if of := t.jobs[at].operation; !slices.Contains(a.Operations, of) {
+				a.Operations = append(a.Operations, of)
+			}
+		}
+		list = append(list, a)
+	}
+	return list
 }
 
 // reconcile compares the jobs that a node says it runs with those that the core

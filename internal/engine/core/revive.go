@@ -18,11 +18,14 @@ import (
 //	TreesInput, NextJobInput         what is configured, and job numbers nobody has used
 //	ReviveInput for each operation   those that ran before those that waited
 //	PoolStateInput                   what pools have saved, since when they starve
-//	NodeInput, AdoptInput            nodes come and say what they run
+//	NodeInput, AwaitInput, AdoptInput   nodes of the predecessor, with the jobs that it gave them
+//	NodeInput, AdoptInput, ReconcileInput   nodes come and say what they run
 //
-// Nothing may be scheduled before all nodes had their chance: until then the
-// owner sends no HeartbeatInput and no UpdateInput, only AdoptInput and
-// ReportInput. What nobody adopts by then is pending and starts again.
+// Once the nodes of the predecessor and all of their jobs are there, scheduling goes
+// on: an awaited node asks for no work, its jobs count as running, and so none of their
+// cookies starts twice. The owner must know every job that a node may run. Where it does
+// not, it sends no HeartbeatInput and no UpdateInput before that node has reported or had
+// its chance; what nobody adopts by then is pending and starts again.
 
 // Revived is an operation as it was stored.
 type Revived struct {

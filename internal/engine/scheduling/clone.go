@@ -64,6 +64,7 @@ func (t *Tree) Hash(h hash.Hash) {
 	w.amounts(t.total)
 	w.time(t.updated, t.begun, t.boundedAt)
 	w.number(int64(t.heartbeats))
+	w.flag(t.clocksHeld)
 	for slot := range t.elements {
 		e := &t.elements[slot]
 		w.number(int64(e.kind))

@@ -181,6 +181,9 @@ func (t *Tree) AllocationsOf(slot int32, into []Allocation) []Allocation {
 	return into
 }
 
+// AllocationUsage is what an allocation holds.
+func (t *Tree) AllocationUsage(id Allocation) resource.Amounts { return t.allocations[id].usage }
+
 // NodeOf returns the node of an allocation.
 func (t *Tree) NodeOf(id Allocation) Node { return t.allocations[id].node }
 

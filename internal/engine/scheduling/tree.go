@@ -21,11 +21,12 @@ type Tree struct {
 	allocations []allocation
 	freeAllocs  []Allocation
 
-	engine  fairshare.Engine
-	shares  fairshare.Tree // slots are those of elements
-	result  fairshare.Result
-	updated time.Time
-	begun   time.Time // the first update
+	engine     fairshare.Engine
+	shares     fairshare.Tree // slots are those of elements
+	result     fairshare.Result
+	clocksHeld bool // see HoldClocks
+	updated    time.Time
+	begun      time.Time // the first update
 	// boundedAt is when shares of all operations were last bounded by nodes.
 	boundedAt time.Time
 	// heartbeats counts those of all nodes.

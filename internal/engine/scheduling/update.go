@@ -14,6 +14,9 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	elapsed := fairshare.FirstUpdate
 	if !t.updated.IsZero() {
 		elapsed = max(now.Sub(t.updated), 0)
+		if t.clocksHeld {
+			t.delayClocks(elapsed)
+		}
 	}
 	t.updated = now
 	if t.begun.IsZero() {
@@ -43,6 +46,19 @@ func (t *Tree) keepStates() {
 		}
 	}
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
+}
+
+// HoldClocks makes the clocks of starvation stand still from update to update, or run again.
+// Nobody begins to starve meanwhile; who starves already, or gets enough, is seen as usual.
+func (t *Tree) HoldClocks(held bool) { t.clocksHeld = held }
+
+// delayClocks takes time back that has not passed for those below their fair shares.
+func (t *Tree) delayClocks(by time.Duration) {
+	for slot := range t.elements {
+		if e := &t.elements[slot]; !e.belowSince.IsZero() {
+			e.belowSince, e.changed = e.belowSince.Add(by), true
+		}
+	}
 }
 
 // measure writes the usage and demand of an operation for fair share.
@@ -139,6 +155,9 @@ func (t *Tree) judgeStarvation(now time.Time, slot int32) {
 	}
 	if e.belowSince.IsZero() {
 		e.belowSince = now
+		return
+	}
+	if t.clocksHeld {
 		return
 	}
 	timeout, aggressive := t.timeouts(slot)

@@ -344,18 +344,14 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 	a.carryOut(&orders)
 }
 
-// answered notes that a call failed: the next one comes later, or at once if the scheduler wants to be asked anew.
+// answered notes that a call failed: the next one comes later, or at once if the scheduler wants to be asked again.
 func (a *Agent) answered(sequence uint64, err error) {
 	a.calling, a.failed = false, true
 	a.heard.Store(false)
 	a.session.Failed(sequence, err)
 	var refused *nodeproto.RefusedError
-	var least time.Duration
-	if errors.As(err, &refused) {
-		least = refused.RetryAfter
-		if refused.Reason == nodev1.RefusalReason_REFUSAL_REASON_OLD_INCARNATION {
-			a.replaced(refused.Message)
-		}
+	if errors.As(err, &refused) && refused.Reason == nodev1.RefusalReason_REFUSAL_REASON_OLD_INCARNATION {
+		a.replaced(refused.Message)
 	}
 	var register *nodeproto.MustRegisterError
 	if errors.As(err, &register) {
@@ -363,7 +359,7 @@ func (a *Agent) answered(sequence uint64, err error) {
 		a.next = time.Now()
 		return
 	}
-	pause := a.pace.Failed(least, rand.Float64())
+	pause := a.pace.AfterError(err, rand.Float64())
 	a.next = time.Now().Add(pause)
 	if a.ctx.Err() == nil {
 		a.Log.Warn("the scheduler did not answer", "error", err, "again_in", pause.Round(time.Millisecond))

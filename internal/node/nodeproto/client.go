@@ -46,11 +46,12 @@ type schedulerPool struct {
 func (p *schedulerPool) maxAttempts() int { return 2*len(p.addresses) + 1 }
 
 // Pings find out that a scheduler is gone although its connection is open. A slow scheduler
-// answers them, one that is stopped or cut off does not.
+// answers them, one that is stopped or cut off does not. Together they take no longer than the
+// usual heartbeat period, so that a node is with the next leader one heartbeat later.
 const (
-	pingAfterSilence = 5 * time.Second
-	pingTimeout      = 5 * time.Second
-	dialTimeout      = 5 * time.Second
+	pingAfterSilence = 2 * time.Second
+	pingTimeout      = 2 * time.Second
+	dialTimeout      = 2 * time.Second
 	idleTimeout      = 90 * time.Second
 )
 

@@ -110,7 +110,8 @@
 // A node reports every period with a random splay; at once when a job finishes, when orders or
 // results did not fit into a message (more), and when free resources come to dominate
 // min_spare_resources; and with exponential backoff after an error or a skipped scheduling
-// ([Pace]). Overload sheds the scheduling part first (scheduling_skipped), never
+// ([Pace]). While no scheduler says that it leads, it asks them all again at least once a
+// period. Overload sheds the scheduling part first (scheduling_skipped), never
 // acknowledgements.
 //
 // # Errors

@@ -23,7 +23,7 @@ func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, envi
 	case s.jobs[number] != nil || s.startIndex(s.pending, number) >= 0 || s.startIndex(s.queued, number) >= 0:
 		return fmt.Errorf("job %d is on node %s already", number, s.node)
 	}
-	s.queued = append(s.queued, pendingOrder{spec: spec, order: &nodev1.Order{Order: &nodev1.Order_Start{
+	s.queued = append(s.queued, pendingOrder{after: s.after, spec: spec, order: &nodev1.Order{Order: &nodev1.Order_Start{
 		Start: &nodev1.StartOrder{Identity: identity, Environment: environment},
 	}}})
 	return nil
@@ -32,7 +32,7 @@ func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, envi
 // Interrupt queues the wish that a job end by itself.
 func (s *Session) Interrupt(order *nodev1.InterruptOrder) {
 	if !s.over(order.GetNumber()) {
-		s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Interrupt{Interrupt: order}}})
+		s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_Interrupt{Interrupt: order}}})
 	}
 }
 
@@ -46,7 +46,7 @@ func (s *Session) Abort(order *nodev1.AbortOrder) (never bool) {
 		return true
 	}
 	if !s.over(number) {
-		s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Abort{Abort: order}}})
+		s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_Abort{Abort: order}}})
 	}
 	return false
 }
@@ -59,14 +59,26 @@ func (s *Session) Acknowledge(numbers ...uint64) {
 	}
 	// Neighbouring acknowledgements that no response has carried become one.
 	if last := len(s.queued) - 1; last >= 0 {
-		if order := s.queued[last].order.GetAcknowledge(); order != nil {
+		if order := s.queued[last].order.GetAcknowledge(); order != nil && s.queued[last].after == s.after {
 			order.Numbers = append(order.Numbers, numbers...)
 			return
 		}
 	}
-	s.queued = append(s.queued, pendingOrder{order: &nodev1.Order{Order: &nodev1.Order_Acknowledge{
+	s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_Acknowledge{
 		Acknowledge: &nodev1.AcknowledgeOrder{Numbers: slices.Clone(numbers)},
 	}}})
+}
+
+// After says on which commit the orders rest that are queued from now on. They leave when it
+// is released. Numbers grow; zero is durable from the beginning.
+func (s *Session) After(commit uint64) { s.after = commit }
+
+// Release lets the orders leave that rest on this commit or an earlier one.
+func (s *Session) Release(commit uint64) { s.released = max(s.released, commit) }
+
+// Held says whether an order waits for a commit.
+func (s *Session) Held() bool {
+	return slices.ContainsFunc(s.queued, func(p pendingOrder) bool { return p.after > s.released })
 }
 
 // Outstanding is how many orders the node has not acknowledged.

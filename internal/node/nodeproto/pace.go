@@ -1,7 +1,11 @@
 package nodeproto
 
 import (
+	"context"
+	"errors"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
@@ -121,10 +125,49 @@ func (p *Pace) Failed(least time.Duration, random float64) time.Duration {
 	return max(p.backoff/2+time.Duration(random*float64(p.backoff/2)), least)
 }
 
+// AfterError returns the pause after an exchange that ended with an error. If no scheduler said
+// that it leads, the pause does not grow: a new leader hears of the node within a heartbeat
+// period, and a standby can bear to be asked.
+func (p *Pace) AfterError(err error, random float64) time.Duration {
+	if isLeaderless(err) {
+		return p.leaderless(random)
+	}
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return p.Failed(refused.RetryAfter, random)
+	}
+	return p.Failed(0, random)
+}
+
+// leaderless is the pause while nobody leads, or whoever leads cannot write.
+func (p *Pace) leaderless(random float64) time.Duration {
+	s := p.filled()
+	pause := min(s.HeartbeatPeriod, s.BackoffMin)
+	return pause/2 + time.Duration(random*float64(pause/2))
+}
+
+// isLeaderless says whether an error means that no scheduler said that it leads: they stand
+// by, cannot be reached, or do not answer.
+func isLeaderless(err error) bool {
+	var notLeader *NotLeaderError
+	var remote *connect.Error
+	switch {
+	case errors.As(err, &notLeader):
+		return true
+	case errors.As(err, &remote):
+		return remote.Code() == connect.CodeUnavailable || remote.Code() == connect.CodeDeadlineExceeded
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
 // Succeeded returns the pause after an exchange, given the response to a heartbeat (nil after
 // a registration, which a heartbeat follows at once).
 func (p *Pace) Succeeded(response *nodev1.HeartbeatResponse, random float64) time.Duration {
-	if skipped := response.GetSchedulingSkipped(); skipped != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED {
+	switch response.GetSchedulingSkipped() {
+	case nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED:
+	case nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE:
+		return p.leaderless(random)
+	default:
 		return p.Failed(Duration(response.GetNextHeartbeatUs()), random)
 	}
 	p.backoff = 0

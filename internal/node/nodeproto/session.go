@@ -53,6 +53,9 @@ type Session struct {
 	seen    uint64         // orders up to this number are acknowledged
 	pending []pendingOrder // numbered seen+1…, in responses until they are acknowledged
 	queued  []pendingOrder // in no response yet
+
+	after    uint64 // the commit on which orders rest that are queued now
+	released uint64 // the last commit that is durable
 }
 
 // reportedJob is a job in the picture.
@@ -66,6 +69,7 @@ type reportedJob struct {
 type pendingOrder struct {
 	order *nodev1.Order
 	spec  *nodev1.JobSpec
+	after uint64 // the commit that it rests on
 }
 
 // Report is what a heartbeat has told that was not known before. All lists are in the order of
@@ -384,18 +388,28 @@ type Answer struct {
 	Settings *Settings
 }
 
-// Respond answers the request with this sequence number: with everything that is queued, after
-// everything that the node has not acknowledged.
+// Respond answers the request with this sequence number: with everything that is queued and
+// released, after everything that the node has not acknowledged.
 func (s *Session) Respond(sequence uint64, answer Answer) *nodev1.HeartbeatResponse {
 	room := max(s.maxOrders-len(s.pending), 0)
-	issue := min(room, len(s.queued))
-	s.pending = append(s.pending, s.queued[:issue]...)
-	s.queued = slices.Delete(s.queued, 0, issue)
+	more := false
+	s.queued = slices.DeleteFunc(s.queued, func(p pendingOrder) bool {
+		switch {
+		case p.after > s.released:
+			return false
+		case room == 0:
+			more = true
+			return false
+		}
+		room--
+		s.pending = append(s.pending, p)
+		return true
+	})
 
 	response := &nodev1.HeartbeatResponse{
 		Session: s.id.message(), Sequence: sequence, NeedFull: s.needFull, CpuLimitsCounted: s.counted,
 		SchedulingSkipped: answer.Skipped, SkipMessage: answer.SkipMessage, NextHeartbeatUs: Micros(answer.Next),
-		MinSpareResources: answer.MinSpare, More: len(s.queued) > 0,
+		MinSpareResources: answer.MinSpare, More: more,
 	}
 	if answer.Settings != nil {
 		response.Settings = answer.Settings.message()

@@ -2,11 +2,13 @@ package nodeproto_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -493,6 +495,7 @@ func TestThePaceOfANode(t *testing.T) {
 	pace.Adopt(settings)
 	normal := &nodev1.HeartbeatResponse{}
 	skipped := &nodev1.HeartbeatResponse{SchedulingSkipped: nodev1.SkipReason_SKIP_REASON_OVERLOAD}
+	away := &nodev1.HeartbeatResponse{SchedulingSkipped: nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE}
 	for i, step := range []struct {
 		name string
 		got  time.Duration
@@ -512,6 +515,11 @@ func TestThePaceOfANode(t *testing.T) {
 		{"when a refusal asks for more", pace.Failed(time.Hour, 0), time.Hour},
 		{"when all is well again", pace.Succeeded(normal, 0), 5 * time.Second},
 		{"after an error then", pace.Failed(0, 0), 2500 * time.Millisecond},
+		{"when nobody leads", pace.AfterError(&nodeproto.NotLeaderError{}, 0.999999), 5 * time.Second},
+		{"when nobody has led for long", pace.AfterError(fmt.Errorf("scheduler s:1: %w", &nodeproto.NotLeaderError{}), 0.999999), 5 * time.Second},
+		{"when nobody answers", pace.AfterError(connect.NewError(connect.CodeUnavailable, errors.New("it is gone")), 0.999999), 5 * time.Second},
+		{"when the store is away", pace.Succeeded(away, 0.999999), 5 * time.Second},
+		{"when it is not wanted", pace.AfterError(&nodeproto.RefusedError{RetryAfter: time.Hour}, 0), time.Hour},
 	} {
 		if difference := step.got - step.want; difference.Abs() > 100*time.Millisecond {
 			t.Errorf("%d, %s: %v, want %v", i, step.name, step.got, step.want)

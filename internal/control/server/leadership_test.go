@@ -1,0 +1,297 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+)
+
+// cutLedger is a store that one server cannot reach while it is cut off.
+type cutLedger struct {
+	ledger
+	cut atomic.Bool
+}
+
+func (l *cutLedger) err() error {
+	if l.cut.Load() {
+		return fmt.Errorf("%w: the link is cut", store.ErrUnavailable)
+	}
+	return nil
+}
+
+func (l *cutLedger) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error) {
+	if err := l.err(); err != nil {
+		return store.Lease{}, err
+	}
+	return l.ledger.AcquireAbove(ctx, floor, holder, address, ttl)
+}
+
+func (l *cutLedger) Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error) {
+	if err := l.err(); err != nil {
+		return store.Lease{}, err
+	}
+	return l.ledger.Renew(ctx, lease, ttl)
+}
+
+func (l *cutLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
+	if err := l.err(); err != nil {
+		return store.Receipt{}, err
+	}
+	return l.ledger.Commit(ctx, lease, batch)
+}
+
+// run starts a server on the database of a directory that can be cut off from it.
+func runCuttable(t *testing.T, directory, name string, settings Settings) (*scheduler, *cutLedger) {
+	t.Helper()
+	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Store: db, Name: name, Address: name + ":1", Settings: settings, Log: slog.New(slog.DiscardHandler)})
+	link := &cutLedger{ledger: db}
+	s.ledger = link
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop := func() {
+		cancel()
+		if err := errors.Join(<-done, db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	return &scheduler{s, t, stop}, link
+}
+
+func TestTheLeadPassesToAnotherWithoutTwoLeaders(t *testing.T) {
+	directory := t.TempDir()
+	settings := quickSettings()
+	settings.LeaseTTL = 500 * time.Millisecond
+	a, link := runCuttable(t, directory, "a", settings)
+	<-a.Led()
+	a.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 4)
+	a.eventually("the node is registered", func() bool {
+		m.beat(a)
+		_, registered := m.session.Registered()
+		return registered
+	})
+	b, _ := runCuttable(t, directory, "b", settings)
+	link.cut.Store(true)
+	// B is asked first: when it leads, A has ceased to.
+	b.eventually("the other leads", func() bool {
+		leads := b.Leading()
+		if leads && a.Leading() {
+			t.Fatal("both lead")
+		}
+		return leads
+	})
+	for _, err := range []error{
+		setPools(t.Context(), a.Server, "{pools: {q: {}}}"),
+		a.AbortOperation(t.Context(), tester, OperationKey{}, ""),
+	} {
+		if !errors.Is(err, ErrNotLeading) {
+			t.Errorf("who was cut off answers %v", err)
+		}
+	}
+	request, err := m.session.Heartbeat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sent *nodeproto.NotLeaderError
+	if _, err := a.NodeService().Heartbeat(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request); !errors.As(err, &sent) {
+		t.Errorf("a node that reports to it hears %v", err)
+	}
+	if reason := a.Standing(); !strings.Contains(reason, "lease") && !strings.Contains(reason, "the link is cut") {
+		t.Errorf("it does not lead because %q", reason)
+	}
+	a.eventually("an alert says why", func() bool {
+		alerts := a.Alerts()
+		return len(alerts) == 1 && alerts[0].Kind == AlertStore && strings.Contains(alerts[0].Message, "the link is cut")
+	})
+	link.cut.Store(false)
+	a.eventually("it stands by for the other", func() bool {
+		if b.Leading() && a.Leading() {
+			t.Fatal("both lead")
+		}
+		return a.Leader().Address == "b:1" && a.Standing() == "" && len(a.Alerts()) == 0
+	})
+	a.stop()
+	b.stop()
+}
+
+func TestALeaderGoesOnWhenTheStoreWasAwayForAMoment(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		settings := quickSettings()
+		settings.UpdatePeriod = time.Second
+		s, link := runCuttable(t, directory, "a", settings)
+		<-s.Led()
+		s.pools("{pools: {p: {}}}")
+		epoch, ttl := s.Leader().Epoch, settings.LeaseTTL
+		cut := time.Now()
+		link.cut.Store(true)
+		s.eventually("it does not lead", func() bool { return !s.Leading() })
+		if lasted := time.Since(cut); lasted > ttl {
+			t.Errorf("it led for %v after the store had last confirmed a lease of %v", lasted, ttl)
+		}
+		link.cut.Store(false)
+		back := time.Now()
+		s.eventually("it leads again", s.Leading)
+		if took := time.Since(back); took > 2*ttl {
+			t.Errorf("it took %v", took)
+		}
+		s.pools("{pools: {p: {}, q: {}}}")
+		if got := s.Leader().Epoch; got != epoch {
+			t.Errorf("epoch %d follows %d although nobody else led", got, epoch)
+		}
+
+		link.cut.Store(true)
+		s.eventually("it does not lead", func() bool { return !s.Leading() })
+		time.Sleep(10 * ttl)
+		link.cut.Store(false)
+		back = time.Now()
+		s.eventually("it leads again", s.Leading)
+		if took := time.Since(back); took > 2*ttl {
+			t.Errorf("after a long outage it took %v", took)
+		}
+		s.pools("{pools: {p: {}}}")
+		if reason := s.Standing(); reason != "" {
+			t.Errorf("it leads, and gives as the reason why it does not %q", reason)
+		}
+		s.stop()
+	})
+}
+
+// fullLedger confirms leases and takes no rows, as a disk does on which there is room
+// for little.
+type fullLedger struct {
+	ledger
+	full atomic.Bool
+}
+
+func (l *fullLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
+	if l.full.Load() {
+		return store.Receipt{}, store.ErrFull
+	}
+	return l.ledger.Commit(ctx, lease, batch)
+}
+
+func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		settings := quickSettings()
+		settings.UpdatePeriod, settings.StallPatience, settings.LeaseTTL = time.Second, time.Second, 3*time.Second
+		s, link := runCuttable(t, directory, "a", settings)
+		<-s.Led()
+		s.pools("{pools: {p: {}}}")
+		disk := &fullLedger{ledger: link.ledger}
+		link.ledger = disk
+		disk.full.Store(true)
+		began := time.Now()
+		err := setPools(context.Background(), s.Server, "{pools: {q: {}}}") // its client never gives up
+		if took := time.Since(began); !errors.Is(err, ErrUnknownOutcome) || took > 4*settings.LeaseTTL {
+			t.Errorf("who waits hears %v after %v", err, took)
+		}
+		began = time.Now()
+		err = setPools(context.Background(), s.Server, "{pools: {r: {}}}")
+		if took := time.Since(began); !errors.Is(err, ErrOverloaded) || took > 0 {
+			t.Errorf("who comes later hears %v after %v", err, took)
+		}
+		disk.full.Store(false)
+		s.eventually("changes are taken again", func() bool {
+			return setPools(context.Background(), s.Server, "{pools: {r: {}}}") == nil
+		})
+		s.stop()
+	})
+}
+
+func TestAfterARestoreNodesComeBackAndNumbersDoNotRepeat(t *testing.T) {
+	before := lead(t, t.TempDir())
+	before.pools("{pools: {p: {}}}")
+	var backup bytes.Buffer
+	if err := before.Store().Export(t.Context(), &backup); err != nil {
+		t.Fatal(err)
+	}
+	// After the backup the epoch goes far beyond it, as if leaders had come and gone.
+	for range 2 {
+		if _, err := askHow(t.Context(), before.Server, true, func(t *term) (struct{}, error) {
+			t.answerNow = true
+			return struct{}{}, t.overtaken("a test", uint64(store.ClockEpoch(time.Now())+1000))
+		}); !errors.Is(err, ErrNotLeading) {
+			t.Fatal(err)
+		}
+		before.eventually("it leads again", before.Leading)
+	}
+	m := newMachine(t, "node-1", 2)
+	before.start(fmt.Sprintf(small, "p", 100))
+	before.eventually("jobs run", func() bool { m.beat(before); return len(m.jobs) == 2 })
+	seen := before.Leader().Epoch
+	last := m.some()
+	before.stop()
+
+	directory := t.TempDir()
+	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Import(t.Context(), &backup), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	after := lead(t, directory)
+	if epoch := after.Leader().Epoch; epoch >= seen || epoch <= store.ClockEpoch(time.Now().Add(-time.Hour)) {
+		t.Fatalf("the restored store begins at epoch %d", epoch)
+	}
+	after.start(fmt.Sprintf(small, "p", 100))
+	lost := len(m.jobs)
+	after.eventually("the node has new jobs", func() bool {
+		if _, registered := m.session.Registered(); !registered {
+			request := m.session.Register()
+			response, err := after.NodeService().Register(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
+			if err == nil {
+				err = m.session.Welcome(response)
+			}
+			if err != nil {
+				m.session.Failed(request.GetSequence(), err)
+				return false
+			}
+		}
+		m.beat(after)
+		for number := range m.jobs {
+			if number > last+uint64(lost) && m.jobs[number].Identity.GetOperation() == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	if epoch := after.Leader().Epoch; epoch <= seen {
+		t.Errorf("epoch %d leads a node that has seen %d", epoch, seen)
+	}
+	after.stop()
+}
+
+func TestANodeCannotUseUpEpochs(t *testing.T) {
+	s := lead(t, t.TempDir())
+	epoch := s.Leader().Epoch
+	request := newMachine(t, "node-1", 2).session.Register()
+	request.KnownEpoch = 1 << 30
+	var refused *nodeproto.RefusedError
+	if _, err := s.NodeService().Register(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request); !errors.As(err, &refused) {
+		t.Errorf("it hears %v", err)
+	}
+	s.pools("{pools: {p: {}}}")
+	if got := s.Leader().Epoch; got != epoch || !s.Leading() {
+		t.Errorf("epoch %d follows %d", got, epoch)
+	}
+	s.stop()
+}
