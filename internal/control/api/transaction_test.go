@@ -1,9 +1,15 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
+
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/store"
 )
 
 // everything returns everything that commands on paths can change, without times and revisions.
@@ -136,5 +142,65 @@ func TestNewNodeHasNoStaleAccessList(t *testing.T) {
 		if got := c.must("get", "{path=\"//tmp/dir/child/@acl\"}", ""); strings.Contains(got, "anna") {
 			t.Errorf("after %s %s the new node has the access list %s of the one before", replace[0], replace[1], got)
 		}
+	}
+}
+
+// TestPoolNamesThatMeanDirectoriesAreRefused creates pools named as paths and file
+// systems name directories.
+func TestPoolNamesThatMeanDirectoriesAreRefused(t *testing.T) {
+	c := withPools(t, "team")
+	for _, name := range []string{".", ".."} {
+		if a := c.do("create", "{type=scheduler_pool;attributes={pool_tree=default;name=\""+name+"\"}}", ""); a.status == http.StatusOK {
+			t.Errorf("a pool named %q was accepted", name)
+		}
+	}
+	c.must("create", "{type=scheduler_pool;attributes={pool_tree=default;name=\"...\"}}", "")
+}
+
+// TestBadTokenRowLetsNobodyInAndKeepsNobodyOut stores a token whose row cannot be read.
+func TestBadTokenRowLetsNobodyInAndKeepsNobodyOut(t *testing.T) {
+	c := newCluster(t)
+	bad := func(*server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		batch.Put.Tokens = append(batch.Put.Tokens, store.Token{Hash: "no hash", User: "root", Name: "bad"})
+		return batch, nil
+	}
+	if err := c.EditRegistry(t.Context(), server.Caller{User: "root", Command: "test"}, bad); err != nil {
+		t.Fatal(err)
+	}
+	if a := c.do("create", "{type=map_node;path=\"//tmp/open\"}", ""); a.status != http.StatusUnauthorized {
+		t.Errorf("without a token: status %d, want %d", a.status, http.StatusUnauthorized)
+	}
+	root := c.give("root")
+	for _, request := range [][2]string{{"create", "{type=map_node;path=\"//tmp/mine\"}"}, {"list_user_tokens", "{user=root;include_revoked=%true}"}} {
+		if a := c.as(root, request[0], request[1], ""); a.status != http.StatusOK && !strings.Contains(a.body, "not known") {
+			t.Errorf("%s with a good token: %d %s", request[0], a.status, a.body)
+		}
+	}
+}
+
+// TestCreateDoesNotReadAllNodes bounds what a new node costs beside many others: it
+// allocates a fraction of what a list of them all would.
+func TestCreateDoesNotReadAllNodes(t *testing.T) {
+	c := newCluster(t)
+	many := func(*server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		for i := range 20_000 {
+			batch.Put.PathNodes = append(batch.Put.PathNodes, store.PathNode{Path: fmt.Sprintf("//tmp/n%d", i), Type: "map_node"})
+		}
+		return batch, nil
+	}
+	if err := c.EditRegistry(t.Context(), server.Caller{User: "root", Command: "test"}, many); err != nil {
+		t.Fatal(err)
+	}
+	const creations, all = 20, 20_000 * uint64(unsafe.Sizeof(store.PathNode{}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range creations {
+		c.must("create", fmt.Sprintf("{type=map_node;path=\"//home/new%d\"}", i), "")
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / creations; each > all/2 {
+		t.Errorf("a creation allocates %d bytes beside 20,000 nodes, want less than %d", each, all/2)
 	}
 }

@@ -264,11 +264,7 @@ func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string
 func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answer []byte) error {
 	before := node.settings
 	record := *node.record
-	own := record.Tags
-	if node.session != nil {
-		own = slices.DeleteFunc(slices.Clone(own), func(tag string) bool { return slices.Contains(before.UserTags, tag) })
-	}
-	record.Tags = mergeTags(own, settings.UserTags, record.Name)
+	record.Tags = mergeTags(node.tags, settings.UserTags, record.Name)
 	limits := record.Resources
 	if status := record.Status; status.GetLimits() != nil {
 		limits = amountsOf(status)

@@ -1,19 +1,15 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
-	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Trees is the configuration of all pool trees. It is immutable.
@@ -108,77 +104,6 @@ func (t *Trees) Identify(tree, pool string, id guid.ID) *Trees {
 		config.objects[pool] = Object{ID: id}
 	}
 	return next
-}
-
-// treesOf reads a configuration from rows.
-func treesOf(rows *store.Rows) (*Trees, error) {
-	t := &Trees{}
-	for _, s := range rows.Settings {
-		if s.Name == defaultTreeSetting {
-			t.Default = string(s.Document)
-		}
-	}
-	for _, row := range rows.Trees {
-		tree := TreeConfig{Name: row.Name, objects: map[string]Object{}}
-		if err := json.Unmarshal(row.Attributes, &tree.Object); err != nil {
-			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
-		}
-		if err := tree.read(row.Config, rows.Pools); err != nil {
-			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
-		}
-		t.List = append(t.List, tree)
-	}
-	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
-	return t, nil
-}
-
-// read builds the tree from its own row and those of its pools.
-func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
-	root, err := notation.ParseJSON("", config)
-	if err != nil {
-		return err
-	}
-	type child struct {
-		order int
-		name  string
-		value document.Value
-	}
-	children := map[string][]child{}
-	for _, row := range rows {
-		if row.Tree != t.Name {
-			continue
-		}
-		var attributes storedPool
-		if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
-			return fmt.Errorf("pool %s: %w", row.Name, err)
-		}
-		value, err := notation.ParseJSON("", attributes.Config)
-		if err != nil {
-			return fmt.Errorf("pool %s: %w", row.Name, err)
-		}
-		t.objects[row.Name] = attributes.Object
-		children[row.Parent] = append(children[row.Parent], child{attributes.Order, row.Name, value})
-	}
-	var nest func(parent string, value document.Value) document.Value
-	nest = func(parent string, value document.Value) document.Value {
-		below := children[parent]
-		if len(below) == 0 {
-			return value
-		}
-		slices.SortFunc(below, func(a, b child) int {
-			if a.order != b.order {
-				return a.order - b.order
-			}
-			return strings.Compare(a.name, b.name)
-		})
-		var entries []document.Entry
-		for _, c := range below {
-			entries = append(entries, document.Pair(c.name, nest(c.name, c.value)))
-		}
-		return value.With("pools", document.Map(entries...))
-	}
-	t.Tree, _, err = pooltree.FromValue(nest("", root), pooltree.Options{KeepUnknown: true})
-	return err
 }
 
 // Caller is who asks for a change, for the audit.
