@@ -115,7 +115,7 @@ func (c *call) wrap(n yson.Node) (yson.Node, error) {
 	return yson.Map(yson.Pair(key, n)), nil
 }
 
-// guarded runs the command itself if it is permitted. A panic is a mistake of ours: it is logged
+// guarded runs the command itself if it is permitted, and commits what it has changed, once. A panic is a mistake of ours: it is logged
 // with its place and becomes an error that names the request.
 func (c *call) guarded() (n yson.Node, err error) {
 	defer func() {
@@ -131,5 +131,8 @@ func (c *call) guarded() (n yson.Node, err error) {
 	if err := c.permitted(); err != nil {
 		return yson.Node{}, err
 	}
-	return c.command.run(c)
+	if n, err = c.command.run(c); err == nil {
+		err = c.Commit()
+	}
+	return n, err
 }

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"slices"
+
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/guid"
@@ -204,48 +206,30 @@ func transplant(c *call, copying bool) (yson.Node, error) {
 			return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Cannot copy or move an object to its descendant")
 		}
 	}
-	above, key := to.Place, ""
+	above := to.Place
+	var keys []string
+	for _, step := range to.Missing {
+		keys = append(keys, step.Name)
+	}
 	switch {
 	case len(to.Missing) == 0 && to.Above != nil:
 		if f.ignoreExisting {
 			return yson.String(to.Identity(c.Request).String()), nil
 		}
-		same := to.Place.Path() == from.Place.Path()
-		if !f.force && !same {
-			return yson.Node{}, alreadyExists(to.Place)
-		}
-		if same {
+		if !f.force || to.Place.Path() == from.Place.Path() {
 			return yson.Node{}, alreadyExists(to.Place)
 		}
 		gone := pathtree.Target{Place: to.Place, Path: destination}
-		if err := c.First(func() error { return c.removeTarget(&gone, flags{recursive: true}) }); err != nil {
+		if err := c.removeTarget(&gone, flags{recursive: true}); err != nil {
 			return yson.Node{}, err
 		}
-		above, key = to.Above, to.Key
-	case len(to.Missing) == 1:
-		key = to.Missing[0].Name
-	case len(to.Missing) > 1 && f.recursive:
-		rest := to
-		rest.Missing = to.Missing[:len(to.Missing)-1]
-		err := c.First(func() error {
-			_, err := c.createAt(&rest, pathtree.Creation{Kind: "map_node", Attributes: yson.Map(), Recursive: true})
-			return err
-		})
-		if err != nil {
-			return yson.Node{}, err
-		}
-		up, last, _ := destination.Parent()
-		if to, err = c.Find(up, false); err != nil {
-			return yson.Node{}, err
-		}
-		above, key = to.Place, last.Name
-	default:
+		above, keys = to.Above, []string{to.Key}
+	case len(keys) == 0:
+		return yson.Node{}, alreadyExists(to.Place)
+	case len(keys) > 1 && !f.recursive || slices.ContainsFunc(to.Missing, func(s ypath.Step) bool { return s.Kind != ypath.Child }):
 		return yson.Node{}, to.MustExist(c.Request)
 	}
-	if key == "" {
-		return yson.Node{}, alreadyExists(to.Place)
-	}
-	return idNode(m.Move(c.Request, from.Place, above, key, copying))
+	return idNode(m.Move(c.Request, from.Place, above, keys, copying))
 }
 
 func link(c *call) (yson.Node, error) {

@@ -20,12 +20,7 @@ func writeFile(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	if len(t.Missing) > 0 {
-		if _, err := c.createAt(&t, pathtree.Creation{Kind: "file", Attributes: yson.Map()}); err != nil {
-			return yson.Node{}, err
-		}
-		if t, err = c.Find(path, false); err != nil {
-			return yson.Node{}, err
-		}
+		return nothing(c.createFile(&t))
 	}
 	n, ok := t.Object.(*pathtree.PlainNode)
 	if !ok || n.Kind() != "file" || len(t.Attribute) > 0 {
@@ -34,16 +29,35 @@ func writeFile(c *call) (yson.Node, error) {
 	if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
 		return yson.Node{}, err
 	}
-	return nothing(c.EditRegistry(n.Path, func(r *server.Registry) (*store.Batch, error) {
-		row, there := r.PathNode(n.Path)
+	return nothing(c.setContent(n.Path))
+}
+
+// createFile makes a file with its content.
+func (c *call) createFile(t *pathtree.Target) error {
+	if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
+		return err
+	}
+	if _, err := c.createAt(t, pathtree.Creation{Kind: "file", Attributes: yson.Map()}); err != nil {
+		return err
+	}
+	path := t.Place.Path()
+	for _, step := range t.Missing {
+		path = pathtree.JoinPath(path, step.Name)
+	}
+	return c.setContent(path)
+}
+
+func (c *call) setContent(path string) error {
+	return c.EditRegistry(path, func(r *server.Registry) (*store.Batch, error) {
+		row, there := r.PathNode(path)
 		if !there || row.Type != "file" {
-			return nil, wire.Errorf(wire.CodeResolve, "File %s does not exist", n.Path)
+			return nil, wire.Errorf(wire.CodeResolve, "File %s does not exist", path)
 		}
 		row.Document, row.Modified = c.data, c.Now
 		batch := &store.Batch{}
 		batch.Put.PathNodes = []store.PathNode{row}
 		return batch, nil
-	}))
+	})
 }
 
 func readFile(c *call) (yson.Node, error) {

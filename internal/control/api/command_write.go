@@ -101,6 +101,8 @@ func (c *call) editAttributesAt(t *pathtree.Target, edits []pathtree.AttributeEd
 	return editor.EditAttributes(c.Request, t.Place, edits)
 }
 
+// multisetAttributes sets several attributes of a node in one transaction. The extension
+// "remove" lists attributes that the same transaction removes.
 func multisetAttributes(c *call) (yson.Node, error) {
 	path, err := c.Parameters.Path("path")
 	if err != nil {
@@ -114,13 +116,26 @@ func multisetAttributes(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
+	removed, err := c.Parameters.TextList("remove")
+	if err != nil {
+		return yson.Node{}, err
+	}
 	switch {
 	case value.Kind() != yson.MapKind:
 		return nothing(wire.Errorf(wire.CodeGeneric, "Attributes must be a map, not %s", value.Kind()))
 	case len(t.Attribute) == 0:
 		return nothing(wire.Errorf(wire.CodeGeneric, `The path must end with "/@"`))
 	case len(t.Attribute) == 1 && t.Attribute[0].Kind == ypath.AllAttributes:
-		return nothing(c.editAttributesAt(&t, pathtree.EditsOf(value)))
+		edits := pathtree.EditsOf(value)
+		for _, name := range removed {
+			if _, both := value.Get(name); both {
+				return nothing(wire.Errorf(wire.CodeGeneric, "Attribute %q is both set and removed", wire.CutText(name, 100)))
+			}
+			edits = append(edits, pathtree.AttributeEdit{Name: name, Edit: pathtree.Removed("Attribute \""+name+"\"", false)})
+		}
+		return nothing(c.editAttributesAt(&t, edits))
+	case len(removed) > 0:
+		return nothing(wire.Errorf(wire.CodeGeneric, `Attributes can be removed only if the path ends with "/@"`))
 	case t.Attribute[0].Kind != ypath.Attribute:
 		return nothing(wire.Errorf(wire.CodeGeneric, `The path must end with "/@" or the name of an attribute`))
 	}

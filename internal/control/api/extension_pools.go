@@ -155,7 +155,7 @@ func applyPools(c *call) (yson.Node, error) {
 	}
 	var p *poolPlan
 	var verdict *feasibility.Verdict
-	err = c.Server.EditTrees(c.Context, c.Caller(pathtree.PoolTreesPath), func(trees *server.Trees) (*server.Trees, error) {
+	err = c.EditTrees(pathtree.PoolTreesPath, func(trees *server.Trees) (*server.Trees, error) {
 		if p, err = c.plan(trees); err != nil {
 			return nil, err
 		}
@@ -186,6 +186,9 @@ func applyPools(c *call) (yson.Node, error) {
 		}
 		return next, nil
 	})
+	if err == nil {
+		err = c.Commit() // the answer tells what was planned
+	}
 	if err != nil {
 		return yson.Node{}, err
 	}

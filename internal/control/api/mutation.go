@@ -22,6 +22,7 @@ type mutations struct {
 type mutation struct {
 	done   chan struct{} // closed when there is an answer
 	answer yson.Node
+	key    string // of the result in the answer, if it is not the command's
 	err    error
 	until  time.Time // when it may be forgotten
 }
@@ -77,13 +78,14 @@ func (c *call) once() (yson.Node, error) {
 		}
 		select {
 		case <-entry.done:
+			c.resultKey = entry.key
 			return entry.answer, entry.err
 		case <-c.Context.Done():
 			return yson.Node{}, c.Context.Err()
 		}
 	}
 	answer, err := c.firstTime()
-	entry.answer, entry.err = answer, err
+	entry.answer, entry.key, entry.err = answer, c.resultKey, err
 	if err == nil && c.command.secret {
 		entry.answer, entry.err = c.command.replay(c, []byte(c.Remembered))
 	}

@@ -43,7 +43,8 @@ var pathCommands = []command{
 	},
 	{
 		name: "multiset_attributes", about: "sets several attributes of a node, all or none", needs: changeNodes, changes: true,
-		parameters: []parameter{thePath}, input: structured, silentV3: true, run: multisetAttributes,
+		parameters: []parameter{thePath, {"remove", someStrings, "", "attributes to remove in the same transaction"}},
+		input:      structured, silentV3: true, run: multisetAttributes,
 	},
 	{
 		name: "create", about: "makes a node, a pool, a pool tree, a user or a group", needs: changeNodes, changes: true,

@@ -32,7 +32,7 @@ func issueToken(c *call) (yson.Node, error) {
 	c.Remembered = record.Hash.String()
 	err = c.EditRegistry("token "+string(record.ID()), func(r *server.Registry) (*store.Batch, error) {
 		tokens, err := pathtree.TokensOf(r)
-		if err != nil {
+		if tokens == nil {
 			return nil, err
 		}
 		if tokens.IsEmpty() && !c.Subjects.IsSuperuser(record.User) {
@@ -151,7 +151,7 @@ func listTokens(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	tokens, err := pathtree.TokensOf(c.Server.Registry())
-	if err != nil {
+	if tokens == nil {
 		return yson.Node{}, err
 	}
 	var hashes []string
@@ -225,7 +225,7 @@ func revokeToken(c *call) (yson.Node, error) {
 			batch.Put.Tokens = append(batch.Put.Tokens, row)
 		}
 		tokens, err := pathtree.TokensOf(r)
-		if err == nil {
+		if tokens != nil {
 			tokens, err = tokens.Revoke(hash.ID(), c.Now)
 		}
 		if err == nil {

@@ -103,7 +103,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 // something to look at.
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
-	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig,
+	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertTokens,
 	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack,
 }
 

@@ -130,6 +130,11 @@ func (c *Request) besideRows(r *server.Registry, key string, edits []AttributeEd
 	if err != nil {
 		return nil, err
 	}
+	return c.accessRows(d, key, edits)
+}
+
+// accessRows are the rows of an edited access document.
+func (c *Request) accessRows(d accessDocument, key string, edits []AttributeEdit) (*store.Batch, error) {
 	for _, e := range edits {
 		if err := d.edit(c, e); err != nil {
 			return nil, err

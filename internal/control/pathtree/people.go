@@ -1,8 +1,10 @@
 package pathtree
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -44,7 +46,7 @@ func (p *people) Current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens,
 		t.Options.Log.Warn("users or groups that cannot be", "error", err)
 	}
 	tokens, err := TokensOf(t.server.Registry())
-	if err != nil {
+	if tokens == nil {
 		return nil, nil, err
 	}
 	p.made, p.subjects, p.tokens = now, subjects, tokens
@@ -103,17 +105,22 @@ func DirectoryOf(r *server.Registry) (*auth.Directory, error) {
 	return d, errors.Join(wrong...)
 }
 
-// TokensOf makes the tokens of what is stored.
+// TokensOf makes the tokens of what is stored. A row that cannot be read is reported and
+// counts as a revoked token: it lets nobody in, and does not open a server that has no
+// other tokens.
 func TokensOf(r *server.Registry) (*auth.Tokens, error) {
 	var records []auth.TokenRecord
+	var wrong []error
 	for _, row := range r.Tokens() {
 		record, err := TokenRecord(row)
 		if err != nil {
-			return nil, err
+			wrong = append(wrong, fmt.Errorf("token of user %q made at %v: %w", row.User, row.Created, err))
+			record.Hash, record.Revoked = sha256.Sum256([]byte(row.Hash)), time.Unix(0, 0)
 		}
 		records = append(records, record)
 	}
-	return auth.NewTokens(records...)
+	tokens, err := auth.NewTokens(records...)
+	return tokens, errors.Join(append(wrong, err)...)
 }
 
 // TokenRecord reads a token of the registry.

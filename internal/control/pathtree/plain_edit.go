@@ -67,9 +67,9 @@ func checkValue(kind string, value yson.Node) error {
 }
 
 // plainRow is the row of a new node.
-func (c *Request) plainRow(path, kind string, value yson.Node, custom map[string][]byte) (store.PathNode, error) {
+func (c *Request) plainRow(id guid.ID, path, kind string, value yson.Node, custom map[string][]byte) (store.PathNode, error) {
 	row := store.PathNode{Path: path, Type: kind, Created: c.Now, Modified: c.Now}
-	info := plainInfo{ID: NewID(plainGUID(kind)), Custom: custom}
+	info := plainInfo{ID: id, Custom: custom}
 	var err error
 	if row.Attributes, err = json.Marshal(info); err != nil {
 		return row, err
@@ -142,7 +142,11 @@ func (c *Request) plainRows(rows []store.PathNode, path string, what Creation) (
 		value = given
 		delete(custom, "value")
 	}
-	row, err := c.plainRow(path, what.Kind, value.WithAttributes(), custom)
+	id := what.id
+	if id.IsZero() {
+		id = NewID(plainGUID(what.Kind))
+	}
+	row, err := c.plainRow(id, path, what.Kind, value.WithAttributes(), custom)
 	if err != nil {
 		return rows, err
 	}
@@ -173,55 +177,83 @@ func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) 
 	if err := c.Require(auth.Needs{{{Permission: auth.ModifyChildren, Chain: at.Chain(c)}, {Permission: auth.Write, Chain: at.Chain(c)}}}); err != nil {
 		return guid.ID{}, err
 	}
-	if len(c.Server.Registry().Below("/")) > maxPlainNodes {
-		return guid.ID{}, wire.Errorf(wire.CodeMaxChildren, "There are more than %d nodes", maxPlainNodes)
-	}
-	var path string
-	var id guid.ID
-	err := c.EditRegistry(JoinPath(n.Path, strings.Join(keys, "/")), func(r *server.Registry) (*store.Batch, error) {
+	what.id = NewID(plainGUID(what.Kind))
+	c.Remembered = what.id.String()
+	return what.id, c.EditRegistry(JoinPath(n.Path, strings.Join(keys, "/")), func(r *server.Registry) (*store.Batch, error) {
+		if r.PathNodeCount() > maxPlainNodes {
+			return nil, wire.Errorf(wire.CodeMaxChildren, "There are more than %d nodes", maxPlainNodes)
+		}
 		batch := &store.Batch{}
-		path = n.Path
-		for i, key := range keys {
-			if len(key) > 1000 {
-				return nil, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
-			}
-			path = JoinPath(path, key)
-			if _, mounted := c.Tree.mounts[path]; mounted || c.Tree.alwaysThere(path) {
-				return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
-			}
-			one := Creation{Kind: "map_node", Attributes: yson.Map()}
-			if i == len(keys)-1 {
-				one = what
-			}
-			if _, there := r.PathNode(path); there {
-				if i < len(keys)-1 {
-					continue
-				}
-				if !what.Replace {
-					return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
-				}
-				batch.Delete.PathNodes = append(batch.Delete.PathNodes, rowsFrom(r, path)...)
-			}
-			var err error
-			if batch.Put.PathNodes, err = c.plainRows(batch.Put.PathNodes, path, one); err != nil {
-				return nil, err
-			}
-			if i == len(keys)-1 {
-				info, err := plainInfoOf(batch.Put.PathNodes[slices.IndexFunc(batch.Put.PathNodes, func(row store.PathNode) bool { return row.Path == path })])
-				if err != nil {
-					return nil, err
-				}
-				id = info.ID
+		last := len(keys) - 1
+		above, err := c.plainDirectories(r, batch, n.Path, keys[:last])
+		if err != nil {
+			return nil, err
+		}
+		path, there, err := c.newPath(r, above, keys[last])
+		if err != nil {
+			return nil, err
+		}
+		if there && !what.Replace {
+			return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+		}
+		if there {
+			batch.Delete.PathNodes = rowsFrom(r, path)
+		}
+		if batch.Put.PathNodes, err = c.plainRows(batch.Put.PathNodes, path, what); err != nil {
+			return nil, err
+		}
+		forgetAccess(r, batch, batch.Delete.PathNodes, batch.Put.PathNodes)
+		return c.withAccess(batch, at, path, what.Attributes)
+	})
+}
+
+// newPath returns the path of a node that is to be made, and whether there is one already.
+// It refuses nodes that are always there.
+func (c *Request) newPath(r *server.Registry, above, key string) (path string, there bool, err error) {
+	if len(key) > 1000 {
+		return "", false, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
+	}
+	path = JoinPath(above, key)
+	if _, mounted := c.Tree.mounts[path]; mounted || c.Tree.alwaysThere(path) {
+		return "", false, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+	}
+	_, there = r.PathNode(path)
+	return path, there, nil
+}
+
+// plainDirectories adds the rows of the directories that are missing below a node, and
+// returns the path of the last one.
+func (c *Request) plainDirectories(r *server.Registry, batch *store.Batch, path string, keys []string) (string, error) {
+	for _, key := range keys {
+		next, there, err := c.newPath(r, path, key)
+		if err != nil {
+			return "", err
+		}
+		path = next
+		if there {
+			continue
+		}
+		if batch.Put.PathNodes, err = c.plainRows(batch.Put.PathNodes, path, Creation{Kind: "map_node", Attributes: yson.Map()}); err != nil {
+			return "", err
+		}
+	}
+	return path, nil
+}
+
+// forgetAccess deletes what is stored beside nodes that are removed, and beside paths at
+// which new nodes are made: a new node must not inherit the access list of another one.
+func forgetAccess(r *server.Registry, batch *store.Batch, lists ...[]store.PathNode) {
+	for _, rows := range lists {
+		for _, row := range rows {
+			if _, there := r.ACL(row.Path); there {
+				batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: row.Path})
 			}
 		}
-		c.Remembered = id.String()
-		return c.withAccess(r, batch, at, path, what.Attributes)
-	})
-	return id, err
+	}
 }
 
 // withAccess adds the rows of the access attributes of a new node.
-func (c *Request) withAccess(r *server.Registry, batch *store.Batch, above *Place, path string, attributes yson.Node) (*store.Batch, error) {
+func (c *Request) withAccess(batch *store.Batch, above *Place, path string, attributes yson.Node) (*store.Batch, error) {
 	var edits []AttributeEdit
 	for _, e := range EditsOf(attributes) {
 		if isAccessAttribute(e.Name) {
@@ -239,7 +271,7 @@ func (c *Request) withAccess(r *server.Registry, batch *store.Batch, above *Plac
 	if len(edits) == 0 {
 		return batch, nil
 	}
-	rows, err := c.besideRows(r, path, edits)
+	rows, err := c.accessRows(accessDocument{}, path, edits)
 	if err != nil {
 		return nil, err
 	}
@@ -289,6 +321,7 @@ func (n *PlainNode) EditValue(c *Request, at *Place, e edit) error {
 			}
 			row.Modified = c.Now
 			batch.Put.PathNodes = append([]store.PathNode{row}, rows[1:]...)
+			forgetAccess(r, batch, batch.Delete.PathNodes, rows[1:])
 			return batch, nil
 		}
 		if row.Document, err = wire.Stored(next); err != nil {
@@ -400,17 +433,13 @@ func (n *PlainNode) Remove(c *Request, at *Place, recursive bool) error {
 		}
 		batch := &store.Batch{}
 		batch.Delete.PathNodes = rows
-		for _, row := range rows {
-			if _, there := r.ACL(row.Path); there {
-				batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: row.Path})
-			}
-		}
+		forgetAccess(r, batch, rows)
 		return batch, nil
 	})
 }
 
 // Move copies or moves the node with everything below it.
-func (n *PlainNode) Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error) {
+func (n *PlainNode) Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error) {
 	above, ok := to.Object.(*PlainNode)
 	if !ok || above.Shape() != MapShape || n.builtin {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s cannot be copied or moved to %s", n.Path, to.Path())
@@ -424,49 +453,69 @@ func (n *PlainNode) Move(c *Request, at *Place, to *Place, key string, copying b
 	if err := c.Require(needs); err != nil {
 		return guid.ID{}, err
 	}
-	path := JoinPath(above.Path, key)
-	var id guid.ID
-	err := c.EditRegistry(path, func(r *server.Registry) (*store.Batch, error) {
+	id := n.info.ID
+	if copying {
+		id = NewID(plainGUID(n.Kind()))
+	}
+	c.Remembered = id.String()
+	return id, c.EditRegistry(JoinPath(above.Path, strings.Join(keys, "/")), func(r *server.Registry) (*store.Batch, error) {
 		batch := &store.Batch{}
-		if _, there := r.PathNode(path); there || c.Tree.alwaysThere(path) || c.Tree.mounts[path] != nil {
-			return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+		last := len(keys) - 1
+		parent, err := c.plainDirectories(r, batch, above.Path, keys[:last])
+		if err != nil {
+			return nil, err
 		}
-		for _, row := range rowsFrom(r, n.Path) {
-			old := row.Path
-			row.Path = path + strings.TrimPrefix(old, n.Path)
-			info, err := plainInfoOf(row)
-			if err != nil {
+		forgetAccess(r, batch, batch.Put.PathNodes)
+		if last > 0 {
+			if batch, err = c.withAccess(batch, to, parent, yson.Map()); err != nil {
 				return nil, err
 			}
-			acl, listed := r.ACL(old)
-			if copying {
-				info.ID = NewID(plainGUID(row.Type))
-				row.Created, row.Modified = c.Now, c.Now
-				if row.Attributes, err = json.Marshal(info); err != nil {
-					return nil, err
-				}
-			} else {
-				batch.Delete.PathNodes = append(batch.Delete.PathNodes, store.PathNode{Path: old})
-				if listed {
-					batch.Delete.ACLs = append(batch.Delete.ACLs, acl)
-				}
+		}
+		path, there, err := c.newPath(r, parent, keys[last])
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			return nil, wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", path)
+		}
+		return batch, c.transplantRows(r, batch, n.Path, path, id, copying)
+	})
+}
+
+// transplantRows adds the rows that copy or move a node, which then has this identity, and
+// everything below it to another path. Copies have identities and access lists of their own.
+func (c *Request) transplantRows(r *server.Registry, batch *store.Batch, from, to string, id guid.ID, copying bool) error {
+	rows := rowsFrom(r, from)
+	if len(rows) == 0 || rows[0].Path != from {
+		return wire.Errorf(wire.CodeResolve, "Node %s does not exist", from)
+	}
+	for _, row := range rows {
+		old := row.Path
+		row.Path = to + strings.TrimPrefix(old, from)
+		forgetAccess(r, batch, []store.PathNode{row})
+		if copying {
+			info, err := plainInfoOf(row)
+			if err != nil {
+				return err
 			}
-			if listed && !copying {
+			if info.ID = NewID(plainGUID(row.Type)); old == from {
+				info.ID = id
+			}
+			row.Created, row.Modified = c.Now, c.Now
+			if row.Attributes, err = json.Marshal(info); err != nil {
+				return err
+			}
+		} else {
+			batch.Delete.PathNodes = append(batch.Delete.PathNodes, store.PathNode{Path: old})
+			if acl, listed := r.ACL(old); listed {
+				batch.Delete.ACLs = append(batch.Delete.ACLs, acl)
 				acl.Path = row.Path
 				batch.Put.ACLs = append(batch.Put.ACLs, acl)
 			}
-			if row.Path == path {
-				id = info.ID
-				c.Remembered = id.String()
-			}
-			batch.Put.PathNodes = append(batch.Put.PathNodes, row)
 		}
-		if len(batch.Put.PathNodes) == 0 {
-			return nil, wire.Errorf(wire.CodeResolve, "Node %s does not exist", n.Path)
-		}
-		return batch, nil
-	})
-	return id, err
+		batch.Put.PathNodes = append(batch.Put.PathNodes, row)
+	}
+	return nil
 }
 
 // KindOf is the type of a node that is made of a value.

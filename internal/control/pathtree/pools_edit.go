@@ -18,7 +18,7 @@ import (
 // edits, which are validated together and applied entirely or not at all. It asks
 // for permissions itself.
 func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfig) ([]pooltree.Edit, error)) error {
-	return c.editTrees(object, func(trees *server.Trees) (*server.Trees, error) {
+	return c.EditTrees(object, func(trees *server.Trees) (*server.Trees, error) {
 		tree, err := findTree(trees, name)
 		if err != nil {
 			return nil, err
@@ -43,11 +43,6 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 		}
 		return changed, nil
 	})
-}
-
-// editTrees changes the configuration of trees.
-func (c *Request) editTrees(object string, edit func(*server.Trees) (*server.Trees, error)) error {
-	return c.Server.EditTrees(c.Context, c.Caller(object), edit)
 }
 
 // optionEdits are edits of attributes of a pool or tree, sorted by where they go.
@@ -155,13 +150,11 @@ func (n *poolNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) 
 	}
 	name := n.pool.Name()
 	if len(sorted.options) > 0 || sorted.name != nil || sorted.parent != nil {
-		err = c.firstIf(len(sorted.beside) > 0, func() error {
-			return c.EditTree(at.Path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
-				if err := c.Require(besideNeeds(c.ChainOfPool(tree, name), sorted.beside)); err != nil && len(sorted.beside) > 0 {
-					return nil, err
-				}
-				return c.planPool(tree, name, sorted)
-			})
+		err = c.EditTree(at.Path(), n.tree.Name, func(tree *server.TreeConfig) ([]pooltree.Edit, error) {
+			if err := c.Require(besideNeeds(c.ChainOfPool(tree, name), sorted.beside)); err != nil && len(sorted.beside) > 0 {
+				return nil, err
+			}
+			return c.planPool(tree, name, sorted)
 		})
 	} else if len(sorted.beside) > 0 {
 		err = c.Require(besideNeeds(at.Chain(c), sorted.beside))
@@ -315,13 +308,13 @@ func (c *Request) addPools(treeName, parent string, names []string, sorted optio
 		}
 		return plan, nil
 	}
-	err := c.firstIf(len(sorted.beside) > 0, func() error { return c.EditTree(object, treeName, plan) })
-	if err != nil {
+	if err := c.EditTree(object, treeName, plan); err != nil {
 		return guid.ID{}, err
 	}
-	id, err := c.poolID(treeName, last)
+	id := NewID(guid.Pool)
+	err := c.EditTrees(object, func(trees *server.Trees) (*server.Trees, error) { return trees.Identify(treeName, last, id), nil })
 	if err != nil {
-		return id, err
+		return guid.ID{}, err
 	}
 	c.Remembered = id.String()
 	return id, c.editBeside(object, "#"+id.String(), sorted.beside)
@@ -378,7 +371,7 @@ func (n *poolNode) Remove(c *Request, at *Place, _ bool) error {
 	if err != nil {
 		return err
 	}
-	return c.forgetBeside(at.Path(), gone)
+	return c.forgetBeside(at.Path(), &gone)
 }
 
 func poolsBelow(p *pooltree.Pool) (list []*pooltree.Pool) {
@@ -388,23 +381,24 @@ func poolsBelow(p *pooltree.Pool) (list []*pooltree.Pool) {
 	return list
 }
 
-// forgetBeside deletes what was stored beside objects that are gone.
-func (c *Request) forgetBeside(object string, keys []string) error {
-	batch := &store.Batch{}
-	for _, key := range keys {
-		if _, there := c.Server.Registry().ACL(key); there {
-			batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: key})
+// forgetBeside deletes what was stored beside objects that are removed. The edit of the
+// trees that removes them lists their keys.
+func (c *Request) forgetBeside(object string, keys *[]string) error {
+	return c.EditRegistry(object, func(r *server.Registry) (*store.Batch, error) {
+		batch := &store.Batch{}
+		for _, key := range *keys {
+			if _, there := r.ACL(key); there {
+				batch.Delete.ACLs = append(batch.Delete.ACLs, store.ACL{Path: key})
+			}
 		}
-	}
-	if batch.Empty() {
-		return nil
-	}
-	return c.EditRegistry(object, func(*server.Registry) (*store.Batch, error) { return batch, nil })
+		return batch, nil
+	})
 }
 
-// Move makes a pool a child of another one of its tree, under a name. A copy is a
-// new pool with the same options and nothing below it.
-func (n *poolNode) Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error) {
+// Move makes a pool a child of another one of its tree, under the last of the keys, below
+// new pools under those before it. A copy is a new pool with the same options and nothing
+// below it.
+func (n *poolNode) Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error) {
 	name, parent, tree := n.pool.Name(), pooltree.RootName, ""
 	switch above := to.Object.(type) {
 	case treeNode:
@@ -419,17 +413,22 @@ func (n *poolNode) Move(c *Request, at *Place, to *Place, key string, copying bo
 		if len(n.pool.Children()) > 0 {
 			return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Pool %q cannot be copied: it has subpools, whose names are unique in a tree", name)
 		}
-		return c.addPools(tree, parent, []string{key}, optionEdits{options: EditsOf(wire.FromDocument(n.config()))})
+		return c.addPools(tree, parent, keys, optionEdits{options: EditsOf(wire.FromDocument(n.config()))})
 	}
-	err := c.EditTree(at.Path(), tree, func(current *server.TreeConfig) ([]pooltree.Edit, error) {
+	before, key := keys[:len(keys)-1], keys[len(keys)-1]
+	if len(before) > 0 {
+		if _, err := c.addPools(tree, parent, before, optionEdits{}); err != nil {
+			return guid.ID{}, err
+		}
+		parent = before[len(before)-1]
+	}
+	id := n.tree.Pool(name).ID
+	c.Remembered = id.String()
+	return id, c.EditTree(at.Path(), tree, func(current *server.TreeConfig) ([]pooltree.Edit, error) {
 		sorted := optionEdits{name: &key}
 		if above, _ := n.pool.Parent(); above.Name() != parent {
 			sorted.parent = &parent
 		}
 		return c.planPool(current, name, sorted)
 	})
-	if err != nil {
-		return guid.ID{}, err
-	}
-	return c.poolID(tree, key)
 }

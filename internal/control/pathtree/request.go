@@ -32,41 +32,63 @@ type Request struct {
 	Remembered string
 	// Warnings are told beside a success.
 	Warnings document.Problems
+
+	// edits is the request's transaction; after runs when it is committed.
+	edits     server.Edits
+	after     []func()
+	committed bool
 }
 
-// EditRegistry changes the registry and forgets what was known of it. What the
-// edit sets as c.remembered is the answer to a repetition of the request.
+// EditTrees adds a change of the pool trees to the request's transaction, which Commit
+// commits. The edit sees the changes that the request has made before.
+func (c *Request) EditTrees(object string, edit func(*server.Trees) (*server.Trees, error)) error {
+	c.edits.Trees = append(c.edits.Trees, server.TreesEdit{Object: object, Edit: edit})
+	return c.stillOpen()
+}
+
+// EditRegistry adds a change of the registry to the request's transaction, which Commit
+// commits. The edit sees the changes that the request has made before. What it sets as
+// Remembered is the answer to a repetition of the request.
 func (c *Request) EditRegistry(object string, edit func(*server.Registry) (*store.Batch, error)) error {
-	who := c.Caller(object)
-	who.Mutation = "" // it is written with the answer instead
-	err := c.Server.EditRegistry(c.Context, who, func(r *server.Registry) (*store.Batch, error) {
-		batch, err := edit(r)
-		if err == nil && c.Mutation != "" {
-			batch.Put.Mutations = append(batch.Put.Mutations, store.Mutation{
-				ID: c.Mutation, Expires: c.Now.Add(c.Server.Settings().MutationTTL), Response: []byte(c.Remembered),
-			})
-		}
-		return batch, err
-	})
-	c.Tree.People.forget()
-	return err
+	c.edits.Registry = append(c.edits.Registry, server.RegistryEdit{Object: object, Edit: edit})
+	return c.stillOpen()
 }
 
-// First runs a step that another one follows. The mutation is remembered with the
-// last step only: a request that was cut off in between is not called done.
-func (c *Request) First(step func() error) error {
-	mutation := c.Mutation
-	c.Mutation = ""
-	defer func() { c.Mutation = mutation }()
-	return step()
-}
+// AfterCommit runs a function when the request's changes are on disk.
+func (c *Request) AfterCommit(f func()) { c.after = append(c.after, f) }
 
-// firstIf is first if something follows.
-func (c *Request) firstIf(follows bool, step func() error) error {
-	if follows {
-		return c.First(step)
+// stillOpen refuses changes after the transaction was committed: a request has one.
+func (c *Request) stillOpen() error {
+	if c.committed {
+		return wire.Errorf(wire.CodeGeneric, "Internal error: command %q changes something after its commit", c.Command)
 	}
-	return step()
+	return nil
+}
+
+// Commit commits the changes that the request has collected, all or none. It does nothing
+// if there are none. The API calls it when a command has run without an error; a command
+// calls it itself if its answer depends on what was committed.
+func (c *Request) Commit() error {
+	edits := c.edits
+	if c.edits = (server.Edits{}); len(edits.Trees)+len(edits.Registry) == 0 {
+		return nil
+	}
+	if err := c.stillOpen(); err != nil {
+		return err
+	}
+	c.committed = true
+	edits.Answer = func() []byte { return []byte(c.Remembered) }
+	err := c.Server.Edit(c.Context, c.Caller(""), edits)
+	if len(edits.Registry) > 0 {
+		c.Tree.People.forget()
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range c.after {
+		f()
+	}
+	return nil
 }
 
 // Caller is who asks for a change of an object, for the audit.

@@ -77,8 +77,8 @@ func (n settingNode) EditValue(c *Request, at *Place, e edit) error {
 		batch.Put.Settings = append(batch.Put.Settings, store.Setting{Name: n.setting, Document: data})
 		return batch, nil
 	})
-	if err == nil && n.apply != nil {
-		n.apply(c, value)
+	if n.apply != nil {
+		c.AfterCommit(func() { n.apply(c, value) })
 	}
 	return err
 }

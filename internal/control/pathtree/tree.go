@@ -67,7 +67,8 @@ type AttributeEdit struct {
 	Edit  edit
 }
 
-// What nodes can do besides being read. Each method checks permissions itself.
+// What nodes can do besides being read. Each method checks permissions itself and adds
+// its changes to the request's transaction, so that methods can be combined.
 type (
 	// AttributesEditor changes attributes, all or none.
 	AttributesEditor interface {
@@ -86,9 +87,10 @@ type (
 	Remover interface {
 		Remove(c *Request, at *Place, recursive bool) error
 	}
-	// Mover gives itself another parent and name.
+	// Mover gives itself another parent and name: the last of the keys, below new
+	// directories under those before it.
 	Mover interface {
-		Move(c *Request, at *Place, to *Place, key string, copying bool) (guid.ID, error)
+		Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error)
 	}
 )
 
@@ -100,6 +102,7 @@ type Creation struct {
 	Recursive  bool
 	// Replace says that a node that is there goes with everything below it.
 	Replace bool
+	id      guid.ID // of a plain node; zero means a new one
 }
 
 // Bare has nothing; nodes embed it.

@@ -38,7 +38,7 @@ func (treesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) er
 			}
 			return &server.Trees{Default: *tree, List: append([]server.TreeConfig(nil), trees.List...)}, nil
 		}
-		if err := c.firstIf(len(beside) > 0, func() error { return c.editTrees(at.Path(), plan) }); err != nil {
+		if err := c.EditTrees(at.Path(), plan); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	if err != nil {
 		return guid.ID{}, err
 	}
-	path := JoinPath(PoolTreesPath, name)
+	path, id := JoinPath(PoolTreesPath, name), NewID(guid.PoolTree)
 	plan := func(trees *server.Trees) (*server.Trees, error) {
 		if _, there := trees.Find(name); there {
 			return nil, wire.Errorf(wire.CodeAlreadyExists, "Pool tree %q already exists", name)
@@ -89,21 +89,17 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 			return nil, err
 		}
 		c.Warn(warnings)
-		next := trees.Put(name, tree)
+		next := trees.Put(name, tree).Identify(name, "", id)
 		if next.Default == "" {
 			next.Default = name // the first tree, so that //sys/pools leads somewhere
 		}
 		return next, nil
 	}
-	if err := c.firstIf(len(sorted.beside) > 0, func() error { return c.editTrees(path, plan) }); err != nil {
+	if err := c.EditTrees(path, plan); err != nil {
 		return guid.ID{}, err
 	}
-	tree, err := findTree(c.Server.Trees(), name)
-	if err != nil {
-		return guid.ID{}, err
-	}
-	c.Remembered = tree.Object.ID.String()
-	return tree.Object.ID, c.editBeside(path, "#"+tree.Object.ID.String(), sorted.beside)
+	c.Remembered = id.String()
+	return id, c.editBeside(path, "#"+id.String(), sorted.beside)
 }
 
 // sortTreeEdits refuses what cannot be set on a tree. Options are edits inside of
@@ -186,7 +182,7 @@ func (n treeNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) e
 			c.Warn(r.Warnings())
 			return []pooltree.Edit{pooltree.SetTree{Config: next}}, r.Problems().Err()
 		}
-		if err := c.firstIf(len(sorted.beside) > 0, func() error { return c.EditTree(at.Path(), n.tree.Name, plan) }); err != nil {
+		if err := c.EditTree(at.Path(), n.tree.Name, plan); err != nil {
 			return err
 		}
 	}
@@ -196,7 +192,7 @@ func (n treeNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) e
 func (n treeNode) Remove(c *Request, at *Place, _ bool) error {
 	name := n.tree.Name
 	gone := []string{"#" + n.tree.Object.ID.String()}
-	err := c.editTrees(at.Path(), func(trees *server.Trees) (*server.Trees, error) {
+	err := c.EditTrees(at.Path(), func(trees *server.Trees) (*server.Trees, error) {
 		tree, err := findTree(trees, name)
 		if err != nil {
 			return nil, err
@@ -214,5 +210,5 @@ func (n treeNode) Remove(c *Request, at *Place, _ bool) error {
 	if err != nil {
 		return err
 	}
-	return c.forgetBeside(at.Path(), gone)
+	return c.forgetBeside(at.Path(), &gone)
 }

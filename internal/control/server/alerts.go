@@ -23,6 +23,7 @@ const (
 	AlertHistory       AlertKind = "history_not_stored"
 	AlertRetention     AlertKind = "retention_failed"
 	AlertPoolConfig    AlertKind = "update_pools"
+	AlertTokens        AlertKind = "tokens_not_read"
 	AlertUnrecognized  AlertKind = "unrecognized_config_options"
 	AlertSettings      AlertKind = "update_config"
 	AlertOperationWait AlertKind = "operation_pending"

@@ -2,8 +2,10 @@ package server
 
 import "github.com/weirhq/weir/internal/control/store"
 
-// auditTrees writes down what changed in the configuration of pools.
-func (t *term) auditTrees(before, after *Trees, differences treeDifferences, who Caller) {
+// auditTrees records what changed in the configuration of pools, and emits an event for
+// each tree that changed.
+func (t *term) auditTrees(next *nextTrees, who Caller) {
+	before, after := next.before, next.after
 	for i := range after.List {
 		tree := &after.List[i]
 		old, there := before.Find(tree.Name)
@@ -11,13 +13,16 @@ func (t *term) auditTrees(before, after *Trees, differences treeDifferences, who
 		case !there:
 			t.audit(who, nil, mustJSON("+ tree "+tree.Name))
 		case old.Tree != tree.Tree:
-			t.audit(who, nil, mustJSON(differences[tree.Name].String()))
+			t.audit(who, nil, mustJSON(next.differences[tree.Name].String()))
+		default:
+			continue
 		}
 		t.event(store.Event{Type: "pools_changed", Tree: tree.Name}, fact{"user", who.User})
 	}
 	for i := range before.List {
 		if _, kept := after.Find(before.List[i].Name); !kept {
 			t.audit(who, mustJSON("- tree "+before.List[i].Name), nil)
+			t.event(store.Event{Type: "pools_changed", Tree: before.List[i].Name}, fact{"user", who.User})
 		}
 	}
 	if before.Default != after.Default {

@@ -29,9 +29,10 @@ func (s *Server) follow(ctx context.Context) error {
 	if s.copied != nil {
 		changes, err := s.store.Changes(ctx, s.copied.revision)
 		if err == nil {
-			err = s.followChanges(changes)
+			s.followChanges(changes)
+			return nil
 		}
-		if err == nil || !errors.Is(err, store.ErrTooOld) && !errors.Is(err, store.ErrInvalid) {
+		if !errors.Is(err, store.ErrTooOld) && !errors.Is(err, store.ErrInvalid) {
 			return err
 		}
 	}
@@ -47,9 +48,7 @@ func (s *Server) followAll(ctx context.Context) error {
 	}
 	c := &standbyCopy{trees: map[string]store.Tree{}, pools: map[poolKey]store.Pool{}, specs: map[int32]*store.OperationSpec{}}
 	c.keep(&store.Batch{Put: state.Rows})
-	if err := s.copyTrees(c); err != nil {
-		return err
-	}
+	s.copyTrees(c)
 	s.registry.reset(&state.Rows)
 	present := map[core.OperationID]bool{}
 	for i := range state.Rows.Operations {
@@ -71,13 +70,10 @@ func (s *Server) followAll(ctx context.Context) error {
 }
 
 // followChanges reads what has changed.
-func (s *Server) followChanges(changes *store.Changes) error {
+func (s *Server) followChanges(changes *store.Changes) {
 	c, b := s.copied, &store.Batch{Put: changes.Put, Delete: changes.Delete}
 	if c.keep(b) {
-		if err := s.copyTrees(c); err != nil {
-			s.copied = nil // the next look reads everything again
-			return err
-		}
+		s.copyTrees(c)
 	}
 	s.registry.apply(b)
 	for i := range b.Delete.Operations {
@@ -89,7 +85,6 @@ func (s *Server) followChanges(changes *store.Changes) error {
 		}
 	}
 	s.copiedAt(c, changes.Revision)
-	return nil
 }
 
 // keep takes rows of trees and specifications, and says whether trees have changed.
@@ -127,7 +122,7 @@ func (c *standbyCopy) keep(b *store.Batch) (trees bool) {
 }
 
 // copyTrees shows the configuration of trees.
-func (s *Server) copyTrees(c *standbyCopy) error {
+func (s *Server) copyTrees(c *standbyCopy) {
 	rows := &store.Rows{Settings: c.defaultTree, Pools: make([]store.Pool, 0, len(c.pools))}
 	for _, name := range slices.Sorted(maps.Keys(c.trees)) {
 		rows.Trees = append(rows.Trees, c.trees[name])
@@ -135,11 +130,8 @@ func (s *Server) copyTrees(c *standbyCopy) error {
 	for _, row := range c.pools {
 		rows.Pools = append(rows.Pools, row)
 	}
-	trees, err := treesOf(rows)
-	if err == nil {
-		s.trees.Store(trees)
-	}
-	return err
+	trees, _ := treesOf(rows) // the leader reports what is left out
+	s.trees.Store(trees)
 }
 
 // copyOperation shows an operation, unless it has ended or cannot be read.

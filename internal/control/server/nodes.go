@@ -81,7 +81,8 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	record := *node.record
 	record.Address, record.Version, record.Cgroups = description.GetAddress(), description.GetSoftwareVersion(), description.GetCgroups()
 	record.Resources = nodeproto.FromAmounts(description.GetResources())
-	record.Tags = mergeTags(description.GetTags(), node.settings.UserTags, name)
+	tags := description.GetTags()
+	record.Tags = mergeTags(tags, node.settings.UserTags, name)
 	record.Online, record.LastSeen, record.Registered, record.RegistrationError = true, t.now, t.now, ""
 	node.settings.Agent = description.GetAgentId()
 	record.Limits = node.settings.LimitOverrides.Or(record.Resources)
@@ -96,7 +97,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	t.sessions++
-	node.session, node.told, node.retold = session, t.nodeSettings(), false
+	node.session, node.told, node.retold, node.tags = session, t.nodeSettings(), false, tags
 	t.showNode(node, &record)
 	t.storeNode(node)
 	t.event(store.Event{Type: "node_registered", Node: name, Tree: record.Tree}, fact{"resources", amountsFact(record.Resources)})

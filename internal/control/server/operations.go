@@ -179,6 +179,7 @@ func (s *Server) AbortJob(ctx context.Context, who Caller, job guid.ID, interrup
 		t.putJob(&stopping)
 		who.Object = job.String()
 		t.audit(who, nil, nil)
+		t.remember(who, nil)
 		return struct{}{}, nil
 	})
 	return err

@@ -70,6 +70,42 @@ func change[V any](table map[string]V, remove, put []V, key func(V) string) {
 	}
 }
 
+// inverse returns the rows that undo a change which has not been made yet.
+func (r *Registry) inverse(b *store.Batch) *store.Batch {
+	r.mutex.RLock()
+	defer r.mutex.RUnlock()
+	undo := &store.Batch{}
+	restore(r.paths, b.Delete.PathNodes, b.Put.PathNodes, func(n store.PathNode) string { return n.Path }, &undo.Delete.PathNodes, &undo.Put.PathNodes)
+	restore(r.settings, b.Delete.Settings, b.Put.Settings, func(s store.Setting) string { return s.Name }, &undo.Delete.Settings, &undo.Put.Settings)
+	restore(r.users, b.Delete.Users, b.Put.Users, func(u store.User) string { return u.Name }, &undo.Delete.Users, &undo.Put.Users)
+	restore(r.groups, b.Delete.Groups, b.Put.Groups, func(g store.Group) string { return g.Name }, &undo.Delete.Groups, &undo.Put.Groups)
+	restore(r.tokens, b.Delete.Tokens, b.Put.Tokens, func(t store.Token) string { return t.Hash }, &undo.Delete.Tokens, &undo.Put.Tokens)
+	restore(r.acls, b.Delete.ACLs, b.Put.ACLs, func(a store.ACL) string { return a.Path }, &undo.Delete.ACLs, &undo.Put.ACLs)
+	for _, list := range [][]store.Member{b.Delete.Members, b.Put.Members} {
+		for _, m := range list {
+			if r.members[m] {
+				undo.Put.Members = append(undo.Put.Members, m)
+			} else {
+				undo.Delete.Members = append(undo.Delete.Members, m)
+			}
+		}
+	}
+	return undo
+}
+
+// restore adds, for each row of a change, what the table has under its key.
+func restore[V any](table map[string]V, removed, put []V, key func(V) string, undoRemoved, undoPut *[]V) {
+	for _, list := range [][]V{removed, put} {
+		for _, v := range list {
+			if old, there := table[key(v)]; there {
+				*undoPut = append(*undoPut, old)
+			} else {
+				*undoRemoved = append(*undoRemoved, v)
+			}
+		}
+	}
+}
+
 func (r *Registry) read(f func()) {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
@@ -80,6 +116,12 @@ func (r *Registry) read(f func()) {
 func (r *Registry) PathNode(path string) (node store.PathNode, there bool) {
 	r.read(func() { node, there = r.paths[path] })
 	return node, there
+}
+
+// PathNodeCount returns how many nodes the tree of paths has.
+func (r *Registry) PathNodeCount() (count int) {
+	r.read(func() { count = len(r.paths) })
+	return count
 }
 
 // Below returns the nodes below a path, at any depth, in the order of their
@@ -182,36 +224,6 @@ func sorted[V any](table map[string]V) []V {
 // Registry returns what is on disk of it. It must not be modified.
 func (s *Server) Registry() *Registry { return s.registry }
 
-// EditRegistry changes the registry: the closure sees what is there, with all
-// changes before it, and returns the rows to write. Rows of other kinds are
-// refused, since the core must know of them.
-func (s *Server) EditRegistry(ctx context.Context, who Caller, edit func(*Registry) (*store.Batch, error)) error {
-	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
-		rows, err := edit(t.registry)
-		if err != nil {
-			return struct{}{}, err
-		}
-		if err := checkRegistryRows(rows); err != nil {
-			return struct{}{}, err
-		}
-		t.registry.apply(rows)
-		t.open.rows.Append(rows)
-		if changesDefaultPools(rows) {
-			t.obeyDefaultPools(t.registry)
-		}
-		t.audit(who, nil, nil)
-		t.remember(who, nil)
-		t.open.published = append(t.open.published, func(store.Receipt) {
-			s.registry.apply(rows)
-			if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
-				s.rederive()
-			}
-		})
-		return struct{}{}, nil
-	})
-	return err
-}
-
 func checkRegistryRows(b *store.Batch) error {
 	for _, rows := range []*store.Rows{&b.Put, &b.Delete} {
 		if len(rows.Trees)+len(rows.Pools)+len(rows.Operations)+len(rows.Jobs)+len(rows.Nodes)+len(rows.Volumes) > 0 {
@@ -252,11 +264,7 @@ func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string
 func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answer []byte) error {
 	before := node.settings
 	record := *node.record
-	own := record.Tags
-	if node.session != nil {
-		own = slices.DeleteFunc(slices.Clone(own), func(tag string) bool { return slices.Contains(before.UserTags, tag) })
-	}
-	record.Tags = mergeTags(own, settings.UserTags, record.Name)
+	record.Tags = mergeTags(node.tags, settings.UserTags, record.Name)
 	limits := record.Resources
 	if status := record.Status; status.GetLimits() != nil {
 		limits = amountsOf(status)

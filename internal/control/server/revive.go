@@ -85,10 +85,11 @@ func (t *term) showRevived() {
 }
 
 func (t *term) reviveTrees(rows *store.Rows) error {
-	trees, err := treesOf(rows)
-	if err != nil {
-		return err
+	trees, problems := treesOf(rows)
+	for _, problem := range problems {
+		t.server.log.Error("a stored pool or pool tree is left out", "problem", problem)
 	}
+	t.server.alerts.set(AlertPoolConfig, strings.Join(problems, "; "))
 	named, err := t.slots.arrange(trees, t.hasOperations)
 	if err != nil {
 		return err
@@ -430,4 +431,5 @@ func (t *term) reviveJob(row *store.Job, node *activeNode) error {
 func (t *term) reviveRegistry(rows *store.Rows) {
 	t.registry = newRegistry()
 	t.registry.reset(rows)
+	t.server.alerts.set(AlertTokens, unreadableTokens(rows))
 }

@@ -120,6 +120,7 @@ type activeNode struct {
 	told     nodeproto.Settings // when it registered
 	retold   bool               // they have changed since
 	settings NodeSettings
+	tags     []string // that its agent registered with
 	storedAt time.Time
 }
 

@@ -112,7 +112,8 @@ func treeDifference(batch *store.Batch, old, tree *TreeConfig, difference pooltr
 		for _, p := range difference.Removed {
 			batch.Delete.Pools = append(batch.Delete.Pools, store.Pool{Tree: tree.Name, Name: p.Pool})
 		}
-		differs = func(name string) bool { return names[name] }
+		// A pool that took the place of a removed one may differ in its identity only.
+		differs = func(name string) bool { return names[name] || old.objects[name] != tree.objects[name] }
 	}
 	if row.Name != "" {
 		batch.Put.Trees = append(batch.Put.Trees, row)
@@ -138,7 +139,7 @@ func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
 		tree := &to.List[i]
 		old, there := from.Find(tree.Name)
 		if !there {
-			tree.Object = Object{ID: s.newID(guid.PoolTree), Created: now, Order: i}
+			tree.Object = Object{ID: s.idOr(tree.Object.ID, guid.PoolTree), Created: now, Order: i}
 			if i > 0 {
 				tree.Object.Order = to.List[i-1].Object.Order + 1
 			}
@@ -167,8 +168,8 @@ func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
 		for pool := range tree.Tree.Pools() {
 			present[pool.Name()] = true
 			object, known := tree.objects[pool.Name()]
-			if !known {
-				object = Object{ID: s.newID(guid.Pool), Created: now, Order: next}
+			if known = known && !object.Created.IsZero(); !known {
+				object = Object{ID: s.idOr(object.ID, guid.Pool), Created: now, Order: next}
 				next++
 			}
 			if changed[pool.Name()] {
@@ -181,4 +182,12 @@ func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
 		maps.DeleteFunc(tree.objects, func(name string, _ Object) bool { return !present[name] })
 	}
 	return differences
+}
+
+// idOr returns an identity that an edit has chosen, or a new one.
+func (s *Server) idOr(chosen guid.ID, kind guid.Kind) guid.ID {
+	if chosen.IsZero() {
+		return s.newID(kind)
+	}
+	return chosen
 }

@@ -1,21 +1,15 @@
 package server
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/weirhq/weir/internal/control/store"
-	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
-	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Trees is the configuration of all pool trees. It is immutable.
@@ -93,75 +87,23 @@ func (t *Trees) Rename(tree, from, to string) *Trees {
 	return next
 }
 
-// treesOf reads a configuration from rows.
-func treesOf(rows *store.Rows) (*Trees, error) {
-	t := &Trees{}
-	for _, s := range rows.Settings {
-		if s.Name == defaultTreeSetting {
-			t.Default = string(s.Document)
+// Identify returns a configuration in which a new pool has this identity, or a new tree
+// if the pool is empty. Without it the server gives new objects their identities.
+func (t *Trees) Identify(tree, pool string, id guid.ID) *Trees {
+	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	config, there := next.Find(tree)
+	switch {
+	case !there:
+	case pool == "":
+		config.Object = Object{ID: id}
+	default:
+		config.objects = maps.Clone(config.objects)
+		if config.objects == nil {
+			config.objects = map[string]Object{}
 		}
+		config.objects[pool] = Object{ID: id}
 	}
-	for _, row := range rows.Trees {
-		tree := TreeConfig{Name: row.Name, objects: map[string]Object{}}
-		if err := json.Unmarshal(row.Attributes, &tree.Object); err != nil {
-			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
-		}
-		if err := tree.read(row.Config, rows.Pools); err != nil {
-			return nil, fmt.Errorf("pool tree %s: %w", row.Name, err)
-		}
-		t.List = append(t.List, tree)
-	}
-	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
-	return t, nil
-}
-
-// read builds the tree from its own row and those of its pools.
-func (t *TreeConfig) read(config []byte, rows []store.Pool) error {
-	root, err := notation.ParseJSON("", config)
-	if err != nil {
-		return err
-	}
-	type child struct {
-		order int
-		name  string
-		value document.Value
-	}
-	children := map[string][]child{}
-	for _, row := range rows {
-		if row.Tree != t.Name {
-			continue
-		}
-		var attributes storedPool
-		if err := json.Unmarshal(row.Attributes, &attributes); err != nil {
-			return fmt.Errorf("pool %s: %w", row.Name, err)
-		}
-		value, err := notation.ParseJSON("", attributes.Config)
-		if err != nil {
-			return fmt.Errorf("pool %s: %w", row.Name, err)
-		}
-		t.objects[row.Name] = attributes.Object
-		children[row.Parent] = append(children[row.Parent], child{attributes.Order, row.Name, value})
-	}
-	var nest func(parent string, value document.Value) document.Value
-	nest = func(parent string, value document.Value) document.Value {
-		below := children[parent]
-		if len(below) == 0 {
-			return value
-		}
-		slices.SortFunc(below, func(a, b child) int {
-			if a.order != b.order {
-				return a.order - b.order
-			}
-			return strings.Compare(a.name, b.name)
-		})
-		var entries []document.Entry
-		for _, c := range below {
-			entries = append(entries, document.Pair(c.name, nest(c.name, c.value)))
-		}
-		return value.With("pools", document.Map(entries...))
-	}
-	t.Tree, _, err = pooltree.FromValue(nest("", root), pooltree.Options{KeepUnknown: true})
-	return err
+	return next
 }
 
 // Caller is who asks for a change, for the audit.
@@ -177,71 +119,6 @@ type Caller struct {
 
 // ErrTreeInUse is why a tree cannot be removed.
 var ErrTreeInUse = errors.New("the pool tree has operations")
-
-// EditTrees changes the configuration of pool trees: the closure gets the
-// present one and returns the one that is to be. Editors come one after the
-// other; what the closure refuses, or the core, changes nothing.
-func (s *Server) EditTrees(ctx context.Context, who Caller, edit func(*Trees) (*Trees, error)) error {
-	t := s.term.Load()
-	if t == nil || !s.Leading() {
-		return ErrNotLeading
-	}
-	if err := t.admits(); err != nil {
-		return err
-	}
-	select {
-	case s.editing <- struct{}{}:
-		defer func() { <-s.editing }()
-	case <-t.over:
-		return ErrNotLeading
-	case <-ctx.Done():
-		return fmt.Errorf("%w: other changes of pools were first", ErrOverloaded)
-	}
-	before := s.trees.Load()
-	after, err := edit(before)
-	if err != nil {
-		return err
-	}
-	if _, there := after.Find(after.Default); after.Default != "" && !there {
-		return fmt.Errorf("default_tree: there is no pool tree %q", after.Default)
-	}
-	differences := s.identify(before, after, time.Now().UTC())
-	rows, err := treeChanges(before, after, differences)
-	if err != nil {
-		return err
-	}
-	if rows.Empty() {
-		return t.stillLeading(ctx)
-	}
-	_, err = ask(ctx, s, func(t *term) (struct{}, error) {
-		return struct{}{}, t.setTrees(before, after, differences, &rows, who)
-	})
-	return err
-}
-
-// setTrees puts a configuration into force.
-func (t *term) setTrees(before, after *Trees, differences treeDifferences, rows *store.Batch, who Caller) error {
-	if t.trees != before {
-		return errors.New("the configuration of pools has changed in the meantime")
-	}
-	if err := rows.Check(); err != nil {
-		return err
-	}
-	named, err := t.slots.arrange(after, t.hasOperations)
-	if err != nil {
-		return err
-	}
-	if err := t.apply(&core.TreesInput{Trees: named, Default: after.Default}); err != nil {
-		return err
-	}
-	t.slots.commit(named)
-	t.trees = after
-	t.open.rows.Append(rows)
-	t.auditTrees(before, after, differences, who)
-	t.remember(who, nil)
-	t.open.published = append(t.open.published, func(store.Receipt) { t.server.trees.Store(after) })
-	return nil
-}
 
 // treeSlots keeps the order that trees have in the core, which keeps the places of
 // trees that were removed.

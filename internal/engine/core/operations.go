@@ -111,9 +111,9 @@ func (t *tree) reserve(user string, spec *operation.Spec) (at place, parent *poo
 	if parent, at.pool, err = t.resolve(user, at.options.Pool); err != nil {
 		return at, nil, err
 	}
-	first := parent
-	if p := t.pools[at.pool]; p != nil {
-		first = p
+	first, err := t.firstPool(at.pool, parent, false)
+	if err != nil {
+		return at, nil, err
 	}
 	return at, parent, t.state.CanAdd(first.slot)
 }
@@ -357,30 +357,88 @@ func (c *Core) setSuspended(op *running, suspended bool) {
 	}
 }
 
-// move puts an operation into another pool.
-func (c *Core) move(now time.Time, op *running, at *place, t *tree, wanted string, out *Decisions) error {
+// poolMove is a move of an operation within one of its trees that the tree accepts.
+type poolMove struct {
+	place  int   // which of the operation's places
+	parent *pool // of the pool, if the pool must be made
+	pool   string
+	hub    bool // the pool is the user's subpool of the requested one
+}
+
+// planMove checks that a tree accepts an operation in another pool, and adds the move
+// to the list unless the operation is there already. It changes nothing.
+func (c *Core) planMove(moves []poolMove, op *running, place int, wanted string) ([]poolMove, error) {
+	at := &op.places[place]
+	t := c.trees[at.tree]
 	parent, name, err := t.resolve(op.user, document.Some(wanted))
 	if err != nil || name == at.pool {
-		return err
+		return moves, err
 	}
-	p := t.pools[name]
-	made := p == nil
-	if made {
-		p = &pool{name: name, parent: parent, ephemeral: true, user: op.user, hub: name != wanted}
-		p.slot = t.state.AddPool(parent.slot, t.ephemeralParameters(name, parent))
-		t.addPool(p)
-	}
-	admitted, err := t.state.MoveOperation(at.slot, p.slot)
+	first, err := t.firstPool(name, parent, true)
 	if err != nil {
-		t.drop(p)
-		return err
+		return moves, err
 	}
-	old := t.pools[at.pool]
-	t.leavePool(old, at)
-	t.enterPool(p, at)
-	t.drop(old)
-	for _, slot := range admitted {
-		c.admitted(now, t, slot, out)
+	if err := t.state.CanMove(at.slot, first.slot); err != nil {
+		return moves, err
 	}
-	return nil
+	return append(moves, poolMove{place, parent, name, name != wanted}), nil
+}
+
+// firstPool returns the lowest pool that is there on the way from a pool to the root:
+// the pool itself or, if it must be made, its parent. It refuses a pool that must be
+// made and whose own limits leave no room for an operation, which is to run if running
+// says so.
+func (t *tree) firstPool(name string, parent *pool, running bool) (*pool, error) {
+	if p := t.pools[name]; p != nil {
+		return p, nil
+	}
+	limits := t.ephemeralParameters(name, parent).Effective
+	switch {
+	case limits.MaxOperationCount <= 0:
+		return nil, &scheduling.CountError{Pool: name, Limit: limits.MaxOperationCount}
+	case running && limits.MaxRunningOperationCount <= 0:
+		return nil, &scheduling.CountError{Pool: name, Limit: limits.MaxRunningOperationCount, Running: true}
+	}
+	return parent, nil
+}
+
+// admission is an operation that a tree lets run.
+type admission struct {
+	tree *tree
+	slot int32
+}
+
+// moveAll carries planned moves out. It returns the operations that run because of
+// them, which must begin after all trees have moved: an operation that begins may
+// leave other trees, and so change what they accept.
+func (c *Core) moveAll(op *running, moves []poolMove) (admitted []admission) {
+	for _, m := range moves {
+		at := &op.places[m.place]
+		t := c.trees[at.tree]
+		p := t.pools[m.pool]
+		if p == nil {
+			p = &pool{name: m.pool, parent: m.parent, ephemeral: true, user: op.user, hub: m.hub}
+			p.slot = t.state.AddPool(m.parent.slot, t.ephemeralParameters(m.pool, m.parent))
+			t.addPool(p)
+		}
+		slots, err := t.state.MoveOperation(at.slot, p.slot)
+		if err != nil {
+			panic(fmt.Sprintf("a pool that accepted an operation refuses it: %v", err))
+		}
+		for _, slot := range slots {
+			admitted = append(admitted, admission{t, slot})
+		}
+		old := t.pools[at.pool]
+		t.leavePool(old, at)
+		t.enterPool(p, at)
+		t.drop(old)
+	}
+	return admitted
+}
+
+// admitAll lets operations begin that trees let run.
+func (c *Core) admitAll(now time.Time, admitted []admission, out *Decisions) {
+	for _, a := range admitted {
+		c.admitted(now, a.tree, a.slot, out)
+	}
 }

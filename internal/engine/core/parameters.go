@@ -19,31 +19,23 @@ func (c *Core) updateOperation(now time.Time, id OperationID, update operation.U
 		return &operation.StateError{State: state, What: "change the parameters of"}
 	}
 	before, after := op.controller.Spec(), op.controller.Spec().With(update)
-	var moved []int
-	pools := make([]string, len(op.places))
+	var moves []poolMove
 	for i := range op.places {
-		at := &op.places[i]
-		t := c.trees[at.tree]
-		pools[i] = at.pool
-		old, wanted := before.OperationOptions.For(t.name).Pool, after.OperationOptions.For(t.name).Pool
+		tree := c.trees[op.places[i].tree].name
+		old, wanted := before.OperationOptions.For(tree).Pool, after.OperationOptions.For(tree).Pool
 		if wanted == old {
 			continue
 		}
-		if err := c.move(now, op, at, t, wanted.Or(op.user), out); err != nil {
-			for _, j := range moved {
-				c.moveBack(now, &op.places[j], pools[j], out)
-			}
+		var err error
+		if moves, err = c.planMove(moves, op, i, wanted.Or(op.user)); err != nil {
 			return err
 		}
-		moved = append(moved, i)
 	}
 	effects, err := op.controller.Update(update, now)
 	if err != nil {
-		for _, j := range moved {
-			c.moveBack(now, &op.places[j], pools[j], out)
-		}
 		return err
 	}
+	admitted := c.moveAll(op, moves)
 	out.Changed = append(out.Changed, id)
 	for i := range op.places {
 		at := &op.places[i]
@@ -52,24 +44,8 @@ func (c *Core) updateOperation(now time.Time, id OperationID, update operation.U
 		t.state.SetOperation(at.slot, t.operationParameters(op, at))
 	}
 	c.carryOut(now, op, effects, out)
+	c.admitAll(now, admitted, out)
 	return nil
-}
-
-// moveBack undoes a move. The pool that the operation was in may have been
-// ephemeral and gone; then it is made again by the operation's own wish.
-func (c *Core) moveBack(now time.Time, at *place, pool string, out *Decisions) {
-	t := c.trees[at.tree]
-	p := t.pools[pool]
-	if p == nil {
-		return
-	}
-	old := t.pools[at.pool]
-	if t.state.Transfer(at.slot, p.slot) {
-		c.admitted(now, t, at.slot, out)
-	}
-	t.leavePool(old, at)
-	t.enterPool(p, at)
-	t.drop(old)
 }
 
 // ControllerOf returns the controller of an operation that has not ended, to be

@@ -196,6 +196,8 @@ func nameProblem(name string, administrator bool, longest int) string {
 		return "the name is empty"
 	case name == RootName:
 		return "this is the name of the root pool"
+	case name == "." || name == "..":
+		return "it would mean a directory in paths and file names"
 	case longest > 0 && len(name) > longest:
 		return fmt.Sprintf("the name has %d bytes; the most is %d", len(name), longest)
 	}

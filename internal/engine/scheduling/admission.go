@@ -187,26 +187,35 @@ func (t *Tree) AdmitAll() (admitted []int32) {
 	return admitted
 }
 
-// MoveOperation moves an operation to another pool. Limits of pools that it is
-// in already do not count against it if it runs there; a move never makes a
-// running operation wait.
-func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
+// CanMove returns why a pool, or one above it, refuses an operation of the tree. Limits of
+// pools that the operation is in already do not count against it if it runs there.
+func (t *Tree) CanMove(slot, pool int32) error {
 	e := &t.elements[slot]
 	for at := pool; ; at = t.elements[at].parent {
 		if t.contains(at, slot) && e.operation.running {
-			break
+			return nil
 		}
 		p := t.elements[at].pool
 		if !t.contains(at, slot) && p.operations >= p.maxOperations {
-			return nil, &CountError{Pool: p.name, Slot: at, Limit: p.maxOperations}
+			return &CountError{Pool: p.name, Slot: at, Limit: p.maxOperations}
 		}
 		if p.running >= p.maxRunning {
-			return nil, &CountError{Pool: p.name, Slot: at, Limit: p.maxRunning, Running: true}
+			return &CountError{Pool: p.name, Slot: at, Limit: p.maxRunning, Running: true}
 		}
 		if at == 0 {
-			break
+			return nil
 		}
 	}
+}
+
+// MoveOperation moves an operation to another pool, if CanMove has no objection: a
+// move never makes a running operation wait. It returns the operations that run
+// because of it.
+func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
+	if err := t.CanMove(slot, pool); err != nil {
+		return nil, err
+	}
+	e := &t.elements[slot]
 	running := e.operation.running
 	old := t.carry(slot, pool)
 	if running {

@@ -109,9 +109,10 @@ export async function call<T>(command: string, parameters: Parameters = {}, sign
   return (await response.json()) as T;
 }
 
-/** callWithInput runs a command that takes a value, such as set. */
-export async function callWithInput(command: string, path: string, value: unknown): Promise<void> {
-  await send(`/api/v4/${command}?path=${encodeURIComponent(path)}`, {method: 'PUT', body: JSON.stringify(value)});
+/** changeAttributes sets and removes attributes of a node: all of them, or none if the server refuses one. */
+export async function changeAttributes(path: string, set: Parameters, removed: string[]): Promise<void> {
+  const query = new URLSearchParams([['path', `${path}/@`], ...removed.map((name) => ['remove[]', name])]);
+  await send(`/api/v4/multiset_attributes?${query}`, {method: 'PUT', body: JSON.stringify(set)});
 }
 
 /** get reads what is at a path of the tree. */

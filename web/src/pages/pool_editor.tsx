@@ -1,7 +1,7 @@
 import {Button, Select, TextArea, TextInput, useToaster} from '@gravity-ui/uikit';
 import {useEffect, useMemo, useState} from 'react';
 
-import {call, callWithInput} from '../api/client';
+import {changeAttributes} from '../api/client';
 import {refresh, useCommand} from '../api/queries';
 import {shellQuote} from '../model/format';
 import {at, difference, type Document, optionsOf, poolIn, readValue, withPool, withValue} from '../model/options';
@@ -48,8 +48,7 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
     setBusy(true);
     setError(undefined);
     try {
-      if (Object.keys(change.set).length > 0) await callWithInput('multiset_attributes', `${path}/@`, change.set);
-      for (const key of change.removed) await call('remove', {path: `${path}/@${key}`});
+      await changeAttributes(path, change.set, change.removed);
       toaster.add({name: `saved-${Date.now()}`, title: t('The pool was changed'), theme: 'success', autoHiding: 4000});
       await refresh();
       setDraft(undefined);

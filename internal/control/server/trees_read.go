@@ -1,0 +1,167 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/notation"
+	"github.com/weirhq/weir/internal/value/ypath"
+)
+
+// treesOf reads a configuration from rows. One bad row must not keep the cluster from
+// having a leader: a tree or pool that cannot be read is left out, with the pools below
+// it, and reported. Its row stays in the store until a pool of its name is created again.
+func treesOf(rows *store.Rows) (t *Trees, problems []string) {
+	t = &Trees{}
+	for _, s := range rows.Settings {
+		if s.Name == defaultTreeSetting {
+			t.Default = string(s.Document)
+		}
+	}
+	for _, row := range rows.Trees {
+		tree := TreeConfig{Name: row.Name, objects: map[string]Object{}}
+		err := json.Unmarshal(row.Attributes, &tree.Object)
+		var wrong []string
+		if err == nil {
+			wrong, err = tree.read(row.Config, rows.Pools)
+		}
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("pool tree %s: %v", row.Name, err))
+			continue
+		}
+		problems = append(problems, wrong...)
+		t.List = append(t.List, tree)
+	}
+	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
+	if _, there := t.Find(t.Default); t.Default != "" && !there {
+		problems = append(problems, fmt.Sprintf("default tree %q is not there", t.Default))
+		t.Default = ""
+	}
+	return t, problems
+}
+
+// storedChild is a pool as its row has it.
+type storedChild struct {
+	order int
+	name  string
+	value document.Value
+}
+
+// read builds the tree from its own row and those of its pools. It reports pools that it
+// leaves out. The error says why there is no tree at all.
+func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, err error) {
+	root, err := notation.ParseJSON("", config)
+	if err != nil {
+		return nil, err
+	}
+	leftOut := map[string]string{} // why, by pool
+	children := map[string][]storedChild{}
+	var own []store.Pool
+	for _, row := range rows {
+		if row.Tree != t.Name {
+			continue
+		}
+		own = append(own, row)
+		var attributes storedPool
+		err := json.Unmarshal(row.Attributes, &attributes)
+		var value document.Value
+		if err == nil {
+			value, err = notation.ParseJSON("", attributes.Config)
+		}
+		if err != nil {
+			leftOut[row.Name] = err.Error()
+			continue
+		}
+		t.objects[row.Name] = attributes.Object
+		children[row.Parent] = append(children[row.Parent], storedChild{attributes.Order, row.Name, value})
+	}
+	for parent := range children {
+		slices.SortFunc(children[parent], func(a, b storedChild) int {
+			if a.order != b.order {
+				return a.order - b.order
+			}
+			return strings.Compare(a.name, b.name)
+		})
+	}
+	for {
+		t.Tree, _, err = pooltree.FromValue(nestPools("", root, children, leftOut), pooltree.Options{KeepUnknown: true})
+		if err == nil {
+			break
+		}
+		if !blame(err, children, leftOut) {
+			return nil, err
+		}
+	}
+	slices.SortFunc(own, func(a, b store.Pool) int { return strings.Compare(a.Name, b.Name) })
+	for _, row := range own {
+		if _, there := t.Tree.Pool(row.Name); there {
+			continue
+		}
+		delete(t.objects, row.Name)
+		why, bad := leftOut[row.Name]
+		if !bad {
+			why = fmt.Sprintf("its parent pool %q is left out or missing", row.Parent)
+		}
+		problems = append(problems, fmt.Sprintf("pool %s of tree %s: %s", row.Name, t.Name, why))
+	}
+	return problems, nil
+}
+
+// nestPools writes the pools below a parent into its document, without those left out.
+func nestPools(parent string, value document.Value, children map[string][]storedChild, leftOut map[string]string) document.Value {
+	var entries []document.Entry
+	for _, c := range children[parent] {
+		if _, bad := leftOut[c.name]; !bad && c.name != "" {
+			entries = append(entries, document.Pair(c.name, nestPools(c.name, c.value, children, leftOut)))
+		}
+	}
+	if len(entries) == 0 {
+		return value
+	}
+	return value.With("pools", document.Map(entries...))
+}
+
+// blame leaves out the pools that problems of a tree are about: of each path, the lowest
+// pool. It reports whether there was one.
+func blame(err error, children map[string][]storedChild, leftOut map[string]string) (found bool) {
+	var problems document.Problems
+	if !errors.As(err, &problems) {
+		return false
+	}
+	for _, p := range problems {
+		steps, err := ypath.ParseSteps("/" + p.Path)
+		if err != nil {
+			continue
+		}
+		lowest := ""
+		for _, step := range steps {
+			if slices.ContainsFunc(children[lowest], func(c storedChild) bool { return c.name == step.Name }) {
+				lowest = step.Name
+			} else if step.Name != "pools" {
+				break
+			}
+		}
+		if _, already := leftOut[lowest]; lowest != "" && !already {
+			leftOut[lowest], found = p.Message, true
+		}
+	}
+	return found
+}
+
+// unreadableTokens describes token rows that cannot be read. They let nobody in.
+func unreadableTokens(rows *store.Rows) string {
+	var wrong []string
+	for _, row := range rows.Tokens {
+		if _, err := auth.ParseTokenHash(row.Hash); err != nil {
+			wrong = append(wrong, fmt.Sprintf("token of user %q: %v", row.User, err))
+		}
+	}
+	return strings.Join(wrong, "; ")
+}
