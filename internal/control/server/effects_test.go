@@ -90,7 +90,7 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 			h.beat(s)
 			id := s.start(fmt.Sprintf(small, "p", 8))
 			other := s.start(fmt.Sprintf(small, "p", 2))
-			time.Sleep(5 * time.Second) // all of it is on disk
+			<-time.After(5 * time.Second) // all of it is on disk
 			failing := &failingLedger{ledger: link.ledger}
 			failing.left.Store(commits)
 			link.ledger = failing
@@ -113,7 +113,7 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 			}
 			step := func(beats int) {
 				for range beats {
-					time.Sleep(300 * time.Millisecond)
+					<-time.After(300 * time.Millisecond)
 					h.beat(s)
 					check()
 				}

@@ -158,7 +158,7 @@ func TestALeaderGoesOnWhenTheStoreWasAwayForAMoment(t *testing.T) {
 
 		link.cut.Store(true)
 		s.eventually("it does not lead", func() bool { return !s.Leading() })
-		time.Sleep(10 * ttl)
+		<-time.After(10 * ttl)
 		link.cut.Store(false)
 		back = time.Now()
 		s.eventually("it leads again", s.Leading)
