@@ -47,8 +47,11 @@
 // commands and people is tested in matrix_test.go, which wants a sample of every
 // command.
 //
-// Changes go to the server with c.Caller(object), which carries user, command, request
-// and mutation id; registry rows through EditRegistry. A command whose answer is more
+// A command is one transaction. It collects its changes of pools and of the registry with
+// EditTrees and EditRegistry, and call.guarded commits them once, after the command has
+// run without an error; no command commits twice. Changes of operations, jobs and nodes
+// are one call of the server, with c.Caller(object), which carries user, command, request
+// and mutation id. A command whose answer is more
 // than an empty map has a replay, which makes the answer again of what the server
 // remembered. One whose answer must not be kept is secret.
 package api

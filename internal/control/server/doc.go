@@ -35,6 +35,18 @@
 // are answered with what is durable, and with no word about the rest. Orders are held
 // back by the session ([nodeproto.Session.After]); nothing else writes to a node.
 //
+// # Transactions
+//
+// A request changes everything or nothing. [Server.Edit] takes the edits of pool trees
+// and of the registry that one command makes, and commits them in one batch. Later edits
+// see earlier ones. If an edit or the core refuses, the server undoes the draft of the
+// registry, and nothing has changed.
+//
+// # Bad rows
+//
+// A row of pools, trees or tokens that cannot be read does not keep a server from
+// leading: it is left out, stays in the store, and raises an alert.
+//
 // # Readers
 //
 // Readers do not wait for the loop. They have [Server.View], which is replaced as
