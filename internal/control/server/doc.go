@@ -49,11 +49,11 @@
 //
 // # Readers
 //
-// Readers do not wait for the loop. They have [Server.View], which is replaced as
-// a whole by every fair-share update, and the directories of operations, jobs
-// and nodes, whose entries are immutable and replaced. [Server.Snapshot] has
-// everything that the core knows; updates make it while somebody reads it, so that
-// only who comes after a pause waits for one. [Server.ListOperations] answers most
+// Readers do not wait for the loop. They have [Server.View], whose [core.Picture]
+// is everything that the core knew after the last update. Every update publishes
+// the next picture, which copies what has changed; live state, metrics, charts and
+// events all read it. Beside it are the directories of operations, jobs and nodes,
+// whose entries are immutable and replaced. [Server.ListOperations] answers most
 // filters from an index of all operations, which learns of every commit before
 // anybody hears of it. A standby reads what has changed in
 // the store since it looked last.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,10 @@ func checkPicture(tb reporter, c *Core, p *Picture) {
 	tb.Helper()
 	same := func(what string, got, want any) {
 		tb.Helper()
+		if reflect.DeepEqual(got, want) {
+			return
+		}
+		// Empty lists may be nil.
 		if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
 			tb.Fatalf("%s of a picture differs: %s", what, cmp.Diff(w, g))
 		}
