@@ -24,7 +24,7 @@ var opened = map[string]bool{
 	"scheduler/store_password_file": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
 	"scheduler/tls/certificate": true, "scheduler/tls/key": true, "scheduler/tls/client_ca": true, "scheduler/tls/self_signed": true,
 	"scheduler/log/level": true, "scheduler/log/format": true,
-	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/token": true, "node/token_file": true,
+	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/replace": true, "node/token": true, "node/token_file": true,
 	"node/listen": true, "node/pprof": true, "node/cgroup/mode": true, "node/cgroup/parent": true,
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"node/log/level": true, "node/log/format": true,
