@@ -317,15 +317,6 @@ func FindPool(tree *server.TreeConfig, name string) (*pooltree.Pool, error) {
 	return pool, nil
 }
 
-// poolID is the id of a pool after a change.
-func (c *Request) poolID(tree, pool string) (guid.ID, error) {
-	config, err := findTree(c.Server.Trees(), tree)
-	if err != nil {
-		return guid.ID{}, err
-	}
-	return config.Pool(pool).ID, nil
-}
-
 // PoolPlaceOf is the tree that attributes of a pool to be made speak of.
 func PoolPlaceOf(c *Request, attributes yson.Node) (*server.TreeConfig, error) {
 	trees := c.Server.Trees()
