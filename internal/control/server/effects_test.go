@@ -13,19 +13,6 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// failingLedger takes so many commits that write something, and none after them.
-type failingLedger struct {
-	ledger
-	left atomic.Int64
-}
-
-func (l *failingLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
-	if !batch.Empty() && l.left.Add(-1) < 0 {
-		return store.Receipt{}, fmt.Errorf("%w: the test says so", store.ErrUnavailable)
-	}
-	return l.ledger.Commit(ctx, lease, batch)
-}
-
 // hearer is a node that writes down what it is told to do.
 type hearer struct {
 	*machine
@@ -91,9 +78,14 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 			id := s.start(fmt.Sprintf(small, "p", 8))
 			other := s.start(fmt.Sprintf(small, "p", 2))
 			<-time.After(5 * time.Second) // all of it is on disk
-			failing := &failingLedger{ledger: link.ledger}
-			failing.left.Store(commits)
-			link.ledger = failing
+			var left atomic.Int64
+			left.Store(commits)
+			link.refuseBy(func(batch *store.Batch) error {
+				if !batch.Empty() && left.Add(-1) < 0 {
+					return fmt.Errorf("%w: the test says so", store.ErrUnavailable)
+				}
+				return nil
+			})
 			check := func() {
 				t.Helper()
 				ended, err := s.Store().EndedJobs(t.Context(), append(h.acknowledged, h.aborted...))
@@ -133,7 +125,7 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 			step(2)
 			ask(func() { _ = s.AbortOperation(context.Background(), tester, OperationKey{ID: other}, "enough") })
 			step(5)
-			whole = failing.left.Load() >= 0
+			whole = left.Load() >= 0
 			aborts, acknowledgements = aborts+len(h.aborted), acknowledgements+len(h.acknowledged)
 			s.stop()
 		})

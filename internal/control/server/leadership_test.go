@@ -21,7 +21,12 @@ import (
 type cutLedger struct {
 	ledger
 	cut atomic.Bool
+	// refuse says with which error a commit ends; nil takes all.
+	refuse atomic.Pointer[func(*store.Batch) error]
 }
+
+// refuseBy makes commits end with the errors of a function.
+func (l *cutLedger) refuseBy(f func(*store.Batch) error) { l.refuse.Store(&f) }
 
 func (l *cutLedger) err() error {
 	if l.cut.Load() {
@@ -48,10 +53,15 @@ func (l *cutLedger) Commit(ctx context.Context, lease store.Lease, batch *store.
 	if err := l.err(); err != nil {
 		return store.Receipt{}, err
 	}
+	if refuse := l.refuse.Load(); refuse != nil {
+		if err := (*refuse)(batch); err != nil {
+			return store.Receipt{}, err
+		}
+	}
 	return l.ledger.Commit(ctx, lease, batch)
 }
 
-// run starts a server on the database of a directory that can be cut off from it.
+// runCuttable starts a server on the database of a directory that can be cut off from it.
 func runCuttable(t *testing.T, directory, name string, settings Settings) (*scheduler, *cutLedger) {
 	t.Helper()
 	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
@@ -173,20 +183,6 @@ func TestALeaderGoesOnWhenTheStoreWasAwayForAMoment(t *testing.T) {
 	})
 }
 
-// fullLedger confirms leases and takes no rows, as a disk does on which there is room
-// for little.
-type fullLedger struct {
-	ledger
-	full atomic.Bool
-}
-
-func (l *fullLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
-	if l.full.Load() {
-		return store.Receipt{}, store.ErrFull
-	}
-	return l.ledger.Commit(ctx, lease, batch)
-}
-
 func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,9 +191,14 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		s, link := runCuttable(t, directory, "a", settings)
 		<-s.Led()
 		s.pools("{pools: {p: {}}}")
-		disk := &fullLedger{ledger: link.ledger}
-		link.ledger = disk
-		disk.full.Store(true)
+		var full atomic.Bool // for rows: there is room for a lease
+		link.refuseBy(func(*store.Batch) error {
+			if full.Load() {
+				return store.ErrFull
+			}
+			return nil
+		})
+		full.Store(true)
 		began := time.Now()
 		err := setPools(context.Background(), s.Server, "{pools: {q: {}}}") // its client never gives up
 		if took := time.Since(began); !errors.Is(err, ErrUnknownOutcome) || took > 4*settings.LeaseTTL {
@@ -208,7 +209,7 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		if took := time.Since(began); !errors.Is(err, ErrOverloaded) || took > 0 {
 			t.Errorf("who comes later hears %v after %v", err, took)
 		}
-		disk.full.Store(false)
+		full.Store(false)
 		s.eventually("changes are taken again", func() bool {
 			return setPools(context.Background(), s.Server, "{pools: {r: {}}}") == nil
 		})
