@@ -15,7 +15,7 @@ type Obstacle struct {
 	// kinds.
 	Group int32
 	// Element is the pool or operation whose limit is reached, whose count is full
-	// or whose filter excludes nodes, none otherwise.
+	// or whose filter excludes nodes; none otherwise.
 	Element int32
 	// Resource is the scarce resource; Needed is how much of it a job needs and
 	// Available the most there is: under the limit, or on the best node.

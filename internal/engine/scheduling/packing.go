@@ -95,7 +95,7 @@ func (t *Tree) suits(now time.Time, slot, group int32, free resource.Amounts) bo
 	return suited
 }
 
-// forgetSightings keeps no more nodes in mind than the window has.
+// forgetSightings drops remembered nodes beyond the window.
 func (t *Tree) forgetSightings(op *operationState) {
 	most := 0
 	if p := &t.settings.Packing; p.Enabled {
