@@ -3,11 +3,11 @@
 // reasons. It has no clock, goroutine, lock or log; the daemon and the simulator
 // drive it alike.
 //
-//	Apply                          makes an Input happen: the only way to change a core
-//	Picture, ExplainOperation, …   for readers, who may keep what they get
-//	Fork, Hash                     an independent copy, a fingerprint of the state
+//	Apply                          applies an Input: the only way to change a core
+//	Picture, ExplainOperation, …   for readers, which may keep the results
+//	Fork, Hash                     an independent copy; a fingerprint of the state
 //
-// input.go lists everything that can happen.
+// input.go lists all inputs.
 package core
 
 import (
@@ -86,9 +86,9 @@ type Settings struct {
 	// are aborted; zero disables this.
 	NodeTimeout time.Duration
 	// NodeCheckPeriod is the interval between checks that every operation has a
-	// node that could run its jobs; zero disables them. The check starts
-	// SanityCheckDelay after the first update, and after the start of an
-	// operation.
+	// node that could run its jobs; zero disables them. For SanityCheckDelay
+	// after the first update, and after an operation's start, a missing node
+	// does not fail the operation.
 	NodeCheckPeriod  time.Duration
 	SanityCheckDelay time.Duration
 	// StuckCheckPeriod is the interval between checks for stuck operations; zero

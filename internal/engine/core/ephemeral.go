@@ -10,7 +10,8 @@ import (
 
 // setDefaultPools replaces the map from users to the pools below which their
 // ephemeral pools are created, in trees with
-// use_user_default_parent_pool_map. Existing ephemeral pools move.
+// use_user_default_parent_pool_map. Pools that were already created this way
+// move.
 func (c *Core) setDefaultPools(now time.Time, pools map[string]string, out *Decisions) {
 	c.userPools = maps.Clone(pools)
 	for _, t := range c.trees {

@@ -154,7 +154,8 @@ var endStates = [...]operation.EndState{
 	JobInterrupted: operation.EndInterrupted,
 }
 
-// update recomputes fair shares, starvation and time limits as of now.
+// update advances time: it recomputes fair shares and starvation, and
+// enforces time limits.
 func (c *Core) update(now time.Time, out *Decisions) {
 	if c.begun.IsZero() {
 		c.begun = now

@@ -87,8 +87,8 @@ type (
 
 // Inputs from users.
 type (
-	// StartInput starts an operation. It is refused if its specification is not
-	// valid, or if a limit on the number of operations is reached at any level.
+	// StartInput starts an operation. It is refused if its specification or a
+	// limit on the number of operations, at any level, does not allow it.
 	StartInput struct {
 		Operation OperationID
 		User      string
@@ -119,7 +119,8 @@ type (
 	}
 )
 
-// UpdateInput recomputes fair shares, starvation and time limits as of now.
+// UpdateInput advances time: it recomputes fair shares and starvation, and
+// enforces time limits.
 type UpdateInput struct{}
 
 // Inputs of a core that takes over from another one; revive.go has their order.

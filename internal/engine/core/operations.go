@@ -252,8 +252,8 @@ func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, o
 	c.sync(op)
 }
 
-// stopAll ends all jobs of an operation. Its controller has already dropped
-// them.
+// stopAll ends all jobs of an operation. Its controller no longer counts them
+// as running.
 func (c *Core) stopAll(op *running, reason operation.AbortReason, out *Decisions) {
 	for i := range op.places {
 		t := c.trees[op.places[i].tree]

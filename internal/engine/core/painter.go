@@ -224,7 +224,7 @@ type painted struct {
 	name   string
 	kept   bool       // it existed before
 	direct tally      // what operations directly in it add
-	sum    poolCounts // what those below it add
+	sum    poolCounts // what operations below it add
 	shown  poolCounts // the same in the last picture
 }
 

@@ -15,11 +15,11 @@ import (
 
 // A core that takes over from another one is built in this order:
 //
-//	TreesInput, NextJobInput         what is configured, and job numbers nobody has used
-//	ReviveInput for each operation   those that ran before those that waited
-//	PoolStateInput                   what pools have saved, since when they starve
-//	NodeInput, AwaitInput, AdoptInput   nodes of the predecessor, with the jobs that it gave them
-//	NodeInput, AdoptInput, ReconcileInput   nodes come and say what they run
+//	TreesInput, NextJobInput         the configuration, and unused job numbers
+//	ReviveInput for each operation   operations that ran, then operations that waited
+//	PoolStateInput                   the volumes and starvation clocks of pools
+//	NodeInput, AwaitInput, AdoptInput   the predecessor's nodes, with the jobs it started there
+//	NodeInput, AdoptInput, ReconcileInput   nodes register and report what they run
 //
 // Scheduling continues once the predecessor's nodes and all of their jobs are
 // there. An awaited node requests no work and its jobs count as running, so

@@ -46,8 +46,8 @@ func (r StuckReason) String() string { return stuckNames[r] }
 type Stuck struct {
 	Tree   string
 	Reason StuckReason
-	// Since is when it started, Attempts the number of heartbeats since then
-	// that gave it nothing.
+	// Since is when the condition started, Attempts the number of heartbeats
+	// since then that gave it nothing.
 	Since    time.Time
 	Attempts uint64
 	// Pool is the pool with the limit, empty if it is the operation's own;

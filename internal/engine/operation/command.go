@@ -132,7 +132,7 @@ func (c *Controller) Tick(now time.Time) Effects {
 	}, now)
 }
 
-// Update changes parameters of the operation while it runs.
+// Update changes parameters of the operation at run time.
 func (c *Controller) Update(u Update, now time.Time) (Effects, error) {
 	if !c.life.State.AllowsUpdate() {
 		return Effects{}, &StateError{State: c.life.State, What: "change the parameters of"}

@@ -79,7 +79,7 @@ type JobRef struct {
 	Incarnation uint32
 }
 
-// Job is a job that is to be started.
+// Job is a job to start.
 type Job struct {
 	JobRef
 	// Index is the number of the job in its operation, counted from zero and

@@ -143,7 +143,7 @@ func newProcess(memory int64, options digest.Options) process {
 }
 
 // newDigest makes a digest from options that were each validated when they
-// were read, but come from different places and may not fit together.
+// were read, but come from different places and might not fit together.
 func newDigest(o digest.Options) digest.Digest {
 	o.UpperBound = max(o.UpperBound, o.LowerBound)
 	o.DefaultValue = min(max(o.DefaultValue, o.LowerBound), o.UpperBound)

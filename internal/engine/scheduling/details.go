@@ -203,7 +203,7 @@ func (t *Tree) NodeDetails(at Node) NodeDetails {
 // AllocationDetails is an allocation as of now.
 type AllocationDetails struct {
 	Node  Node
-	Usage resource.Amounts // nothing once it is preempted
+	Usage resource.Amounts // zero once it is preempted
 	// Started is when its job started.
 	Started   time.Time
 	Class     Class

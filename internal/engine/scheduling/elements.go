@@ -116,7 +116,7 @@ func (t *Tree) limitsOf(slot int32) resource.Amounts {
 	return limits
 }
 
-// rekey restores the order of a pool's children after its mode has changed.
+// rekey orders the children of a pool according to the pool's mode.
 func (t *Tree) rekey(slot int32) {
 	for child := range t.elements {
 		if e := &t.elements[child]; e.kind == fairshare.KindOperation && e.parent == slot {

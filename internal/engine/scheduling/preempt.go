@@ -54,9 +54,9 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 //
 // Aggressively preemptible victims are within the fair share of their
 // operation. If the victim's operation became no more satisfied than the
-// starving operation is now, the two would only swap places. With this rule
-// every preemption leaves the worse off of the two better off than before, so
-// preemptions come to an end.
+// operation that gets the resources is now, the two would only swap places.
+// With this rule every preemption leaves the worse off of the two better off
+// than before, so preemptions come to an end.
 func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
 	used := t.elements[slot].usage.Share(t.total)
 	satisfied := t.elements[slot].entitlement.satisfaction(&used)

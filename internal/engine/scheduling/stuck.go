@@ -32,7 +32,7 @@ func (r StuckReason) String() string { return stuckNames[r] }
 // show it.
 type Stuck struct {
 	Reason StuckReason
-	// Since is when it started.
+	// Since is when the condition started.
 	Since time.Time
 
 	// Element is the operation or the pool with the limit, none otherwise;
@@ -49,7 +49,7 @@ type Stuck struct {
 // StuckPatience is how long operations may be stuck.
 type StuckPatience struct {
 	// LimitingAncestor is how long a limit may be smaller than the smallest job;
-	// zero means without end.
+	// zero disables this check.
 	LimitingAncestor time.Duration
 	// NoProgress is how long an operation may starve without a job, and Attempts
 	// how many heartbeats must have passed meanwhile.

@@ -144,7 +144,7 @@ type operationState struct {
 	groups  []Group
 	waiting int32 // in all groups
 	filter  nodefilter.Filter
-	// running is false while limits on numbers of operations keep it waiting.
+	// running is false while limits on the number of operations keep it waiting.
 	running   bool
 	suspended bool
 	graceful  bool
@@ -160,7 +160,7 @@ type operationState struct {
 	activatedAt  time.Time // when an update first saw it running
 	startedAt    time.Time // when its last job started
 	limitedSince time.Time // since when a limit is smaller than its smallest job
-	beatsBefore  uint64    // heartbeats of the tree before it began to starve
+	beatsBefore  uint64    // heartbeats of the tree before it started to starve
 
 	banned    []Node     // nodes that it avoids, sorted
 	sightings []sighting // nodes it was tried on, with packing only
