@@ -2,9 +2,9 @@ package core
 
 import "github.com/weirhq/weir/internal/engine/entitlement"
 
-// configure replaces the settings. They hold at once, with two exceptions that
-// follow from what they are: an operation keeps the way in which it learns the
-// memory of its jobs, and a job that was started keeps its wait timeout.
+// configure replaces the settings. They take effect at once, with two
+// exceptions: an operation keeps the way in which it learns the memory of its
+// jobs, and a started job keeps its wait timeout.
 func (c *Core) configure(settings Settings) error {
 	if settings.Memory != nil {
 		if err := settings.Memory.Validate(); err != nil {
@@ -12,7 +12,7 @@ func (c *Core) configure(settings Settings) error {
 		}
 	}
 	if c.settings.equal(settings) {
-		return nil // trees would forget why nodes gave operations nothing
+		return nil // otherwise trees would forget why nodes gave operations nothing
 	}
 	c.settings = settings
 	for _, t := range c.trees {
@@ -22,7 +22,8 @@ func (c *Core) configure(settings Settings) error {
 	return nil
 }
 
-// equal says whether settings are the same, with what Memory points to.
+// equal reports whether settings are the same, including what Memory points
+// to.
 func (s Settings) equal(other Settings) bool {
 	if (s.Memory == nil) != (other.Memory == nil) || s.Memory != nil && *s.Memory != *other.Memory {
 		return false

@@ -3,11 +3,11 @@
 // reasons. It has no clock, goroutine, lock or log; the daemon and the simulator
 // drive it alike.
 //
-//	Apply                          makes an Input happen: the only way to change a core
-//	Picture, ExplainOperation, …   for readers, who may keep what they get
-//	Fork, Hash                     an independent copy, a fingerprint of the state
+//	Apply                          applies an Input: the only way to change a core
+//	Picture, ExplainOperation, …   for readers, which may keep the results
+//	Fork, Hash                     an independent copy; a fingerprint of the state
 //
-// input.go lists everything that can happen.
+// input.go lists all inputs.
 package core
 
 import (
@@ -19,41 +19,43 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Identifiers are chosen by the owner, small and dense: they index slices.
+// The owner chooses identifiers small and dense, because they index slices.
 type (
-	// NodeID is a node.
+	// NodeID identifies a node.
 	NodeID int32
-	// OperationID is an operation; it is not used again.
+	// OperationID identifies an operation. It is never reused.
 	OperationID int32
-	// TreeID is a pool tree: its position in TreesInput.
+	// TreeID identifies a pool tree: its position in TreesInput.
 	TreeID int32
 )
 
-// JobID is a running job: the number of the start, never used again.
+// JobID identifies a running job. It is the number of the start and is never
+// reused.
 type JobID uint64
 
-// NoOperation is no operation at all.
+// NoOperation means that there is no operation.
 const NoOperation OperationID = -1
 
-// none is the index of nothing.
+// none is the index that means "no element".
 const none = -1
 
-// Core is the state.
+// Core is the whole scheduling state: trees, nodes, operations and jobs.
 type Core struct {
 	settings    Settings
 	trees       []*tree
 	defaultTree TreeID
 	nodes       []*node
 	operations  []*running
-	live        []OperationID // those that have not ended, in the order they came
+	live        []OperationID // operations that have not ended, in the order they were started
 	jobs        map[JobID]jobPlace
 	nextJob     JobID
-	// userPools is the map from users to the pools in which theirs are made.
+	// userPools maps users to the pools in which their ephemeral pools are
+	// created.
 	userPools map[string]string
 
 	begun        time.Time // the first update
-	nodesChecked time.Time // when it was last looked for operations without nodes
-	stuckChecked time.Time // when it was last looked for stuck operations
+	nodesChecked time.Time // the last check for operations without nodes
+	stuckChecked time.Time // the last check for stuck operations
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation
@@ -61,43 +63,43 @@ type Core struct {
 	together  func(count int, do func(int))
 }
 
-// Together gives the core a way to do several things at the same time: run calls
-// do(0) … do(count-1), in any order or at once, and returns when all have returned. Pool trees
-// share nothing that an update changes, so what is decided does not depend on it. Without
-// it trees are updated one after the other.
+// Together lets the core run independent work in parallel. run calls do(0) …
+// do(count-1), in any order or at once, and returns when all calls have
+// returned. Pool trees share nothing that an update changes, so decisions do
+// not depend on it. Without it the core updates trees one after the other.
 func (c *Core) Together(run func(count int, do func(int))) { c.together = run }
 
 // Settings returns the settings.
 func (c *Core) Settings() Settings { return c.settings }
 
-// Settings concern the whole core.
+// Settings apply to the whole core.
 type Settings struct {
-	// MaxOperations is how many operations there may be in all trees.
+	// MaxOperations is the maximum number of operations in all trees together.
 	MaxOperations int
-	// MinSpare is the least a node must have free to be looked at, unless its
-	// tree says otherwise.
+	// MinSpare is the least a node must have free for the scheduler to consider
+	// it, unless its tree sets another value.
 	MinSpare resource.Amounts
-	// OvercommitPatience is how long the jobs of a node may hold more than it
-	// has.
+	// OvercommitPatience is how long the jobs of a node may hold more than the
+	// node has.
 	OvercommitPatience time.Duration
-	// NodeTimeout is after how long a silence a node and its jobs are given up;
-	// zero means never.
+	// NodeTimeout is the silence after which a node goes offline and its jobs
+	// are aborted; zero disables this.
 	NodeTimeout time.Duration
-	// NodeCheckPeriod is how often it is checked that every operation has a node
-	// that could run its jobs; zero means never. SanityCheckDelay is for how long
-	// after the first update, and after the start of an operation, that is
-	// patiently waited for.
+	// NodeCheckPeriod is the interval between checks that every operation has a
+	// node that could run its jobs; zero disables them. For SanityCheckDelay
+	// after the first update, and after an operation's start, a missing node
+	// does not fail the operation.
 	NodeCheckPeriod  time.Duration
 	SanityCheckDelay time.Duration
-	// StuckCheckPeriod is how often operations are looked for that get nowhere;
-	// zero means never. Stuck says for how long they may.
+	// StuckCheckPeriod is the interval between checks for stuck operations; zero
+	// disables them. Stuck states how long an operation may be stuck.
 	StuckCheckPeriod time.Duration
 	Stuck            scheduling.StuckPatience
-	// WaitTimeout is how long a job waits on its node until preempted ones have
-	// left, where neither the operation nor its pools say.
+	// WaitTimeout is how long a job waits on its node for preempted jobs to end,
+	// unless the operation or its pools set another value.
 	WaitTimeout time.Duration
-	// Memory says how memory reserves of jobs are learnt; nil means that they are
-	// not, because nobody measures.
+	// Memory configures how memory reserves of jobs are learnt. It is nil if
+	// nothing measures memory; then reserves are not learnt.
 	Memory *operation.MemoryConfig
 }
 
@@ -131,9 +133,9 @@ type node struct {
 	tree      TreeID // none if it belongs to no tree
 	at        scheduling.Node
 	seen      time.Time
-	silent    bool      // it was given up after a silence
+	silent    bool      // it went offline after a silence
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
-	until     time.Time // when it is given up if it is awaited; zero: as any other
+	until     time.Time // when an awaited node goes offline; zero: like any other node
 }
 
 // running is an operation that has not ended.
@@ -142,24 +144,25 @@ type running struct {
 	user       string
 	controller *operation.Controller
 	places     []place
-	started    bool // some tree lets it run
-	// choosing says that a revived operation has yet to choose its single tree.
+	started    bool // at least one tree lets it run
+	// choosing reports whether a revived operation has yet to choose its single
+	// tree.
 	choosing bool
 	touched  bool // it may differ from the last picture
-	// hosted is, by task, the largest job for which there was a node once.
+	// hosted is, by task, the largest job for which there once was a node.
 	hosted []resource.Amounts
 }
 
-// place is an operation in one tree.
+// place is an operation's position in one tree.
 type place struct {
 	tree    TreeID
 	slot    int32
 	pool    string
 	options pooltree.SchedulingOptions
-	// number is the smallest that no other operation of the pool had, counted from
-	// one; zero while it has none.
+	// number is the smallest number, counted from one, that no other operation
+	// of the pool had; zero while it has none.
 	number int
-	// waitTimeout is how long a job waits on its node for preempted ones.
+	// waitTimeout is how long a job waits on its node for preempted jobs to end.
 	waitTimeout time.Duration
 }
 
@@ -168,31 +171,31 @@ type job struct {
 	id        JobID
 	operation OperationID
 	ref       operation.JobRef
-	stopping  operation.AbortReason // what it is being stopped for
+	stopping  operation.AbortReason // why it is being stopped
 }
 
-// jobPlace is where a job is.
+// jobPlace is the tree and the allocation of a job.
 type jobPlace struct {
 	tree TreeID
 	at   scheduling.Allocation
 }
 
-// Decisions are what the owner has to do and to tell, in the order of each
-// slice. Stopped jobs leave before started ones come.
+// Decisions are what the owner must carry out and report, in the order of
+// each slice. The owner stops jobs before it starts new ones.
 type Decisions struct {
 	Operations []OperationChange
-	// Moved are operations whose pools have changed without their doing.
+	// Moved are operations whose pools changed without a request of the user.
 	Moved   []Moved
 	Stopped []Stopped
 	Started []Started
-	// Ended are jobs whose ends the controllers have heard of, and Changed are
-	// operations with which more happened than that. To store a snapshot of
-	// what is in Changed, and what is in Ended after the last snapshot, is
-	// enough to revive an operation.
+	// Ended are jobs whose ends the controllers have recorded, and Changed are
+	// operations with other changes. To be able to revive an operation, it is
+	// enough to store a snapshot of each operation in Changed, and the jobs in
+	// Ended since the last snapshot.
 	Ended   []Ended
 	Changed []OperationID
-	// FailRunning are operations whose running jobs are to be asked to fail by
-	// themselves; they are reported as usual.
+	// FailRunning are operations whose running jobs must be asked to fail by
+	// themselves; nodes report their ends as usual.
 	FailRunning []OperationID
 }
 
@@ -203,36 +206,37 @@ type Ended struct {
 	Finished
 }
 
-// Reset empties the decisions and keeps their memory.
+// Reset empties the decisions and keeps their allocated memory.
 func (d *Decisions) Reset() {
 	d.Operations, d.Moved = d.Operations[:0], d.Moved[:0]
 	d.Stopped, d.Started = d.Stopped[:0], d.Started[:0]
 	d.Ended, d.Changed, d.FailRunning = d.Ended[:0], d.Changed[:0], d.FailRunning[:0]
 }
 
-// OperationChange says that an operation went into a state.
+// OperationChange reports that an operation entered a state.
 type OperationChange struct {
 	Operation OperationID
 	State     operation.State
-	// Waiting has the pool whose limit on running operations keeps a pending
+	// Waiting is the pool whose limit on running operations keeps a pending
 	// operation waiting.
 	Waiting string
 	Error   *operation.Error
-	// Last is the controller of an operation that has ended, which is forgotten.
+	// Last is the controller of an operation that has ended; the core keeps no
+	// reference to it.
 	Last *operation.Controller
-	// Stuck says, tree by tree, why the operation could not get on, if that is
-	// why it failed.
+	// Stuck states, tree by tree, why the operation was stuck, if it failed for
+	// that reason.
 	Stuck []Stuck
 }
 
-// Moved says in which pool of a tree an operation is now.
+// Moved reports the pool of a tree that an operation is in now.
 type Moved struct {
 	Operation OperationID
 	Tree      TreeID
 	Pool      string
 }
 
-// Started is a job that begins on a node.
+// Started is a job that starts on a node.
 type Started struct {
 	Job       JobID
 	Operation OperationID
@@ -240,8 +244,8 @@ type Started struct {
 	Node      NodeID
 	Stage     scheduling.Stage
 	Resources resource.Amounts
-	// WaitTimeout is how long the job may wait on the node until preempted ones
-	// have left.
+	// WaitTimeout is how long the job may wait on the node for preempted jobs to
+	// end.
 	WaitTimeout time.Duration
 	operation.JobRef
 }
@@ -255,20 +259,21 @@ type Stopped struct {
 	// Preemption has the details if the job is preempted.
 	Preemption scheduling.PreemptionReason
 	Class      scheduling.Class
-	// For is the operation that gets its room, NoOperation if none.
+	// For is the operation that gets its resources, NoOperation if none.
 	For OperationID
 	// Limiter is the pool or operation whose limits were violated.
 	Limiter string
-	// Timeout is how long the job may take to end by itself; it counts until it
-	// is reported. Zero means that it is over for the core already.
+	// Timeout is how long the job may take to end by itself; the core counts the
+	// job until its node reports its end. Zero means that the job has already
+	// ended for the core.
 	Timeout time.Duration
 	Held    resource.Amounts
 }
 
-// NextOperation is the smallest identifier that an operation may still get.
+// NextOperation returns the smallest identifier that a new operation may get.
 func (c *Core) NextOperation() OperationID { return OperationID(len(c.operations)) }
 
-// operationAt returns an operation that has not ended.
+// operationAt returns an operation that has not ended, or nil.
 func (c *Core) operationAt(id OperationID) *running {
 	if id < 0 || int(id) >= len(c.operations) {
 		return nil

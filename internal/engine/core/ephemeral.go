@@ -8,9 +8,10 @@ import (
 	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// setDefaultPools replaces the map from users to the pools below which pools of
-// theirs are made, in trees with use_user_default_parent_pool_map. Pools that
-// were made so already move.
+// setDefaultPools replaces the map from users to the pools below which their
+// ephemeral pools are created, in trees with
+// use_user_default_parent_pool_map. Pools that were already created this way
+// move.
 func (c *Core) setDefaultPools(now time.Time, pools map[string]string, out *Decisions) {
 	c.userPools = maps.Clone(pools)
 	for _, t := range c.trees {
@@ -19,16 +20,16 @@ func (c *Core) setDefaultPools(now time.Time, pools map[string]string, out *Deci
 	}
 }
 
-// admitWaiting lets operations of a tree run that wait for nothing any more.
+// admitWaiting admits the operations of a tree that no longer have to wait.
 func (c *Core) admitWaiting(now time.Time, t *tree, out *Decisions) {
 	for _, slot := range t.state.AdmitAll() {
 		c.admitted(now, t, slot, out)
 	}
 }
 
-// defaultParent is the pool below which a pool of a user is made: that of the map
-// of users, that of the tree, or the root. Pools that are not configured and FIFO
-// pools are left out.
+// defaultParent returns the pool below which a user's ephemeral pool is
+// created: the one from the map of users, the tree's default, or the root. It
+// skips pools that are not configured and FIFO pools.
 func (t *tree) defaultParent(user string) *pool {
 	settings := t.config.Settings()
 	var names []string
@@ -43,14 +44,16 @@ func (t *tree) defaultParent(user string) *pool {
 	return t.pools[RootName]
 }
 
-// makesSubpools says whether a pool has an ephemeral subpool for each user.
+// makesSubpools reports whether a pool has an ephemeral subpool for each
+// user.
 func (t *tree) makesSubpools(p *pool) bool {
 	configured, ok := t.config.Pool(p.name)
 	return ok && configured.Config().CreateEphemeralSubpools.Value()
 }
 
-// settleEphemeral puts pools that are not configured where they belong: subpools
-// of a pool stay in it, others are below the default parent pool of who made them.
+// settleEphemeral moves pools that are not configured to where they belong:
+// subpools of a pool stay in it, others are below the default parent pool of
+// the user who created them.
 func (t *tree) settleEphemeral() {
 	for _, p := range slices.Clone(t.order) {
 		if _, configured := t.config.Pool(p.name); p.parent == nil || configured || t.pools[p.name] != p {
@@ -65,7 +68,7 @@ func (t *tree) settleEphemeral() {
 	}
 }
 
-// movePool puts a pool below another one.
+// movePool moves a pool below another one.
 func (t *tree) movePool(p, parent *pool) {
 	if p.parent == parent {
 		return
@@ -79,10 +82,10 @@ func (t *tree) movePool(p, parent *pool) {
 	t.drop(old)
 }
 
-// dissolve moves operations out of the subpools of pools that make no subpools
-// any more, into these pools. Those that ran come first; where a pool runs no
-// more, they wait. Pools that this leaves empty are gone. It returns operations
-// that run and did not.
+// dissolve moves operations out of the subpools of pools that no longer
+// create subpools, into these pools. Operations that ran come first; if a
+// pool cannot run more, they wait. Pools that become empty are removed. It
+// returns operations that run now and did not before.
 func (t *tree) dissolve(out *Decisions) (admitted []int32) {
 	var list []scheduling.Move
 	var left []*pool
@@ -111,7 +114,8 @@ func (t *tree) dissolve(out *Decisions) (admitted []int32) {
 	return admitted
 }
 
-// isHomeless says whether an operation is in a subpool that is made no more.
+// isHomeless reports whether an operation is in a subpool that is no longer
+// created.
 func (t *tree) isHomeless(at *place) bool {
 	p := t.pools[at.pool]
 	return p.hub && !t.makesSubpools(p.parent)
@@ -131,8 +135,8 @@ func (t *tree) leavePool(p *pool, at *place) {
 	at.number = 0
 }
 
-// enumerate gives an operation the smallest number that is free in its pool, if
-// it has none there.
+// enumerate assigns the smallest number that is free in its pool to an
+// operation, if it has none there.
 func (t *tree) enumerate(at *place) {
 	if at.number > 0 {
 		return

@@ -9,34 +9,35 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// OperationExplanation is why an operation is where it is: tree by tree, what
-// keeps its jobs waiting and where its share comes from. It shares nothing with
-// the core.
+// OperationExplanation explains the situation of an operation: tree by tree,
+// what keeps its jobs waiting and how its share is derived. It shares nothing
+// with the core.
 type OperationExplanation struct {
 	Operation OperationID
 	State     operation.State
 	Suspended bool
-	// Block is why no job can be handed out whatever is free.
+	// Block is why no job can start, whatever resources are free.
 	Block operation.Block
-	// BacksOffUntil is when jobs are handed out again after nodes could not start
-	// any; zero while the operation does not back off.
+	// BacksOffUntil is when jobs start again after nodes failed to start any;
+	// zero while the operation does not back off.
 	BacksOffUntil time.Time
-	// Age is how long ago it was started.
+	// Age is the time since it was started.
 	Age   time.Duration
 	Trees []TreeExplanation
 }
 
-// TreeExplanation is an operation in one of its trees.
+// TreeExplanation explains an operation in one of its trees.
 type TreeExplanation struct {
 	Tree, Pool string
-	// Waits is set while limits on numbers of operations keep it from running.
+	// Waits is set while limits on the number of operations keep it from
+	// running.
 	Waits *CountLimit
 
 	RunningJobs, WaitingJobs int32
-	// Nodes is how many nodes the tree has; Fitting on how many of them a waiting
-	// job would fit right now, were it this operation's turn.
+	// Nodes is the number of nodes in the tree; Fitting is the number of them on
+	// which a waiting job would fit right now, if it were this operation's turn.
 	Nodes, Fitting int
-	// Obstacles concern all waiting jobs; those of single tasks are in Tasks.
+	// Obstacles apply to all waiting jobs; those of single tasks are in Tasks.
 	Obstacles []Obstacle
 	Tasks     []TaskExplanation
 
@@ -46,20 +47,21 @@ type TreeExplanation struct {
 	Share *ShareExplanation
 }
 
-// CountLimit is a pool that runs no more operations.
+// CountLimit is a pool that cannot run more operations.
 type CountLimit struct {
 	Pool           string
 	Running, Limit int
-	// Ahead is how many operations wait for the same pool and came before.
+	// Ahead is the number of operations in front of it that wait for the same
+	// pool.
 	Ahead int
 }
 
-// TaskExplanation is the waiting jobs of one task.
+// TaskExplanation explains the waiting jobs of one task.
 type TaskExplanation struct {
 	Task      string
 	Resources resource.Amounts
 	Waiting   int32
-	// Fitting is on how many nodes a job would fit right now.
+	// Fitting is the number of nodes on which a job would fit right now.
 	Fitting   int
 	Obstacles []Obstacle
 }
@@ -68,22 +70,22 @@ type TaskExplanation struct {
 type Obstacle struct {
 	Refusal scheduling.Refusal
 	// Pool is the pool with the limit or the filter; empty if it is the
-	// operation's own, or nobody's.
+	// operation's own, or there is none.
 	Pool string
-	// Resource is what is short, Needed what a job takes of it and Available the
-	// most that there is: under the limit, or on the best node.
+	// Resource is the scarce resource, Needed how much of it a job needs, and
+	// Available the most there is: under the limit, or on the best node.
 	Resource          resource.Kind
 	Needed, Available int64
-	// Nodes is on how many nodes it is so, TooSmall on how many of them it would
-	// be so even if they were empty.
+	// Nodes is the number of nodes with this obstacle, TooSmall the number of
+	// them that would have it even if they were empty.
 	Nodes, TooSmall int
 }
 
-// PreemptionExplanation is whether preemption can help the operation.
+// PreemptionExplanation states whether preemption can help the operation.
 type PreemptionExplanation struct {
 	scheduling.PreemptionOutlook
-	// Starver is the pool because of which it may preempt, empty if it is the
-	// operation itself or nobody starves.
+	// Starver is the pool on whose behalf the operation may preempt; empty if it
+	// is the operation itself or nothing starves.
 	Starver string
 }
 
@@ -91,7 +93,7 @@ type PreemptionExplanation struct {
 type ShareExplanation struct {
 	Share fairshare.Split
 	// Bound is what keeps the share from being larger, By the pool concerned
-	// (empty: the operation itself) and Resource what is scarce there.
+	// (empty: the operation itself) and Resource the scarce resource there.
 	Bound    fairshare.Bound
 	By       string
 	Resource resource.Kind
@@ -105,8 +107,8 @@ type ShareLink struct {
 	fairshare.Link
 }
 
-// ExplainOperation says why an operation is where it is. It looks at all nodes of
-// its trees, so it is for people, not for every update.
+// ExplainOperation explains the situation of an operation. It visits all
+// nodes of its trees, so call it on a user's request, not on every update.
 func (c *Core) ExplainOperation(now time.Time, id OperationID) (OperationExplanation, error) {
 	op := c.operationAt(id)
 	if op == nil {
@@ -159,7 +161,8 @@ func (c *Core) explainPlace(op *running, at *place) TreeExplanation {
 	return x
 }
 
-// poolAt names a pool; it is empty for an operation and for nothing.
+// poolAt returns the name of a pool; empty for the operation itself and for
+// none.
 func (t *tree) poolAt(slot, operation int32) string {
 	if slot == none || slot == operation {
 		return ""

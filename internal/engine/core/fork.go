@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Fork returns an independent copy for what-if: what happens to one is not seen
-// by the other. Specifications and configurations are shared, because they are
-// replaced, never changed.
+// Fork returns an independent copy for what-if questions: a change of one
+// does not affect the other. Specifications and configurations are shared,
+// because they are replaced, never changed.
 func (c *Core) Fork() *Core {
 	f := *c
 	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.painter = nil, nil, nil, painter{renumbered: true}
@@ -63,8 +63,8 @@ func (t *tree) fork(core *Core) *tree {
 	return &f
 }
 
-// Hash is a fingerprint of the state: cores with equal histories have equal
-// ones.
+// Hash returns a fingerprint of the state: cores with equal histories have
+// equal hashes.
 func (c *Core) Hash() ([sha256.Size]byte, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, c.nextJob, c.defaultTree, c.live)

@@ -15,24 +15,25 @@ const (
 	JobCompleted JobState = iota
 	JobFailed
 	JobAborted
-	// JobInterrupted jobs were asked to end early and did, having done a part.
+	// JobInterrupted jobs were asked to end early and did, with part of their
+	// work done.
 	JobInterrupted
 )
 
-// Finished is a job that is over on its node.
+// Finished is a job that has ended on its node.
 type Finished struct {
 	Job     JobID
 	State   JobState
-	Reason  operation.AbortReason // of aborted ones
-	Failure operation.Failure     // of failed ones
-	// Usage is what the job has used, nil if nobody measured it.
+	Reason  operation.AbortReason // of an aborted job
+	Failure operation.Failure     // of a failed job
+	// Usage is what the job has used, nil if it was not measured.
 	Usage *operation.Usage
-	// NotBegun says of an aborted job that its process never ran.
+	// NotBegun reports that the process of an aborted job never ran.
 	NotBegun bool
 }
 
-// heartbeat takes in what a node reports and decides what it is to do. Reports
-// of jobs that the core does not know change nothing.
+// heartbeat processes a node's report and decides what the node starts and
+// stops. Reports about jobs that the core does not know change nothing.
 func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
 	c.report(now, finished, out)
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
@@ -54,18 +55,18 @@ func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	}
 }
 
-// report takes in ends of jobs without asking for work.
+// report processes ends of jobs without requesting work.
 func (c *Core) report(now time.Time, finished []Finished, out *Decisions) {
 	for i := range finished {
 		c.jobEnded(now, finished[i].Job, finished[i], out)
 	}
 }
 
-// start takes the job of a decision from its operation's controller.
+// start gets the job for a decision from its operation's controller.
 func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out *Decisions) {
 	op := c.operationAt(t.owners[s.Operation])
 	group := op.controller.Groups()[s.Group]
-	// A retry may need more memory than other jobs of its group: it may have what
+	// A retry may need more memory than other jobs of its group: it may use what
 	// the node has left.
 	available := group.Resources.Add(t.state.NodeFree(c.nodes[id].at).Max(resource.Amounts{}))
 	taken, block := op.controller.Schedule(int(s.Group), available)
@@ -95,8 +96,8 @@ var preemptionReasons = [...]operation.AbortReason{
 	scheduling.PreemptedGracefully:  operation.AbortPreemption,
 }
 
-// preempt tells that a job is preempted. It stays known until its node reports
-// its end.
+// preempt reports that a job is preempted. The core keeps the job until its
+// node reports the end.
 func (c *Core) preempt(t *tree, id NodeID, p *scheduling.Preemption, out *Decisions) {
 	j := &t.jobs[p.Allocation]
 	j.stopping = preemptionReasons[p.Reason]
@@ -113,7 +114,7 @@ func (c *Core) preempt(t *tree, id NodeID, p *scheduling.Preemption, out *Decisi
 	out.Stopped = append(out.Stopped, s)
 }
 
-// jobEnded takes in the end of a job.
+// jobEnded processes the end of a job.
 func (c *Core) jobEnded(now time.Time, id JobID, f Finished, out *Decisions) {
 	where, known := c.jobs[id]
 	if !known {
@@ -153,7 +154,8 @@ var endStates = [...]operation.EndState{
 	JobInterrupted: operation.EndInterrupted,
 }
 
-// update lets time pass: fair shares, starvation, time limits.
+// update advances time: it recomputes fair shares and starvation, and
+// enforces time limits.
 func (c *Core) update(now time.Time, out *Decisions) {
 	if c.begun.IsZero() {
 		c.begun = now

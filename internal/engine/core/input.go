@@ -9,40 +9,40 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Input is one thing that happens to a core, and inputs are the only way to
-// change one. A list of inputs with their times is a journal: applied to a new
-// core it leads to the same state.
+// Input is one event that a core processes. Inputs are the only way to change
+// a core. A list of inputs with their times is a journal: applied to a new
+// core, it leads to the same state.
 //
-// Inputs are pointers, so that a sender may fill the same value again. The core
-// keeps no input, but it shares the specifications and configurations to which
-// an input points: they are replaced, never changed.
+// Inputs are pointers, so a sender may reuse a value. The core keeps no
+// input, but it shares the specifications and configurations to which an
+// input points: they are replaced, never changed.
 type Input interface {
 	apply(c *Core, now time.Time, out *Decisions) error
 }
 
-// Apply makes an input happen and appends what follows from it to the decisions.
-// Times never go back. An error says why the core refuses the input; then nothing
-// has changed. An input whose comment names no reason is never refused.
+// Apply applies an input and appends the resulting decisions to out. Times
+// never go back. An error states why the core refuses the input; then nothing
+// has changed. The core never refuses an input whose comment names no reason.
 func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
 	return input.apply(c, now, out)
 }
 
-// Inputs that configure.
+// Inputs that change the configuration.
 type (
 	// SettingsInput replaces the settings. It is refused if they are not valid.
 	SettingsInput struct{ Settings Settings }
 	// TreesInput replaces the configuration of all pool trees. Trees keep their
-	// names and positions, new ones come at the end. It is refused if a tree would
-	// be gone or renamed, or a node would match two trees.
+	// names and positions; new trees are added at the end. It is refused if it
+	// would remove or rename a tree, or if a node would match two trees.
 	TreesInput struct {
 		Trees   []document.Named[*pooltree.Tree]
 		Default string
 	}
-	// DefaultPoolsInput replaces the map from users to the pools below which pools
-	// of theirs are made.
+	// DefaultPoolsInput replaces the map from users to the pools below which
+	// their ephemeral pools are created.
 	DefaultPoolsInput struct{ Pools map[string]string }
-	// VolumeInput sets what an integral pool has saved, in seconds of its whole
-	// tree. It is refused if there is no such pool.
+	// VolumeInput sets the volume of an integral pool, in seconds of its whole
+	// tree. It is refused if the pool does not exist.
 	VolumeInput struct {
 		Tree    TreeID
 		Pool    string
@@ -52,33 +52,33 @@ type (
 
 // Inputs from nodes.
 type (
-	// NodeInput makes a node known, or changes its resources and tags. It is
-	// refused if the node matches two trees.
+	// NodeInput adds a node, or changes its resources and tags. It is refused if
+	// the node matches two trees.
 	NodeInput struct {
 		Node      NodeID
 		Name      string
 		Resources resource.Amounts
 		Tags      []string
 	}
-	// NodeLossInput forgets a node. Its jobs are over.
+	// NodeLossInput removes a node. Its jobs are aborted.
 	NodeLossInput struct{ Node NodeID }
-	// HeartbeatInput is a node that reports the ends of jobs and asks for work.
+	// HeartbeatInput reports the ends of a node's jobs and requests work for it.
 	HeartbeatInput struct {
 		Node     NodeID
 		Finished []Finished
 	}
-	// ReportInput reports the ends of jobs and asks for no work.
+	// ReportInput reports the ends of jobs and requests no work.
 	ReportInput struct{ Finished []Finished }
-	// SeenInput notes that a node is there and gives it no work.
+	// SeenInput notes that a node is online and gives it no work.
 	SeenInput struct{ Node NodeID }
-	// ReconcileInput has all jobs that a node says it runs. Those that the core
-	// counts on it and the node does not have are over; those that the core does
-	// not know are stopped.
+	// ReconcileInput lists all jobs that a node reports as running. Jobs that
+	// the core counts on the node and the node does not have are aborted; jobs
+	// that the core does not know are stopped.
 	ReconcileInput struct {
 		Node    NodeID
 		Running []JobID
 	}
-	// JobUsageInput changes what a running job holds.
+	// JobUsageInput changes the resources that a running job holds.
 	JobUsageInput struct {
 		Job   JobID
 		Usage resource.Amounts
@@ -87,8 +87,8 @@ type (
 
 // Inputs from users.
 type (
-	// StartInput starts an operation. It is refused if a limit on numbers of
-	// operations, at any level, or its specification stands against it.
+	// StartInput starts an operation. It is refused if its specification or a
+	// limit on the number of operations, at any level, does not allow it.
 	StartInput struct {
 		Operation OperationID
 		User      string
@@ -101,10 +101,10 @@ type (
 		Operation OperationID
 		Message   string
 	}
-	// CompleteInput ends an operation with what it has done.
+	// CompleteInput ends an operation with the result it has so far.
 	CompleteInput struct{ Operation OperationID }
-	// SuspendInput lets the jobs of an operation finish, or aborts them, and starts
-	// no new ones.
+	// SuspendInput stops an operation from starting jobs; its running jobs
+	// finish or are aborted.
 	SuspendInput struct {
 		Operation    OperationID
 		AbortRunning bool
@@ -112,36 +112,39 @@ type (
 	// ResumeInput undoes SuspendInput.
 	ResumeInput struct{ Operation OperationID }
 	// ParametersInput changes the parameters of an operation. It is also refused
-	// if a new pool does not take the operation.
+	// if a new pool does not accept the operation.
 	ParametersInput struct {
 		Operation OperationID
 		Update    operation.Update
 	}
 )
 
-// UpdateInput lets time pass: fair shares, starvation, time limits.
+// UpdateInput advances time: it recomputes fair shares and starvation, and
+// enforces time limits.
 type UpdateInput struct{}
 
 // Inputs of a core that takes over from another one; revive.go has their order.
 type (
-	// NextJobInput makes the next job have this number or a larger one.
+	// NextJobInput sets a lower bound on the number of the next job.
 	NextJobInput struct{ First JobID }
-	// ReviveInput takes up an operation again. It is refused if none of its trees
-	// is left or what was stored does not fit its specification.
+	// ReviveInput revives an operation. It is refused if none of its trees is
+	// left, or if the stored state does not fit its specification.
 	ReviveInput struct{ Revived }
-	// PoolStateInput lets a pool go on from where it was. A pool that is not there
-	// any more loses what it had.
+	// PoolStateInput restores a pool's state. If the pool no longer exists, its
+	// state is dropped.
 	PoolStateInput struct{ PoolState }
-	// AwaitInput says of a node that it has not reported to this core yet. It keeps its
-	// place in totals and the jobs that are adopted on it until it reports, or until the
-	// given time or the usual timeout of silent nodes has passed. Meanwhile clocks of starvation in its tree stand still: room
-	// that may come back is nobody's reason to preempt.
+	// AwaitInput marks a node that has not reported to this core yet. The node
+	// keeps its place in totals, and its adopted jobs, until it reports, or
+	// until the given time or the usual timeout of silent nodes has passed.
+	// Meanwhile the starvation clocks of its tree stop: resources that may come
+	// back are no reason to preempt.
 	AwaitInput struct {
 		Node  NodeID
 		Until time.Time
 	}
-	// AdoptInput counts a job that a node runs already. It is refused if the node
-	// must stop the job: its operation has ended, or it is done or runs elsewhere.
+	// AdoptInput adopts a job that a node already runs. It is refused if the
+	// node must stop the job: its operation has ended, or the job is done or
+	// runs elsewhere.
 	AdoptInput struct{ Adopted }
 )
 

@@ -19,7 +19,7 @@ type JobInfo struct {
 	NodeName  string
 	Task      string
 	operation.JobRef
-	// Resources is what it holds, nothing once it is preempted.
+	// Resources is what it holds; zero once it is preempted.
 	Resources resource.Amounts
 	Started   time.Time
 	Class     scheduling.Class
@@ -43,7 +43,7 @@ func (c *Core) JobsOf(id OperationID) (list []JobInfo) {
 	return list
 }
 
-// JobsOn returns the jobs of a node, by their numbers.
+// JobsOn returns the jobs of a node, ordered by number.
 func (c *Core) JobsOn(id NodeID) (list []JobInfo) {
 	if id < 0 || int(id) >= len(c.nodes) || c.nodes[id] == nil || c.nodes[id].tree == none {
 		return nil

@@ -10,8 +10,8 @@ import (
 
 func (n *node) hasTag(tag string) bool { return slices.Contains(n.tags, tag) }
 
-// addNode makes a node known, or changes its resources and tags. A node that
-// matches two trees is refused. Jobs that it had stay unless it changes trees.
+// addNode adds a node, or changes its resources and tags. It refuses a node
+// that matches two trees. Running jobs stay unless the node changes trees.
 func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource.Amounts, tags []string, out *Decisions) error {
 	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none, seen: now}
 	if _, err := c.treeOf(fresh); err != nil {
@@ -31,7 +31,7 @@ func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource
 	return nil
 }
 
-// treeOf finds the tree that a node belongs to.
+// treeOf returns the tree that a node belongs to.
 func (c *Core) treeOf(n *node) (TreeID, error) {
 	found, names := TreeID(none), []string(nil)
 	for _, t := range c.trees {
@@ -45,8 +45,8 @@ func (c *Core) treeOf(n *node) (TreeID, error) {
 	return found, nil
 }
 
-// rejoin puts a node into the tree it belongs to. If that is another one than
-// before, its jobs are aborted.
+// rejoin adds a node to the tree it belongs to. If the tree differs from the
+// previous one, the node's jobs are aborted.
 func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	n := c.nodes[id]
 	belongs, err := c.treeOf(n)
@@ -66,7 +66,7 @@ func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	c.renewBans(n)
 }
 
-// leaveTree takes a node out of its tree; its jobs are over.
+// leaveTree removes a node from its tree and aborts its jobs.
 func (c *Core) leaveTree(now time.Time, id NodeID, reason operation.AbortReason, out *Decisions) {
 	n := c.nodes[id]
 	if n.tree == none {
@@ -84,7 +84,7 @@ func (c *Core) leaveTree(now time.Time, id NodeID, reason operation.AbortReason,
 	n.tree = none
 }
 
-// removeNode forgets a node. Its jobs are over.
+// removeNode removes a node. Its jobs are aborted.
 func (c *Core) removeNode(now time.Time, id NodeID, out *Decisions) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return

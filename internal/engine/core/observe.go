@@ -16,7 +16,7 @@ type PoolView struct {
 	// Parent is the index in the list of views, -1 for a root.
 	Parent    int32
 	Ephemeral bool
-	// Integral says whether the pool saves what it does not use.
+	// Integral reports whether the pool saves what it does not use.
 	Integral bool
 	scheduling.JobCounts
 	RunningOperations int
@@ -34,14 +34,14 @@ type OperationView struct {
 	scheduling.OperationDetails
 }
 
-// TreeTotal is what the nodes of a tree have together.
+// TreeTotal returns the resources of all nodes of a tree together.
 func (c *Core) TreeTotal(id TreeID) resource.Amounts { return c.trees[id].state.Total() }
 
-// TreeCount is the number of trees.
+// TreeCount returns the number of trees.
 func (c *Core) TreeCount() int { return len(c.trees) }
 
 // Pools appends all pools of all trees, tree after tree, parents before their
-// children. Jobs of pools are those of their operations.
+// children. Job counts of a pool are the sums over its operations.
 func (c *Core) Pools(into []PoolView) []PoolView {
 	for _, t := range c.trees {
 		first := len(into)
@@ -76,8 +76,8 @@ func (c *Core) Pools(into []PoolView) []PoolView {
 	return into
 }
 
-// Operations appends the operations that have not ended, in the order they came,
-// once for each of their trees.
+// Operations appends the operations that have not ended, in the order they
+// were started, once for each of their trees.
 func (c *Core) Operations(into []OperationView) []OperationView {
 	for _, id := range c.live {
 		op := c.operations[id]
@@ -92,7 +92,8 @@ func (c *Core) Operations(into []OperationView) []OperationView {
 	return into
 }
 
-// PoolOf returns the pool of an operation in a tree, and whether it is in it.
+// PoolOf returns the pool of an operation in a tree, and whether the
+// operation is in that tree.
 func (c *Core) PoolOf(id OperationID, tree TreeID) (string, bool) {
 	op := c.operationAt(id)
 	if op == nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// ErrTooManyOperations is the answer when the whole scheduler takes no more.
+// ErrTooManyOperations reports that the scheduler accepts no more operations.
 var ErrTooManyOperations = errors.New("the scheduler takes no more operations")
 
-// ErrNoOperation is the answer to a request about an operation that does not
-// exist or has ended.
+// ErrNoOperation reports that an operation does not exist or has ended.
 var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 
-// startOperation starts an operation. Its pools are found or made, and limits on
-// numbers of operations are checked at every level, in all of its trees, before
-// anything is changed. A tree that does not take it refuses the whole operation,
-// or is left out if erase_trees_with_pool_limit_violations says so.
+// startOperation starts an operation. In all of its trees it finds or names
+// the pools and checks limits on the number of operations at every level
+// before it changes anything. A tree that does not accept the operation
+// refuses the whole operation, or is left out with
+// erase_trees_with_pool_limit_violations.
 func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
 	if c.operationAt(id) != nil || int(id) < len(c.operations) {
 		return fmt.Errorf("operation %d exists already", id)
@@ -68,8 +68,8 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 	c.live = append(c.live, id)
 	c.painter.renumbered = true
 	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
-	// It sits in all of its trees before one of them lets it run, because from
-	// then on all of them hear of its jobs.
+	// Seat it in all of its trees before one of them lets it run: from then on
+	// all of them are notified of its jobs.
 	for i, t := range trees {
 		c.seat(op, &op.places[i], t, parents[i])
 	}
@@ -79,9 +79,9 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 	return nil
 }
 
-// announce lets an operation that has come begin if a tree runs it, and tells what
-// it waits for otherwise. The operation may have left the tree for another one
-// meanwhile, or have ended.
+// announce starts a new operation if a tree runs it; otherwise it reports the
+// pool that the operation waits for. The operation may have left the tree for
+// another one meanwhile, or have ended.
 func (c *Core) announce(now time.Time, op *running, t *tree, out *Decisions) {
 	at := op.placeIn(t.id)
 	if at == nil || c.operationAt(op.id) != op {
@@ -94,7 +94,7 @@ func (c *Core) announce(now time.Time, op *running, t *tree, out *Decisions) {
 	}
 }
 
-// placeIn returns where an operation is in a tree, nil if it is not in it.
+// placeIn returns the place of an operation in a tree, or nil.
 func (op *running) placeIn(id TreeID) *place {
 	for i := range op.places {
 		if op.places[i].tree == id {
@@ -104,8 +104,8 @@ func (op *running) placeIn(id TreeID) *place {
 	return nil
 }
 
-// reserve finds the pool for an operation in the tree and checks that it and all
-// pools above take one more. Nothing is changed.
+// reserve finds the pool for an operation in the tree and checks that the
+// pool and all pools above it accept one more. It changes nothing.
 func (t *tree) reserve(user string, spec *operation.Spec) (at place, parent *pool, err error) {
 	at = place{tree: t.id, options: spec.OperationOptions.For(t.name)}
 	if parent, at.pool, err = t.resolve(user, at.options.Pool); err != nil {
@@ -138,7 +138,8 @@ func (c *Core) treesOf(spec *operation.Spec) ([]*tree, error) {
 	return trees, nil
 }
 
-// seat puts an operation into a pool of a tree, which is made if need be.
+// seat adds an operation to a pool of a tree. It creates the pool if
+// necessary.
 func (c *Core) seat(op *running, at *place, t *tree, parent *pool) {
 	p := t.pools[at.pool]
 	if p == nil {
@@ -173,7 +174,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 	}
 }
 
-// admitted is told that a tree lets an operation run.
+// admitted handles the admission of an operation by a tree.
 func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 	op := c.operationAt(t.owners[slot])
 	if op == nil {
@@ -196,7 +197,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 	c.sync(op)
 }
 
-// sync tells the trees of an operation which jobs wait.
+// sync updates an operation's waiting jobs in all of its trees.
 func (c *Core) sync(op *running) {
 	blocked := op.controller.Blocked() != operation.NotBlocked
 	var groups [8]scheduling.Group
@@ -213,7 +214,7 @@ func (c *Core) sync(op *running) {
 	}
 }
 
-// carryOut does what follows from a change of an operation.
+// carryOut carries out the effects of a change of an operation.
 func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
 	c.touch(op)
 	if effects != (operation.Effects{}) {
@@ -251,7 +252,8 @@ func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, o
 	c.sync(op)
 }
 
-// stopAll ends all jobs of an operation, which its controller has taken back.
+// stopAll ends all jobs of an operation. Its controller no longer counts them
+// as running.
 func (c *Core) stopAll(op *running, reason operation.AbortReason, out *Decisions) {
 	for i := range op.places {
 		t := c.trees[op.places[i].tree]
@@ -265,14 +267,15 @@ func (c *Core) stopAll(op *running, reason operation.AbortReason, out *Decisions
 	}
 }
 
-// release frees what an allocation holds.
+// release frees the resources of an allocation.
 func (c *Core) release(t *tree, at scheduling.Allocation) {
 	delete(c.jobs, t.jobs[at].id)
 	t.jobs[at] = job{}
 	t.state.FinishAllocation(at)
 }
 
-// forget removes an operation that has ended, and lets others run instead.
+// forget removes an operation that has ended, and admits waiting operations
+// in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	c.operations[op.id] = nil
 	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
@@ -282,7 +285,8 @@ func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	}
 }
 
-// unseat takes an operation out of a tree, and lets others run instead.
+// unseat removes an operation from a tree, and admits waiting operations in
+// its place.
 func (c *Core) unseat(now time.Time, at *place, out *Decisions) {
 	t := c.trees[at.tree]
 	admitted := t.state.RemoveOperation(at.slot)
@@ -308,7 +312,7 @@ func (c *Core) abortOperation(now time.Time, id OperationID, message string, out
 	return err
 }
 
-// completeOperation ends an operation with what it has done.
+// completeOperation ends an operation with the result it has so far.
 func (c *Core) completeOperation(now time.Time, id OperationID, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
@@ -321,7 +325,8 @@ func (c *Core) completeOperation(now time.Time, id OperationID, out *Decisions) 
 	return err
 }
 
-// suspendOperation lets jobs of an operation finish and starts no new ones.
+// suspendOperation stops an operation from starting jobs; running jobs finish
+// or are aborted.
 func (c *Core) suspendOperation(now time.Time, id OperationID, abortRunning bool, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
@@ -336,7 +341,7 @@ func (c *Core) suspendOperation(now time.Time, id OperationID, abortRunning bool
 	return err
 }
 
-// resumeOperation undoes SuspendOperation.
+// resumeOperation undoes suspendOperation.
 func (c *Core) resumeOperation(id OperationID, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
@@ -357,16 +362,18 @@ func (c *Core) setSuspended(op *running, suspended bool) {
 	}
 }
 
-// poolMove is a move of an operation within one of its trees that the tree accepts.
+// poolMove is an operation's move to another pool of one of its trees, which
+// the tree accepts.
 type poolMove struct {
 	place  int   // which of the operation's places
-	parent *pool // of the pool, if the pool must be made
+	parent *pool // of the pool, if the pool must be created
 	pool   string
 	hub    bool // the pool is the user's subpool of the requested one
 }
 
-// planMove checks that a tree accepts an operation in another pool, and adds the move
-// to the list unless the operation is there already. It changes nothing.
+// planMove checks that a tree accepts an operation in another pool, and adds
+// the move to the list unless the operation is already there. It changes
+// nothing.
 func (c *Core) planMove(moves []poolMove, op *running, place int, wanted string) ([]poolMove, error) {
 	at := &op.places[place]
 	t := c.trees[at.tree]
@@ -384,10 +391,10 @@ func (c *Core) planMove(moves []poolMove, op *running, place int, wanted string)
 	return append(moves, poolMove{place, parent, name, name != wanted}), nil
 }
 
-// firstPool returns the lowest pool that is there on the way from a pool to the root:
-// the pool itself or, if it must be made, its parent. It refuses a pool that must be
-// made and whose own limits leave no room for an operation, which is to run if running
-// says so.
+// firstPool returns the lowest existing pool on the way from a pool to the
+// root: the pool itself or, if it must be created, its parent. It refuses a
+// pool that must be created and whose own limits leave no room for an
+// operation. running reports whether the operation must run there.
 func (t *tree) firstPool(name string, parent *pool, running bool) (*pool, error) {
 	if p := t.pools[name]; p != nil {
 		return p, nil
@@ -402,15 +409,16 @@ func (t *tree) firstPool(name string, parent *pool, running bool) (*pool, error)
 	return parent, nil
 }
 
-// admission is an operation that a tree lets run.
+// admission is an operation that a tree has admitted.
 type admission struct {
 	tree *tree
 	slot int32
 }
 
-// moveAll carries planned moves out. It returns the operations that run because of
-// them, which must begin after all trees have moved: an operation that begins may
-// leave other trees, and so change what they accept.
+// moveAll carries out planned moves. It returns the operations that were
+// admitted because of them. The caller must start these after all trees have
+// moved: an operation that starts may leave other trees and change what they
+// accept.
 func (c *Core) moveAll(op *running, moves []poolMove) (admitted []admission) {
 	for _, m := range moves {
 		at := &op.places[m.place]
@@ -436,7 +444,7 @@ func (c *Core) moveAll(op *running, moves []poolMove) (admitted []admission) {
 	return admitted
 }
 
-// admitAll lets operations begin that trees let run.
+// admitAll starts operations that trees have admitted.
 func (c *Core) admitAll(now time.Time, admitted []admission, out *Decisions) {
 	for _, a := range admitted {
 		c.admitted(now, a.tree, a.slot, out)

@@ -1,13 +1,13 @@
 package core
 
-// pageSize is how many entries are copied when one of them changes.
+// pageSize is the number of entries that are copied when one of them changes.
 const pageSize = 32
 
-// pages is a list of entries that never changes. A list that follows from it by
-// changing some entries shares all other pages with it.
+// pages is an immutable list of entries. A list derived from it by changing
+// some entries shares all other pages with it.
 type pages[T any] struct{ list []*[pageSize]*T }
 
-// at returns an entry, nil if there is none.
+// at returns an entry, or nil.
 func (p pages[T]) at(i int32) *T {
 	page := int(i) / pageSize
 	if i < 0 || page >= len(p.list) || p.list[page] == nil {
@@ -16,14 +16,15 @@ func (p pages[T]) at(i int32) *T {
 	return p.list[page][i%pageSize]
 }
 
-// draft makes lists one after the other. Its zero value begins with an empty one.
+// draft makes successive lists. Its zero value starts with an empty list.
 type draft[T any] struct {
 	pages[T]
-	fresh  []bool // pages that no finished list has
+	fresh  []bool // pages that are in no finished list
 	copied int    // entries that were set since the last finish
 }
 
-// set changes an entry of the next list. The entry must not be modified any more.
+// set changes an entry of the next list. The caller must not modify the entry
+// afterwards.
 func (d *draft[T]) set(i int32, entry *T) {
 	page := int(i) / pageSize
 	if len(d.fresh) == 0 {
@@ -44,7 +45,7 @@ func (d *draft[T]) set(i int32, entry *T) {
 	d.copied++
 }
 
-// finish returns the list as it is. What is set from now on is for the next one.
+// finish returns the current list. Later calls of set affect the next one.
 func (d *draft[T]) finish() (list pages[T], copied int) {
 	copied = d.copied
 	d.fresh, d.copied = d.fresh[:0], 0

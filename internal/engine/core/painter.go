@@ -9,20 +9,20 @@ import (
 	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// painter makes pictures one after the other. What scheduling marks as changed
-// it looks at again, and copies what does differ; the rest of a picture is that of
-// the picture before. It is no part of the state: pictures follow from the state
-// alone. The zero value has painted nothing.
+// painter makes successive pictures. It re-reads what scheduling marks as
+// changed and copies what differs; the rest of a picture is shared with the
+// previous picture. It is not part of the state: pictures follow from the
+// state alone. The zero value has made no picture.
 type painter struct {
 	trees []*treePainter
 
 	// touched are operations that may differ from the last picture.
 	touched []OperationID
-	// renumbered says that operations have come or gone since then.
+	// renumbered reports whether operations were added or removed since then.
 	renumbered bool
 	operations draft[Operation]
 	live       []liveRow
-	rows       int32 // how many there are, free ones included
+	rows       int32 // the number of rows, free ones included
 	freeRows   []int32
 
 	nodes  draft[Node]
@@ -32,13 +32,13 @@ type painter struct {
 	copied copies
 }
 
-// copies counts the entries that the last picture does not share with the one
-// before.
+// copies counts the entries that the last picture does not share with the
+// previous one.
 type copies struct{ pools, seats, operations, nodes int }
 
-// Picture returns what the core knows now. Making it takes time in proportion to
-// what has changed since the last one, and a glance at every element and node;
-// running jobs are not in it: see JobsOf and JobsOn.
+// Picture returns what the core knows now. Its cost is proportional to what
+// has changed since the last picture, plus a cheap check of every element and
+// node. It does not contain running jobs: see JobsOf and JobsOn.
 func (c *Core) Picture(now time.Time) *Picture {
 	p := &c.painter
 	p.copied = copies{}
@@ -90,8 +90,7 @@ func (p *painter) paintOperations(c *Core, picture *Picture) {
 	picture.operations, p.copied.operations = p.operations.finish()
 }
 
-// renumber gives rows to operations that have come, and takes them from those that
-// are gone.
+// renumber assigns rows to new operations and frees the rows of removed ones.
 func (p *painter) renumber(c *Core) {
 	ids := slices.Clone(c.live)
 	slices.Sort(ids)
@@ -136,7 +135,7 @@ func (c *Core) operation(op *running) Operation {
 	}
 }
 
-// sits says whether these are the seats of an operation.
+// sits reports whether these are the seats of an operation.
 func (op *running) sits(seats []seatAt) bool {
 	return slices.EqualFunc(op.places, seats, func(at place, seat seatAt) bool { return at.tree == seat.tree && at.slot == seat.slot })
 }
@@ -202,7 +201,8 @@ func (n *Node) equals(other *Node) bool {
 type treePainter struct {
 	pools draft[Pool]
 	seats draft[Seat]
-	// edition is that of the list of pools from which order and byName were made.
+	// edition is the edition of the pool list from which order and byName were
+	// made.
 	edition       uint64
 	order, byName []int32
 	alerts        []fairshare.Alert
@@ -211,30 +211,30 @@ type treePainter struct {
 	changed []int32   // slots that may differ from the last picture
 }
 
-// painted is what a treePainter keeps of a slot.
+// painted is what a treePainter keeps for a slot.
 type painted struct {
 	marked bool // it may differ from the last picture
 
-	// Of operations: the pool that it was in, none if there was no operation, and
-	// what it added to the numbers of that pool.
+	// For operations: the pool that it was in, none if there was no operation,
+	// and what it added to the counts of that pool.
 	pool int32
 	adds tally
 
-	// Of pools.
+	// For pools.
 	name   string
-	kept   bool       // it was there before
+	kept   bool       // it existed before
 	direct tally      // what operations directly in it add
-	sum    poolCounts // what those below it add
+	sum    poolCounts // what operations below it add
 	shown  poolCounts // the same in the last picture
 }
 
-// tally is what operations add to the numbers of the pools above them.
+// tally is what operations add to the counts of the pools above them.
 type tally struct {
 	operations, schedulable int32
 	scheduling.JobCounts
 }
 
-// poolCounts are numbers of a pool that follow from what is in it.
+// poolCounts are a pool's counts that follow from its contents.
 type poolCounts struct {
 	tally
 	directOperations, childPools int32
@@ -284,7 +284,7 @@ func sameAlert(a, b fairshare.Alert) bool {
 	return a.Code == b.Code && a.Message == b.Message && slices.Equal(a.Slots, b.Slots)
 }
 
-// paintSeat looks again at a slot in which an operation is or was.
+// paintSeat repaints a slot in which an operation is or was.
 func (p *treePainter) paintSeat(c *Core, t *tree, slot int32) {
 	at := &p.slots[slot]
 	if at.pool != none {
@@ -328,14 +328,14 @@ func (t *tree) seat(op *running, slot int32) Seat {
 	return s
 }
 
-// equals compares all but groups.
+// equals compares all fields except groups.
 func (s *Seat) equals(other *Seat) bool {
 	return s.Operation == other.Operation && s.Tree == other.Tree && s.Pool == other.Pool && s.Parent == other.Parent &&
 		s.Index == other.Index && s.Options == other.Options && s.WaitsFor == other.WaitsFor && s.WaitTimeout == other.WaitTimeout &&
 		s.OperationDetails == other.OperationDetails
 }
 
-// paintPools brings pools up to date.
+// paintPools repaints pools that have changed.
 func (p *treePainter) paintPools(t *tree) {
 	list := t.parentsFirst()
 	if p.edition != t.edition {
@@ -384,8 +384,9 @@ func (t *tree) poolNow(q *pool, n *poolCounts) Pool {
 	return seen
 }
 
-// index lists pools in their order and by name, after some have come, gone or
-// moved. Only the names of those that have come are sorted in.
+// index rebuilds the order and the names of pools after some were added,
+// removed or moved. It sorts only the names of added pools and merges them
+// in.
 func (p *treePainter) index(list []*pool) {
 	order, come := make([]int32, len(list)), []int32(nil)
 	for i, q := range list {

@@ -7,9 +7,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// updateOperation changes the parameters of an operation, each tree's own
-// included: all of them, or none if a pool does not take the operation. Limits of
-// the new pools are checked, so a change never makes a running operation wait.
+// updateOperation changes the parameters of an operation, including those of
+// each tree: all of them, or none if a pool does not accept the operation. It
+// checks limits of the new pools, so a change never makes a running operation
+// wait.
 func (c *Core) updateOperation(now time.Time, id OperationID, update operation.Update, out *Decisions) error {
 	op := c.operationAt(id)
 	if op == nil {
@@ -48,8 +49,8 @@ func (c *Core) updateOperation(now time.Time, id OperationID, update operation.U
 	return nil
 }
 
-// ControllerOf returns the controller of an operation that has not ended, to be
-// read at once and not kept.
+// ControllerOf returns the controller of an operation that has not ended. The
+// caller must read it at once and not keep it.
 func (c *Core) ControllerOf(id OperationID) *operation.Controller {
 	if op := c.operationAt(id); op != nil {
 		return op.controller
@@ -57,8 +58,7 @@ func (c *Core) ControllerOf(id OperationID) *operation.Controller {
 	return nil
 }
 
-// NodeTree returns the tree that a node belongs to, and whether it belongs to
-// one.
+// NodeTree returns the tree that a node belongs to, and whether there is one.
 func (c *Core) NodeTree(id NodeID) (TreeID, bool) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil || c.nodes[id].tree == none {
 		return none, false
@@ -66,15 +66,16 @@ func (c *Core) NodeTree(id NodeID) (TreeID, bool) {
 	return c.nodes[id].tree, true
 }
 
-// setJobUsage changes what a running job holds: its CPU, which a monitor has found
-// it to need, or its memory. A job that is being preempted holds nothing any more.
+// setJobUsage changes what a running job holds: the CPU that a monitor has
+// found it to need, or its memory. A job that is being preempted holds
+// nothing.
 func (c *Core) setJobUsage(id JobID, usage resource.Amounts) {
 	if where, known := c.jobs[id]; known && c.trees[where.tree].jobs[where.at].stopping == operation.NotAborted {
 		c.trees[where.tree].state.SetAllocationUsage(where.at, usage)
 	}
 }
 
-// LastSeen is when a node was last heard of.
+// LastSeen returns the time of a node's last report.
 func (c *Core) LastSeen(id NodeID) time.Time {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return time.Time{}

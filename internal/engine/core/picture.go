@@ -14,15 +14,15 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Picture is what a core knew at one moment, for all who read: trees, pools,
-// operations and nodes. It never changes and shares nothing that changes with the
-// core, so that anybody may read it, for as long as he likes, while the core goes
-// on. Pictures of one core share with each other what has not changed between them.
+// Picture is what a core knew at one moment, for readers: trees, pools,
+// operations and nodes. It never changes and shares nothing mutable with the
+// core, so any goroutine may read it, for any length of time, while the core
+// continues. Pictures of one core share what has not changed between them.
 type Picture struct {
 	Time time.Time
 	// Default is the default tree, -1 if there is none.
 	Default TreeID
-	// Trees are by their numbers.
+	// Trees are indexed by number.
 	Trees []*Tree
 
 	live       []liveRow        // operations that have not ended, by number
@@ -31,7 +31,7 @@ type Picture struct {
 	nodeCount  int
 }
 
-// liveRow says where an operation is in a picture.
+// liveRow is the row of an operation in a picture.
 type liveRow struct {
 	id  OperationID
 	row int32
@@ -41,12 +41,13 @@ type liveRow struct {
 type Tree struct {
 	ID   TreeID
 	Name string
-	// Config is the configuration, which does not change: another one replaces it.
+	// Config is the configuration. It is never modified, only replaced.
 	Config *pooltree.Tree
-	// Total is what all nodes have together.
+	// Total is the sum of the resources of all nodes.
 	Total     resource.Amounts
 	NodeCount int
-	// Updated is when shares were last computed, and Alerts what was wrong then.
+	// Updated is when shares were last computed, and Alerts are the problems
+	// found then.
 	Updated time.Time
 	Alerts  []fairshare.Alert
 
@@ -56,19 +57,19 @@ type Tree struct {
 	byName []int32     // slots of pools, by name
 }
 
-// Pool is a pool in a picture. What is configured and what follows from that is
-// told by its tree: see Tree.Configured and Tree.Effective.
+// Pool is a pool in a picture. Its tree has its configured and effective
+// options: see Tree.Configured and Tree.Effective.
 type Pool struct {
 	Name string
-	// Slot is its number in the tree; that of the root is zero. Numbers of pools
-	// that are gone are used again. Parent is the number of the pool above it, -1
-	// for the root.
+	// Slot is its number in the tree; the root's is zero. Numbers of removed
+	// pools are reused. Parent is the number of the pool above it, -1 for the
+	// root.
 	Slot, Parent int32
 	Ephemeral    bool
-	// User is who made an ephemeral pool by starting an operation.
+	// User is the user whose operation created an ephemeral pool.
 	User string
-	// DirectOperations and ChildPools are those directly in it, and
-	// SchedulableOperations all below it that may get jobs.
+	// DirectOperations and ChildPools count those directly in it, and
+	// SchedulableOperations all operations below it that may get jobs.
 	DirectOperations, ChildPools, SchedulableOperations int32
 	scheduling.PoolDetails
 	scheduling.JobCounts // of all operations below it
@@ -81,14 +82,14 @@ type Operation struct {
 	State     operation.State
 	Suspended bool
 	Started   time.Time
-	// Spec is the specification as it was then, which does not change.
+	// Spec is the specification as of the picture. It is never modified.
 	Spec       *operation.Spec
 	Statistics operation.Statistics
 
 	seats []seatAt
 }
 
-// seatAt is where an operation has a seat.
+// seatAt is the tree and the slot of an operation's seat.
 type seatAt struct {
 	tree TreeID
 	slot int32
@@ -101,14 +102,14 @@ type Seat struct {
 	// Pool is the pool it is in, and Parent the number of that pool.
 	Pool   string
 	Parent int32
-	// Index is the smallest number that no other operation of the pool had when it
-	// came.
+	// Index is the smallest number that no other operation of the pool had when
+	// it was added.
 	Index int
-	// Options are those that hold in the tree, with changes at run time.
+	// Options are its effective options in the tree, with changes at run time.
 	Options pooltree.SchedulingOptions
 	// WaitsFor is the pool whose limit keeps it from running, empty if it runs.
 	WaitsFor string
-	// WaitTimeout is how long its jobs wait on a node for preempted ones.
+	// WaitTimeout is how long its jobs wait on a node for preempted jobs to end.
 	WaitTimeout time.Duration
 	// Groups are its waiting jobs by task.
 	Groups []scheduling.Group
@@ -122,14 +123,15 @@ type Node struct {
 	Tags []string
 	// Tree is -1 if it belongs to no tree or is not online.
 	Tree TreeID
-	// Online is false for nodes that fell silent and were given up.
+	// Online is false for nodes that went offline after a silence.
 	Online bool
-	// Resources are what it reported; the rest is empty for nodes without a tree.
+	// Resources are what it reported; the remaining fields are empty for nodes
+	// without a tree.
 	Resources resource.Amounts
 	scheduling.NodeDetails
 }
 
-// Tree returns a tree by its name.
+// Tree returns a tree by name.
 func (p *Picture) Tree(name string) (*Tree, bool) {
 	i := slices.IndexFunc(p.Trees, func(t *Tree) bool { return t.Name == name })
 	if i < 0 {
@@ -138,10 +140,10 @@ func (p *Picture) Tree(name string) (*Tree, bool) {
 	return p.Trees[i], true
 }
 
-// OperationCount is the number of operations that have not ended.
+// OperationCount returns the number of operations that have not ended.
 func (p *Picture) OperationCount() int { return len(p.live) }
 
-// Operations yields the operations that have not ended, by number.
+// Operations yields the operations that have not ended, ordered by number.
 func (p *Picture) Operations() iter.Seq[*Operation] {
 	return func(yield func(*Operation) bool) {
 		for _, at := range p.live {
@@ -190,10 +192,10 @@ func (p *Picture) Seat(o *Operation, tree TreeID) *Seat {
 	return nil
 }
 
-// NodeCount is the number of nodes, those that were given up included.
+// NodeCount returns the number of nodes, offline ones included.
 func (p *Picture) NodeCount() int { return p.nodeCount }
 
-// Nodes yields the nodes by number.
+// Nodes yields the nodes, ordered by number.
 func (p *Picture) Nodes() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		for _, page := range p.nodes.list {
@@ -206,10 +208,10 @@ func (p *Picture) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// PoolCount is the number of pools, the root included.
+// PoolCount returns the number of pools, the root included.
 func (t *Tree) PoolCount() int { return len(t.order) }
 
-// Slots is larger than the number of every pool.
+// Slots returns a bound that is larger than the number of every pool.
 func (t *Tree) Slots() int { return len(t.pools.list) * pageSize }
 
 // Pools yields the pools, the root first and parents before their children.
@@ -223,13 +225,13 @@ func (t *Tree) Pools() iter.Seq[*Pool] {
 	}
 }
 
-// PoolAt returns the pool at a place in the order of Pools.
+// PoolAt returns the pool at a position in the order of Pools.
 func (t *Tree) PoolAt(i int) *Pool { return t.pools.at(t.order[i]) }
 
 // Root returns the root.
 func (t *Tree) Root() *Pool { return t.pools.at(0) }
 
-// Pool returns a pool by its name.
+// Pool returns a pool by name.
 func (t *Tree) Pool(name string) (*Pool, bool) {
 	i, there := slices.BinarySearchFunc(t.byName, name, func(slot int32, name string) int {
 		return strings.Compare(t.pools.at(slot).Name, name)
@@ -240,10 +242,11 @@ func (t *Tree) Pool(name string) (*Pool, bool) {
 	return t.pools.at(t.byName[i]), true
 }
 
-// PoolIn returns the pool with a number, nil if there is none.
+// PoolIn returns the pool with a number, or nil.
 func (t *Tree) PoolIn(slot int32) *Pool { return t.pools.at(slot) }
 
-// Path has the names of pools from below the root down to a pool, with slashes.
+// Path returns the names of the pools from below the root down to a pool,
+// separated by slashes.
 func (t *Tree) Path(p *Pool) string {
 	if p.Parent == none {
 		return ""
@@ -264,7 +267,7 @@ func (t *Tree) Configured(p *Pool) (*pooltree.Pool, bool) {
 	return t.Config.Pool(p.Name)
 }
 
-// Effective returns what holds for a pool after inheritance.
+// Effective returns the effective options of a pool, after inheritance.
 func (t *Tree) Effective(p *Pool) pooltree.Effective {
 	if p.Parent == none {
 		return t.Config.Root().Effective()
@@ -277,7 +280,8 @@ func (t *Tree) Effective(p *Pool) pooltree.Effective {
 	return effective
 }
 
-// inherited is what a pool passes on: an ephemeral one has what its parent has.
+// inherited returns the options that a pool passes on: an ephemeral pool has
+// those of its parent.
 func (t *Tree) inherited(p *Pool) pooltree.Effective {
 	for ; p.Parent != none; p = t.pools.at(p.Parent) {
 		if configured, ok := t.Config.Pool(p.Name); ok {
@@ -287,8 +291,8 @@ func (t *Tree) inherited(p *Pool) pooltree.Effective {
 	return t.Config.Root().Effective()
 }
 
-// LowestStarving names the lowest pool, from the one with a number up, that
-// starves at least so much; it is empty if there is none.
+// LowestStarving returns the name of the lowest pool, from the given one up,
+// whose starvation is at least least; empty if there is none.
 func (t *Tree) LowestStarving(slot int32, least scheduling.Starvation) string {
 	for p := t.pools.at(slot); p.Parent != none; p = t.pools.at(p.Parent) {
 		if p.Starvation >= least {
@@ -298,8 +302,9 @@ func (t *Tree) LowestStarving(slot int32, least scheduling.Starvation) string {
 	return ""
 }
 
-// LowestStarvingAbove names the lowest pool above an operation that starves at
-// least so much; it is empty if there is none or the operation itself does.
+// LowestStarvingAbove returns the name of the lowest pool above an operation
+// whose starvation is at least least; empty if there is none or the operation
+// itself starves that much.
 func (t *Tree) LowestStarvingAbove(s *Seat, least scheduling.Starvation) string {
 	if s.Starvation >= least {
 		return ""
@@ -307,7 +312,8 @@ func (t *Tree) LowestStarvingAbove(s *Seat, least scheduling.Starvation) string 
 	return t.LowestStarving(s.Parent, least)
 }
 
-// Priority is the worst starvation of an operation and of the pools above it.
+// Priority returns the worst starvation of an operation and of the pools
+// above it.
 func (t *Tree) Priority(s *Seat) scheduling.Starvation {
 	worst := s.Starvation
 	for p := t.pools.at(s.Parent); p.Parent != none; p = t.pools.at(p.Parent) {

@@ -8,7 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// seen notes that a node is there. One that was given up comes back, empty.
+// seen notes that a node is online. A node that went offline comes back,
+// empty.
 func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
@@ -21,9 +22,9 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 	}
 }
 
-// giveUpSilent gives up nodes that have not been heard of for too long: their
-// jobs are aborted and begin elsewhere. A shorter silence does no harm, because
-// a node keeps running its jobs while it is cut off.
+// giveUpSilent takes nodes offline that have not reported for too long: their
+// jobs are aborted and restart elsewhere. A shorter silence does no harm,
+// because a node keeps running its jobs while it is disconnected.
 func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
 	for id, n := range c.nodes {
 		if n == nil || n.silent {
@@ -37,7 +38,8 @@ func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
 	}
 }
 
-// deadlineOf is when a node is given up if it stays silent; zero means never.
+// deadlineOf returns when a node goes offline if it stays silent; zero means
+// never.
 func (c *Core) deadlineOf(n *node) (deadline time.Time) {
 	if c.settings.NodeTimeout > 0 {
 		deadline = n.seen.Add(c.settings.NodeTimeout)
@@ -55,7 +57,7 @@ func (c *Core) await(id NodeID, until time.Time) {
 	}
 }
 
-// holdClocks lets starvation stand still in trees in which nodes are awaited.
+// holdClocks stops the starvation clocks in trees with awaited nodes.
 func (c *Core) holdClocks() {
 	held := make([]bool, len(c.trees))
 	for _, n := range c.nodes {
@@ -68,26 +70,28 @@ func (c *Core) holdClocks() {
 	}
 }
 
-// IsAwaited says whether a node has not reported to this core yet; see AwaitInput.
+// IsAwaited reports whether a node has not reported to this core yet; see
+// AwaitInput.
 func (c *Core) IsAwaited(id NodeID) bool {
 	return int(id) < len(c.nodes) && c.nodes[id] != nil && c.nodes[id].awaited
 }
 
-// Awaited is a node that has not reported to this core, with what is held back for it.
+// Awaited is a node that has not reported to this core, with the resources
+// held back for it.
 type Awaited struct {
 	Node NodeID
 	Tree TreeID
-	// Jobs is how many it may still run, and Operations are whose they are, in the order
-	// of the node's jobs.
+	// Jobs is the number of jobs it may still run, and Operations are their
+	// operations, in the order of the node's jobs.
 	Jobs       int
 	Operations []OperationID
 	// Usage is what these jobs hold.
 	Usage resource.Amounts
-	// Until is when it is given up; zero means never.
+	// Until is when the node goes offline; zero means never.
 	Until time.Time
 }
 
-// Awaited returns the nodes that have not reported yet, in the order of their numbers.
+// Awaited returns the nodes that have not reported yet, ordered by number.
 func (c *Core) Awaited() (list []Awaited) {
 	for id, n := range c.nodes {
 		if n == nil || !n.awaited || n.tree == none {
@@ -107,9 +111,9 @@ func (c *Core) Awaited() (list []Awaited) {
 	return list
 }
 
-// reconcile compares the jobs that a node says it runs with those that the core
-// counts on it. Jobs that the node does not have are aborted; those that the
-// core does not know are to be stopped.
+// reconcile compares the jobs that a node reports as running with those that
+// the core counts on it. Jobs that the node does not have are aborted; jobs
+// that the core does not know are stopped.
 func (c *Core) reconcile(now time.Time, id NodeID, running []JobID, out *Decisions) {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
@@ -137,8 +141,8 @@ func (c *Core) reconcile(now time.Time, id NodeID, running []JobID, out *Decisio
 	}
 }
 
-// Idle says that heartbeats of nodes on which nothing has finished would change
-// nothing before the next update or change.
+// Idle reports whether heartbeats of nodes on which nothing has finished
+// would change nothing before the next update or change.
 func (c *Core) Idle() bool {
 	for _, t := range c.trees {
 		if !t.state.Idle() {

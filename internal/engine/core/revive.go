@@ -15,25 +15,26 @@ import (
 
 // A core that takes over from another one is built in this order:
 //
-//	TreesInput, NextJobInput         what is configured, and job numbers nobody has used
-//	ReviveInput for each operation   those that ran before those that waited
-//	PoolStateInput                   what pools have saved, since when they starve
-//	NodeInput, AwaitInput, AdoptInput   nodes of the predecessor, with the jobs that it gave them
-//	NodeInput, AdoptInput, ReconcileInput   nodes come and say what they run
+//	TreesInput, NextJobInput         the configuration, and unused job numbers
+//	ReviveInput for each operation   operations that ran, then operations that waited
+//	PoolStateInput                   the volumes and starvation clocks of pools
+//	NodeInput, AwaitInput, AdoptInput   the predecessor's nodes, with the jobs it started there
+//	NodeInput, AdoptInput, ReconcileInput   nodes register and report what they run
 //
-// Once the nodes of the predecessor and all of their jobs are there, scheduling goes
-// on: an awaited node asks for no work, its jobs count as running, and so none of their
-// cookies starts twice. The owner must know every job that a node may run. Where it does
-// not, it sends no HeartbeatInput and no UpdateInput before that node has reported or had
-// its chance; what nobody adopts by then is pending and starts again.
+// Scheduling continues once the predecessor's nodes and all of their jobs are
+// there. An awaited node requests no work and its jobs count as running, so
+// none of their cookies starts twice. The owner must know every job that a
+// node may run. If it does not, it sends no HeartbeatInput and no UpdateInput
+// until that node has reported or has had time to; jobs that are not adopted
+// by then are pending and start again.
 
-// Revived is an operation as it was stored.
+// Revived is a stored operation.
 type Revived struct {
 	Operation OperationID
 	User      string
 	Spec      *operation.Spec
 	Snapshot  operation.Snapshot
-	// Ends are jobs that ended after the snapshot was taken, in their order.
+	// Ends are jobs that ended after the snapshot was made, in their order.
 	Ends   []RevivedEnd
 	Places []Place
 }
@@ -44,25 +45,26 @@ type RevivedEnd struct {
 	At time.Time
 }
 
-// Place is an operation in one of its trees, with what was changed at run time.
+// Place is an operation in one of its trees, with the changes made at run
+// time.
 type Place struct {
 	Tree           string
 	Pool           string
 	Weight         document.Optional[float64]
 	ResourceLimits document.Optional[resource.Partial]
-	// Clock says since when the operation has been below its fair share.
+	// Clock states since when the operation has been below its fair share.
 	Clock scheduling.Clock
 }
 
-// ErrNoTreeLeft is why an operation cannot be revived if all of its trees are
-// gone.
+// ErrNoTreeLeft reports that an operation cannot be revived because all of
+// its trees were removed.
 var ErrNoTreeLeft = errors.New("none of the operation's pool trees is left")
 
-// setNextJob makes the next job have this number or a larger one.
+// setNextJob sets a lower bound on the number of the next job.
 func (c *Core) setNextJob(first JobID) { c.nextJob = max(c.nextJob+1, first) - 1 }
 
-// revive takes up an operation again. Limits on numbers of operations do not
-// turn it away, because it was accepted before; it may have to wait.
+// revive revives an operation. Limits on the number of operations do not
+// refuse it, because it was accepted before; it may have to wait.
 func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	if c.operationAt(r.Operation) != nil {
 		return fmt.Errorf("operation %d exists already", r.Operation)
@@ -115,7 +117,7 @@ func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	return nil
 }
 
-// replayEnd lets a controller hear again of the end of a job.
+// replayEnd reports the end of a job to a controller again.
 func replayEnd(controller *operation.Controller, end *RevivedEnd) error {
 	if err := controller.Adopt(end.JobRef); err != nil {
 		return err
@@ -124,8 +126,8 @@ func replayEnd(controller *operation.Controller, end *RevivedEnd) error {
 	return err
 }
 
-// orphan takes a controller from the state it was in to the one before it is
-// admitted.
+// orphan advances a controller from the state it was in, through revival, to
+// the state before admission.
 func orphan(controller *operation.Controller, now time.Time) error {
 	steps := []operation.Step{
 		operation.Orphan, operation.ReviveWithJobs, operation.Assign, operation.Initialize, operation.Prepare,
@@ -138,8 +140,8 @@ func orphan(controller *operation.Controller, now time.Time) error {
 	return nil
 }
 
-// reseat puts a revived operation into its pool, which is made again if it is
-// not configured.
+// reseat adds a revived operation to its pool. It creates the pool again if
+// the pool is not configured.
 func (c *Core) reseat(op *running, at *place, t *tree) {
 	p := t.pools[at.pool]
 	if p == nil {
@@ -158,7 +160,8 @@ func (c *Core) reseat(op *running, at *place, t *tree) {
 	t.owners[at.slot] = op.id
 }
 
-// hubOf splits the name of a pool that was made for a user below another one.
+// hubOf splits the name of a pool that was created for a user below another
+// one.
 func hubOf(name string) (hub, user string, ok bool) {
 	for i := range name {
 		if name[i] == '$' {
@@ -168,7 +171,7 @@ func hubOf(name string) (hub, user string, ok bool) {
 	return "", "", false
 }
 
-// Adopted is a job that a node says it runs.
+// Adopted is a job that a node reports as running.
 type Adopted struct {
 	Job       JobID
 	Operation OperationID
@@ -176,13 +179,14 @@ type Adopted struct {
 	Node      NodeID
 	Resources resource.Amounts
 	Started   time.Time
-	// UserFactor and ProxyFactor are how its memory was chosen; zero if nobody
-	// knows.
+	// UserFactor and ProxyFactor are the factors by which its memory was chosen;
+	// zero if unknown.
 	UserFactor, ProxyFactor float64
 }
 
-// adopt counts a job that a node runs already. An error says why the node must
-// stop it: its operation has ended or it is done or runs elsewhere.
+// adopt adopts a job that a node already runs. An error states why the node
+// must stop it: its operation has ended, or the job is done or runs
+// elsewhere.
 func (c *Core) adopt(a *Adopted) error {
 	if place, known := c.jobs[a.Job]; known {
 		if t := c.trees[place.tree]; t.nodes[t.state.NodeOf(place.at)] != a.Node {
@@ -207,7 +211,8 @@ func (c *Core) adopt(a *Adopted) error {
 	if err := adopt(a.JobRef); err != nil {
 		return err
 	}
-	// The tree takes one of the waiting jobs for it; what waits now is told after.
+	// sync sets the number of waiting jobs without this one. Adopt consumes one
+	// waiting job, so add it back first.
 	c.sync(op)
 	t.state.AddWaiting(at.slot, a.Task, 1)
 	id := t.state.Adopt(a.Started, at.slot, a.Task, n.at, a.Resources)
@@ -218,7 +223,7 @@ func (c *Core) adopt(a *Adopted) error {
 	return nil
 }
 
-// PlacesOf returns where an operation is, for a later ReviveInput.
+// PlacesOf returns the places of an operation, for a later ReviveInput.
 func (c *Core) PlacesOf(id OperationID) []Place {
 	op := c.operationAt(id)
 	if op == nil {
@@ -236,7 +241,8 @@ func (c *Core) PlacesOf(id OperationID) []Place {
 	return places
 }
 
-// SnapshotOf returns the state of an operation's controller, for a later ReviveInput.
+// SnapshotOf returns the state of an operation's controller, for a later
+// ReviveInput.
 func (c *Core) SnapshotOf(id OperationID) (operation.Snapshot, bool) {
 	op := c.operationAt(id)
 	if op == nil {
@@ -252,7 +258,7 @@ type PoolState struct {
 	Clock      scheduling.Clock
 }
 
-// PoolStates appends the states of pools that have one: those that save or
+// PoolStates appends the states of pools that have one: pools that save or
 // starve.
 func (c *Core) PoolStates(into []PoolState) []PoolState {
 	for _, t := range c.trees {
@@ -266,8 +272,8 @@ func (c *Core) PoolStates(into []PoolState) []PoolState {
 	return into
 }
 
-// setPoolState lets a pool go on from where it was. Pools that are not there any
-// more lose what they had.
+// setPoolState restores a pool's state. If the pool no longer exists, its
+// state is dropped.
 func (c *Core) setPoolState(s *PoolState) {
 	for _, t := range c.trees {
 		if p := t.pools[s.Pool]; t.name == s.Tree && p != nil {

@@ -16,22 +16,22 @@ type candidate struct {
 	guaranteed bool // its pool has an estimated guarantee
 	empty      bool // the tree has no nodes
 	pending    bool
-	// room is the least, over the resources that the tree has, of what the pool is
-	// guaranteed less what it demands with the operation, as shares.
+	// room is the minimum, over the tree's resources, of the pool's guarantee
+	// minus its demand with the operation, as shares.
 	room float64
 }
 
-// settleInOneTree leaves an operation with schedule_in_single_tree only in the
-// best of its trees. It says whether the operation goes on: with
-// consider_guarantees_for_single_tree it fails where its pools are guaranteed
-// nothing.
+// settleInOneTree keeps an operation with schedule_in_single_tree only in the
+// best of its trees. It reports whether the operation continues: with
+// consider_guarantees_for_single_tree the operation fails if its pools are
+// guaranteed nothing.
 func (c *Core) settleInOneTree(now time.Time, op *running, out *Decisions) bool {
 	spec := op.controller.Spec()
 	if !spec.ScheduleInSingleTree.Value() || len(op.places) < 2 || op.controller.RunningJobCount() > 0 {
 		return true
 	}
 	if op.controller.Life().Revival != operation.NotRevived && !op.choosing {
-		op.choosing = true // at the next update: trees and nodes are not all there yet
+		op.choosing = true // at the next update: some trees and nodes may still be missing
 		return true
 	}
 	op.choosing = false
@@ -59,7 +59,8 @@ func (c *Core) settleInOneTree(now time.Time, op *running, out *Decisions) bool 
 	return true
 }
 
-// settleRevived lets operations choose that could not when they were revived.
+// settleRevived lets operations choose a tree that could not when they were
+// revived.
 func (c *Core) settleRevived(now time.Time, out *Decisions) {
 	if !slices.ContainsFunc(c.live, func(id OperationID) bool { return c.operations[id].choosing }) {
 		return
@@ -71,7 +72,8 @@ func (c *Core) settleRevived(now time.Time, out *Decisions) {
 	})
 }
 
-// compare puts better trees first; among equals the one that is named first.
+// compare orders better trees first; among equals, the one that is named
+// first.
 func (a *candidate) compare(b *candidate, considerGuarantees bool) int {
 	last := func(x, y bool) int { // true goes last
 		switch {
@@ -111,7 +113,7 @@ func (c *Core) candidateAt(op *running, i int) candidate {
 	return result
 }
 
-// keepOnly takes an operation without jobs out of all trees but one.
+// keepOnly removes an operation without jobs from all trees but one.
 func (c *Core) keepOnly(now time.Time, op *running, kept int, out *Decisions) {
 	left := slices.Delete(slices.Clone(op.places), kept, kept+1)
 	op.places = []place{op.places[kept]}

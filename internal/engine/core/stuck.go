@@ -12,23 +12,23 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Codes of errors with which stuck operations fail, as YTsaurus's clients know
-// them.
+// Error codes of stuck operations, as YTsaurus clients know them.
 const (
 	// CodeNoOnlineNode is NoOnlineNodeToScheduleAllocation.
 	CodeNoOnlineNode operation.ErrorCode = 4410
 )
 
-// StuckReason is why an operation cannot get on in one of its trees.
+// StuckReason is why an operation cannot make progress in one of its trees.
 type StuckReason uint8
 
 const (
 	// StuckAtLimit: its smallest job is larger than the resource_limits of the
 	// operation or of a pool above it.
 	StuckAtLimit StuckReason = iota
-	// StuckWithoutProgress: it has starved for long without a job.
+	// StuckWithoutProgress: it has starved for a long time without a job.
 	StuckWithoutProgress
-	// StuckWithoutNode: no node could run a job of a task, were it empty.
+	// StuckWithoutNode: no node could run a job of a task, even if it were
+	// empty.
 	StuckWithoutNode
 	// StuckOnBannedNodes: all nodes that could run its jobs are banned.
 	StuckOnBannedNodes
@@ -41,27 +41,28 @@ var stuckNames = [stuckReasonCount]string{"limiting_ancestor", "no_progress", "n
 // String returns the name of the reason in outputs.
 func (r StuckReason) String() string { return stuckNames[r] }
 
-// Stuck says why an operation cannot get on in one of its trees, with the amounts
-// that show it.
+// Stuck states why an operation cannot make progress in one of its trees,
+// with the amounts that show it.
 type Stuck struct {
 	Tree   string
 	Reason StuckReason
-	// Since is when it began, Attempts how many heartbeats brought nothing since.
+	// Since is when the condition started, Attempts the number of heartbeats
+	// since then that gave it nothing.
 	Since    time.Time
 	Attempts uint64
-	// Pool has the limit, empty if it is the operation's own; Resource is what is
-	// short, Needed what a job takes of it, and Available what the limit allows or
-	// the largest node has.
+	// Pool is the pool with the limit, empty if it is the operation's own;
+	// Resource is the scarce resource, Needed how much of it a job needs, and
+	// Available what the limit allows or the largest node has.
 	Pool              string
 	Resource          resource.Kind
 	Needed, Available int64
-	// Task is the task whose jobs find no node; Hosts counts nodes by what is
-	// wrong with them.
+	// Task is the task whose jobs find no node; Hosts counts the nodes by
+	// problem.
 	Task  string
 	Hosts scheduling.Hosts
 }
 
-// String says it for people.
+// String describes it for users.
 func (s *Stuck) String() string {
 	var text string
 	switch s.Reason {
@@ -88,7 +89,7 @@ func (s *Stuck) String() string {
 
 func (s *Stuck) amount(v int64) string { return resource.FormatAmount(s.Resource, v) }
 
-// failStuck ends an operation that cannot get on in any of its trees.
+// failStuck fails an operation that cannot make progress in any of its trees.
 func (c *Core) failStuck(now time.Time, op *running, code operation.ErrorCode, message string, stuck []Stuck, out *Decisions) {
 	why := operation.Error{Code: code, Message: message}
 	for i := range stuck {
@@ -97,7 +98,7 @@ func (c *Core) failStuck(now time.Time, op *running, code operation.ErrorCode, m
 	why.Message += ": " + why.Inner[0].Message
 	effects, err := op.controller.Fail(why, now)
 	if err != nil {
-		return // it has ended otherwise
+		return // it has already ended for another reason
 	}
 	at := len(out.Operations)
 	c.carryOut(now, op, effects, out)
@@ -106,7 +107,8 @@ func (c *Core) failStuck(now time.Time, op *running, code operation.ErrorCode, m
 	}
 }
 
-// isDue says whether a periodic check is to be made now, and notes it.
+// isDue reports whether a periodic check is due now, and records the time if
+// it is.
 func isDue(now time.Time, last *time.Time, period time.Duration) bool {
 	if period <= 0 || !last.IsZero() && now.Sub(*last) < period {
 		return false
@@ -170,8 +172,8 @@ func (c *Core) stuckIn(now time.Time, op *running, at *place) (Stuck, bool) {
 }
 
 // checkHosts fails operations whose jobs no node can run: none matches and is
-// large enough, or all such nodes are banned. A job for which there was a node
-// once may wait for it to come back.
+// large enough, or all such nodes are banned. A job for which there once was
+// a node may wait for it to come back.
 func (c *Core) checkHosts(now time.Time, out *Decisions) {
 	delay := c.settings.SanityCheckDelay
 	if !isDue(now, &c.nodesChecked, c.settings.NodeCheckPeriod) {
@@ -202,8 +204,9 @@ func (c *Core) checkHosts(now time.Time, out *Decisions) {
 	})
 }
 
-// homeless looks for a node that could run a job of a task, in all trees of the
-// operation. If there is none it says what is wrong with the nodes of each tree.
+// homeless searches all trees of the operation for a node that could run a
+// job of a task. If there is none, it returns what is wrong with the nodes of
+// each tree.
 func (c *Core) homeless(op *running, task int, job resource.Amounts) (stuck []Stuck, reason StuckReason) {
 	known := op.hosted[task].Dominates(job)
 	if known && op.controller.BannedNodeCount() == 0 {
@@ -233,13 +236,13 @@ func (c *Core) homeless(op *running, task int, job resource.Amounts) (stuck []St
 	switch {
 	case banned > 0:
 		return stuck, StuckOnBannedNodes
-	case nodes == 0, known: // nodes will come, or come back
+	case nodes == 0, known: // nodes will register, or come back
 		return nil, 0
 	}
 	return stuck, StuckWithoutNode
 }
 
-// ban keeps an operation off a node in all of its trees.
+// ban excludes a node for an operation in all of its trees.
 func (c *Core) ban(op *running, name string) {
 	for _, n := range c.nodes {
 		if n != nil && n.name == name {
@@ -248,7 +251,8 @@ func (c *Core) ban(op *running, name string) {
 	}
 }
 
-// banOn keeps an operation off a node, if it is in its tree.
+// banOn excludes a node for an operation, if the operation is in the node's
+// tree.
 func (c *Core) banOn(op *running, n *node) {
 	if n.tree == none {
 		return
@@ -260,8 +264,8 @@ func (c *Core) banOn(op *running, n *node) {
 	}
 }
 
-// renewBans keeps operations off a node that has joined a tree, if they avoid
-// nodes of its name.
+// renewBans restores the bans of operations on a node that has joined a tree.
+// Bans are by node name.
 func (c *Core) renewBans(n *node) {
 	for _, id := range c.live {
 		if op := c.operations[id]; op.controller.BannedNodeCount() > 0 && op.controller.Bans(n.name) {
@@ -270,7 +274,7 @@ func (c *Core) renewBans(n *node) {
 	}
 }
 
-// describeTrees lists names for a message.
+// describeTrees joins names for a message.
 func describeTrees(names []string) string {
 	return document.Shorten(strings.Join(names, ", "))
 }

@@ -26,15 +26,16 @@ type tree struct {
 	filter nodefilter.Filter
 	state  *scheduling.Tree
 	pools  map[string]*pool
-	order  []*pool // in the order they came
-	listed []*pool // parents before children; nil if it has to be made again
-	// edition grows whenever pools come, go or move.
+	order  []*pool // in the order they were added
+	listed []*pool // parents before children; nil if it must be rebuilt
+	// edition increases whenever pools are added, removed or moved.
 	edition uint64
 	jobs    []job // by allocation
 	owners  []OperationID
 	nodes   []NodeID // by scheduling.Node
 	core    *Core
-	// nodesChanged says that limits by filters of nodes are out of date.
+	// nodesChanged reports whether limits that depend on node filters are out of
+	// date.
 	nodesChanged bool
 }
 
@@ -44,14 +45,14 @@ type pool struct {
 	slot      int32
 	parent    *pool
 	ephemeral bool
-	user      string // who made it by starting an operation
+	user      string // the user whose operation created it
 	hub       bool   // it is a subpool of a pool with create_ephemeral_subpools
 	members   int    // operations and pools directly in it
-	numbers   []bool // which numbers operations directly in it have, from one on
+	numbers   []bool // which numbers are in use by operations directly in it, from one on
 }
 
-// setTrees replaces the configuration of all trees. Trees keep their names and
-// positions; new ones come at the end.
+// setTrees replaces the configuration of all trees. Trees keep their names
+// and positions; new trees are added at the end.
 func (c *Core) setTrees(now time.Time, trees []document.Named[*pooltree.Tree], defaultTree string, out *Decisions) error {
 	if err := c.checkTrees(trees); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (c *Core) setTrees(now time.Time, trees []document.Named[*pooltree.Tree], d
 	return nil
 }
 
-// checkTrees refuses configurations in which trees change places or a node
+// checkTrees refuses configurations that reorder trees or in which a node
 // belongs to two trees.
 func (c *Core) checkTrees(trees []document.Named[*pooltree.Tree]) error {
 	if len(trees) < len(c.trees) {
@@ -124,7 +125,7 @@ func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
 	order, _ := s.FIFOOrder.Get()
 	return scheduling.Settings{
 		TreePreemption: s.Preemption,
-		// The default of a tree is what the core has.
+		// The core's setting is the default of a tree.
 		MinSpare:           explicit.MinSpareResources.Value().Or(t.core.settings.MinSpare),
 		FIFOBySatisfaction: order == pooltree.BySatisfaction,
 		GuaranteesFirst:    s.GuaranteePriorityScheduling.Value(),
@@ -144,9 +145,9 @@ func (t *tree) addPool(p *pool) {
 	}
 }
 
-// configure brings pools and settings in line with a configuration. Pools that
-// are gone but not empty stay, without guarantees, until they are. It returns
-// operations that run because of it.
+// configure applies a configuration to pools and settings. Pools that were
+// removed but are not empty stay, without guarantees, until they are empty.
+// It returns operations that run because of the change.
 func (t *tree) configure(config *pooltree.Tree, out *Decisions) (admitted []int32) {
 	t.config, t.filter = config, config.Settings().NodesFilter.Value()
 	t.state.Configure(t.settings(config), entitlement.Options(config))
@@ -173,8 +174,8 @@ func (t *tree) configure(config *pooltree.Tree, out *Decisions) (admitted []int3
 	return admitted
 }
 
-// renewOperations computes the parameters of operations anew, after something
-// that they depend on has changed.
+// renewOperations recomputes the operations' parameters after their inputs
+// have changed.
 func (t *tree) renewOperations(concerns func(*place) bool) {
 	for _, id := range t.core.live {
 		op := t.core.operations[id]
@@ -186,8 +187,8 @@ func (t *tree) renewOperations(concerns func(*place) bool) {
 	}
 }
 
-// followNodes brings the limits of pools and operations that may use only some
-// nodes in line with what these nodes have now.
+// followNodes recomputes the limits of pools and operations that may use only
+// some nodes, from what these nodes have now.
 func (t *tree) followNodes() {
 	if !t.nodesChanged {
 		return
@@ -215,7 +216,8 @@ func (t *tree) poolParameters(name string, c *pooltree.PoolConfig, e pooltree.Ef
 	}
 }
 
-// drop removes an ephemeral pool if it is empty, and so on upwards.
+// drop removes an ephemeral pool if it is empty, and then its parents
+// likewise.
 func (t *tree) drop(p *pool) {
 	for p.parent != nil && p.ephemeral && p.members == 0 {
 		t.state.RemovePool(p.slot)
@@ -227,15 +229,15 @@ func (t *tree) drop(p *pool) {
 	}
 }
 
-// relist notes that pools have come, gone or moved.
+// relist notes that pools were added, removed or moved.
 func (t *tree) relist() {
 	t.listed = nil
 	t.edition++
 }
 
-// parentsFirst lists pools so that a parent comes before its children: pools
-// that were moved may have come before their new parents. The list is not modified
-// any more.
+// parentsFirst lists pools so that a parent comes before its children: a
+// moved pool may be older than its new parent. The list is not modified
+// afterwards.
 func (t *tree) parentsFirst() []*pool {
 	if t.listed != nil {
 		return t.listed
@@ -264,14 +266,15 @@ func (t *tree) parentsFirst() []*pool {
 	return list
 }
 
-// ephemeralParameters are those of a pool that is made below a parent.
+// ephemeralParameters returns the parameters of a pool that is created below
+// a parent.
 func (t *tree) ephemeralParameters(name string, parent *pool) scheduling.PoolParameters {
 	own, effective := ephemeralOptions(t.config, parent.name, t.effectiveOf(parent))
 	return t.poolParameters(name, &own, effective)
 }
 
-// ephemeralOptions are what holds for a pool that is made below a parent, which
-// passes on what holds for itself.
+// ephemeralOptions returns the options of a pool that is created below a
+// parent. The pool inherits the parent's effective options.
 func ephemeralOptions(config *pooltree.Tree, parent string, effective pooltree.Effective) (own pooltree.PoolConfig, _ pooltree.Effective) {
 	if configured, ok := config.Pool(parent); ok {
 		own = configured.EphemeralPool()
@@ -285,8 +288,8 @@ func ephemeralOptions(config *pooltree.Tree, parent string, effective pooltree.E
 	return own, effective
 }
 
-// effectiveOf returns what holds for a pool: an ephemeral one has what its parent
-// has.
+// effectiveOf returns the effective options of a pool. An ephemeral pool has
+// those of its parent.
 func (t *tree) effectiveOf(p *pool) pooltree.Effective {
 	for ; p != nil && p.parent != nil; p = p.parent {
 		if configured, ok := t.config.Pool(p.name); ok {
@@ -296,7 +299,8 @@ func (t *tree) effectiveOf(p *pool) pooltree.Effective {
 	return t.config.Root().Effective()
 }
 
-// Matching is what the nodes of the tree that match a filter have together.
+// Matching returns the sum of the resources of the tree's nodes that match a
+// filter.
 func (t *tree) Matching(filter nodefilter.Filter) (sum resource.Amounts, known bool) {
 	for _, id := range t.nodes {
 		if n := t.core.nodes[id]; n != nil && n.tree == t.id && filter.Matches(n.hasTag) {
@@ -306,14 +310,14 @@ func (t *tree) Matching(filter nodefilter.Filter) (sum resource.Amounts, known b
 	return sum, true
 }
 
-// BestShare bounds nothing: the bound follows the demand and the nodes, so that
-// scheduling computes it again and again.
+// BestShare sets no bound: the bound follows the demand and the nodes, so
+// scheduling recomputes it periodically.
 func (t *tree) BestShare(resource.Amounts) resource.Shares { return resource.Shares{} }
 
 var _ entitlement.Nodes = (*tree)(nil)
 
-// resolve finds the pool that an operation runs in, or says which ephemeral one
-// has to be made for it.
+// resolve finds the pool that an operation runs in, or the name and parent of
+// the ephemeral pool that must be created for it.
 func (t *tree) resolve(user string, wanted document.Optional[string]) (parent *pool, name string, err error) {
 	name = wanted.Or(user)
 	if p := t.pools[name]; p != nil {
@@ -355,17 +359,17 @@ func (t *tree) isFIFO(p *pool) bool {
 type PoolRule uint8
 
 const (
-	PoolMissing           PoolRule = iota // there is no such pool
+	PoolMissing           PoolRule = iota // the pool does not exist
 	PoolForbidsOperations                 // forbid_immediate_operations
-	PoolNameForbidden                     // it does not exist, and none may be called so
-	PoolsPerUser                          // it does not exist, and the user has made as many pools as one may
+	PoolNameForbidden                     // it does not exist, and the name is not allowed
+	PoolsPerUser                          // it does not exist, and the user has reached the limit on ephemeral pools
 )
 
-// PoolError says why an operation cannot run in a pool.
+// PoolError reports why an operation cannot run in a pool.
 type PoolError struct {
 	Tree, Pool string
 	Rule       PoolRule
-	// User and Limit are of PoolsPerUser, Cause is of PoolNameForbidden.
+	// User and Limit are set for PoolsPerUser, Cause for PoolNameForbidden.
 	User  string
 	Limit int
 	Cause error
@@ -385,10 +389,10 @@ func (e *PoolError) Error() string {
 	return fmt.Sprintf("pool %s of tree %s %s", e.Pool, e.Tree, rule)
 }
 
-// Unwrap returns what is wrong with a name.
+// Unwrap returns the error in the name.
 func (e *PoolError) Unwrap() error { return e.Cause }
 
-// TwoTreesError says that a node belongs to more than one tree.
+// TwoTreesError reports that a node belongs to more than one tree.
 type TwoTreesError struct {
 	Node  string
 	Trees []string
@@ -399,7 +403,8 @@ func (e *TwoTreesError) Error() string {
 	return fmt.Sprintf("node %s matches the filters of several pool trees: %v", e.Node, e.Trees)
 }
 
-// setVolume sets what an integral pool has saved, in seconds of the whole tree.
+// setVolume sets the volume of an integral pool, in seconds of the whole
+// tree.
 func (c *Core) setVolume(id TreeID, name string, seconds float64) error {
 	t := c.trees[id]
 	p := t.pools[name]

@@ -56,9 +56,9 @@ func (c *Core) Verify() error {
 	return errors.Join(found...)
 }
 
-// verifyPools checks what the core knows of pools: that none is empty for
-// nothing, that members and numbers are those of the operations and pools in them,
-// and that ephemeral ones are where they belong.
+// verifyPools checks the core's view of pools: no ephemeral pool is empty,
+// members and numbers match the operations and pools in them, and ephemeral
+// pools are where they belong.
 func (t *tree) verifyPools(report func(format string, args ...any)) {
 	members, numbers := map[*pool]int{}, map[*pool]int{}
 	for _, p := range t.order {

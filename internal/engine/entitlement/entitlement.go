@@ -1,5 +1,6 @@
-// Package entitlement translates the configuration of pools and operations into
-// the elements that the fair-share engine divides a tree among.
+// Package entitlement translates the configuration of pools and operations
+// into the elements of the fair-share engine, which divides a tree among
+// them.
 package entitlement
 
 import (
@@ -12,16 +13,16 @@ import (
 
 // Nodes are the nodes of a tree.
 type Nodes interface {
-	// Matching is what the nodes that match a filter have together, and whether
-	// that is known.
+	// Matching returns the sum of the resources of the nodes that match a
+	// filter, and whether it is known.
 	Matching(nodefilter.Filter) (resource.Amounts, bool)
 	// BestShare bounds the share of a demand by what can be placed on the nodes.
 	// The zero value means no bound.
 	BestShare(demand resource.Amounts) resource.Shares
 }
 
-// limits returns the least of specified limits and of what nodes that match a
-// filter have.
+// limits returns the minimum of the specified limits and the resources of the
+// nodes that match a filter.
 func limits(nodes Nodes, specified resource.Partial, filter nodefilter.Filter) resource.Partial {
 	if filter.IsEmpty() {
 		return specified
@@ -33,7 +34,7 @@ func limits(nodes Nodes, specified resource.Partial, filter nodefilter.Filter) r
 	return resource.PartialOf(specified.OrUnlimited().Min(matching))
 }
 
-// Options returns the options of a tree that concern fair share.
+// Options returns the fair-share options of a tree.
 func Options(tree *pooltree.Tree) fairshare.Options {
 	s := tree.Settings()
 	return fairshare.Options{
@@ -50,16 +51,15 @@ func Options(tree *pooltree.Tree) fairshare.Options {
 	}
 }
 
-// Root returns the root pool as the engine sees it.
+// Root returns the root pool for the engine.
 func Root() fairshare.Element {
 	return fairshare.Element{Kind: fairshare.KindPool, Pool: &fairshare.Pool{
-		// The root never hands the overflow of some children to others.
+		// The root never passes the overflow of some children to others.
 		Integral: fairshare.Integral{DistributeFreeVolume: fairshare.Off},
 	}}
 }
 
-// Pool returns a pool as the engine sees it; the slot of its parent is the
-// caller's to set.
+// Pool returns a pool for the engine; the caller sets the slot of its parent.
 func Pool(c *pooltree.PoolConfig, nodes Nodes) fairshare.Element {
 	e := fairshare.Element{
 		Kind:   fairshare.KindPool,
@@ -111,8 +111,8 @@ func maybeSwitch(o document.Optional[bool]) fairshare.Switch {
 	return fairshare.Inherit
 }
 
-// limitRatio sets max_share_ratio. To the engine a ratio of zero means none, so
-// zero becomes a limit of nothing.
+// limitRatio sets max_share_ratio. The engine treats a ratio of zero as no
+// limit, so zero becomes a limit of zero resources.
 func limitRatio(e *fairshare.Element, ratio document.Optional[float64]) {
 	if value, ok := ratio.Get(); ok && value == 0 {
 		e.Limits = resource.PartialOf(resource.Amounts{})
@@ -120,8 +120,8 @@ func limitRatio(e *fairshare.Element, ratio document.Optional[float64]) {
 	e.MaxShareRatio = ratio.Value()
 }
 
-// Operation returns an operation as the engine sees it; the slot of its parent,
-// its start time and its number of pending jobs are the caller's to set.
+// Operation returns an operation for the engine; the caller sets the slot of
+// its parent, its start time and its number of pending jobs.
 func Operation(o *pooltree.OperationOptions, demand, usage resource.Amounts, nodes Nodes) fairshare.Element {
 	if specified := o.ResourceLimits.Value(); o.ApplyLimitsToDemand.Value() && !specified.IsTrivial() {
 		demand = demand.Min(specified.OrUnlimited()).Max(usage)

@@ -6,7 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// AlertKind is what an alert is about.
+// AlertKind is the subject of an alert.
 type AlertKind uint8
 
 const (
@@ -31,18 +31,20 @@ func (k *AlertKind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Alert tells the owner of an operation about memory that is badly ordered.
+// Alert warns the owner of an operation about memory requests that do not
+// match the usage.
 type Alert struct {
 	Kind AlertKind `json:"kind"`
 	Task string    `json:"task"`
-	// Volume is the index of the tmpfs volume, -1 if the alert is about none.
+	// Volume is the index of the tmpfs volume, -1 if the alert is not about a
+	// volume.
 	Volume int `json:"volume"`
-	// Given is what was set aside, Used the most that a job has used of it.
+	// Given is what was reserved, Used the most that a job has used of it.
 	Given int64 `json:"given"`
 	Used  int64 `json:"used"`
 }
 
-// String says it in a sentence.
+// String returns a sentence for users.
 func (a Alert) String() string {
 	given, used := resource.FormatAmount(resource.Memory, a.Given), resource.FormatAmount(resource.Memory, a.Used)
 	switch a.Kind {
@@ -54,26 +56,27 @@ func (a Alert) String() string {
 	return fmt.Sprintf("a job of task %s used %s of memory more than was reserved for it; jobs are now given %s", a.Task, used, given)
 }
 
-// AlertConfig says when memory is badly ordered.
+// AlertConfig has the thresholds of alerts.
 type AlertConfig struct {
-	// Memory of a reserve that no job uses is worth an alert if it is more than
+	// Unused memory of a reserve raises an alert if it is more than
 	// MaxUnusedSize and more than MaxUnusedRatio of the reserve.
 	MaxUnusedSize  int64   `json:"memory_usage_alert_max_unused_size"`
 	MaxUnusedRatio float64 `json:"memory_usage_alert_max_unused_ratio"`
 	// ReserveFactorMaxUnusedRatio is the ratio for tasks whose
-	// memory_reserve_factor is one, whatever the size.
+	// memory_reserve_factor is one, regardless of size.
 	ReserveFactorMaxUnusedRatio float64 `json:"memory_reserve_factor_alert_max_unused_ratio"`
-	// Space of a tmpfs is worth an alert if more than TmpfsMinUnusedSpace and more
-	// than TmpfsMaxUnusedRatio of it is never used, unless jobs use more than
-	// TmpfsMuteRatio of their memory.
+	// Unused space of a tmpfs raises an alert if it is more than
+	// TmpfsMinUnusedSpace and more than TmpfsMaxUnusedRatio of the volume,
+	// unless jobs use more than TmpfsMuteRatio of their memory.
 	TmpfsMaxUnusedRatio float64 `json:"tmpfs_alert_max_unused_space_ratio"`
 	TmpfsMinUnusedSpace int64   `json:"tmpfs_alert_min_unused_space_threshold"`
 	TmpfsMuteRatio      float64 `json:"tmpfs_alert_memory_usage_mute_ratio"`
-	// OverconsumptionSize is by how much a job must exceed its reserve.
+	// OverconsumptionSize is by how much a job must exceed its reserve to raise
+	// an alert.
 	OverconsumptionSize int64 `json:"memory_overconsumption_threshold"`
 }
 
-// DefaultAlertConfig has the thresholds of the reference.
+// DefaultAlertConfig returns the thresholds of the reference.
 func DefaultAlertConfig() AlertConfig {
 	return AlertConfig{
 		MaxUnusedSize: 8 << 30, MaxUnusedRatio: 0.2, ReserveFactorMaxUnusedRatio: 0.8,
@@ -82,9 +85,9 @@ func DefaultAlertConfig() AlertConfig {
 	}
 }
 
-// Alerts returns what is to be said about the memory of tasks, in their order.
-// They compare what jobs have used so far with what is reserved for new ones, so
-// that they go away when the reserve has adapted.
+// Alerts returns the memory alerts, in the order of tasks. They compare what
+// jobs have used so far with what is reserved for new ones, so they clear
+// when the reserve has adapted.
 func (c *Controller) Alerts() (alerts []Alert) {
 	for i := range c.tasks {
 		alerts = c.taskAlerts(i, alerts)

@@ -2,11 +2,11 @@ package operation
 
 import "time"
 
-// An operation whose jobs nodes cannot start backs off: after every backoffAborts
-// such aborts in a row it hands out no jobs for a while, first backoffMin, then
-// twice as long each time up to backoffMax. Any job that ran ends the backoff.
-// Without it a job that no node can start would be handed out and aborted
-// thousands of times a second.
+// An operation whose jobs nodes cannot start backs off: after every
+// backoffAborts such aborts in a row it starts no jobs for a while, first
+// backoffMin, then twice as long each time up to backoffMax. Any job that ran
+// ends the backoff. Without it a job that no node can start would be started
+// and aborted thousands of times a second.
 const (
 	backoffAborts = 10
 	backoffMin    = time.Second
@@ -17,7 +17,7 @@ const (
 type backoff struct {
 	aborts int       // since the last pause
 	pauses int       // since a job last ran
-	until  time.Time // zero while jobs may be handed out
+	until  time.Time // zero while jobs may start
 }
 
 // Backoff is the state of an operation's backoff.
@@ -28,7 +28,7 @@ type Backoff struct {
 }
 
 // after returns the backoff after one more abort. Aborts that arrive during a
-// pause, of jobs handed out before it, count for nothing.
+// pause, of jobs started before it, do not count.
 func (b backoff) after(now time.Time) backoff {
 	if b.waits() {
 		return b
@@ -46,12 +46,12 @@ func (b backoff) after(now time.Time) backoff {
 
 func (b backoff) waits() bool { return !b.until.IsZero() }
 
-// BacksOffUntil returns when jobs are handed out again after nodes could not start
+// BacksOffUntil returns when jobs may start again after nodes failed to start
 // any, and whether the operation backs off.
 func (c *Controller) BacksOffUntil() (time.Time, bool) { return c.backoff.until, c.backoff.waits() }
 
-// isNodeTrouble says whether the reason is what a node gives when it cannot start
-// a job.
+// isNodeTrouble reports whether the reason is one that a node gives when it
+// cannot start a job.
 func (r AbortReason) isNodeTrouble() bool {
 	return r == AbortJobProxyFailed || r == AbortGetSpecFailed || r == AbortOther
 }

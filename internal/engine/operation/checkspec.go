@@ -11,11 +11,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Rules of whole specifications. Those of single options are in package
+// Rules for whole specifications. Rules for single options are in package
 // document.
 const (
 	RuleBoundOrder      document.Rule = "bound_order"       // a lower bound above an upper one
-	RuleTmpfsTwice      document.Rule = "tmpfs_twice"       // tmpfs_volumes beside tmpfs_path and tmpfs_size
+	RuleTmpfsTwice      document.Rule = "tmpfs_twice"       // tmpfs_volumes together with tmpfs_path and tmpfs_size
 	RuleTmpfsPath       document.Rule = "tmpfs_path"        // outside the sandbox, or inside another volume
 	RuleTmpfsOverMemory document.Rule = "tmpfs_over_memory" // more than memory_limit
 	RuleTooManyTasks    document.Rule = "too_many_tasks"
@@ -23,11 +23,12 @@ const (
 	RuleCannotStart     document.Rule = "cannot_start"    // the kernel would refuse to start the command
 	RuleTotalTooLarge   document.Rule = "total_too_large" // jobs that together need more than can be counted
 	RuleGangRestart     document.Rule = "gang_restart"    // restart_completed_jobs in a gang
-	RuleIneffective     document.Rule = "ineffective"     // the value has no effect beside another one; a warning
+	RuleIneffective     document.Rule = "ineffective"     // the value has no effect because of another one; a warning
 	RuleNotMutable      document.Rule = "not_mutable"     // an option that cannot be changed at run time
 )
 
-// refuseOption reports a problem of an option of a map that the reader is in.
+// refuseOption reports a problem with an option of the map that the reader is
+// in.
 func refuseOption[T any](r *document.Reader, t *document.Table[T], v document.Value, name string,
 	rule document.Rule, message string, facts ...document.Entry,
 ) {
@@ -51,8 +52,8 @@ func warnOption[T any](r *document.Reader, t *document.Table[T], v document.Valu
 	r.Leave()
 }
 
-// checkSpec applies the rules between options. Options in wrong were refused
-// already.
+// checkSpec applies the rules between options. Options in wrong have already
+// been rejected.
 func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string, options ReadOptions) {
 	if e, ok := specTable.Find(v, "job_cpu_monitor"); ok && !slices.Contains(wrong, "job_cpu_monitor") {
 		r.Enter(e.Key)
@@ -78,7 +79,7 @@ func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string,
 		var t *Task
 		if len(spec.Tasks) == len(entries) {
 			t = &spec.Tasks[i].Value
-		} else { // one of them was refused, so that none was kept
+		} else { // one of them was rejected, so none was kept
 			t = readAgain(e.Value)
 		}
 		r.Enter(e.Key)
@@ -92,8 +93,8 @@ func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string,
 	r.Leave()
 }
 
-// readAgain returns the task, or nil if there is something wrong with it, which
-// has been reported.
+// readAgain returns the task, or nil if it has a problem. The problem has
+// already been reported.
 func readAgain(v document.Value) *Task {
 	r := document.NewReader("")
 	r.KeepUnknown = true
@@ -104,8 +105,8 @@ func readAgain(v document.Value) *Task {
 	return t
 }
 
-// checkTask applies the rules between the options of a task; t is nil when one
-// of them was refused.
+// checkTask applies the rules between the options of a task; t is nil when
+// one of them was rejected.
 func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, options ReadOptions) {
 	if e.Key == "" {
 		r.Refuse(e.At, document.RuleBadFormat, "a task must have a name")
@@ -136,17 +137,17 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	}
 }
 
-// What Linux lets a program be started with: one argument or variable with its
-// terminating zero, and all of them together, of which a part is left for the
-// variables that the node adds.
+// Limits of Linux on starting a program: one argument or variable with its
+// terminating zero, and all of them together, minus a part for the variables
+// that the node adds.
 const (
 	maxArgument  = 128<<10 - 1
 	maxArguments = 1 << 20
-	maxPath      = 2048 // the kernel allows 4096, the sandbox's own path included
+	maxPath      = 2048 // the kernel allows 4096, including the sandbox's path
 )
 
-// checkCommand refuses a command and variables with which no process can be
-// started: such a job would fail on every node.
+// checkCommand rejects a command and variables with which no process can
+// start: such a job would fail on every node.
 func checkCommand(r *document.Reader, v document.Value, t *Task) {
 	refuse := func(name, message string, size int) {
 		refuseOption(r, taskTable, v, name, RuleCannotStart, message, document.Pair("size", document.Int(int64(size))))
@@ -231,22 +232,23 @@ func checkTmpfs(r *document.Reader, v document.Value, t *Task) {
 	}
 }
 
-// isInside says whether a path can be a file in the directory it is relative to.
+// isInside reports whether a path can be a file in the directory it is
+// relative to.
 func isInside(p string) bool {
 	return len(p) < maxPath && !strings.ContainsRune(p, 0) && !strings.HasPrefix(p, "/") && !slices.Contains(strings.Split(p, "/"), "..")
 }
 
-// contains says whether inner is outer or inside it.
+// contains reports whether inner is outer or inside it.
 func contains(outer, inner string) bool {
 	outer, inner = path.Clean(outer), path.Clean(inner)
 	return outer == "." || outer == inner || strings.HasPrefix(inner, outer+"/")
 }
 
-// maxTotal bounds what all jobs may need together. It leaves room for reserves
-// that are larger than limits.
+// maxTotal bounds what all jobs may need together. It leaves room for
+// reserves that are larger than limits.
 const maxTotal = resource.Unlimited / 8
 
-// checkTotals makes sure that sums over all jobs can be kept exactly.
+// checkTotals ensures that sums over all jobs are exact.
 func checkTotals(r *document.Reader, at document.Entry, tasks []*Task) {
 	total := 0
 	for _, t := range tasks {

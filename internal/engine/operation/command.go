@@ -9,8 +9,8 @@ import (
 )
 
 // Advance makes a step that the owner decides: from Register to Materialize,
-// Orphan and the two revivals, and Commit. Complete, Fail and Abort have methods
-// of their own.
+// Orphan and the two revivals, and Commit. Complete, Fail and Abort have
+// separate methods.
 func (c *Controller) Advance(step Step, now time.Time, attributes ...Attribute) (Effects, error) {
 	if step == Complete || step == Fail || step == Abort {
 		return Effects{}, fmt.Errorf("step %v has a method of its own", step)
@@ -38,8 +38,8 @@ func (c *Controller) Advance(step Step, now time.Time, attributes ...Attribute) 
 	return effects, nil
 }
 
-// Suspend stops the handing out of jobs and, if asked to, aborts running ones.
-// An operation may be suspended more than once.
+// Suspend stops the start of jobs and, if requested, aborts running ones. An
+// operation may be suspended more than once.
 func (c *Controller) Suspend(abortRunning bool) (effects Effects, err error) {
 	c.life, err = c.life.Suspend()
 	if err != nil {
@@ -68,15 +68,15 @@ func (c *Controller) Complete(now time.Time) (effects Effects, err error) {
 	return effects, nil
 }
 
-// Fail ends an operation that cannot go on, and one whose commit failed. An
-// operation that fails or is aborted already stays as it is.
+// Fail ends an operation that cannot continue, or whose commit failed. An
+// operation that is already failing or aborting stays as it is.
 func (c *Controller) Fail(why Error, now time.Time) (Effects, error) {
 	return c.end(Fail, why, now)
 }
 
-// Abort ends an operation that is not wanted any more. That of an orphan is
-// remembered until it is taken up. An operation that fails or is aborted already
-// stays as it is.
+// Abort ends an operation on request. An orphan remembers the request until
+// it is revived. An operation that is already failing or aborting stays as it
+// is.
 func (c *Controller) Abort(message string, now time.Time) (Effects, error) {
 	why := Error{Code: CodeGeneric, Message: "operation aborted"}
 	if message != "" {
@@ -96,7 +96,7 @@ func (c *Controller) end(step Step, why Error, now time.Time) (effects Effects, 
 	return effects, nil
 }
 
-// Deadline is when Tick has something to do, if it ever has.
+// Deadline returns when Tick must run next, and whether it must.
 func (c *Controller) Deadline() (time.Time, bool) {
 	limit, limited := c.spec.TimeLimit.Get()
 	switch {
@@ -112,9 +112,9 @@ func (c *Controller) Deadline() (time.Time, bool) {
 	return c.backoff.until, true
 }
 
-// Tick lets time pass: running operations fail when they take longer than
-// time_limit, and when the jobs of a failing one do not end in time. A backoff
-// that is over ends.
+// Tick handles deadlines: an operation fails when it runs longer than
+// time_limit, or when it is failing and its jobs do not end in time. An
+// expired backoff ends.
 func (c *Controller) Tick(now time.Time) Effects {
 	deadline, ok := c.Deadline()
 	switch {
@@ -124,7 +124,7 @@ func (c *Controller) Tick(now time.Time) Effects {
 		return c.fail(*c.result, now)
 	case c.backoff.waits() && !now.Before(c.backoff.until):
 		c.backoff.until = time.Time{}
-		return c.Tick(now) // time_limit may have passed too
+		return c.Tick(now) // time_limit may have passed as well
 	}
 	return c.failGracefully(Error{
 		Code:    CodeGeneric,
@@ -132,7 +132,7 @@ func (c *Controller) Tick(now time.Time) Effects {
 	}, now)
 }
 
-// Update changes parameters of the operation while it runs.
+// Update changes parameters of the operation at run time.
 func (c *Controller) Update(u Update, now time.Time) (Effects, error) {
 	if !c.life.State.AllowsUpdate() {
 		return Effects{}, &StateError{State: c.life.State, What: "change the parameters of"}

@@ -8,32 +8,32 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Controller is an operation as a state machine: its life and its jobs. It does
-// nothing by itself; the owner tells it what happens and does what the returned
-// [Effects] say.
+// Controller is an operation as a state machine: its life and its jobs. It
+// does nothing by itself; the owner reports events and carries out the
+// returned [Effects].
 //
-// Invariants, checked by [Controller.Verify]: each cookie of a task is pending,
-// running or done; needed is the sum of what pending jobs would take; groups and
-// totals agree with the sets.
+// Invariants, checked by [Controller.Verify]: each cookie of a task is
+// pending, running or done; needed is the sum of what pending jobs need;
+// groups and totals agree with the sets.
 type Controller struct {
 	spec   *Spec
 	life   Life
 	memory *MemoryConfig // never changed, only replaced
-	jobs                 // what is counted over all tasks
+	jobs                 // counts over all tasks
 
 	start       time.Time
 	incarnation uint32
 	nextIndex   uint64
 	result      *Error
-	// failing has begun when the operation is to fail as soon as its running
-	// jobs have failed by themselves, at the latest at deadline.
+	// failing is set when the operation will fail as soon as its running jobs
+	// have failed by themselves, at the latest at deadline.
 	failing  bool
 	deadline time.Time
 	banned   []string // sorted names of nodes
 	backoff  backoff
 }
 
-// jobs are the sets of jobs and what follows from them.
+// jobs are the sets of jobs and the values derived from them.
 type jobs struct {
 	tasks     []task
 	groups    []Group
@@ -47,15 +47,15 @@ type jobs struct {
 // task is the jobs of one task.
 type task struct {
 	count int32
-	// Cookies from next on have never run. Of those before, returned and raised
-	// are pending, running are running, and the rest is done. Raised are those
-	// that take more memory than others; see reserves.
+	// Cookies from next on have never run. Of the cookies below next, returned
+	// and raised are pending, running are running, and the rest are done. Raised
+	// cookies need more memory than others; see reserves.
 	next         int32
 	returned     cookieSet
 	raised       cookieSet
 	running      bitmap
 	runningCount int32
-	// base is what a job takes that is not among the raised.
+	// base is what a job needs that is not in raised.
 	base             resource.Amounts
 	restartCompleted bool
 	failOnRestart    bool
@@ -63,52 +63,53 @@ type task struct {
 	counters         Counters
 }
 
-// Group is the waiting jobs of one task. Groups have the indices of their tasks.
+// Group is the waiting jobs of one task. Groups have the same indices as
+// their tasks.
 type Group struct {
-	// Resources is what one job takes. Jobs that were aborted for overdraft take
-	// more memory; when only such jobs wait it is what the first of them takes.
+	// Resources is what one job needs. Jobs that were aborted for overdraft need
+	// more memory; when only such jobs wait, it is what the first of them needs.
 	Resources resource.Amounts
 	Pending   int
 }
 
-// JobRef names a running job within its operation.
+// JobRef identifies a running job within its operation.
 type JobRef struct {
 	Task        int32
 	Cookie      int32
 	Incarnation uint32
 }
 
-// Job is a job to be started.
+// Job is a job to start.
 type Job struct {
 	JobRef
 	// Index is the number of the job in its operation, counted from zero and
-	// never used again.
+	// never reused.
 	Index     uint64
 	Resources resource.Amounts
 }
 
-// Effects is what follows from a change.
+// Effects is what the owner must carry out after a change.
 type Effects struct {
-	// Entered is the state that the operation went into, NoState when it stayed
-	// where it was. Finishing states wait for a Commit.
+	// Entered is the state that the operation entered, NoState if it did not
+	// change. Finishing states wait for a Commit.
 	Entered State
-	// AbortRunning says that every running job is aborted for this reason. The
-	// controller has taken them back already: the owner stops them and does not
-	// report them again.
+	// AbortRunning is the reason for which every running job is aborted. The
+	// controller has already made them pending: the owner stops them and does
+	// not report them again.
 	AbortRunning AbortReason
-	// FailRunning says that running jobs are to be asked to fail by themselves.
-	// They are reported as usual.
+	// FailRunning reports that running jobs must be asked to fail by themselves.
+	// Their ends are reported as usual.
 	FailRunning bool
-	// Suspended says that the operation suspended itself.
+	// Suspended reports that the operation suspended itself.
 	Suspended bool
-	// Restarted says that a gang has begun anew, in another incarnation.
+	// Restarted reports that a gang has restarted, in a new incarnation.
 	Restarted bool
-	// BannedNode is a node that the operation will use no more.
+	// BannedNode is a node that the operation will no longer use.
 	BannedNode string
 }
 
-// ErrNotRunning is the answer to a report about a job that is not running: it is
-// late or comes twice, and changes nothing.
+// ErrNotRunning reports that a job is not running: the report is late or a
+// duplicate, and changes nothing.
 var ErrNotRunning = errors.New("the job is not running")
 
 // New returns the controller of an operation that starts now.
@@ -139,16 +140,17 @@ func (c *Controller) Life() Life { return c.life }
 // State returns the state.
 func (c *Controller) State() State { return c.life.State }
 
-// StartTime is when the operation was started.
+// StartTime returns when the operation was started.
 func (c *Controller) StartTime() time.Time { return c.start }
 
-// Incarnation is how often a gang has begun anew.
+// Incarnation returns how often a gang has restarted.
 func (c *Controller) Incarnation() uint32 { return c.incarnation }
 
-// Result is why the operation failed or was aborted, nil while it did not.
+// Result returns why the operation failed or was aborted, nil if it did
+// neither.
 func (c *Controller) Result() *Error { return c.result }
 
-// Blocked says why no job can be handed out at the moment.
+// Blocked returns why no job can start at the moment.
 func (c *Controller) Blocked() Block {
 	switch {
 	case c.life.State != Running:
@@ -165,8 +167,8 @@ func (c *Controller) Blocked() Block {
 	return NotBlocked
 }
 
-// Needed is what all waiting jobs would take together; nothing while the
-// operation is blocked, so that its demand is its usage.
+// Needed returns what all waiting jobs need together. It is zero while the
+// operation is blocked, so that its demand equals its usage.
 func (c *Controller) Needed() resource.Amounts {
 	if c.Blocked() != NotBlocked {
 		return resource.Amounts{}
@@ -174,23 +176,25 @@ func (c *Controller) Needed() resource.Amounts {
 	return c.needed
 }
 
-// MinNeeded is the least of every resource that a waiting job takes: what does
-// not have it has room for none of them. It is zero when no job waits.
+// MinNeeded returns, for each resource, the least that a waiting job needs: a
+// node with less has room for none of them. It is zero when no job waits.
 func (c *Controller) MinNeeded() resource.Amounts { return c.minNeeded }
 
-// Groups returns the waiting jobs by tasks, in the order of priority. The slice
-// is the controller's own: it changes with it and must not be modified.
+// Groups returns the waiting jobs by task, in order of priority. The
+// controller owns the slice: it changes with the controller, and callers must
+// not modify it.
 func (c *Controller) Groups() []Group { return c.groups }
 
-// PendingJobCount is the number of jobs that wait.
+// PendingJobCount returns the number of waiting jobs.
 func (c *Controller) PendingJobCount() int { return c.pending }
 
-// RunningJobCount is the number of jobs that run.
+// RunningJobCount returns the number of running jobs.
 func (c *Controller) RunningJobCount() int { return c.running }
 
-// Schedule takes the next job of a group that fits into what is available: first
-// the first of those that were aborted for overdraft, which take more memory than
-// the group says, then other retries, then by cookie. It takes constant time.
+// Schedule starts the next job of a group that fits into what is available:
+// first the first job that was aborted for overdraft, which needs more memory
+// than the group states, then other retries, then by cookie. It runs in
+// constant time.
 func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block) {
 	if b := c.Blocked(); b != NotBlocked {
 		return Job{}, b
@@ -200,7 +204,7 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 		return Job{}, BlockedNoPendingJobs
 	}
 	cookie, resources := t.firstOrdinary(), t.base
-	// A retry that needs more memory goes first, but must not hold up jobs that
+	// A retry that needs more memory comes first, but must not delay jobs that
 	// do not need it.
 	isRaised := false
 	if t.raised.size > 0 {
@@ -224,7 +228,7 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 	return job, NotBlocked
 }
 
-// firstOrdinary returns the smallest pending cookie that is not among the raised,
+// firstOrdinary returns the smallest pending cookie that is not in raised, or
 // count if there is none.
 func (t *task) firstOrdinary() int32 {
 	if t.returned.size > 0 {
@@ -237,7 +241,7 @@ func (t *task) isPending(cookie int32) bool {
 	return cookie >= t.next || t.returned.has(cookie) || t.raised.has(cookie)
 }
 
-// resources is what the next start of a job takes.
+// resources returns what the next start of a job needs.
 func (t *task) resources(cookie int32) resource.Amounts {
 	amounts := t.base
 	if t.memory.isRetry(cookie) {
@@ -246,7 +250,7 @@ func (t *task) resources(cookie int32) resource.Amounts {
 	return amounts
 }
 
-// offer is what the group of the task says that a job takes.
+// offer returns what the task's group states that a job needs.
 func (t *task) offer() resource.Amounts {
 	if t.raised.size > 0 && t.pendingCount() == int(t.raised.size) {
 		return t.resources(t.raised.first())
@@ -254,7 +258,7 @@ func (t *task) offer() resource.Amounts {
 	return t.base
 }
 
-// putBack puts a cookie that ran into the set of pending ones it belongs to.
+// putBack adds a cookie that ran to the pending set it belongs to.
 func (t *task) putBack(cookie int32) {
 	set := &t.returned
 	if t.memory.isRetry(cookie) {
@@ -263,12 +267,12 @@ func (t *task) putBack(cookie int32) {
 	set.add(cookie, t.count)
 }
 
-// takePending takes a cookie out of the pending ones.
+// takePending removes a cookie from the pending sets.
 func (c *Controller) takePending(group int, cookie int32, resources resource.Amounts) {
 	t := &c.tasks[group]
 	switch {
 	case cookie >= t.next:
-		t.next = cookie + 1 // callers take next only
+		t.next = cookie + 1 // callers remove only next
 	case t.raised.has(cookie):
 		t.raised.remove(cookie)
 	default:
@@ -307,8 +311,8 @@ func (c *Controller) changePending(group int, cookie int32, resources resource.A
 	}
 }
 
-// updateMinNeeded looks at all groups; it is called when the set of groups with
-// waiting jobs or their resources change.
+// updateMinNeeded recomputes minNeeded from all groups. It is called when the
+// set of groups with waiting jobs or their resources change.
 func (c *Controller) updateMinNeeded() {
 	c.minNeeded = resource.Amounts{}
 	first := true
@@ -323,7 +327,8 @@ func (c *Controller) updateMinNeeded() {
 	}
 }
 
-// recount computes from the sets of the tasks what is otherwise kept up to date.
+// recount recomputes, from the sets of the tasks, the values that are
+// otherwise kept incrementally.
 func (c *Controller) recount() {
 	c.pending, c.running, c.needed = 0, 0, resource.Amounts{}
 	for i := range c.tasks {
@@ -339,7 +344,7 @@ func (c *Controller) recount() {
 
 func (t *task) pendingCount() int { return int(t.count - t.next + t.returned.size + t.raised.size) }
 
-// needed is what all pending jobs of the task take.
+// needed returns what all pending jobs of the task need.
 func (t *task) needed() (total resource.Amounts) {
 	for k := range total {
 		total[k] = t.base[k] * int64(t.pendingCount())
@@ -352,18 +357,18 @@ func (t *task) needed() (total resource.Amounts) {
 	return total
 }
 
-// recountOwn counts anew how many pending jobs have factors of their own.
+// recountOwn recounts the pending jobs that have separate factors.
 func (t *task) recountOwn() {
 	t.memory.user.own, t.memory.proxy.own = 0, 0
-	for cookie, retry := range t.memory.retries { // nor does a number
+	for cookie, retry := range t.memory.retries { // the count does not depend on the order
 		if t.isPending(cookie) {
 			t.memory.countOwn(retry, 1)
 		}
 	}
 }
 
-// Bans says whether the operation avoids a node because one of its jobs failed
-// there.
+// Bans reports whether the operation avoids a node because one of its jobs
+// failed there.
 func (c *Controller) Bans(node string) bool {
 	if len(c.banned) == 0 {
 		return false
@@ -372,10 +377,10 @@ func (c *Controller) Bans(node string) bool {
 	return found
 }
 
-// BannedNodeCount is the number of nodes that the operation avoids.
+// BannedNodeCount returns the number of nodes that the operation avoids.
 func (c *Controller) BannedNodeCount() int { return len(c.banned) }
 
-// Clone returns a controller that goes its own way from here.
+// Clone returns an independent copy.
 func (c *Controller) Clone() *Controller {
 	copied := *c
 	copied.groups = slices.Clone(c.groups)

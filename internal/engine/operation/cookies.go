@@ -22,7 +22,7 @@ func (b bitmap) count() (n int32) {
 	return n
 }
 
-// addAll adds what is in another bitmap of the same length.
+// addAll adds the cookies of another bitmap of the same length.
 func (b bitmap) addAll(other []uint64) {
 	for i, word := range other {
 		b[i] |= word
@@ -60,16 +60,16 @@ func bitmapOf(data []byte, end, count int32) (bitmap, error) {
 	return b, nil
 }
 
-// cookieSet is a set of cookies from which the smallest can be taken. Each level
-// has a bit for every word of the one before that is not zero, up to a level of
-// one word, so that every operation takes at most five steps. It takes no memory
-// until something is added.
+// cookieSet is a set of cookies with fast access to the smallest. Each level
+// has a bit for every nonzero word of the previous level, up to a level of
+// one word, so every operation needs at most five steps. It uses no memory
+// until a cookie is added.
 type cookieSet struct {
 	levels [][]uint64
 	size   int32
 }
 
-// setOf makes a set of the cookies in a bitmap, which it keeps.
+// setOf makes a set of the cookies in a bitmap. It keeps the bitmap.
 func setOf(b bitmap) cookieSet {
 	s := cookieSet{levels: [][]uint64{b}, size: b.count()}
 	for below := []uint64(b); len(below) > 1; {
@@ -85,7 +85,7 @@ func setOf(b bitmap) cookieSet {
 	return s
 }
 
-// add puts in a cookie that is not there, of a task with count jobs.
+// add adds a cookie that is not in the set, of a task with count jobs.
 func (s *cookieSet) add(i, count int32) {
 	if s.levels == nil {
 		*s = setOf(newBitmap(count))
@@ -102,7 +102,7 @@ func (s *cookieSet) add(i, count int32) {
 	}
 }
 
-// remove takes out a cookie that is there.
+// remove removes a cookie that is in the set.
 func (s *cookieSet) remove(i int32) {
 	s.size--
 	for _, level := range s.levels {
@@ -117,7 +117,7 @@ func (s *cookieSet) remove(i int32) {
 
 func (s *cookieSet) has(i int32) bool { return s.size > 0 && bitmap(s.levels[0]).has(i) }
 
-// first returns the smallest cookie of a set that is not empty.
+// first returns the smallest cookie of a nonempty set.
 func (s *cookieSet) first() (i int32) {
 	for l := len(s.levels) - 1; l >= 0; l-- {
 		i = i<<6 | int32(bits.TrailingZeros64(s.levels[l][i]))
@@ -125,7 +125,7 @@ func (s *cookieSet) first() (i int32) {
 	return i
 }
 
-// clear empties the set and gives its memory back.
+// clear empties the set and frees its memory.
 func (s *cookieSet) clear() { *s = cookieSet{} }
 
 func (s *cookieSet) clone() cookieSet {

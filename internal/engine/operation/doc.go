@@ -1,12 +1,12 @@
-// Package operation owns one operation: what the user asked for ([Spec]), where
-// it is in its life ([Life]), and which of its jobs wait, run and are done
+// Package operation owns one operation: what the user requested ([Spec]), its
+// state and history ([Life]), and which of its jobs wait, run and are done
 // ([Controller]).
 //
 // # Specification
 //
-// A document is read by option tables. Three things come out and are kept apart:
-// the specification as it was given, the resulting one (every default filled in,
-// under primary names), and keys that no table knows.
+// Option tables read a document. The result has three separate parts: the
+// specification as given, the resulting specification (every default filled
+// in, under primary names), and the keys that no table knows.
 //
 // # Life
 //
@@ -23,8 +23,8 @@
 //	                                                                                                     ▼
 //	                                                                                                 completed
 //
-// The table of transitions in state.go is the law, and docs/operations.md shows
-// it. Suspended is a flag beside the state.
+// The table of transitions in state.go is authoritative; docs/operations.md
+// shows it. Suspended is a flag in addition to the state.
 //
 // # Controller
 //
@@ -36,20 +36,22 @@
 //	   └── failed, aborted ────┘                          │
 //	   └── a gang restarts, completed jobs are restarted ─┘
 //
-// Pending cookies are a range that never ran and a bitmap of those that came
-// back, so a million waiting jobs take a few words; what all of them need is kept
-// as a sum. Tasks come in the order of the specification, retries before jobs that
-// never ran, smaller cookies first.
+// Pending cookies are a range that never ran and a bitmap of cookies that
+// returned, so a million waiting jobs need only a few words; the resources
+// that they need are kept as a sum. Tasks are ordered as in the
+// specification, retries come before jobs that never ran, smaller cookies
+// first.
 //
 // # Memory
 //
-// A job is given memory for the user's process and for its proxy. How much is
-// learnt per task: each process has a digest of what ended jobs have used, of
-// which a quantile is the reserve of new ones ([MemoryConfig], [Usage]). A job
-// that was aborted because it took more than that gets more at its next start.
+// A job gets memory for the user's process and for its proxy. The amounts are
+// learnt per task: each process has a digest of what ended jobs have used,
+// and a quantile of it is the reserve of new jobs ([MemoryConfig], [Usage]).
+// A job that was aborted because it used more than that gets more at its next
+// start.
 //
-// The package is pure: time comes in, effects go out, nothing happens by itself.
-// It imports document, resource, pooltree, digest and cpumonitor, and must not
-// know of nodes (but for the names of those it avoids), shares or other
-// operations.
+// The package is pure: time is an input, effects are the output, and nothing
+// happens by itself. It imports document, resource, pooltree, digest and
+// cpumonitor, and must not know about nodes (except the names of banned
+// nodes), shares or other operations.
 package operation

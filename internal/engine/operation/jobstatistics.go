@@ -10,22 +10,22 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Statistic is one figure of a job. Its path has words separated by slashes, as
-// user_job/max_memory.
+// Statistic is one figure of a job. Its path consists of words separated by
+// slashes, such as user_job/max_memory.
 type Statistic struct {
 	Path  string `json:"path"`
 	Value int64  `json:"value"`
 }
 
-// MaxStatisticPaths is how many different paths a task keeps. Figures under
-// further paths are dropped.
+// MaxStatisticPaths is the maximum number of different paths that a task
+// keeps. Figures under further paths are dropped.
 const MaxStatisticPaths = 1024
 
-// maxStatistic bounds single figures, and sums, which stay where they are when
-// they reach it.
+// maxStatistic bounds single figures and sums. A sum that reaches it does not
+// grow further.
 const maxStatistic = resource.Unlimited
 
-// Summary is a figure over several jobs.
+// Summary aggregates a figure over several jobs.
 type Summary struct {
 	Count int64 `json:"count"`
 	Sum   int64 `json:"sum"`
@@ -46,14 +46,14 @@ func (s *Summary) add(other Summary) {
 	s.Min, s.Max = min(s.Min, other.Min), max(s.Max, other.Max)
 }
 
-// StatisticRow is a figure over all jobs of a task or an operation, by how they
-// ended.
+// StatisticRow is a figure over all jobs of a task or an operation, by end
+// state.
 type StatisticRow struct {
 	Path    string
 	ByState [EndStateCount]Summary
 }
 
-// Total is the figure over jobs in all states.
+// Total returns the figure over jobs in all states.
 func (r *StatisticRow) Total() (all Summary) {
 	for _, s := range r.ByState {
 		all.add(s)
@@ -61,7 +61,7 @@ func (r *StatisticRow) Total() (all Summary) {
 	return all
 }
 
-// JobStatistics are rows in the order of their paths.
+// JobStatistics are rows ordered by path.
 type JobStatistics []StatisticRow
 
 func (s JobStatistics) find(path string) (at int, found bool) {
@@ -77,7 +77,7 @@ func (s JobStatistics) Get(path string) (StatisticRow, bool) {
 	return s[at], true
 }
 
-// Max returns the greatest value under a path, of jobs that ended in any way.
+// Max returns the greatest value under a path, over jobs in all end states.
 func (s JobStatistics) Max(path string) int64 {
 	row, _ := s.Get(path)
 	return row.Total().Max
@@ -113,12 +113,12 @@ func (s *JobStatistics) merge(other JobStatistics) {
 
 func (s JobStatistics) clone() JobStatistics { return slices.Clone(s) }
 
-// TaskJobStatistics returns the figures of jobs of one task that have ended.
+// TaskJobStatistics returns the figures of one task's ended jobs.
 func (c *Controller) TaskJobStatistics(taskIndex int) JobStatistics {
 	return c.tasks[taskIndex].memory.statistics.clone()
 }
 
-// JobStatistics returns the figures of all jobs that have ended.
+// JobStatistics returns the figures of all ended jobs.
 func (c *Controller) JobStatistics() (all JobStatistics) {
 	for i := range c.tasks {
 		all.merge(c.tasks[i].memory.statistics)
@@ -126,7 +126,7 @@ func (c *Controller) JobStatistics() (all JobStatistics) {
 	return all
 }
 
-// Paths of figures that the controller uses or makes itself.
+// Paths of figures that the controller uses or produces.
 const (
 	pathUserLimit   = "user_job/memory_limit"
 	pathUserReserve = "user_job/memory_reserve"
@@ -144,7 +144,7 @@ type figures []Statistic
 
 func (f *figures) add(path string, value int64) { *f = append(*f, Statistic{Path: path, Value: value}) }
 
-// known adds a figure that is zero if nobody has measured it.
+// known adds a figure, unless it is zero, which means not measured.
 func (f *figures) known(path string, value int64) {
 	if value > 0 {
 		f.add(path, value)
@@ -206,7 +206,7 @@ func (r *reserves) account(limit int64, given factors, state EndState, u *Usage)
 
 const maxPathLength = 256
 
-// checkPath says what is wrong with the path of a statistic.
+// checkPath returns an error if a statistic's path is not valid.
 func checkPath(path string) error {
 	if len(path) > maxPathLength {
 		return fmt.Errorf("path of a statistic has %d bytes, more than %d", len(path), maxPathLength)

@@ -5,28 +5,29 @@ import (
 	"fmt"
 )
 
-// MemoryConfig says how the memory reserves of jobs are chosen, for all
+// MemoryConfig controls how the memory reserves of jobs are chosen, for all
 // operations of a cluster. Names in JSON are those of the configuration.
 type MemoryConfig struct {
 	// UserQuantile and ProxyQuantile are the quantiles of the digests that become
 	// reserves.
 	UserQuantile  float64 `json:"user_job_memory_reserve_quantile"`
 	ProxyQuantile float64 `json:"job_proxy_memory_reserve_quantile"`
-	// UserPrecision is the relative error of digests of user jobs. Those of job
-	// proxies have it in the specification.
+	// UserPrecision is the relative error of digests of user jobs. For job
+	// proxies it is in the specification.
 	UserPrecision float64 `json:"user_job_memory_digest_precision"`
-	// OverdraftFactor is by what the use of a job that was aborted for overdraft
-	// is multiplied before it becomes a sample.
+	// OverdraftFactor is the factor by which the usage of a job that was aborted
+	// for overdraft is multiplied before it becomes a sample.
 	OverdraftFactor float64       `json:"memory_digest_resource_overdraft_factor"`
 	OverdraftMode   OverdraftMode `json:"memory_digest_overdraft_mode"`
-	// UserMultiplier and ProxyMultiplier are by what the reserve of such a job
-	// grows for its first retry. Zero: to the upper bound at once.
+	// UserMultiplier and ProxyMultiplier are the factors by which the reserve of
+	// such a job grows for its first retry. Zero raises it to the upper bound at
+	// once.
 	UserMultiplier  float64 `json:"user_job_resource_overdraft_memory_multiplier,omitempty"`
 	ProxyMultiplier float64 `json:"job_proxy_resource_overdraft_memory_multiplier,omitempty"`
-	// MultiplierFromSpec takes both multipliers from the specification instead.
+	// MultiplierFromSpec uses both multipliers of the specification instead.
 	MultiplierFromSpec bool `json:"use_resource_overdraft_memory_multiplier_from_spec,omitempty"`
-	// Footprint is memory that every job takes beside what is estimated for its
-	// proxy; ExecFootprint is added to the memory_limit of a user's process.
+	// Footprint is memory that every job needs in addition to the estimate for
+	// its proxy; ExecFootprint is added to the memory_limit of a user's process.
 	Footprint     int64 `json:"footprint_memory"`
 	ExecFootprint int64 `json:"exec_footprint_memory,omitempty"`
 	// ProxyBase is the estimate of the proxy's memory for tasks without tables.
@@ -34,7 +35,7 @@ type MemoryConfig struct {
 	Alerts    AlertConfig `json:"alerts"`
 }
 
-// DefaultMemoryConfig is what the documents say.
+// DefaultMemoryConfig returns the documented defaults.
 func DefaultMemoryConfig() MemoryConfig {
 	return MemoryConfig{
 		UserQuantile: 0.95, ProxyQuantile: 0.95, UserPrecision: 0.01, OverdraftFactor: 1.1,
@@ -42,19 +43,19 @@ func DefaultMemoryConfig() MemoryConfig {
 	}
 }
 
-// bareMemory is the configuration of controllers that were given none: jobs have
-// no proxies beside them, as in simulations.
+// bareMemory is the configuration of controllers without a given one: their
+// jobs have no proxies, as in simulations.
 var bareMemory = func() *MemoryConfig {
 	c := DefaultMemoryConfig()
 	c.Footprint, c.ProxyBase = 0, 0
 	return &c
 }()
 
-// maxFootprint bounds what a job takes beside its memory_limit; see
+// maxFootprint bounds what a job needs in addition to its memory_limit; see
 // proxyAtMost.
 const maxFootprint = 16 << 30
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all problems of the configuration.
 func (c *MemoryConfig) Validate() error {
 	var problems []error
 	between := func(name string, value, least, most float64) {
@@ -81,19 +82,19 @@ func (c *MemoryConfig) Validate() error {
 	return errors.Join(problems...)
 }
 
-// OverdraftMode is which sample an overdraft leaves in a digest.
+// OverdraftMode is which sample an overdraft adds to a digest.
 type OverdraftMode uint8
 
 const (
-	// OverdraftDocumented is that of the documents: factor × what was used. If
-	// the figure of use is older than the overdraft and below the reserve, the
-	// reserve stands for it.
+	// OverdraftDocumented is the documented mode: factor × usage. If the usage
+	// figure is older than the overdraft and below the reserve, the reserve is
+	// used instead.
 	OverdraftDocumented OverdraftMode = iota
-	// OverdraftReserveFloor is that of YTsaurus until 2022: what was used, at
-	// least factor × the reserve.
+	// OverdraftReserveFloor is the mode of YTsaurus until 2022: the usage, but
+	// at least factor × the reserve.
 	OverdraftReserveFloor
-	// OverdraftHead is that of YTsaurus now: the same only for what used its
-	// whole estimate; anything else counts as it is.
+	// OverdraftHead is the current mode of YTsaurus: the same, but only for a
+	// process that used its whole estimate; any other usage counts as it is.
 	OverdraftHead
 
 	overdraftModeCount
@@ -113,9 +114,10 @@ func (m *OverdraftMode) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// sample is what the overdraft of a job adds to the digest of one process: use
-// and reserve are parts of what a factor of one means, blamed says whether this
-// process was the one that took too much. No use is no sample.
+// sample returns what the overdraft of a job adds to the digest of one
+// process: use and reserve are fractions of the amount for a factor of one,
+// and blamed reports whether this process used too much. Zero usage is no
+// sample.
 func (c *MemoryConfig) sample(use, reserve float64, blamed bool) float64 {
 	switch {
 	case use <= 0:
@@ -128,7 +130,7 @@ func (c *MemoryConfig) sample(use, reserve float64, blamed bool) float64 {
 	return use
 }
 
-// multipliers returns those in force for a task, zero if unset.
+// multipliers returns the effective multipliers for a task, zero if unset.
 func (c *MemoryConfig) multipliers(t *Task) (user, proxy float64) {
 	if c.MultiplierFromSpec {
 		return t.Memory.OverdraftMultiplier.Value(), t.Memory.ProxyOverdraftMultiplier.Value()

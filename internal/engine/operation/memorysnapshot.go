@@ -15,8 +15,8 @@ import (
 type MemorySnapshot struct {
 	User  *digest.Snapshot `json:"user_job_digest,omitempty"`
 	Proxy *digest.Snapshot `json:"job_proxy_digest,omitempty"`
-	// Retries are jobs with factors of their own for their next start, Started
-	// running jobs with other factors than the first ones had; by cookie.
+	// Retries are jobs with separate factors for their next start, Started are
+	// running jobs whose factors differ from the initial ones; by cookie.
 	Retries    []RetrySnapshot     `json:"retries,omitempty"`
 	Started    []StartedSnapshot   `json:"started,omitempty"`
 	Overuse    int64               `json:"overuse,omitempty"`
@@ -29,21 +29,21 @@ type RetrySnapshot struct {
 	Retry
 }
 
-// StartedSnapshot is what a running job was given.
+// StartedSnapshot is the memory that a running job was given.
 type StartedSnapshot struct {
 	Cookie      int32   `json:"cookie"`
 	UserFactor  float64 `json:"user_job_factor"`
 	ProxyFactor float64 `json:"job_proxy_factor"`
 }
 
-// StatisticSnapshot is a row of statistics without the states that no job ended
-// in.
+// StatisticSnapshot is a row of statistics without the states in which no job
+// ended.
 type StatisticSnapshot struct {
 	Path  string               `json:"path"`
 	Ended map[EndState]Summary `json:"ended"`
 }
 
-// snapshot returns nil if nothing has been learnt.
+// snapshot returns the learnt state, or nil if nothing has been learnt.
 func (r *reserves) snapshot() *MemorySnapshot {
 	if r.user.digest.Count()+r.proxy.digest.Count() == 0 && len(r.retries)+len(r.started)+len(r.statistics) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func digestSnapshot(d *digest.Digest) *digest.Snapshot {
 	return &s
 }
 
-// restoreMemory takes what a snapshot has learnt. It comes before the sets of
-// jobs, which depend on which of them are retries.
+// restoreMemory restores what a snapshot has learnt. It must run before the
+// sets of jobs are restored, because they depend on which jobs are retries.
 func (t *task) restoreMemory(s *MemorySnapshot, next int32, config *MemoryConfig) error {
 	if s == nil {
 		return nil

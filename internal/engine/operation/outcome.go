@@ -11,7 +11,7 @@ type EndState uint8
 
 const (
 	EndCompleted   EndState = iota
-	EndInterrupted          // it ended early and well, and is started again
+	EndInterrupted          // it ended early without an error, and restarts
 	EndFailed
 	EndAborted
 
@@ -33,11 +33,11 @@ func (s *EndState) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Usage is what a job has used, as its node reports it. Zeros stand for figures
-// that nobody has measured.
+// Usage is what a job has used, as its node reports it. Zero means not
+// measured.
 type Usage struct {
-	// Job is the number that the owner gave to the job. The controller gives it
-	// back as the predecessor of a retry.
+	// Job is the number that the owner gave to the job. The controller returns
+	// it as the predecessor of a retry.
 	Job uint64 `json:"job,omitempty"`
 	// Duration is how long the job held its resources.
 	Duration time.Duration `json:"duration,omitempty"`
@@ -45,21 +45,21 @@ type Usage struct {
 	// processes used, tmpfs not included.
 	UserMaxMemory  int64 `json:"user_job_max_memory,omitempty"`
 	ProxyMaxMemory int64 `json:"job_proxy_max_memory,omitempty"`
-	// TmpfsMaxUsage is the most that all tmpfs volumes held together, TmpfsVolumes
-	// the most that each held, in the order of the specification.
+	// TmpfsMaxUsage is the most that all tmpfs volumes held together,
+	// TmpfsVolumes the most that each held, in the order of the specification.
 	TmpfsMaxUsage int64   `json:"tmpfs_max_usage,omitempty"`
 	TmpfsVolumes  []int64 `json:"tmpfs_volumes,omitempty"`
 	// UserMemoryTime and ProxyMemoryTime are memory over time, in MiB × seconds.
 	UserMemoryTime  int64 `json:"user_job_memory_mb_sec,omitempty"`
 	ProxyMemoryTime int64 `json:"job_proxy_memory_mb_sec,omitempty"`
-	// CPU is what the CPU monitor of the job has found.
+	// CPU is the result of the job's CPU monitor.
 	CPU *cpumonitor.Statistics `json:"cpu,omitempty"`
-	// More has further statistics, custom ones of the job included. A path that
-	// the controller has a figure for itself is ignored.
+	// More has further statistics, including the job's custom ones. A path for
+	// which the controller has its own figure is ignored.
 	More []Statistic `json:"more,omitempty"`
 }
 
-// sane returns a copy without negative figures, which a node in trouble may send.
+// sane returns a copy without negative figures, which a broken node may send.
 func (u *Usage) sane() Usage {
 	s := *u
 	s.Duration = max(0, s.Duration)
@@ -72,16 +72,17 @@ func (u *Usage) sane() Usage {
 // Outcome is the end of a job.
 type Outcome struct {
 	State EndState
-	// Reason and Started are of aborted jobs; see JobAborted.
+	// Reason and Started are for aborted jobs; see JobAborted.
 	Reason  AbortReason
 	Started bool
-	// Failure is of failed jobs.
+	// Failure is for failed jobs.
 	Failure Failure
 	// Usage is what the job has used, nil if nothing is known.
 	Usage *Usage
 }
 
-// state is the state under which the end is counted: some failures are aborts.
+// state returns the state under which the end is counted: some failures count
+// as aborts.
 func (o *Outcome) state(c *Controller) EndState {
 	if o.State == EndFailed && c.ignores(&o.Failure) {
 		return EndAborted
@@ -89,11 +90,11 @@ func (o *Outcome) state(c *Controller) EndState {
 	return o.State
 }
 
-// JobEnded reports the end of a job with what it has used. Digests and statistics
-// take it in, and a job that was aborted for resource_overdraft is given more at
-// its next start, even if nothing is known of its use. Otherwise it is the same as
-// JobCompleted, JobInterrupted, JobFailed and JobAborted, which are for owners
-// that measure nothing.
+// JobEnded reports the end of a job with what it has used. It adds the usage
+// to digests and statistics, and a job that was aborted for
+// resource_overdraft gets more at its next start, even if its usage is
+// unknown. Otherwise it does the same as JobCompleted, JobInterrupted,
+// JobFailed and JobAborted, which are for owners that measure nothing.
 func (c *Controller) JobEnded(job JobRef, o Outcome, now time.Time) (Effects, error) {
 	if _, err := c.find(job); err != nil {
 		return Effects{}, err

@@ -8,16 +8,17 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// InputTable is what a job reads of one input table.
+// InputTable is what a job reads from one input table.
 type InputTable struct {
 	Chunks       int64
 	MaxBlockSize int64
 	DataWeight   int64
-	Rows         int64 // only of sorting jobs
+	Rows         int64 // only for sorting jobs
 	Values       int64
 }
 
-// Erasure is how an output table is encoded; the zero value is not at all.
+// Erasure is the erasure encoding of an output table; the zero value means
+// none.
 type Erasure struct {
 	DataParts, TotalParts int64
 	Striped               bool
@@ -26,30 +27,30 @@ type Erasure struct {
 // OutputTable is a table that a job writes.
 type OutputTable struct {
 	Erasure Erasure
-	// WriteBuffer is the estimate of the buffer for this table; zero: that of
-	// the writer.
+	// WriteBuffer is the estimate of the buffer for this table; zero means the
+	// writer's.
 	WriteBuffer int64
 }
 
-// TableReader are the settings of reading that take memory.
+// TableReader are the settings of reading that affect memory.
 type TableReader struct {
 	WindowSize, GroupSize, MaxBufferSize int64
 	MaxParallelReaders                   int64
 	BlockCacheSize                       int64 // compressed and uncompressed
 }
 
-// TableWriter are the settings of writing that take memory.
+// TableWriter are the settings of writing that affect memory.
 type TableWriter struct {
 	SendWindowSize, EncodeWindowSize, ErasureWindowSize int64
 	MaxBufferSize, MaxRowWeight, DesiredChunkSize       int64
 }
 
-// DefaultTableReader has the defaults of the reference.
+// DefaultTableReader returns the defaults of the reference.
 func DefaultTableReader() TableReader {
 	return TableReader{WindowSize: 20 << 20, GroupSize: 15 << 20, MaxBufferSize: 100 << 20, MaxParallelReaders: 512}
 }
 
-// DefaultTableWriter has the defaults of the reference.
+// DefaultTableWriter returns the defaults of the reference.
 func DefaultTableWriter() TableWriter {
 	return TableWriter{
 		SendWindowSize: 32 << 20, EncodeWindowSize: 16 << 20, ErasureWindowSize: 8 << 20,
@@ -66,27 +67,27 @@ const (
 	JobSorts                     // sorts in memory, writes the final table
 )
 
-// JobIO is what the memory of a job proxy is estimated from.
+// JobIO is the input for the estimate of a job proxy's memory.
 type JobIO struct {
 	Kind    JobKind
 	Inputs  []InputTable
 	Outputs []OutputTable
 	Reader  TableReader
 	Writer  TableWriter
-	// Of jobs that partition.
+	// For jobs that partition.
 	Partitions, BlockSize, ReservePerPartition int64
 }
 
 const (
-	readerBlock   = 16 << 10 // what a reader takes besides its blocks
+	readerBlock   = 16 << 10 // what a reader needs in addition to its blocks
 	chunkMetaSize = 1000     // per chunk
 	sortOverhead  = 1.05
 	sortEntrySize = 16 // per row and per value
 )
 
-// EstimateProxyMemory is how much memory a job proxy is expected to use for its
-// tables. It is the reference's formula, computed with floating-point numbers, so
-// that absurd figures do no harm.
+// EstimateProxyMemory returns how much memory a job proxy is expected to use
+// for its tables. It is the reference's formula, computed with floating-point
+// numbers, so absurd figures do no harm.
 func EstimateProxyMemory(io *JobIO) int64 {
 	w := &io.Writer
 	windows := float64(w.SendWindowSize + w.EncodeWindowSize)
@@ -149,10 +150,11 @@ func (io *JobIO) output(windows float64) (total float64) {
 	return total
 }
 
-// presumedBlock is the size of blocks of a table of which only the name is known.
+// presumedBlock is the assumed block size of a table of which only the name
+// is known.
 const presumedBlock = 16 << 20
 
-// estimateProxy is the proxy_memory of a task: from the tables that its
+// estimateProxy returns the proxy_memory of a task: from the tables that its
 // specification names, or the base if there are none.
 func (t *Task) estimateProxy(config *MemoryConfig) int64 {
 	io, ok := t.tables()
@@ -162,8 +164,8 @@ func (t *Task) estimateProxy(config *MemoryConfig) int64 {
 	return EstimateProxyMemory(&io)
 }
 
-// tables returns what a specification says about tables. Nothing is known of what
-// is in them: an input table is taken for one chunk with large blocks.
+// tables returns what a specification states about tables. Their contents are
+// unknown: an input table counts as one chunk with large blocks.
 func (t *Task) tables() (io JobIO, any bool) {
 	settings, _ := t.Extras.Get("job_io")
 	io.Reader, io.Writer = DefaultTableReader(), DefaultTableWriter()
@@ -182,8 +184,8 @@ func (t *Task) tables() (io JobIO, any bool) {
 	return io, len(io.Inputs)+len(io.Outputs) > 0
 }
 
-// number reads a size of a section that is kept without being checked; what is
-// none leaves the default.
+// number reads a size from a section that is kept without validation. A value
+// that is not a size leaves the default.
 func number(section document.Value, name string, into *int64) {
 	v, _ := section.Get(name)
 	if n, ok := v.Int64(); ok && n >= 0 {
@@ -207,8 +209,8 @@ func (w *TableWriter) read(section document.Value) {
 	number(section, "desired_chunk_size", &w.DesiredChunkSize)
 }
 
-// erasureOf reads the codec of an output path: its attribute erasure_codec, whose
-// name ends in the numbers of data and parity parts, as in lrc_12_2_2.
+// erasureOf reads the codec of an output path: its attribute erasure_codec,
+// whose name ends in the numbers of data and parity parts, as in lrc_12_2_2.
 func erasureOf(path, writer document.Value) (e Erasure) {
 	attributes, _ := path.Get("$attributes")
 	codec, _ := attributes.Get("erasure_codec")

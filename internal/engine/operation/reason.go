@@ -31,7 +31,7 @@ const (
 	AbortNonexistentPoolTree
 	AbortOther
 
-	// The job did not begin: its allocation was taken back while it was being
+	// The job did not start: its allocation was cancelled while it was being
 	// made.
 	AbortSchedulingTimeout
 	AbortSchedulingResourceOvercommit
@@ -65,11 +65,11 @@ func (r *AbortReason) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// BeforeStart says whether the job was taken back before any node knew of it.
-// Such a job is no restart.
+// BeforeStart reports whether the job was cancelled before any node knew of
+// it. That does not count as a restart.
 func (r AbortReason) BeforeStart() bool { return r >= AbortSchedulingTimeout && r < AbortReasonCount }
 
-// Block is why an operation gets no jobs, whatever is free.
+// Block is why an operation gets no jobs, whatever resources are free.
 type Block uint8
 
 const (
@@ -79,8 +79,8 @@ const (
 	BlockedFailing // it waits until running jobs have failed
 	BlockedNoPendingJobs
 	BlockedBackingOff // nodes could not start its jobs; see Backoff
-	// BlockedByResources is an answer of Schedule only: the job does not fit
-	// into what is available.
+	// BlockedByResources is returned by Schedule only: the job does not fit into
+	// what is available.
 	BlockedByResources
 
 	blockCount
@@ -93,7 +93,7 @@ var blockNames = [blockCount]string{
 // String returns the name of the block.
 func (b Block) String() string { return nameOf(blockNames[:], b, "Block") }
 
-// ErrorCode is the code of an error that YTsaurus's clients know.
+// ErrorCode is the code of an error that YTsaurus clients know.
 type ErrorCode int
 
 const (

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Failure is what is known of a job that failed.
+// Failure is what is known about a failed job.
 type Failure struct {
 	Error Error
 	// Fatal failures fail the operation at once.
@@ -42,7 +42,7 @@ func (c *Controller) take(job JobRef) (*task, error) {
 	return t, nil
 }
 
-// JobCompleted reports that a job ended well.
+// JobCompleted reports that a job completed.
 func (c *Controller) JobCompleted(job JobRef, now time.Time) (Effects, error) {
 	t, err := c.take(job)
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Controller) JobCompleted(job JobRef, now time.Time) (Effects, error) {
 	return c.settle(now), nil
 }
 
-// JobInterrupted reports that a job was asked to finish early, did so, and wants
-// to be started again.
+// JobInterrupted reports that a job was asked to finish early, did so, and
+// must restart.
 func (c *Controller) JobInterrupted(job JobRef, now time.Time) (Effects, error) {
 	t, err := c.take(job)
 	if err != nil {
@@ -72,8 +72,8 @@ func (c *Controller) JobInterrupted(job JobRef, now time.Time) (Effects, error) 
 	return c.restart(t, "interrupted", true, now), nil
 }
 
-// JobAborted reports that a job ended through no fault of its own. Started says
-// whether its process had begun to run. Aborted jobs are tried again without limit,
+// JobAborted reports that a job ended through no fault of its own. started
+// reports whether its process ran. Aborted jobs are retried without limit,
 // but more and more slowly while nodes cannot start any; see Backoff.
 func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, now time.Time) (Effects, error) {
 	t, err := c.take(job)
@@ -97,9 +97,9 @@ func (c *Controller) JobAborted(job JobRef, reason AbortReason, started bool, no
 	return c.restart(t, reason.String(), started, now), nil
 }
 
-// JobFailed reports that a job ended through a fault of its own. The checks are
-// in the order of the reference: restarts, fatal errors, the number of failures,
-// and only then what helps the operation to go on.
+// JobFailed reports that a job failed by its own fault. The checks are in the
+// order of the reference: restarts, fatal errors, the number of failures, and
+// only then what lets the operation continue.
 func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effects, error) {
 	if c.ignores(&failure) {
 		return c.JobAborted(job, AbortNodeBanned, true, now)
@@ -114,7 +114,7 @@ func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effe
 	c.giveBack(int(job.Task), job.Cookie)
 	switch {
 	case c.failing:
-		if len(c.result.Inner) == 0 { // the job's failure is not why the operation fails
+		if len(c.result.Inner) == 0 { // the operation does not fail because of this job
 			c.result = &Error{Code: c.result.Code, Message: c.result.Message, Inner: []Error{failure.Error}}
 		}
 		return c.settle(now), nil
@@ -143,13 +143,13 @@ func (c *Controller) JobFailed(job JobRef, failure Failure, now time.Time) (Effe
 	return effects, nil
 }
 
-// ignores says whether a failure counts as an abort, because the operation avoids
-// the node already.
+// ignores reports whether a failure counts as an abort, because the operation
+// already avoids the node.
 func (c *Controller) ignores(failure *Failure) bool {
 	return failure.Node != "" && c.spec.IgnoreFailuresAtBanned.Value() && c.Bans(failure.Node)
 }
 
-// restart follows from a job that will have to start again, for this reason.
+// restart returns the effects of a job that must restart, for this reason.
 func (c *Controller) restart(t *task, reason string, started bool, now time.Time) (effects Effects) {
 	switch {
 	case c.failing:
@@ -163,7 +163,7 @@ func (c *Controller) restart(t *task, reason string, started bool, now time.Time
 	return c.settle(now)
 }
 
-// settle sees whether the operation is at its end.
+// settle checks whether the operation has ended.
 func (c *Controller) settle(now time.Time) (effects Effects) {
 	switch {
 	case c.running > 0:
@@ -179,7 +179,7 @@ func (c *Controller) settle(now time.Time) (effects Effects) {
 func (c *Controller) enter(effects *Effects, step Step, now time.Time, attributes ...Attribute) {
 	life, err := c.life.After(step, now, attributes...)
 	if err != nil {
-		panic("operation: " + err.Error()) // callers have looked at the state
+		panic("operation: " + err.Error()) // callers have checked the state
 	}
 	if life.State != c.life.State {
 		effects.Entered = life.State
@@ -203,7 +203,7 @@ func (c *Controller) fail(why Error, now time.Time) (effects Effects) {
 }
 
 // failGracefully ends the operation when its running jobs have ended, so that
-// they can say what they were doing.
+// they can report what they were doing.
 func (c *Controller) failGracefully(why Error, now time.Time) Effects {
 	if c.running == 0 {
 		return c.fail(why, now)
@@ -233,15 +233,15 @@ func restartError(reason string, inner ...Error) Error {
 	}
 }
 
-// abortRunning takes all running jobs back. A gang, whose jobs only make sense
-// together, begins anew. It returns the reason if any job was running.
+// abortRunning makes all running jobs pending. A gang restarts as a whole:
+// its jobs are useless alone. It returns the reason if any job was running.
 func (c *Controller) abortRunning(reason AbortReason) AbortReason {
 	over := c.life.State.IsFinishing()
 	return c.takeBack(reason, c.spec.IsGang.Value() && !over)
 }
 
-// takeBack makes running jobs pending, and completed ones too when the operation
-// begins again. A new incarnation keeps late reports out.
+// takeBack makes running jobs pending, and also completed ones if the
+// operation restarts. A new incarnation makes late reports invalid.
 func (c *Controller) takeBack(reason AbortReason, again bool) AbortReason {
 	if c.running == 0 {
 		reason = NotAborted
@@ -282,9 +282,9 @@ func (t *task) returnRunning() {
 	t.stopRunning()
 }
 
-// reset makes every job of the task pending, completed ones too. Jobs up to the
-// last that is a retry for its memory count as having run, so that those stay
-// apart.
+// reset makes every job of the task pending, including completed ones. Jobs
+// up to the last memory retry count as having run, so that retries stay
+// separate.
 func (t *task) reset() {
 	t.counters.Lost += int64(t.count) - int64(t.pendingCount()) - int64(t.runningCount)
 	t.next = 0

@@ -10,27 +10,28 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// A job is given memory for two processes, the user's and its proxy:
+// A job gets memory for two processes, the user's and its proxy:
 //
 //	footprint + proxy estimate × proxy factor + memory_limit × user factor
 //
 // Each factor is a quantile of the digest of what jobs of the task have used.
-// What a job is given is fixed when it starts. A job that was aborted because it
-// took more than it was given gets a factor of its own for its next start.
+// A job's reserve is fixed when it starts. A job that was aborted because it
+// used more than its reserve gets a separate factor for its next start.
 
-// reserves is how much memory the jobs of a task are given.
+// reserves is how much memory the jobs of a task get.
 //
-// Invariants: retries are of cookies that have run; started has the factors of
-// running jobs that differ from the initial ones, and of jobs that have been
-// disowned; both are empty and factors are the initial ones unless varied is set.
+// Invariants: retries are of cookies that have run; started has the factors
+// of running jobs that differ from the initial ones, and of jobs that have
+// been disowned; both are empty and factors are the initial ones unless
+// varied is set.
 type reserves struct {
 	varied      bool
 	user, proxy process
 	footprint   int64
 	retries     map[int32]Retry
 	started     map[int32]factors
-	// overuse is the most by which a job has exceeded what its user's process
-	// was given.
+	// overuse is the most by which a job has exceeded the reserve of its user's
+	// process.
 	overuse    int64
 	statistics JobStatistics
 }
@@ -38,25 +39,25 @@ type reserves struct {
 // process is one of the two processes of every job of a task.
 type process struct {
 	digest digest.Digest
-	// memory is what a factor of one means: the user's limit, the estimate of
-	// the proxy. It is zero for a proxy that is not counted.
+	// memory is the amount for a factor of one: the user's limit, or the
+	// estimate for the proxy. It is zero for a proxy that is not counted.
 	memory int64
 	// A reserve is never less than tmpfs, and never more than most.
 	tmpfs, most int64
-	upper       float64 // the greatest factor that the digest gives
+	upper       float64 // the greatest factor that the digest returns
 	initial     float64 // the factor before the first sample
-	factor      float64 // the one of the next job
-	reserve     int64   // what follows from factor
-	own         int32   // pending retries that have a factor of their own
-	// capped says that no job is given more than upper: the user's process would
-	// fail before it used it.
+	factor      float64 // the factor of the next job
+	reserve     int64   // computed from factor
+	own         int32   // pending retries that have a separate factor
+	// capped reports that no job gets more than upper: the user's process would
+	// fail before it used more.
 	capped bool
 }
 
-// factors are what the reserves of one job are computed from.
+// factors are the inputs from which the reserves of one job are computed.
 type factors struct{ user, proxy float64 }
 
-// OverdraftStatus is how often a job has taken more memory than it was given.
+// OverdraftStatus is how often a job has used more memory than it was given.
 type OverdraftStatus uint8
 
 const (
@@ -89,8 +90,8 @@ type Raise struct {
 	Factor float64         `json:"factor"`
 }
 
-// Retry is a job that has been aborted because it took more memory than it was
-// given. Raises without a status leave the factor to the digest.
+// Retry is a job that was aborted because it used more memory than it was
+// given. A Raise without a status leaves the factor to the digest.
 type Retry struct {
 	// Job is the number of the aborted job; see Usage.
 	Job   uint64 `json:"job,omitempty"`
@@ -98,24 +99,24 @@ type Retry struct {
 	Proxy Raise  `json:"job_proxy,omitzero"`
 }
 
-// Reserve is the memory of a job, fixed when it is started. Job.Resources has
-// the sum of its parts.
+// Reserve is the memory of a job, fixed when it starts. Job.Resources has the
+// sum of its parts.
 type Reserve struct {
 	UserFactor  float64 `json:"user_job_factor"`
 	ProxyFactor float64 `json:"job_proxy_factor"`
 	User        int64   `json:"user_job"`
-	// Proxy is without Footprint.
+	// Proxy does not include Footprint.
 	Proxy     int64 `json:"job_proxy"`
 	Footprint int64 `json:"footprint"`
 	// Estimate is the estimate of the proxy's memory.
 	Estimate int64 `json:"job_proxy_estimate"`
-	// Predecessor is the job that was aborted for overdraft and that this one is
-	// a retry of; zero if there is none.
+	// Predecessor is the job that was aborted for overdraft and that this job
+	// retries; zero if there is none.
 	Predecessor uint64 `json:"predecessor,omitempty"`
 }
 
-// newReserves makes the reserves of a task; most is the greatest reserve of a
-// proxy.
+// newReserves returns the reserves of a task; most is the greatest reserve of
+// a proxy.
 func newReserves(t *Task, config *MemoryConfig, most int64) reserves {
 	limit := t.MemoryLimit.Value() + config.ExecFootprint
 	bounds := &t.Memory.ProxyDigest
@@ -141,8 +142,8 @@ func newProcess(memory int64, options digest.Options) process {
 	return process{digest: d, memory: memory, upper: d.Options().UpperBound, initial: first, factor: first}
 }
 
-// newDigest makes a digest of options that were each checked when they were
-// read, but that come from different places and need not fit together.
+// newDigest makes a digest from options that were each validated when they
+// were read, but come from different places and might not fit together.
 func newDigest(o digest.Options) digest.Digest {
 	o.UpperBound = max(o.UpperBound, o.LowerBound)
 	o.DefaultValue = min(max(o.DefaultValue, o.LowerBound), o.UpperBound)
@@ -159,7 +160,7 @@ func newDigest(o digest.Options) digest.Digest {
 	return d
 }
 
-// reserveAt is the reserve that follows from a factor.
+// reserveAt returns the reserve for a factor.
 func (p *process) reserveAt(factor float64) int64 {
 	reserve := factor * float64(p.memory)
 	if !(reserve < float64(p.most)) {
@@ -168,7 +169,7 @@ func (p *process) reserveAt(factor float64) int64 {
 	return max(int64(reserve), p.tmpfs)
 }
 
-// follow takes the factor from the digest and returns by how much the reserve
+// follow reads the factor from the digest and returns by how much the reserve
 // has changed.
 func (p *process) follow(quantile float64) (change int64) {
 	before := p.reserve
@@ -177,8 +178,8 @@ func (p *process) follow(quantile float64) (change int64) {
 	return p.reserve - before
 }
 
-// follow takes the factors of new jobs from the digests and returns by how much
-// their reserves have changed.
+// follow reads the factors of new jobs from the digests and returns by how
+// much their reserves have changed.
 func (r *reserves) follow(config *MemoryConfig) (user, proxy int64) {
 	user, proxy = r.user.follow(config.UserQuantile), r.proxy.follow(config.ProxyQuantile)
 	if r.user.factor != r.user.initial || r.proxy.factor != r.proxy.initial {
@@ -187,15 +188,16 @@ func (r *reserves) follow(config *MemoryConfig) (user, proxy int64) {
 	return user, proxy
 }
 
-// sample adds what a job has used, as a part of what a factor of one means.
+// sample adds what a job has used, as a fraction of the amount for a factor
+// of one.
 func (p *process) sample(part float64) {
 	if p.memory > 0 {
 		p.digest.Add(part)
 	}
 }
 
-// raise returns the factor for the next start of a job of which this process
-// took more than it was given by the factor before.
+// raise returns the factor for the next start of a job in which this process
+// used more than it was given by the previous factor.
 func (p *process) raise(before Raise, given float64, used int64, multiplier, overdraftFactor float64) Raise {
 	switch {
 	case before.Status == NeverOverdrafted && multiplier > 0:
@@ -204,14 +206,15 @@ func (p *process) raise(before Raise, given float64, used int64, multiplier, ove
 		return Raise{Status: OverdraftedMultipleTimes, Factor: p.upper}
 	}
 	// The estimate is wrong by more than the digest can correct. Without more
-	// than the upper bound the job would be aborted on every full node for ever.
+	// than the upper bound the job would be aborted on every full node, again
+	// and again.
 	return Raise{Status: OverdraftedMultipleTimes, Factor: max(given, overdraftFactor*float64(used)/float64(p.memory))}
 }
 
-// total is what the next job takes that has no factors of its own.
+// total returns what the next job needs that has no separate factors.
 func (r *reserves) total() int64 { return r.footprint + r.proxy.reserve + r.user.reserve }
 
-// totalOf is what a job with these factors takes.
+// totalOf returns what a job with these factors needs.
 func (r *reserves) totalOf(f factors) int64 {
 	return r.footprint + r.proxy.reserveAt(f.proxy) + r.user.reserveAt(f.user)
 }
@@ -230,7 +233,7 @@ func (r *reserves) next(cookie int32) factors {
 	return f
 }
 
-// isRetry says whether a job has factors of its own for its next start.
+// isRetry reports whether a job has separate factors for its next start.
 func (r *reserves) isRetry(cookie int32) bool {
 	if !r.varied {
 		return false
@@ -239,8 +242,8 @@ func (r *reserves) isRetry(cookie int32) bool {
 	return ok
 }
 
-// begin remembers the factors of a job that starts. While factors do not vary
-// there is nothing to remember.
+// begin records the factors of a job that starts. While factors do not vary
+// there is nothing to record.
 func (r *reserves) begin(cookie int32) { r.remember(cookie, r.next(cookie)) }
 
 func (r *reserves) remember(cookie int32, f factors) {
@@ -263,7 +266,7 @@ func (r *reserves) given(cookie int32) factors {
 	return factors{user: r.user.initial, proxy: r.proxy.initial}
 }
 
-// countOwn counts a pending retry in or out.
+// countOwn adds a pending retry to the counts, or removes it.
 func (r *reserves) countOwn(retry Retry, by int32) {
 	if retry.User.Status != NeverOverdrafted {
 		r.user.own += by
@@ -281,9 +284,9 @@ func (r *reserves) clone() reserves {
 	return copied
 }
 
-// Configure sets how memory reserves are chosen. It is for operations that have
-// not started a job; those that have keep to what they began with, and a snapshot
-// keeps it too.
+// Configure sets how memory reserves are chosen. It is for operations that
+// have not started a job. Operations that have keep their configuration, and
+// a snapshot keeps it too.
 func (c *Controller) Configure(config MemoryConfig) error {
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("memory of jobs: %w", err)
@@ -304,7 +307,7 @@ func (c *Controller) Configure(config MemoryConfig) error {
 func (c *Controller) MemoryConfig() MemoryConfig { return *c.memory }
 
 // proxyAtMost keeps sums over all jobs countable; see checkTotals. It is more
-// than 16 GiB however many jobs there are.
+// than 16 GiB for any number of jobs.
 func (c *Controller) proxyAtMost() int64 {
 	return resource.Unlimited/4/int64(max(1, c.spec.JobCount())) - 2*maxFootprint
 }
@@ -323,8 +326,8 @@ func (c *Controller) Reserve(job JobRef) (Reserve, error) {
 	}, nil
 }
 
-// NextReserve returns the memory that the next job of a task is given, if it is
-// not one that was aborted for overdraft before.
+// NextReserve returns the memory for the next job of a task, if that job was
+// not aborted for overdraft before.
 func (c *Controller) NextReserve(taskIndex int) Reserve {
 	r := &c.tasks[taskIndex].memory
 	return Reserve{
@@ -333,7 +336,7 @@ func (c *Controller) NextReserve(taskIndex int) Reserve {
 	}
 }
 
-// learn takes in what a job has used that still counts as running.
+// learn records what a job has used that still counts as running.
 func (c *Controller) learn(job JobRef, o *Outcome) {
 	t := &c.tasks[job.Task]
 	r := &t.memory
@@ -352,14 +355,14 @@ func (c *Controller) learn(job JobRef, o *Outcome) {
 		user, proxy = c.memory.sample(user, given.user, userBlamed), c.memory.sample(proxy, given.proxy, proxyBlamed)
 		c.raise(job, given, &usage, userBlamed, proxyBlamed)
 	default:
-		return // its peak was cut short
+		return // it ended before it reached its peak
 	}
 	r.user.sample(user)
 	r.proxy.sample(proxy)
 	c.followDigests(int(job.Task))
 }
 
-// part is use as a part of what a factor of one means.
+// part returns usage as a fraction of the amount for a factor of one.
 func part(used, whole int64) float64 {
 	if whole <= 0 {
 		return 0
@@ -367,10 +370,10 @@ func part(used, whole int64) float64 {
 	return float64(used) / float64(whole)
 }
 
-// blame says which processes of a job took more than they were given. Figures may
-// be older than the overdraft: then it is the one that was nearer to its reserve.
-// In any case somebody is blamed who can be given more, if there is one, so that
-// the retry differs.
+// blame returns which processes of a job used more than they were given.
+// Figures may be older than the overdraft: then it blames the process that
+// was nearer to its reserve. In any case it blames a process that can get
+// more, if there is one, so that the retry differs.
 func (r *reserves) blame(given factors, u *Usage) (user, proxy bool) {
 	userGap := r.user.reserveAt(given.user) - u.UserMaxMemory - u.TmpfsMaxUsage
 	proxyGap := r.proxy.reserveAt(given.proxy) - u.ProxyMaxMemory
@@ -393,7 +396,7 @@ func (r *reserves) blame(given factors, u *Usage) (user, proxy bool) {
 	return user, proxy
 }
 
-// raise gives the next start of a running job more.
+// raise gives more memory to the next start of a running job.
 func (c *Controller) raise(job JobRef, given factors, u *Usage, user, proxy bool) {
 	if !user && !proxy {
 		return
@@ -419,7 +422,7 @@ func (r *reserves) addRetry(cookie int32, retry Retry) {
 	r.retries[cookie] = retry
 }
 
-// followDigests makes the reserve of new jobs of a task what its digests say.
+// followDigests sets the reserve of a task's new jobs from its digests.
 func (c *Controller) followDigests(taskIndex int) {
 	t := &c.tasks[taskIndex]
 	r := &t.memory
@@ -434,7 +437,7 @@ func (c *Controller) followDigests(taskIndex int) {
 	c.updateMinNeeded()
 }
 
-// cumulative is bytes × seconds, computed as the documents say: the product of
+// cumulative returns bytes × seconds, computed as documented: the product of
 // bytes and milliseconds does not fit into an integer.
 func cumulative(bytes int64, d time.Duration) int64 {
 	return int64(min(float64(bytes)*float64(d.Milliseconds())/1000, math.MaxInt64/2))

@@ -1,13 +1,12 @@
 package operation
 
 // A scheduler that takes over knows from its store which jobs of an operation
-// have ended, and from the nodes which of them run. So a revived controller
-// begins with no running jobs (Disown) and hears of them one after the other
-// (Adopt).
+// have ended, and from the nodes which jobs run. So a revived controller
+// starts with no running jobs (Disown) and adopts them one by one (Adopt).
 
-// Disown makes every running job pending again without counting it as aborted:
-// nobody knows yet whether it still runs. What memory it was given is remembered
-// for Adopt.
+// Disown makes every running job pending again without counting it as
+// aborted, because it is not known yet whether the job still runs. The
+// controller remembers the job's memory for Adopt.
 func (c *Controller) Disown() {
 	for i := range c.tasks {
 		t := &c.tasks[i]
@@ -23,10 +22,10 @@ func (c *Controller) Disown() {
 	c.recount()
 }
 
-// Adopt makes a pending job running, because a node says that it runs it, or
-// because its end is known and is going to be reported. ErrNotRunning means that
-// the job must be stopped: it is done, runs elsewhere, or is of a gang that has
-// begun anew.
+// Adopt makes a pending job running, because a node reports that it runs it,
+// or because its end is known and will be reported. ErrNotRunning means that
+// the job must be stopped: it is done, runs elsewhere, or belongs to an
+// earlier incarnation of a gang.
 func (c *Controller) Adopt(ref JobRef) error {
 	if c.life.State.IsFinished() || ref.Incarnation != c.incarnation || ref.Task < 0 || int(ref.Task) >= len(c.tasks) {
 		return ErrNotRunning
@@ -35,7 +34,7 @@ func (c *Controller) Adopt(ref JobRef) error {
 	if ref.Cookie < 0 || ref.Cookie >= t.count || !t.isPending(ref.Cookie) {
 		return ErrNotRunning
 	}
-	for t.next < ref.Cookie { // those in between wait on, as returned ones
+	for t.next < ref.Cookie { // the cookies in between keep waiting, as returned ones
 		t.returned.add(t.next, t.count)
 		t.next++
 	}
@@ -47,9 +46,10 @@ func (c *Controller) Adopt(ref JobRef) error {
 	return nil
 }
 
-// AdoptReserved is Adopt for a job of which the node says what memory it was
-// given, as Reserve said when it started. Without it a job that was started after
-// the snapshot was taken counts as having the factors of the first jobs.
+// AdoptReserved is Adopt for a job for which the node reports the memory that
+// it was given, as returned by Reserve at its start. Without it, a job that
+// started after the snapshot was made counts as having the factors of the
+// first jobs.
 func (c *Controller) AdoptReserved(ref JobRef, userFactor, proxyFactor float64) error {
 	if err := c.Adopt(ref); err != nil {
 		return err

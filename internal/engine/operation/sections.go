@@ -8,8 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// CPUMonitor is the section job_cpu_monitor: how the CPU limit of a running job
-// follows its use.
+// CPUMonitor is the section job_cpu_monitor: how the CPU limit of a running
+// job follows its usage.
 type CPUMonitor struct {
 	EnableReclaim         document.Optional[bool]
 	CheckPeriod           document.Optional[time.Duration]
@@ -54,8 +54,8 @@ var cpuMonitorTable = document.NewTable(
 		func(c *CPUMonitor) *opt[float64] { return &c.MinCPULimit }, ratio.Default(1)),
 ).KeepingUnknown(func(c *CPUMonitor) *document.Extras { return &c.unrecognized })
 
-// Options returns the section, of which every default is filled in, for the
-// monitor of a job.
+// Options returns the section, with every default filled in, for the monitor
+// of a job.
 func (c *CPUMonitor) Options() cpumonitor.Options {
 	return cpumonitor.Options{
 		EnableReclaim: c.EnableReclaim.Value(), CheckPeriod: c.CheckPeriod.Value(), StartDelay: c.StartDelay.Value(),
@@ -125,8 +125,8 @@ func (c *Digest) check(r *document.Reader, v document.Value) {
 	}
 }
 
-// MemoryOptions say how the memory reserve of a job is chosen. They stand on a
-// task, or at the root of the specification for all tasks.
+// MemoryOptions control how the memory reserve of a job is chosen. They are
+// set on a task, or at the root of the specification for all tasks.
 type MemoryOptions struct {
 	DigestDefaultValue       document.Optional[float64]
 	DigestLowerBound         document.Optional[float64]
@@ -160,7 +160,7 @@ var memoryOptions = []document.Option[MemoryOptions]{
 
 var memoryTable = document.NewTable(memoryOptions...)
 
-// settle makes memory_reserve_factor what it stands for.
+// settle replaces memory_reserve_factor by the options it is short for.
 func (m *MemoryOptions) settle() {
 	f, ok := m.ReserveFactor.Get()
 	if ok && (f == 1 || !m.IgnoreFactorBelowOne.Value()) {
@@ -168,15 +168,15 @@ func (m *MemoryOptions) settle() {
 	}
 }
 
-// complete takes what is unset from the options given for all tasks, then from
-// the defaults, and raises both factors to what tmpfs takes: memory in tmpfs
-// cannot be reclaimed and must not be overcommitted.
+// complete fills in unset options from the options given for all tasks, then
+// from the defaults, and raises both factors to the part that tmpfs needs:
+// memory in tmpfs cannot be reclaimed and must not be overcommitted.
 func (m *MemoryOptions) complete(all *MemoryOptions, tmpfsPart float64) {
 	m.IgnoreFactorBelowOne = m.IgnoreFactorBelowOne.OrElse(all.IgnoreFactorBelowOne)
 	m.settle()
 	inherited := *all
 	inherited.settle()
-	inherited.ReserveFactor = opt[float64]{} // it has been applied
+	inherited.ReserveFactor = opt[float64]{} // it has already been applied
 	memoryTable.Fill(m, &inherited)
 	memoryTable.FillDefaults(m)
 	lower := min(1, max(m.DigestLowerBound.Value(), tmpfsPart))

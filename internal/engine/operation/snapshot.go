@@ -7,8 +7,8 @@ import (
 )
 
 // Snapshot is the state of a controller without its specification, as a value
-// that encoding/json and encoding/gob can store. JSON has names in place of
-// numbers and is meant to be read by other versions.
+// that encoding/json and encoding/gob can store. JSON uses names instead of
+// numbers, so that other versions can read it.
 type Snapshot struct {
 	Life        Life           `json:"life"`
 	Start       time.Time      `json:"start"`
@@ -29,7 +29,7 @@ type TaskSnapshot struct {
 	Name     string `json:"name"`
 	JobCount int32  `json:"job_count"`
 	// Next is the first cookie that has never run. Returned and Running are
-	// bitmaps of cookies before it.
+	// bitmaps of cookies below it.
 	Next     int32           `json:"next"`
 	Returned []byte          `json:"returned,omitempty"`
 	Running  []byte          `json:"running,omitempty"`
@@ -46,8 +46,8 @@ type CounterSnapshot struct {
 	Aborted     map[AbortReason]int64 `json:"aborted,omitempty"`
 }
 
-// Snapshot returns the state of the controller. It shares nothing
-// that changes with it.
+// Snapshot returns the state of the controller. It shares nothing mutable
+// with the controller.
 func (c *Controller) Snapshot() Snapshot {
 	s := Snapshot{
 		Life: c.life, Start: c.start, Incarnation: c.incarnation, NextIndex: c.nextIndex, FailedJobs: c.failed,
@@ -95,8 +95,8 @@ func (c *Counters) snapshot() CounterSnapshot {
 	return s
 }
 
-// Restore returns the controller that a snapshot was taken of. The specification
-// is the one that the controller had then, changes of parameters included.
+// Restore returns the controller from a snapshot. The specification must be
+// the one that the controller had then, including changes of parameters.
 func Restore(spec *Spec, s Snapshot) (*Controller, error) {
 	if len(s.Tasks) != len(spec.Tasks) {
 		return nil, fmt.Errorf("snapshot has %d tasks, the specification %d", len(s.Tasks), len(spec.Tasks))

@@ -7,11 +7,11 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Spec is what a user asks for, with every default filled in. It is immutable
-// once it has been read: [Spec.With] makes another one.
+// Spec is what a user requests, with every default filled in. It is immutable
+// after reading: [Spec.With] makes another one.
 type Spec struct {
-	// OperationOptions concern pool trees. Its Extras also hold the other
-	// options that are known but not supported.
+	// OperationOptions are the options for pool trees. Its Extras also hold the
+	// other options that are known but not supported.
 	pooltree.OperationOptions
 
 	// Tasks are in the order of the document, which is their priority.
@@ -39,7 +39,7 @@ type Spec struct {
 	MaxStderrCount          document.Optional[int]
 
 	CPUMonitor CPUMonitor
-	// Memory is what tasks that say nothing inherit.
+	// Memory has the options that tasks inherit.
 	Memory MemoryOptions
 
 	unrecognized document.Extras
@@ -71,7 +71,7 @@ var unsupportedSpecOptions = []unsupported{
 	{reasonTesting, []string{"testing", "job_testing_options"}},
 }
 
-// secureVault is an option whose value must not be shown and so is not kept.
+// secureVault is an option whose value is secret, so it is not kept.
 const secureVault = "secure_vault"
 
 var specOptions = concat(
@@ -134,32 +134,32 @@ var specTable = document.NewTable(specOptions...).KeepingUnknown(func(c *Spec) *
 // documentation and schemas.
 func Options() (spec, task []document.Info) { return specTable.Options(), taskTable.Options() }
 
-// ReadOptions say how a specification is read.
+// ReadOptions control how a specification is read.
 type ReadOptions struct {
-	// File is how messages call the document; it may be empty.
+	// File is the name of the document in messages; it may be empty.
 	File string
-	// Strict refuses unknown options, as for files that people write. Otherwise
-	// they are kept apart with a warning, as for clients of other versions.
+	// Strict rejects unknown options, as for files that users write. Otherwise
+	// they are kept separately with a warning, as for clients of other versions.
 	Strict bool
 	// CommandOptional allows tasks without a command, for simulations that run
 	// nothing.
 	CommandOptional bool
 }
 
-// Specification is everything that came out of reading a document.
+// Specification is the full result of reading a document.
 type Specification struct {
 	// Spec is the resulting specification.
 	Spec *Spec
 	// Provided is the document as it was given, without secrets.
 	Provided document.Value
-	// Unrecognized has the keys that no option knows, where they stood.
+	// Unrecognized has the keys that no option knows, at their original places.
 	Unrecognized document.Value
 	// Warnings are about options that have no effect.
 	Warnings document.Problems
 }
 
-// Read reads a specification. The error is of type document.Problems and has
-// everything that is wrong.
+// Read reads a specification. The error is of type document.Problems and
+// lists every problem.
 func Read(v document.Value, options ReadOptions) (*Specification, error) {
 	r := document.NewReader(options.File)
 	r.KeepUnknown = !options.Strict
@@ -191,8 +191,8 @@ func findSecure(v document.Value) (document.Entry, bool) {
 	return document.Entry{}, false
 }
 
-// complete fills in defaults. Tasks are first, because what they inherit is what
-// was given, not what is the default.
+// complete fills in defaults. Tasks come first, because they inherit the
+// given values, not the defaults.
 func (s *Spec) complete() {
 	for i := range s.Tasks {
 		s.Tasks[i].Value.complete(s)
@@ -201,8 +201,8 @@ func (s *Spec) complete() {
 	s.Memory.settle()
 }
 
-// takeUnrecognized moves unknown keys out of the specification into a document
-// of their own.
+// takeUnrecognized moves unknown keys out of the specification into a
+// separate document.
 func (s *Spec) takeUnrecognized() document.Value {
 	entries := take(nil, &s.unrecognized)
 	entries = section(entries, "job_cpu_monitor", take(nil, &s.CPUMonitor.unrecognized))
@@ -236,7 +236,7 @@ func (s *Spec) Document(style document.Style) document.Value { return specTable.
 // Changes returns the options in which two specifications differ.
 func Changes(from, to *Spec) []document.Change { return specTable.Diff(from, to) }
 
-// JobCount is the number of jobs of all tasks.
+// JobCount returns the number of jobs of all tasks.
 func (s *Spec) JobCount() (total int) {
 	for i := range s.Tasks {
 		total += s.Tasks[i].Value.JobCount

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is where an operation is in its life.
+// State is the state of an operation.
 type State uint8
 
 const (
@@ -41,14 +41,15 @@ var stateNames = [stateCount]string{
 // String returns the name that clients see.
 func (s State) String() string { return nameOf(stateNames[:], s, "State") }
 
-// IsFinishing says whether the end is decided but not yet recorded.
+// IsFinishing reports whether the end is decided but not yet recorded.
 func (s State) IsFinishing() bool { return s == Completing || s == Failing || s == Aborting }
 
-// IsFinished says whether nothing will happen to the operation any more.
+// IsFinished reports whether the operation has ended; its state never changes
+// again.
 func (s State) IsFinished() bool { return s == Completed || s == Failed || s == Aborted }
 
-// AllowsUpdate says whether parameters may be changed now. Between an operation's
-// admission and its first job they are being used.
+// AllowsUpdate reports whether parameters may be changed now. Between an
+// operation's admission and its first job they are in use.
 func (s State) AllowsUpdate() bool {
 	return s != NoState && s != Materializing && s != RevivingJobs && !s.IsFinishing() && !s.IsFinished()
 }
@@ -77,23 +78,23 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Step is something that moves an operation through its life.
+// Step is an event that moves an operation to another state.
 type Step uint8
 
 const (
-	Register       Step = iota // the checks at the start were passed and the record is stored
+	Register       Step = iota // the operation passed the initial checks and its record is stored
 	Assign                     // a controller is chosen
 	Initialize                 // the controller has validated the specification
 	Prepare                    // the tasks are known
-	Admit                      // some pool tree lets the operation run
-	Materialize                // jobs can be handed out
+	Admit                      // a pool tree lets the operation run
+	Materialize                // jobs can start
 	Orphan                     // the controller was lost, as in a restart of the scheduler
-	ReviveWithJobs             // an orphan is taken up again with the jobs it had
-	ReviveClean                // an orphan is taken up again from the beginning
-	Complete                   // all jobs are completed, or the user says that it is enough
-	Fail                       // the operation cannot go on
-	Abort                      // somebody does not want it any more
-	Commit                     // what was decided is recorded
+	ReviveWithJobs             // an orphan is revived with the jobs it had
+	ReviveClean                // an orphan is revived from the beginning
+	Complete                   // all jobs are completed, or the user completes the operation
+	Fail                       // the operation cannot continue
+	Abort                      // the operation is aborted on request
+	Commit                     // the decision is recorded
 	stepCount
 )
 
@@ -105,7 +106,7 @@ var stepNames = [stepCount]string{
 // String returns the name of the step.
 func (s Step) String() string { return nameOf(stepNames[:], s, "Step") }
 
-// Transition is a row of the table of transitions.
+// Transition is a row of the transition table.
 type Transition struct {
 	From State
 	Step Step
@@ -115,7 +116,7 @@ type Transition struct {
 	When []Revival
 }
 
-// Revival is how an operation was taken up after its controller was lost.
+// Revival is how an operation was revived after its controller was lost.
 type Revival uint8
 
 const (
@@ -128,7 +129,7 @@ const (
 
 var revivalNames = [revivalCount]string{"not_revived", "revived_with_jobs", "revived_clean"}
 
-// String returns the name of the way.
+// String returns the name of the revival.
 func (r Revival) String() string { return nameOf(revivalNames[:], r, "Revival") }
 
 // MarshalText returns the name.
@@ -141,7 +142,7 @@ func (r *Revival) UnmarshalText(text []byte) (err error) {
 }
 
 var (
-	// unfinished are the states in which nothing is decided yet.
+	// unfinished are the states in which the end is not decided.
 	unfinished = []State{
 		Starting, WaitingForAgent, Initializing, Preparing, Pending, Materializing, Running,
 		Orphaned, ReviveInitializing, Reviving, RevivingJobs,
@@ -153,7 +154,7 @@ var (
 	}
 )
 
-// transitions is the whole life of an operation. What is not here is refused.
+// transitions is the complete table. Any other transition is refused.
 var transitions = buildTransitions()
 
 func buildTransitions() []Transition {
@@ -175,7 +176,7 @@ func buildTransitions() []Transition {
 		{From: Completing, Step: Commit, To: Completed},
 		{From: Failing, Step: Commit, To: Failed},
 		{From: Aborting, Step: Commit, To: Aborted},
-		// A commit can fail, and can be called off.
+		// A commit can fail, and can be cancelled.
 		{From: Completing, Step: Fail, To: Failing},
 		{From: Completing, Step: Abort, To: Aborting},
 		// Repeated requests change nothing.
@@ -189,7 +190,7 @@ func buildTransitions() []Transition {
 	}
 	for _, s := range unfinished {
 		table = append(table, Transition{From: s, Step: Fail, To: Failing})
-		if s != Orphaned { // there it is remembered; see Life.After
+		if s != Orphaned { // an orphan remembers the request; see Life.After
 			table = append(table, Transition{From: s, Step: Abort, To: Aborting})
 		}
 	}
@@ -205,7 +206,7 @@ type Attribute struct {
 	Value string `json:"value"`
 }
 
-// Event is an entry in the history of an operation: when it went into a state.
+// Event is an entry in the history of an operation: when it entered a state.
 type Event struct {
 	Time       time.Time   `json:"time"`
 	State      State       `json:"state"`
@@ -213,24 +214,24 @@ type Event struct {
 }
 
 // Life is the state of an operation with its history. It is a value: methods
-// return another one.
+// return a new one.
 type Life struct {
 	State State `json:"state"`
 	// Suspended operations keep their state and get no new jobs.
 	Suspended bool    `json:"suspended,omitempty"`
 	Revival   Revival `json:"revival"`
-	// AbortRequested is set when an orphan is to be aborted as soon as it is
-	// taken up.
+	// AbortRequested is set when an orphan must be aborted as soon as it is
+	// revived.
 	AbortRequested bool    `json:"abort_requested,omitempty"`
 	Events         []Event `json:"events"`
 }
 
-// NewLife begins a life in the state starting.
+// NewLife returns a life in the state starting.
 func NewLife(now time.Time) Life {
 	return Life{State: Starting, Events: []Event{{Time: now, State: Starting}}}
 }
 
-// StateError says that something cannot happen in a state.
+// StateError reports that a step is not possible in a state.
 type StateError struct {
 	State State
 	What  string
@@ -268,7 +269,7 @@ func (l Life) After(step Step, now time.Time, attributes ...Attribute) (Life, er
 	return l, &StateError{State: l.State, What: step.String()}
 }
 
-// enter never writes into the events of the life it came from.
+// enter never writes into the events of the original life.
 func (l Life) enter(s State, now time.Time, attributes []Attribute) Life {
 	l.State = s
 	l.Events = append(slices.Clip(l.Events), Event{Time: now, State: s, Attributes: attributes})

@@ -6,12 +6,12 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Counters count how the jobs of a task ended.
+// Counters count the ended jobs of a task by outcome.
 type Counters struct {
 	Completed   int64
-	Interrupted int64 // ended early and started again
+	Interrupted int64 // ended early and restarted
 	Failed      int64
-	// Lost are completed jobs that had to start again all the same.
+	// Lost are completed jobs that had to restart.
 	Lost    int64
 	Aborted [AbortReasonCount]int64
 }
@@ -27,7 +27,7 @@ func (c *Counters) add(other *Counters) {
 }
 
 // AbortedTotal returns the number of aborted jobs, and how many of them were
-// taken back before they began.
+// cancelled before they started.
 func (c *Counters) AbortedTotal() (total, beforeStart int64) {
 	for reason, n := range c.Aborted {
 		total += n
@@ -38,8 +38,8 @@ func (c *Counters) AbortedTotal() (total, beforeStart int64) {
 	return total, beforeStart
 }
 
-// Statistics is where the jobs of a task or an operation are, and how earlier
-// ones ended. Pending + Running + Done = Total.
+// Statistics counts the jobs of a task or an operation by state, and earlier
+// jobs by outcome. Pending + Running + Done = Total.
 type Statistics struct {
 	Total, Pending, Running, Done int
 	Counters
@@ -68,8 +68,8 @@ func (c *Controller) Statistics() (all Statistics) {
 	return all
 }
 
-// Verify recomputes everything that is kept incrementally and says what does not
-// agree. It takes time in proportion to the number of jobs; tests and the
+// Verify recomputes everything that is kept incrementally and returns the
+// differences. Its cost is proportional to the number of jobs; tests and the
 // simulator call it after every change.
 func (c *Controller) Verify() error {
 	again := c.jobs

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Bounds of an operation.
+// Limits on the size of an operation.
 const (
 	MaxTaskCount   = 100
 	MaxJobCount    = 10_000_000 // of all tasks together
@@ -26,8 +26,8 @@ type Task struct {
 	MemoryLimit  document.Optional[int64]
 	NetworkLimit document.Optional[int64]
 	Memory       MemoryOptions
-	// TmpfsVolumes is all tmpfs of a job; tmpfs_path and tmpfs_size become one
-	// of them when the specification is read.
+	// TmpfsVolumes has all tmpfs volumes of a job; reading converts tmpfs_path
+	// and tmpfs_size to one of them.
 	TmpfsVolumes []TmpfsVolume
 	tmpfsSize    document.Optional[int64]
 	tmpfsPath    document.Optional[string]
@@ -148,9 +148,9 @@ func concat[T any](lists ...[]T) (all []T) {
 	return all
 }
 
-// complete fills in defaults and puts options into their one form.
+// complete fills in defaults and converts options to their canonical form.
 func (t *Task) complete(spec *Spec) {
-	memory := t.Memory // its defaults come after what was given for all tasks
+	memory := t.Memory // its defaults apply after the options given for all tasks
 	taskTable.FillDefaults(t)
 	t.Memory = memory
 	if path, ok := t.tmpfsPath.Get(); ok {
@@ -160,7 +160,7 @@ func (t *Task) complete(spec *Spec) {
 	t.Memory.complete(&spec.Memory, float64(t.TmpfsSize())/float64(t.MemoryLimit.Value()))
 }
 
-// TmpfsSize is the size of all tmpfs volumes of a job.
+// TmpfsSize returns the total size of a job's tmpfs volumes.
 func (t *Task) TmpfsSize() (total int64) {
 	for _, v := range t.TmpfsVolumes {
 		total += v.Size
@@ -168,8 +168,8 @@ func (t *Task) TmpfsSize() (total int64) {
 	return total
 }
 
-// JobResources is what a job takes from a node when this much memory is set
-// aside for it.
+// JobResources returns the resources that a job needs on a node with this
+// memory reserve.
 func (t *Task) JobResources(reserve int64) resource.Amounts {
 	return resource.Amounts{
 		resource.UserSlots: 1,

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Update is a change of an operation's parameters while it runs. Everything else
-// in its specification is fixed when it starts.
+// Update is a change of an operation's parameters at run time. The rest of
+// the specification is fixed at the start.
 type Update struct {
 	// Trees has pool, weight, scheduling_tag_filter and, per tree, pool, weight
 	// and resource_limits. Nothing else in it is set.
@@ -23,8 +23,8 @@ type Update struct {
 
 const perTree = "scheduling_options_per_pool_tree"
 
-// mutable are the rows of pooltree's table that may change, at the root and in
-// one tree.
+// mutable are the rows of pooltree's table that may change, at the root and
+// in one tree.
 var (
 	mutable     = []string{"pool", "weight", "scheduling_tag_filter", perTree}
 	treeMutable = []string{"pool", "weight", "resource_limits"}
@@ -59,11 +59,11 @@ func mutableRows() (rows []document.Option[pooltree.OperationOptions]) {
 	return rows
 }
 
-// UpdateOptions describes what can be changed while an operation runs.
+// UpdateOptions describes the options that can change at run time.
 func UpdateOptions() []document.Info { return updateTable.Options() }
 
-// ReadUpdate reads a change of parameters. Options that an operation has but
-// that cannot change are refused as such.
+// ReadUpdate reads a change of parameters. It rejects options that exist but
+// cannot change with RuleNotMutable.
 func ReadUpdate(v document.Value, file string) (Update, document.Problems, error) {
 	r := document.NewReader(file)
 	var u Update
@@ -105,8 +105,8 @@ func refuseFixed(r *document.Reader, e document.Entry) {
 }
 
 // With returns the specification after a change. A weight given for all trees
-// wins over any that a tree had or gets; a pool given for a tree wins over one
-// given for all.
+// overrides any weight of a tree, old or new; a pool given for a tree
+// overrides the pool given for all.
 func (s *Spec) With(u Update) *Spec {
 	changed := *s
 	changed.PerTree = slices.Clone(s.PerTree)

@@ -10,16 +10,16 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// opt shortens the tables.
+// opt keeps the tables short.
 type opt[F any] = document.Optional[F]
 
-// Types of options. Most are those of package document.
+// Types of options. Most are from package document.
 var (
 	switched = document.Bools
 	ratio    = document.Between(document.Numbers, 0, 1)
-	// factor is a part of memory_limit.
+	// factor is a fraction of memory_limit.
 	factor = ratio.That("a number above 0 and at most 1", document.RuleOutOfRange, func(f float64) bool { return f > 0 })
-	// multiplier is by how much a reserve grows after an overdraft.
+	// multiplier is the factor by which a reserve grows after an overdraft.
 	multiplier     = document.Between(document.Numbers, 1, 10)
 	cpuAmount      = amountType(resource.CPU)
 	gpuAmount      = amountType(resource.GPU)
@@ -36,7 +36,7 @@ var (
 	signal      = signalType()
 )
 
-// maxAnnotations is how long annotations may be as JSON.
+// maxAnnotations is the maximum size of annotations as JSON.
 const maxAnnotations = 10 << 10
 
 func isShort(v document.Value) bool {
@@ -53,8 +53,8 @@ func isListOfMaps(v document.Value) bool {
 	return v.Kind() == document.ListKind
 }
 
-// isPath takes the two ways in which JSON writes a path of Cypress: plain text,
-// and text with attributes.
+// isPath accepts the two JSON forms of a Cypress path: plain text, and text
+// with attributes.
 func isPath(v document.Value) bool {
 	if v.Kind() == document.MapKind {
 		v, _ = v.Get("$value")
@@ -139,13 +139,13 @@ func amountRule(err error) document.Rule {
 	return document.RuleBadFormat
 }
 
-// unsupported is an option of YTsaurus that is kept and has no effect here.
+// unsupported is an option of YTsaurus that is kept but has no effect here.
 type unsupported struct {
 	reason string
 	names  []string
 }
 
-// kept returns the options of a list of unsupported ones.
+// kept returns the options for a list of unsupported ones.
 func kept[T any](at func(*T) *document.Extras, groups []unsupported) (options []document.Option[T]) {
 	for _, group := range groups {
 		for _, name := range group.names {

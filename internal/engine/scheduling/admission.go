@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// CountError says that a pool takes no more operations.
+// CountError reports that a pool accepts no more operations.
 type CountError struct {
 	Pool    string
 	Slot    int32
@@ -25,8 +25,8 @@ func (e *CountError) Error() string {
 	return fmt.Sprintf("pool %s has reached its limit of %d operations (%s)", e.Pool, e.Limit, option)
 }
 
-// fullPool returns the lowest pool, from one up to the root, that takes no more
-// operations, or none.
+// fullPool returns the lowest pool, from the given one up to the root, that
+// accepts no more operations, or none.
 func (t *Tree) fullPool(slot int32, running bool) int32 {
 	for {
 		p := t.elements[slot].pool
@@ -40,7 +40,7 @@ func (t *Tree) fullPool(slot int32, running bool) int32 {
 	}
 }
 
-// count changes the numbers of operations of a pool and of all above it.
+// count changes the operation counts of a pool and of all pools above it.
 func (t *Tree) count(slot int32, operations, running int) {
 	for {
 		p := t.elements[slot].pool
@@ -54,7 +54,7 @@ func (t *Tree) count(slot int32, operations, running int) {
 	}
 }
 
-// CanAdd says whether a pool takes one more operation.
+// CanAdd returns an error if a pool accepts no more operations.
 func (t *Tree) CanAdd(pool int32) error {
 	if full := t.fullPool(pool, false); full != none {
 		p := t.elements[full].pool
@@ -63,9 +63,10 @@ func (t *Tree) CanAdd(pool int32) error {
 	return nil
 }
 
-// AddOperation adds an operation to a pool, if the pool and all above it take
-// one more, and returns its slot. It runs at once if they also run one more;
-// otherwise it waits for the lowest pool that does not.
+// AddOperation adds an operation to a pool, if the pool and all pools above
+// it accept one more, and returns its slot. The operation runs at once if
+// they can also run one more; otherwise it waits for the lowest pool that
+// cannot.
 func (t *Tree) AddOperation(pool int32, p OperationParameters) (int32, error) {
 	if err := t.CanAdd(pool); err != nil {
 		return none, err
@@ -76,15 +77,15 @@ func (t *Tree) AddOperation(pool int32, p OperationParameters) (int32, error) {
 	return slot, nil
 }
 
-// IsRunning says whether an operation may get resources, and if not, which
-// pool's limit it waits for.
+// IsRunning reports whether an operation may get resources and, if not, for
+// which pool's limit it waits.
 func (t *Tree) IsRunning(slot int32) (running bool, waitsAt int32) {
 	op := t.elements[slot].operation
 	return op.running, op.waitsAt
 }
 
-// admit lets an operation run, or queues it at the lowest pool that runs no
-// more. It says whether the operation runs.
+// admit lets an operation run, or queues it at the lowest pool that cannot
+// run more. It reports whether the operation runs.
 func (t *Tree) admit(slot int32) bool {
 	e := &t.elements[slot]
 	e.changed = true
@@ -100,7 +101,7 @@ func (t *Tree) admit(slot int32) bool {
 	return true
 }
 
-// run lets an operation run, whatever the limits are.
+// run lets an operation run regardless of limits.
 func (t *Tree) run(slot int32) {
 	e := &t.elements[slot]
 	e.changed = true
@@ -109,8 +110,8 @@ func (t *Tree) run(slot int32) {
 	t.refresh(slot)
 }
 
-// RemoveOperation forgets an operation, whose allocations must have been
-// finished before, and returns those that run instead of it.
+// RemoveOperation removes an operation and returns the operations that run in
+// its place. Its allocations must have been finished before.
 func (t *Tree) RemoveOperation(slot int32) (admitted []int32) {
 	pool := t.elements[slot].parent
 	t.leave(slot)
@@ -118,7 +119,7 @@ func (t *Tree) RemoveOperation(slot int32) (admitted []int32) {
 	return t.admitWaiting(pool)
 }
 
-// leave takes an operation out of the counts, queues and heaps of its pools.
+// leave removes an operation from the counts, queues and heaps of its pools.
 func (t *Tree) leave(slot int32) {
 	e := &t.elements[slot]
 	e.changed = true
@@ -143,9 +144,9 @@ func (t *Tree) leave(slot int32) {
 	t.refresh(slot)
 }
 
-// admitWaiting lets operations run that wait for a pool or one above it, in the
-// order they came, and returns them. An operation that has got past one pool may
-// be stopped by another; it waits there from then on.
+// admitWaiting admits operations that wait for a pool or one above it, in the
+// order they came, and returns them. An operation that is admitted by one
+// pool may be refused by another; then it waits there.
 func (t *Tree) admitWaiting(pool int32) (admitted []int32) {
 	for {
 		p := t.elements[pool].pool
@@ -168,7 +169,7 @@ func (t *Tree) admitWaiting(pool int32) (admitted []int32) {
 	}
 }
 
-// AdmitAll tries all operations that wait anywhere, after limits were raised.
+// AdmitAll tries all waiting operations again after limits were raised.
 func (t *Tree) AdmitAll() (admitted []int32) {
 	for slot := range t.elements {
 		p := t.elements[slot].pool
@@ -187,8 +188,9 @@ func (t *Tree) AdmitAll() (admitted []int32) {
 	return admitted
 }
 
-// CanMove returns why a pool, or one above it, refuses an operation of the tree. Limits of
-// pools that the operation is in already do not count against it if it runs there.
+// CanMove returns why a pool, or one above it, refuses an operation of the
+// tree. Limits of pools that the operation already runs in do not count
+// against it.
 func (t *Tree) CanMove(slot, pool int32) error {
 	e := &t.elements[slot]
 	for at := pool; ; at = t.elements[at].parent {
@@ -208,9 +210,9 @@ func (t *Tree) CanMove(slot, pool int32) error {
 	}
 }
 
-// MoveOperation moves an operation to another pool, if CanMove has no objection: a
-// move never makes a running operation wait. It returns the operations that run
-// because of it.
+// MoveOperation moves an operation to another pool, if CanMove allows it: a
+// move never makes a running operation wait. It returns the operations that
+// run because of it.
 func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
 	if err := t.CanMove(slot, pool); err != nil {
 		return nil, err
@@ -227,21 +229,22 @@ func (t *Tree) MoveOperation(slot, pool int32) (admitted []int32, err error) {
 	return t.admitWaiting(old), nil
 }
 
-// Transfer moves an operation to another pool as TransferAll does. It says whether
-// the operation runs that did not.
+// Transfer moves an operation to another pool as TransferAll does. It reports
+// whether the operation runs now and did not before.
 func (t *Tree) Transfer(slot, pool int32) (admitted bool) {
 	return len(t.TransferAll([]Move{{slot, pool}})) > 0
 }
 
-// Move is an operation and the pool that it is to be in.
+// Move is an operation and its new pool.
 type Move struct {
 	Operation, Pool int32
 }
 
-// TransferAll moves operations to other pools because their own will be no more.
-// Unlike MoveOperation it is not refused; where a pool runs no more operations,
-// those that come last in the list wait, even if they ran before. It returns
-// operations that run and did not. Others that could run now are left to AdmitAll.
+// TransferAll moves operations to other pools because theirs will be removed.
+// Unlike MoveOperation it is never refused; if a pool cannot run more
+// operations, the last ones in the list wait, even if they ran before. It
+// returns operations that run now and did not before. The caller must call
+// AdmitAll to admit others.
 func (t *Tree) TransferAll(list []Move) (admitted []int32) {
 	ran := make([]bool, len(list))
 	for i, move := range list {
@@ -257,8 +260,8 @@ func (t *Tree) TransferAll(list []Move) (admitted []int32) {
 	return admitted
 }
 
-// Outlook is what a pool is guaranteed when everybody is hungry, as of the last
-// update, and what its operations but one demand now.
+// Outlook returns a pool's guarantee under full load, as of the last update,
+// and the current demand of all of its operations except one.
 func (t *Tree) Outlook(pool, but int32) (guarantee resource.Shares, demand resource.Amounts) {
 	if p := t.result.Pool(pool); p != nil && t.elements[pool].known {
 		guarantee = p.Estimated
@@ -280,8 +283,8 @@ func (t *Tree) Outlook(pool, but int32) (guarantee resource.Shares, demand resou
 	return guarantee, demand
 }
 
-// carry takes an operation with its usage from one pool to another, where it does
-// not run yet, and returns the one it was in.
+// carry moves an operation with its usage from one pool to another, where it
+// does not run yet, and returns its old pool.
 func (t *Tree) carry(slot, pool int32) (old int32) {
 	e := &t.elements[slot]
 	old = e.parent
@@ -293,7 +296,7 @@ func (t *Tree) carry(slot, pool int32) (old int32) {
 	return old
 }
 
-// contains says whether an operation is somewhere below a pool.
+// contains reports whether an operation is somewhere below a pool.
 func (t *Tree) contains(pool, slot int32) bool {
 	for slot != 0 {
 		slot = t.elements[slot].parent
@@ -304,15 +307,17 @@ func (t *Tree) contains(pool, slot int32) bool {
 	return false
 }
 
-// CountLimit is a pool that runs no more operations.
+// CountLimit is a pool that cannot run more operations.
 type CountLimit struct {
 	Pool           int32
 	Running, Limit int
-	// Ahead is how many operations wait for the same pool and came before.
+	// Ahead is the number of operations in front of it that wait for the same
+	// pool.
 	Ahead int
 }
 
-// CountLimit returns what keeps an operation from running, if anything does.
+// CountLimit returns the limit that keeps an operation from running, if there
+// is one.
 func (t *Tree) CountLimit(slot int32) (CountLimit, bool) {
 	at := t.elements[slot].operation.waitsAt
 	if at == none {

@@ -7,11 +7,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Allocation is the index of an allocation in its tree. Indices of allocations
-// that ended are used again.
+// Allocation is the index of an allocation in its tree. Indices of ended
+// allocations are reused.
 type Allocation int32
 
-// none is the index of nothing.
+// none is the index that means "no element".
 const none = -1
 
 // allocation is resources of one node given to one operation.
@@ -32,12 +32,13 @@ type allocation struct {
 }
 
 // ledger has the allocations of an operation in the order of their progress,
-// divided into three classes by two cuts: non_preemptible up to firstAggressive,
-// aggressively_preemptible up to firstPreemptible, then preemptible.
+// divided into three classes by two cuts: non_preemptible up to
+// firstAggressive, aggressively_preemptible up to firstPreemptible, then
+// preemptible.
 //
-// Invariants: firstAggressive is not after firstPreemptible; every allocation's
-// class says in which part it is; usage[c] is the sum of the part c and counts[c]
-// its length.
+// Invariants: firstAggressive is not after firstPreemptible; the class of
+// every allocation matches its part; usage[c] is the sum of the part c and
+// counts[c] its length.
 type ledger struct {
 	oldest, newest   Allocation
 	firstAggressive  Allocation
@@ -51,8 +52,8 @@ func newLedger() ledger {
 	return ledger{oldest: none, newest: none, firstAggressive: none, firstPreemptible: none}
 }
 
-// append puts an allocation at the end: it is the newest, and preemptible until
-// classes are balanced.
+// appendAllocation adds an allocation at the end: it is the newest, and
+// preemptible until rebalance.
 func (t *Tree) appendAllocation(l *ledger, at Allocation) {
 	a := &t.allocations[at]
 	a.before, a.after, a.class = l.newest, none, Preemptible
@@ -73,7 +74,7 @@ func (t *Tree) appendAllocation(l *ledger, at Allocation) {
 	l.count++
 }
 
-// removeAllocation takes an allocation out of its operation's list.
+// removeAllocation removes an allocation from its operation's list.
 func (t *Tree) removeAllocation(l *ledger, at Allocation) {
 	a := &t.allocations[at]
 	if l.firstAggressive == at {
@@ -97,7 +98,7 @@ func (t *Tree) removeAllocation(l *ledger, at Allocation) {
 	l.count--
 }
 
-// setUsage changes what an allocation holds.
+// setAllocationUsage changes what an allocation holds.
 func (t *Tree) setAllocationUsage(l *ledger, at Allocation, usage resource.Amounts) {
 	a := &t.allocations[at]
 	l.usage[a.class] = l.usage[a.class].Sub(a.usage).Add(usage)
@@ -115,7 +116,7 @@ func (t *Tree) reclass(l *ledger, at Allocation, to Class) {
 	l.counts[to]++
 }
 
-// last returns the allocation before a cut.
+// last returns the allocation in front of a cut.
 func (t *Tree) last(l *ledger, cut Allocation) Allocation {
 	if cut == none {
 		return l.newest
@@ -134,11 +135,12 @@ type classBounds struct {
 }
 
 // rebalance divides the allocations of an operation into classes: the oldest
-// ones whose usage together is below a bound are on the safe side of it. The
-// allocation that crosses a bound is safe too, unless boundaryIn says otherwise.
+// allocations whose total usage is below a bound are on its safe side. The
+// allocation that crosses a bound is also safe, unless boundaryIn is set.
 //
-// It moves the cuts from where they are, so it costs as much as they move. Two
-// rounds are needed, because an allocation may have to cross the middle class.
+// It moves the cuts from their current positions, so its cost is proportional
+// to the distance. It needs two rounds, because an allocation may have to
+// cross the middle class.
 func (t *Tree) rebalance(l *ledger, e *entitlement, b *classBounds) {
 	for range 2 {
 		t.balance(l, e, b, &b.aggressive, NonPreemptible)
@@ -184,7 +186,7 @@ func (t *Tree) balance(l *ledger, e *entitlement, b *classBounds, bound *resourc
 	}
 }
 
-// isBelow says whether a usage is below a bound or guarded.
+// isBelow reports whether a usage is below a bound or guarded.
 func (t *Tree) isBelow(e *entitlement, b *classBounds, bound *resource.Shares, usage resource.Amounts) bool {
 	if b.guarded {
 		within := true
@@ -199,7 +201,7 @@ func (t *Tree) isBelow(e *entitlement, b *classBounds, bound *resource.Shares, u
 	}
 	share := usage.Share(t.total)
 	if b.boundaryIn {
-		// What reaches the bound exactly is inside.
+		// A usage that reaches the bound exactly is inside.
 		reached := bound.Times(1 + 2*fairshare.Epsilon)
 		bound = &reached
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// nodeClass is which nodes an operation may use: those that match its own filter
-// and the filters of the pools from one upwards.
+// nodeClass is the set of nodes that an operation may use: nodes that match
+// its filter and the filters of the pools from pool upwards.
 type nodeClass struct {
 	filter nodefilter.Filter
 	pool   int32 // the lowest pool above the operation that has a filter, none if no pool has
 }
 
-// bestShares computes, for one moment, what can be placed on the nodes at best.
-// Operations with equal filters share the list of node sizes, and those with
-// equal jobs the answer.
+// bestShares computes, for one moment, how much can be placed on the nodes at
+// best. Operations with equal filters share the list of node sizes, and
+// operations with equal jobs share the answer.
 type bestShares struct {
 	tree    *Tree
 	sizes   map[nodeClass][]fairshare.NodeSize
@@ -32,7 +32,7 @@ type jobClass struct {
 }
 
 // boundByNodes bounds the shares of operations by what their jobs can fill of
-// the nodes. It is done for all operations once in a period, and for new ones at
+// the nodes. It runs for all operations once per period, and for new ones at
 // once, but not while nodes may still be coming back after a start.
 func (t *Tree) boundByNodes(now time.Time) {
 	if t.settings.BestSharePeriod <= 0 || now.Sub(t.begun) < t.settings.NodeReconnection {
@@ -55,7 +55,7 @@ func (t *Tree) boundByNodes(now time.Time) {
 	}
 }
 
-// of returns the bound for an operation; zero means that there is none.
+// of returns the bound for an operation; zero means no bound.
 func (b *bestShares) of(slot int32) resource.Shares {
 	t := b.tree
 	demand := t.shares.Elements[slot].Demand
@@ -109,7 +109,7 @@ func (b *bestShares) sizesOf(class nodeClass) []fairshare.NodeSize {
 	return sizes
 }
 
-// admits says whether a node is of a class.
+// admits reports whether a node is in a class.
 func (t *Tree) admits(class nodeClass, n *node) bool {
 	if !class.filter.Matches(n.hasTag) {
 		return false

@@ -1,20 +1,21 @@
 package scheduling
 
-// Readers are shown an element or a node again only if it may differ from what
-// they were shown. Whatever changes one marks it, and the marks are taken away by
-// who shows it. Two things change so often, and back again, that they are compared
-// instead: see glance.
+// Readers are shown an element or a node again only if it may differ from
+// what they were shown. The code that changes an element or a node marks it;
+// the code that shows it clears the mark. Two values change so often, and
+// back again, that they are compared instead: see glance.
 
-// glance is what readers were last shown of an element and heartbeats change
-// without a mark.
+// glance is the part of an element, as last shown to readers, that heartbeats
+// change without a mark.
 type glance struct {
 	satisfaction float64
 	schedulable  bool
 }
 
 // TakeChanges appends the slots, free ones included, whose Pool, Operation or
-// Groups may differ from those at the last call, and forgets them. A slot may be
-// there without a reason; one that is not there has not changed.
+// Groups may differ from those at the last call, and clears their marks. The
+// result may contain unchanged slots; slots that are not in it have not
+// changed.
 func (t *Tree) TakeChanges(into []int32) []int32 {
 	all := t.shownTotal != t.total
 	t.shownTotal = t.total
@@ -32,8 +33,8 @@ func (t *Tree) TakeChanges(into []int32) []int32 {
 	return into
 }
 
-// TakeNodeChange says whether NodeDetails may differ from those at the last call,
-// and forgets it.
+// TakeNodeChange reports whether NodeDetails may differ from those at the
+// last call, and clears the mark.
 func (t *Tree) TakeNodeChange(at Node) bool {
 	changed := t.nodes[at].changed
 	t.nodes[at].changed = false

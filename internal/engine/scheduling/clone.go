@@ -12,8 +12,9 @@ import (
 )
 
 // Clone returns an independent copy. Settings of pools are shared: they are
-// replaced, never changed. The fair-share engine of the copy begins without
-// memory, which changes no result. Readers have been shown nothing of the copy.
+// replaced, never changed. The fair-share engine of the copy starts without
+// memory, which changes no result. Readers have been shown nothing of the
+// copy.
 func (t *Tree) Clone() *Tree {
 	c := *t
 	c.engine = fairshare.Engine{}
@@ -57,8 +58,8 @@ func (t *Tree) Clone() *Tree {
 	return &c
 }
 
-// Hash writes the state, in a stated order, into a hash. Trees that will behave
-// alike write alike.
+// Hash writes the state, in a fixed order, into a hash. Trees that will
+// behave alike write the same bytes.
 func (t *Tree) Hash(h hash.Hash) {
 	w := writer{h: h}
 	w.amounts(t.total)

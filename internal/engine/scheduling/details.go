@@ -9,10 +9,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Details is what readers may know of an element as of now; shares, status and
-// starvation are those of the last update. It shares nothing with the tree, so
-// that it may be read while the tree goes on. It does not depend on elements above
-// or below, so that a change of one element is a change of one Details.
+// Details is what readers may know about an element as of now; shares, status
+// and starvation are those of the last update. It shares nothing with the
+// tree, so it may be read while the tree changes. It does not depend on
+// elements above or below, so a change of one element changes one Details.
 type Details struct {
 	Share      fairshare.Split
 	Demand     resource.Amounts
@@ -22,28 +22,29 @@ type Details struct {
 	// Satisfaction of a pool is that of its least satisfied child;
 	// LocalSatisfaction is usage divided by fair share.
 	Satisfaction, LocalSatisfaction float64
-	// Schedulable says whether jobs of it may be started.
+	// Schedulable reports whether its jobs may start.
 	Schedulable bool
 
 	// Shares are usage, demand, limits and guarantees as of the last update, and
-	// the dominant resource. UsageShare is that of now.
+	// the dominant resource. UsageShare is current.
 	Shares     fairshare.Attributes
 	UsageShare resource.Shares
 	Weight     float64
 	// Promised is the part of the fair share that guarantees alone promise.
 	Promised  fairshare.Split
 	BestShare resource.Shares
-	// Limits are what the element may use, Specified what was configured of them.
-	// LimitedDemand is what it asks for within its limits.
+	// Limits are what the element may use, Specified the configured part of
+	// them. LimitedDemand is its demand within its limits.
 	Limits        resource.Amounts
 	Specified     resource.Partial
 	LimitedDemand resource.Amounts
-	// Patience is what holds for it after inheritance.
+	// Patience is the effective setting, after inheritance.
 	Patience                  pooltree.Starvation
 	BelowSince, StarvingSince time.Time
 }
 
-// JobCounts counts jobs of an operation, or of all operations below a pool.
+// JobCounts counts the jobs of an operation, or of all operations below a
+// pool.
 type JobCounts struct {
 	RunningJobs, WaitingJobs int32
 	// Classes counts running jobs by class.
@@ -58,28 +59,30 @@ type PoolDetails struct {
 	MaxRunning, MaxOperations     int
 	// Waiting is how many operations wait for its limit on running ones.
 	Waiting int
-	// StrongGuarantee is the effective one; InferredGuarantee has absent resources
-	// filled in.
+	// StrongGuarantee is the effective guarantee; InferredGuarantee has absent
+	// resources filled in.
 	StrongGuarantee   resource.Shares
 	InferredGuarantee resource.Amounts
 	ProposedIntegral  resource.Shares
-	// Volume is what an integral pool has saved, and Capacity the most it can;
-	// the ratios are the same in seconds of the whole tree.
+	// Volume is what an integral pool has saved, and Capacity the most it can
+	// save; the ratios are the same in seconds of the whole tree.
 	Volume, Capacity                resource.Volume
 	VolumeRatio, CapacityRatio      float64
 	SpecifiedBurstRatio, FlowRatio  float64
 	TotalBurstRatio, TotalFlowRatio float64
-	// BurstSeconds is how long the volume lasts at the burst rate, if HasBurst.
+	// BurstSeconds is how long the volume lasts at the burst rate. It is valid
+	// if HasBurst is set.
 	BurstSeconds float64
 	HasBurst     bool
 }
 
-// OperationDetails is an operation as of now. Its groups are told by Groups.
+// OperationDetails is an operation as of now. Groups returns its groups.
 type OperationDetails struct {
 	Details
 	JobCounts
 	Running bool
-	// FIFOIndex is its place in the order of a FIFO pool, none in others.
+	// FIFOIndex is its position in the order of a FIFO pool, none in other
+	// pools.
 	FIFOIndex int32
 	// WaitsAt is the pool whose limit on running operations keeps it waiting, none
 	// if it runs.
@@ -90,7 +93,7 @@ type OperationDetails struct {
 	Refusals    [refusalCount]uint32
 }
 
-// schedulable says whether jobs of an element may be started.
+// schedulable reports whether jobs of an element may start.
 func (e *element) schedulable() bool {
 	switch {
 	case e.pool != nil:
@@ -120,11 +123,11 @@ func (t *Tree) details(slot int32) Details {
 	return d
 }
 
-// IsPool says whether a slot holds a pool, and IsOperation whether it holds an
-// operation. A free slot holds neither.
+// IsPool reports whether a slot holds a pool. A free slot holds neither a
+// pool nor an operation.
 func (t *Tree) IsPool(slot int32) bool { return t.elements[slot].pool != nil }
 
-// IsOperation says whether a slot holds an operation.
+// IsOperation reports whether a slot holds an operation.
 func (t *Tree) IsOperation(slot int32) bool { return t.elements[slot].operation != nil }
 
 // Pool returns a pool as of now.
@@ -164,20 +167,20 @@ func (t *Tree) Jobs(slot int32) JobCounts {
 	return JobCounts{RunningJobs: op.count, WaitingJobs: op.waiting, Classes: op.counts}
 }
 
-// Groups are the waiting jobs of an operation. The slice is the tree's own: it
-// must not be modified, and changes with the operation.
+// Groups returns the waiting jobs of an operation. The tree owns the slice:
+// callers must not modify it, and it changes with the operation.
 func (t *Tree) Groups(slot int32) []Group { return t.elements[slot].operation.groups }
 
 // NodeDetails is a node as of now.
 type NodeDetails struct {
 	Limits, Usage resource.Amounts
-	// Jobs and ClassUsage count allocations that are not preempted by class;
-	// Preempted are those that are and have not ended.
+	// Jobs and ClassUsage count allocations that are not preempted, by class;
+	// Preempted counts preempted allocations that have not ended.
 	Jobs       [classCount]int
 	ClassUsage [classCount]resource.Amounts
 	Preempted  int
-	// PreemptedAt is when preemption was last considered, and Overcommitted since
-	// when its allocations hold more than it has, zero if they do not.
+	// PreemptedAt is when preemption was last considered, and Overcommitted
+	// since when its allocations hold more than it has; zero if they do not.
 	PreemptedAt, Overcommitted time.Time
 }
 
@@ -200,8 +203,8 @@ func (t *Tree) NodeDetails(at Node) NodeDetails {
 // AllocationDetails is an allocation as of now.
 type AllocationDetails struct {
 	Node  Node
-	Usage resource.Amounts // nothing once it is preempted
-	// Started is when its job began.
+	Usage resource.Amounts // zero once it is preempted
+	// Started is when its job started.
 	Started   time.Time
 	Class     Class
 	Preempted bool
@@ -214,7 +217,8 @@ func (t *Tree) AllocationDetails(id Allocation) AllocationDetails {
 	return AllocationDetails{Node: a.node, Usage: a.usage, Started: a.progress, Class: a.class, Preempted: a.preempted, Group: a.group}
 }
 
-// Alerts are what the last update found wrong with the configuration.
+// Alerts returns the problems of the configuration that the last update
+// found.
 func (t *Tree) Alerts() []fairshare.Alert {
 	alerts := slices.Clone(t.result.Alerts)
 	for i := range alerts {
@@ -223,5 +227,5 @@ func (t *Tree) Alerts() []fairshare.Alert {
 	return alerts
 }
 
-// Updated is when shares were last computed.
+// Updated returns when shares were last computed.
 func (t *Tree) Updated() time.Time { return t.updated }

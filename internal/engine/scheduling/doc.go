@@ -1,6 +1,6 @@
-// Package scheduling decides, inside one pool tree, what starts, what waits and
-// what is preempted. It is a state machine without a clock: the caller tells it
-// of pools, operations, nodes, heartbeats and the time, and applies the
+// Package scheduling decides, inside one pool tree, which jobs start, wait or
+// are preempted. It is a state machine without a clock: the caller reports
+// pools, operations, nodes, heartbeats and the time, and applies the
 // decisions it returns.
 //
 //	Update     computes fair shares, statuses, starvation, classes  (update.go)
@@ -13,11 +13,11 @@
 //	normal       starving operations, into what is free and what preemptible
 //	             allocations hold
 //
-// Elements, nodes and allocations have dense indices and live in flat slices. A
-// decision touches one node and one path of the tree: children of a pool are
-// kept in a heap by satisfaction (by FIFO index in FIFO pools), and a pool is as
-// satisfied as its least satisfied child, so the next operation to try is found
-// by walking down the heads of heaps.
+// Elements, nodes and allocations have dense indices and are stored in flat
+// slices. A decision touches one node and one path of the tree: the children
+// of a pool are in a heap by satisfaction (by FIFO index in FIFO pools), and
+// a pool is as satisfied as its least satisfied child, so a walk down the
+// heads of the heaps finds the next operation to try.
 //
 // The package imports resource, nodefilter, pooltree and fairshare.
 package scheduling

@@ -10,32 +10,33 @@ import (
 // PoolParameters are the settings of a pool.
 type PoolParameters struct {
 	Name string
-	// Element is the pool as fair share sees it; its parent is set by the tree.
+	// Element is the pool for the fair-share computation; the tree sets its
+	// parent.
 	Element   fairshare.Element
 	Effective pooltree.Effective
 	Filter    nodefilter.Filter
-	// Specified are the configured resource_limits, without what filters and
-	// shares make of them.
+	// Specified are the configured resource_limits, before filters and shares
+	// are applied.
 	Specified resource.Partial
 }
 
 // OperationParameters are the settings of an operation in one tree.
 type OperationParameters struct {
-	// Element is the operation as fair share sees it; its parent, demand and
-	// usage are set by the tree.
+	// Element is the operation for the fair-share computation; the tree sets its
+	// parent, demand and usage.
 	Element  fairshare.Element
 	Patience pooltree.Starvation
 	Filter   nodefilter.Filter
 	// Specified are the operation's resource_limits.
 	Specified resource.Partial
-	// LimitDemand says that the operation asks for no more than its limits.
+	// LimitDemand reports whether the operation demands no more than its limits.
 	LimitDemand bool
-	// Graceful operations are asked to give up what is above their share; they
-	// are never victims of others.
+	// Graceful operations are asked to release what is above their share; they
+	// are never preempted for others.
 	Graceful bool
 }
 
-// New returns a tree with nothing but a root pool.
+// New returns a tree with only a root pool.
 func New(settings Settings, options fairshare.Options, root PoolParameters) *Tree {
 	t := &Tree{settings: settings}
 	t.shares.Options = options
@@ -78,8 +79,8 @@ func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 	return slot
 }
 
-// SetPool changes the settings of a pool. Fair shares follow at the next update,
-// limits and filters at once.
+// SetPool changes the settings of a pool. Limits and filters take effect at
+// once, fair shares at the next update.
 func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e := &t.elements[slot]
 	e.changed = true
@@ -99,8 +100,8 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	}
 }
 
-// limitsOf returns what an element may use: its own limits, and with
-// max_share_ratio that part of what its parent may use.
+// limitsOf returns what an element may use: its own limits and, with
+// max_share_ratio, that part of what its parent may use.
 func (t *Tree) limitsOf(slot int32) resource.Amounts {
 	e := &t.shares.Elements[slot]
 	limits := e.Limits.OrUnlimited()
@@ -109,13 +110,13 @@ func (t *Tree) limitsOf(slot int32) resource.Amounts {
 	}
 	parent := t.limitsOf(e.Parent).Min(t.total)
 	for k := range limits {
-		// Rounded down, but not by the error of the product.
+		// Round down, but do not let the product's rounding error decide.
 		limits[k] = min(limits[k], int64(float64(parent[k])*e.MaxShareRatio*(1+fairshare.Epsilon)))
 	}
 	return limits
 }
 
-// rekey puts the children of a pool in the order that its mode asks for.
+// rekey orders the children of a pool according to the pool's mode.
 func (t *Tree) rekey(slot int32) {
 	for child := range t.elements {
 		if e := &t.elements[child]; e.kind == fairshare.KindOperation && e.parent == slot {
@@ -124,9 +125,9 @@ func (t *Tree) rekey(slot int32) {
 	}
 }
 
-// RemovePool forgets an empty pool. Operations elsewhere that wait for its limit,
-// because they were below it before it changed places, wait for the root until
-// AdmitAll.
+// RemovePool removes an empty pool. Operations elsewhere that wait for its
+// limit, because they were below it before it was moved, wait for the root
+// until AdmitAll.
 func (t *Tree) RemovePool(slot int32) {
 	root := t.elements[0].pool
 	for _, waiting := range t.elements[slot].pool.waiting {
@@ -141,7 +142,7 @@ func (t *Tree) free(slot int32) {
 	t.elements[slot] = element{place: none, changed: true}
 	t.shares.Elements[slot] = fairshare.Element{}
 	if int(slot) < len(t.shares.States) {
-		t.shares.States[slot] = fairshare.State{} // the slot may be another's before the next update
+		t.shares.States[slot] = fairshare.State{} // another element may reuse the slot before the next update
 	}
 	t.freeSlots = append(t.freeSlots, slot)
 }
@@ -149,8 +150,8 @@ func (t *Tree) free(slot int32) {
 // PoolOf returns the slot of the pool an element is in.
 func (t *Tree) PoolOf(slot int32) int32 { return t.elements[slot].parent }
 
-// addOperation adds an operation to a pool and returns its slot. It is not
-// counted yet and does not run.
+// addOperation adds an operation to a pool and returns its slot. The
+// operation is not counted yet and does not run.
 func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
 	slot := t.addElement(pool, p.Element, fairshare.KindOperation)
 	t.elements[slot].operation = &operationState{ledger: newLedger(), waitsAt: none}
@@ -173,7 +174,7 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	t.refresh(slot)
 }
 
-// SetWaiting tells how many jobs of each kind wait for a place.
+// SetWaiting sets how many jobs of each kind wait.
 func (t *Tree) SetWaiting(slot int32, groups []Group) {
 	op := t.elements[slot].operation
 	t.elements[slot].changed = true
@@ -196,8 +197,9 @@ func (t *Tree) AddWaiting(slot int32, group, delta int32) {
 	t.refresh(slot)
 }
 
-// lowerLeast lets the pools above an operation know that smaller jobs wait now.
-// That jobs have become larger is found out by the next update.
+// lowerLeast lowers the bounds of the pools above an operation, because
+// smaller jobs wait now. The next update raises them if jobs have become
+// larger.
 func (t *Tree) lowerLeast(slot int32) {
 	op := t.elements[slot].operation
 	if op.waiting == 0 {
@@ -216,7 +218,7 @@ func (t *Tree) lowerLeast(slot int32) {
 	}
 }
 
-// Suspend keeps an operation from starting jobs, or lets it start them again.
+// Suspend stops an operation from starting jobs, or lets it start them again.
 func (t *Tree) Suspend(slot int32, suspended bool) {
 	t.elements[slot].operation.suspended = suspended
 	t.elements[slot].changed = true
@@ -231,9 +233,9 @@ func (t *Tree) PoolName(slot int32) string {
 	return t.elements[t.elements[slot].parent].pool.name
 }
 
-// MovePool puts a pool with everything in it below another one. Limits on numbers
-// of operations do not prevent it; operations that wait are to be tried again by
-// AdmitAll.
+// MovePool moves a pool with everything in it below another one. Limits on
+// the number of operations do not prevent it. The caller must then call
+// AdmitAll for waiting operations.
 func (t *Tree) MovePool(slot, parent int32) {
 	e := &t.elements[slot]
 	if e.place != none {

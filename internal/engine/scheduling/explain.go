@@ -7,29 +7,30 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Obstacle is one reason why waiting jobs of an operation do not start, with the
-// amounts that show it.
+// Obstacle is one reason why waiting jobs of an operation do not start, with
+// the amounts that show it.
 type Obstacle struct {
 	Refusal Refusal
-	// Group is the kind of jobs that the obstacle keeps waiting, none for all.
+	// Group is the kind of jobs that the obstacle keeps waiting, none for all
+	// kinds.
 	Group int32
 	// Element is the pool or operation whose limit is reached, whose count is full
-	// or whose filter excludes nodes, none otherwise.
+	// or whose filter excludes nodes; none otherwise.
 	Element int32
-	// Resource is what is short; Needed is what a job takes of it and Available
-	// the most that there is: under the limit, or on the best node.
+	// Resource is the scarce resource; Needed is how much of it a job needs and
+	// Available the most there is: under the limit, or on the best node.
 	Resource          resource.Kind
 	Needed, Available int64
-	// Nodes is on how many nodes of the tree it is so, TooSmall on how many of
-	// them it would be so even if they were empty.
+	// Nodes is the number of nodes with this obstacle, TooSmall the number of
+	// them that would have it even if they were empty.
 	Nodes, TooSmall int
 }
 
 // Explanation is why waiting jobs of an operation do not start.
 type Explanation struct {
 	Waiting int32
-	// Nodes is how many nodes the tree has; Fitting on how many of them a
-	// waiting job would fit right now, were it this operation's turn.
+	// Nodes is the number of nodes in the tree; Fitting is the number of them on
+	// which a waiting job would fit right now, if it were this operation's turn.
 	Nodes, Fitting int
 	Obstacles      []Obstacle
 	Groups         []GroupExplanation
@@ -40,40 +41,42 @@ type Explanation struct {
 	HasShare bool
 }
 
-// GroupExplanation is one kind of jobs.
+// GroupExplanation explains one kind of jobs.
 type GroupExplanation struct {
 	Group
-	// Fitting is on how many nodes a job would fit right now.
+	// Fitting is the number of nodes on which a job would fit right now.
 	Fitting int
 }
 
-// StarvationOutlook is whether an element starves, and when it will.
+// StarvationOutlook states whether an element starves, and when it will.
 type StarvationOutlook struct {
 	Status     Status
 	Starvation Starvation
 	// BelowSince is since when it has been below its fair share, StarvingSince
-	// since when it starves; zero if it does not.
+	// since when it starves; each is zero if it does not apply.
 	BelowSince, StarvingSince time.Time
 	// Timeout is how long it may be below until it starves, AggressiveTimeout
-	// until it starves aggressively, if that is Aggressive.
+	// until it starves aggressively, if Aggressive allows that.
 	Timeout, AggressiveTimeout time.Duration
 	Aggressive                 bool
 	Tolerance                  float64
 }
 
-// PreemptionOutlook is whether preemption can help an operation.
+// PreemptionOutlook states whether preemption can help an operation.
 type PreemptionOutlook struct {
-	// Priority is the worst starvation of the operation and of the pools above it,
-	// and By whose it is, none if nobody starves: then nothing is preempted for it.
+	// Priority is the worst starvation of the operation and of the pools above
+	// it. By is the element with that starvation; it is none if nothing starves,
+	// and then nothing is preempted for the operation.
 	Priority Starvation
 	By       int32
-	// Normal and Aggressive are on how many nodes a waiting job would fit if what
-	// each stage may preempt there were gone, whether or not the operation starves.
+	// Normal and Aggressive are the numbers of nodes on which a waiting job
+	// would fit without the allocations that each stage may preempt there,
+	// whether or not the operation starves.
 	Normal, Aggressive int
 }
 
-// Explain finds every obstacle in the way of an operation's waiting jobs. It
-// looks at all nodes, so it is for people, not for heartbeats.
+// Explain finds every obstacle for an operation's waiting jobs. It visits all
+// nodes, so call it on a user's request, not on heartbeats.
 func (t *Tree) Explain(slot int32) Explanation {
 	op := t.elements[slot].operation
 	x := Explanation{Waiting: op.waiting, Starvation: t.starvationOutlook(slot)}
@@ -100,8 +103,8 @@ func (t *Tree) Explain(slot int32) Explanation {
 	return x
 }
 
-// explainState adds what stops the operation whatever nodes there are, and says
-// whether it is worth while to look at nodes.
+// explainState adds the obstacles that do not depend on nodes, and reports
+// whether it is worth looking at nodes.
 func (t *Tree) explainState(slot int32, add func(Obstacle)) bool {
 	e := &t.elements[slot]
 	op := e.operation
@@ -133,8 +136,8 @@ func (t *Tree) starvationOutlook(slot int32) StarvationOutlook {
 	return s
 }
 
-// explainLimits adds the limits, from the operation up, that leave no room for
-// one more job.
+// explainLimits adds the limits, from the operation up, that leave no room
+// for one more job.
 func (t *Tree) explainLimits(slot, group int32, add func(Obstacle)) {
 	need := t.elements[slot].operation.groups[group].Resources
 	refusal := RefusedOperationLimit
@@ -152,8 +155,8 @@ func (t *Tree) explainLimits(slot, group int32, add func(Obstacle)) {
 	}
 }
 
-// excluder is the operation or the lowest pool above it whose filter excludes a
-// node, none if the node may be used.
+// excluder returns the operation or the lowest pool above it whose filter
+// excludes a node, or none.
 func (t *Tree) excluder(slot int32, n *node) int32 {
 	if !t.elements[slot].operation.filter.Matches(n.hasTag) {
 		return slot
@@ -166,8 +169,8 @@ func (t *Tree) excluder(slot int32, n *node) int32 {
 	return none
 }
 
-// explainNodes counts nodes by what keeps jobs off them: filters, bans, and for
-// every kind of jobs the resources that are short.
+// explainNodes counts nodes by obstacle: filters, bans and, for every kind of
+// jobs, the scarce resources.
 func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 	op := t.elements[slot].operation
 	var excluded []Obstacle // by excluder, from the operation up
@@ -215,8 +218,8 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 	}
 }
 
-// explainNode notes what a node lacks for each kind of waiting jobs, and says
-// whether one of them would fit.
+// explainNode notes what a node lacks for each kind of waiting jobs, and
+// reports whether one of them would fit.
 func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCount]Obstacle, x *Explanation) (fits bool) {
 	free := n.free()
 	for g := range op.groups {
@@ -244,9 +247,9 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 	return fits
 }
 
-// explainPreemption looks whether a waiting job would fit on a node if what may
-// be preempted were gone. An operation that does not starve is taken to be the one
-// that would.
+// explainPreemption checks whether a waiting job would fit on a node without
+// the allocations that may be preempted. If nothing starves, it treats the
+// operation itself as the starving element.
 func (t *Tree) explainPreemption(slot int32, n *node, o *PreemptionOutlook) {
 	for _, stage := range [...]Stage{StageAggressive, StageNormal} {
 		starver := t.starver(slot, stage)

@@ -1,7 +1,7 @@
 package scheduling
 
-// Heaps of children know where each child is, so that one child can be moved or
-// taken out in logarithmic time.
+// Heaps of children know the position of each child, so one child can be
+// moved or removed in logarithmic time.
 
 func (t *Tree) heapInsert(p *poolState, slot int32) {
 	p.heap = append(p.heap, slot)
@@ -23,7 +23,7 @@ func (t *Tree) heapRemove(p *poolState, slot int32) {
 	t.heapFix(p, moved)
 }
 
-// heapFix puts a child whose key has changed in its place.
+// heapFix moves a child whose key has changed to its place.
 func (t *Tree) heapFix(p *poolState, slot int32) {
 	at := int(t.elements[slot].place)
 	t.heapUp(p, at)

@@ -14,14 +14,14 @@ type Start struct {
 	Stage      Stage
 }
 
-// Preemption is the decision to take an allocation away.
+// Preemption is the decision to preempt an allocation.
 type Preemption struct {
 	Allocation Allocation
 	Operation  int32
 	Reason     PreemptionReason
 	Class      Class
-	// For is the allocation that needed the place, none if it was no starving
-	// operation.
+	// For is the allocation that needed the resources, none if it was not for a
+	// starving operation.
 	For Allocation
 	// Limiter is the element whose limits are violated, none otherwise.
 	Limiter int32
@@ -31,15 +31,15 @@ type Preemption struct {
 	Timeout time.Duration
 }
 
-// Decisions are the outcome of a heartbeat. The slices are reused by the next
-// one that is passed the same value.
+// Decisions are the outcome of a heartbeat. The next heartbeat that gets the
+// same value reuses the slices.
 type Decisions struct {
 	Starts      []Start
 	Preemptions []Preemption
-	// Attempts counts the operations that were tried in each stage.
+	// Attempts counts the operations tried in each stage.
 	Attempts [stageCount]int
-	// Preemptive says whether preemption was considered, which is not done on
-	// every heartbeat.
+	// Preemptive reports whether preemption was considered; not every heartbeat
+	// does so.
 	Preemptive bool
 }
 
@@ -47,7 +47,8 @@ func (d *Decisions) reset() {
 	*d = Decisions{Starts: d.Starts[:0], Preemptions: d.Preemptions[:0]}
 }
 
-// Heartbeat decides what starts on a node and what is preempted there.
+// Heartbeat decides which jobs start on a node and which allocations are
+// preempted there.
 func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	d.reset()
 	t.heartbeats++
@@ -92,8 +93,8 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 	}
 }
 
-// scheduleRegularly starts jobs, least satisfied operations first, until nothing
-// fits.
+// scheduleRegularly starts jobs, least satisfied operations first, until
+// nothing more fits.
 func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 	n := &t.nodes[at]
 	root := t.elements[0].pool
@@ -104,7 +105,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 		}
 		slot := t.descend(n, free)
 		if slot == none {
-			continue // something was set aside; look again
+			continue // an element was set aside; descend again
 		}
 		d.Attempts[StageRegular]++
 		group, refusal := t.fits(slot, n, free, false)
@@ -126,15 +127,15 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 	t.unbench()
 }
 
-// refuse counts why a node gives an operation nothing.
+// refuse counts why an operation gets nothing on a node.
 func (t *Tree) refuse(slot int32, why Refusal) {
 	e := &t.elements[slot]
 	e.operation.refusals[why]++
 	e.changed = true
 }
 
-// descend walks down the heads of heaps to the next operation to try. A pool
-// inside which nothing can fit the node is set aside; then none is returned.
+// descend walks down the heads of the heaps to the next operation to try. It
+// sets aside a pool in which nothing can fit the node; then it returns none.
 func (t *Tree) descend(n *node, free resource.Amounts) int32 {
 	slot := int32(0)
 	for {
@@ -144,7 +145,7 @@ func (t *Tree) descend(n *node, free resource.Amounts) int32 {
 		}
 		if slot != 0 && (!t.leavesRoom(slot, p.least) || !p.filter.Matches(n.hasTag)) || !free.Dominates(p.least) {
 			if slot == 0 {
-				// Nothing that waits anywhere fits.
+				// No waiting job of the tree fits.
 				for len(p.heap) > 0 {
 					t.bench(p.heap[0])
 				}
@@ -157,7 +158,8 @@ func (t *Tree) descend(n *node, free resource.Amounts) int32 {
 	}
 }
 
-// leavesRoom says whether the limits of an element leave room for an amount.
+// leavesRoom reports whether the limits of an element leave room for an
+// amount.
 func (t *Tree) leavesRoom(slot int32, amount resource.Amounts) bool {
 	e := &t.elements[slot]
 	for k := range amount {
@@ -168,10 +170,10 @@ func (t *Tree) leavesRoom(slot int32, amount resource.Amounts) bool {
 	return true
 }
 
-// fits finds a group of waiting jobs of which one can be started on a node that
-// has so much free, or says why there is none. Stages that take operations from a
-// list do not walk down the tree, so that filters of pools have to be looked at
-// here.
+// fits finds a group of waiting jobs of which one can start on a node with
+// this much free, or the reason why there is none. Stages that use a list of
+// operations do not walk down the tree, so listed makes it check the filters
+// of pools.
 func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (int32, Refusal) {
 	e := &t.elements[slot]
 	op := e.operation
@@ -206,7 +208,7 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (in
 	return 0, refusal
 }
 
-// poolsMatch says whether all pools above an operation may use a node.
+// poolsMatch reports whether all pools above an operation may use a node.
 func (t *Tree) poolsMatch(slot int32, n *node) bool {
 	for slot = t.elements[slot].parent; slot != 0; slot = t.elements[slot].parent {
 		if !t.elements[slot].pool.filter.Matches(n.hasTag) {

@@ -16,15 +16,15 @@ type node struct {
 	// usage is what its allocations hold that are not preempted.
 	usage       resource.Amounts
 	allocations []Allocation
-	// settled is how many of them were there before the heartbeat at hand; what
-	// a heartbeat starts it does not preempt.
+	// settled is how many of them existed before the current heartbeat; a
+	// heartbeat does not preempt what it starts itself.
 	settled int
 	tags    []string // sorted
 	id      Node
 	alive   bool
 
 	overloaded bool // its allocations hold more than it has
-	changed    bool // readers may have to be shown something else; see TakeNodeChange
+	changed    bool // readers may have to be shown a new value; see TakeNodeChange
 
 	preemptedAt   time.Time // the last time preemption was considered
 	overcommitted time.Time // since when allocations hold more than there is
@@ -35,11 +35,11 @@ func (n *node) hasTag(tag string) bool {
 	return found
 }
 
-// free is what the node has left.
+// free returns what the node has left.
 func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 
-// NodeFree is what a node has left; less than nothing where its allocations hold
-// more than it has.
+// NodeFree returns what a node has left. It is negative if the node's
+// allocations hold more than the node has.
 func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
 // AddNode adds a node with these resources and tags.
@@ -59,7 +59,7 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 	return n.id
 }
 
-// SetNodeLimits changes what a node has.
+// SetNodeLimits changes the resources of a node.
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits).Add(limits)
@@ -67,7 +67,7 @@ func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	t.weighNode(n)
 }
 
-// weighNode notes whether a node holds more than it has.
+// weighNode notes whether a node's allocations hold more than it has.
 func (t *Tree) weighNode(n *node) {
 	over := n.alive && !n.limits.Dominates(n.usage)
 	if over == n.overloaded {
@@ -81,7 +81,7 @@ func (t *Tree) weighNode(n *node) {
 	}
 }
 
-// RemoveNode forgets a node. Its allocations must have been finished before.
+// RemoveNode removes a node. Its allocations must have been finished before.
 func (t *Tree) RemoveNode(at Node) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
@@ -91,11 +91,11 @@ func (t *Tree) RemoveNode(at Node) {
 	t.freeNodes = append(t.freeNodes, at)
 }
 
-// NodeAllocations lists the allocations of a node, preempted ones included,
-// until they are finished. It must not be modified.
+// NodeAllocations returns the allocations of a node, including preempted ones
+// until they are finished. The caller must not modify the slice.
 func (t *Tree) NodeAllocations(at Node) []Allocation { return t.nodes[at].allocations }
 
-// startAllocation gives resources of a node to an operation.
+// startAllocation allocates resources of a node to an operation.
 func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) Allocation {
 	op := t.elements[slot].operation
 	g := &op.groups[group]
@@ -128,8 +128,8 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 	return id
 }
 
-// FinishAllocation ends an allocation: completed, failed or aborted, it holds
-// nothing any more.
+// FinishAllocation ends an allocation, whether completed, failed or aborted,
+// and frees its resources.
 func (t *Tree) FinishAllocation(id Allocation) {
 	a := &t.allocations[id]
 	t.holdNothing(id)
@@ -150,12 +150,12 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	t.refresh(slot)
 }
 
-// holdNothing takes from an allocation what it holds, at once, wherever it is
+// holdNothing frees the resources of an allocation at once, wherever they are
 // counted.
 func (t *Tree) holdNothing(id Allocation) { t.SetAllocationUsage(id, resource.Amounts{}) }
 
-// SetAllocationUsage changes what an allocation holds: the memory it is given,
-// or the cpu that a monitor has found it to need.
+// SetAllocationUsage changes what an allocation holds: the memory reserved
+// for it, or the CPU that a monitor has found it to need.
 func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 	a := &t.allocations[id]
 	delta := usage.Sub(a.usage)
@@ -181,13 +181,13 @@ func (t *Tree) AllocationsOf(slot int32, into []Allocation) []Allocation {
 	return into
 }
 
-// AllocationUsage is what an allocation holds.
+// AllocationUsage returns what an allocation holds.
 func (t *Tree) AllocationUsage(id Allocation) resource.Amounts { return t.allocations[id].usage }
 
 // NodeOf returns the node of an allocation.
 func (t *Tree) NodeOf(id Allocation) Node { return t.allocations[id].node }
 
-// Total is what all nodes of the tree have together.
+// Total returns the sum of the resources of the tree's nodes.
 func (t *Tree) Total() resource.Amounts { return t.total }
 
 // SetNodeTags changes the tags of a node.

@@ -9,16 +9,16 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Packing lets jobs wait for a node whose free cpu and memory suit them. An
+// Packing makes jobs wait for a node whose free CPU and memory suit them. An
 // operation remembers the free resources of the last nodes it was tried on; a
 // node is good enough if few of those suited the job better.
 //
-// The node of a heartbeat is remembered after it was judged, so that it is not
+// The node of a heartbeat is remembered after it was judged, so it is not
 // compared with itself.
 type Packing struct {
 	Enabled bool
 	Metric  pooltree.PackingMetric
-	// MaxBetter is how many remembered nodes that suited better make a job wait.
+	// MaxBetter is the number of remembered better nodes that makes a job wait.
 	MaxBetter int
 	// Better means smaller by more than AbsoluteTolerance and by more than the
 	// factor RelativeTolerance.
@@ -29,8 +29,8 @@ type Packing struct {
 	MaxAge               time.Duration
 }
 
-// PackingOf returns the packing that the options of a tree, with their defaults
-// filled in, ask for.
+// PackingOf returns the packing settings for a tree's options, with their
+// defaults filled in.
 func PackingOf(o pooltree.Packing) Packing {
 	metric, _ := o.Metric.Get()
 	return Packing{
@@ -46,8 +46,8 @@ type sighting struct {
 	free resource.Amounts
 }
 
-// misfit says how badly a job suits what a node has free; 0 is a perfect fit.
-// Only cpu and memory count, as parts of what the tree has.
+// misfit returns how badly a job suits what a node has free; 0 is a perfect
+// fit. Only CPU and memory count, as fractions of the tree's total.
 func (p *Packing) misfit(job, free, total resource.Amounts) float64 {
 	var product, jobSquare, freeSquare float64
 	for _, k := range [...]resource.Kind{resource.CPU, resource.Memory} {
@@ -70,8 +70,8 @@ func (p *Packing) misfit(job, free, total resource.Amounts) float64 {
 	return angle * math.Sqrt(freeSquare/jobSquare)
 }
 
-// suits says whether a job of an operation may start on a node that has so much
-// free, and remembers the node.
+// suits reports whether a job of an operation may start on a node with this
+// much free, and remembers the node.
 func (t *Tree) suits(now time.Time, slot, group int32, free resource.Amounts) bool {
 	p := &t.settings.Packing
 	op := t.elements[slot].operation
@@ -95,7 +95,7 @@ func (t *Tree) suits(now time.Time, slot, group int32, free resource.Amounts) bo
 	return suited
 }
 
-// forgetSightings keeps no more nodes in mind than the window has.
+// forgetSightings drops remembered nodes beyond the window.
 func (t *Tree) forgetSightings(op *operationState) {
 	most := 0
 	if p := &t.settings.Packing; p.Enabled {
@@ -106,11 +106,11 @@ func (t *Tree) forgetSightings(op *operationState) {
 	}
 }
 
-// setAside notes an operation that only packing keeps off the node at hand.
+// setAside notes an operation that only packing keeps off the current node.
 func (t *Tree) setAside(slot int32) { t.misfits = append(t.misfits, slot) }
 
-// reconsider brings back operations that packing kept off the node: after a job
-// has started there, what is left may suit them.
+// reconsider restores operations that packing kept off the node: after a job
+// has started there, the rest may suit them.
 func (t *Tree) reconsider() {
 	for _, slot := range t.misfits {
 		t.refresh(slot)
@@ -118,9 +118,9 @@ func (t *Tree) reconsider() {
 	t.misfits = t.misfits[:0]
 }
 
-// scheduleMisfits starts one job of the operations that only packing kept off a
-// node, if nothing else has started there: packing makes jobs wait for better
-// nodes, it does not keep nodes idle.
+// scheduleMisfits starts one job of the operations that only packing kept off
+// a node, if nothing else has started there: packing makes jobs wait for
+// better nodes, but must not keep nodes idle.
 func (t *Tree) scheduleMisfits(now time.Time, at Node, d *Decisions) {
 	n := &t.nodes[at]
 	if len(d.Starts) == 0 && n.free().Dominates(t.settings.MinSpare) {

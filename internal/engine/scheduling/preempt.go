@@ -8,9 +8,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// schedulePreemptively starts at most one job of a starving operation, into
-// what is free and what allocations of the stage's classes hold, and preempts
-// as little as that takes. It says whether it started one.
+// schedulePreemptively starts at most one job of a starving operation, using
+// what is free and what allocations of the stage's classes hold. It preempts
+// as little as necessary. It reports whether it started a job.
 func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Decisions) bool {
 	n := &t.nodes[at]
 	candidates := t.starving[stage-StageAggressive]
@@ -45,16 +45,18 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	return started != none
 }
 
-// usable lists the victims that may go for an operation, because it or a pool
-// above it, the starver, starves. Two kinds may not, because that would go on for ever:
+// usable lists the victims that may be preempted for an operation, because it
+// or a pool above it, the starver, starves. Two kinds are excluded, because
+// preempting them could repeat endlessly:
 //
-// Those inside the element that starves gain it nothing: operations of a pool
-// that are above their own shares would take places from each other.
+// Victims inside the starving element gain it nothing: operations of a pool
+// that are above their own shares would preempt each other.
 //
-// Aggressively preemptible ones are within the fair share of their operation. If
-// that became no more satisfied than the one that gets the place is now, the two
-// would only change places. As it is, every preemption leaves the worse off of
-// the two better off than before, so preemptions come to an end.
+// Aggressively preemptible victims are within the fair share of their
+// operation. If the victim's operation became no more satisfied than the
+// operation that gets the resources is now, the two would only swap places.
+// With this rule every preemption leaves the worse off of the two better off
+// than before, so preemptions come to an end.
 func (t *Tree) usable(slot, starver int32, victims []Allocation) []Allocation {
 	used := t.elements[slot].usage.Share(t.total)
 	satisfied := t.elements[slot].entitlement.satisfaction(&used)
@@ -90,8 +92,8 @@ type takenFrom struct {
 	amounts   resource.Amounts
 }
 
-// starver is the lowest element, from an operation up, that starves so much that
-// a stage serves it.
+// starver returns the lowest element, from an operation up, that starves
+// enough for a stage to serve it.
 func (t *Tree) starver(slot int32, stage Stage) int32 {
 	least := Starving
 	if stage == StageAggressive {
@@ -103,14 +105,14 @@ func (t *Tree) starver(slot int32, stage Stage) int32 {
 	return slot
 }
 
-// isWithin says whether an operation is an element or somewhere below it.
+// isWithin reports whether an operation is an element or somewhere below it.
 func (t *Tree) isWithin(slot, operation int32) bool {
 	return slot == operation || t.contains(slot, operation)
 }
 
-// victims lists those allocations of a node that a stage may preempt, first to go
-// first: preemptible ones before aggressively preemptible ones, and the newest
-// first.
+// victims lists the allocations of a node that a stage may preempt, in the
+// order of preemption: preemptible ones before aggressively preemptible ones,
+// and the newest first.
 func (t *Tree) victims(allocations []Allocation, stage Stage) []Allocation {
 	victims := t.victimList[:0]
 	for _, id := range allocations {
@@ -141,8 +143,8 @@ func (t *Tree) isVictim(a *allocation, stage Stage) bool {
 	return stage != StageNormal || !t.elements[e.parent].pool.protectsNormal
 }
 
-// preempt takes away allocations until the node's fit into it, and those whose
-// limits are violated.
+// preempt preempts allocations until the rest fit into the node, and
+// allocations whose limits are violated.
 func (t *Tree) preempt(n *node, victims []Allocation, started Allocation, d *Decisions) {
 	chosen := 0
 	usage := n.usage
@@ -170,8 +172,8 @@ func (t *Tree) preempt(n *node, victims []Allocation, started Allocation, d *Dec
 	}
 }
 
-// spare gives back chosen victims, oldest first, that need not go: the first to
-// go may hold nothing of the resource that is short.
+// spare reports which chosen victims need not be preempted, oldest first: the
+// first victims may hold nothing of the scarce resource.
 func (t *Tree) spare(n *node, chosen []Allocation, usage resource.Amounts) []bool {
 	t.spared = append(t.spared[:0], make([]bool, len(chosen))...)
 	if !t.settings.MinimizePreemptedSet.Or(true) {
@@ -201,8 +203,8 @@ func (t *Tree) violated(slot int32) int32 {
 	}
 }
 
-// takeAway preempts an allocation: what it holds is free at once, for the
-// scheduler; on the node it takes up to a timeout.
+// takeAway preempts an allocation. The scheduler counts its resources as free
+// at once; the node frees them within the timeout.
 func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
 	a := &t.allocations[id]
 	p.Allocation, p.Operation, p.Class, p.Held = id, a.operation, a.class, a.usage
@@ -212,8 +214,9 @@ func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
 	d.Preemptions = append(d.Preemptions, p)
 }
 
-// preemptGracefully asks preemptible allocations of operations that wish so to
-// end. What they hold is free when they have ended.
+// preemptGracefully asks preemptible allocations to end if their operation
+// has chosen graceful preemption. Their resources are free when they have
+// ended.
 func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 	for _, id := range n.allocations {
 		a := &t.allocations[id]
@@ -228,8 +231,8 @@ func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 	}
 }
 
-// preemptOvercommit takes away allocations that have not fitted into a node for
-// too long: safe ones and old ones are kept first.
+// preemptOvercommit preempts allocations that have not fitted into their node
+// for too long. It keeps safe and old allocations first.
 func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
 	if n.limits.Dominates(n.usage) {
 		if !n.overcommitted.IsZero() {

@@ -22,11 +22,12 @@ const (
 	RefusedGracefulAboveShare
 	// RefusedSuspended: the operation is suspended.
 	RefusedSuspended
-	// RefusedCount: a pool runs no more operations.
+	// RefusedCount: a pool cannot run more operations.
 	RefusedCount
 	// RefusedPacking: other nodes suited the job better lately.
 	RefusedPacking
-	// RefusedBanned: the operation avoids the node, where a job of it failed.
+	// RefusedBanned: the operation avoids the node, because one of its jobs
+	// failed there.
 	RefusedBanned
 
 	refusalCount
@@ -70,8 +71,8 @@ const (
 	// PreemptedForLimit: resource_limits of its operation or of a pool above
 	// are violated.
 	PreemptedForLimit
-	// PreemptedGracefully: its operation is above its share and asked to be
-	// preempted gracefully.
+	// PreemptedGracefully: its operation is above its share and has chosen
+	// graceful preemption.
 	PreemptedGracefully
 
 	preemptionReasonCount
@@ -100,7 +101,8 @@ func (s Status) String() string {
 	return "normal"
 }
 
-// Starvation is what an element may ask for.
+// Starvation is how much an element starves, and so which preemption may help
+// it.
 type Starvation uint8
 
 const (

@@ -6,8 +6,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// ReviveOperation adds an operation that was there before the scheduler
-// restarted: a pool that has become full meanwhile does not turn it away.
+// ReviveOperation adds an operation that existed before the scheduler
+// restarted. A pool that has become full meanwhile does not refuse it.
 func (t *Tree) ReviveOperation(pool int32, p OperationParameters) int32 {
 	slot := t.addOperation(pool, p)
 	t.count(pool, 1, 0)
@@ -15,14 +15,14 @@ func (t *Tree) ReviveOperation(pool int32, p OperationParameters) int32 {
 	return slot
 }
 
-// Adopt gives resources of a node to a job that has been running there since
-// started. One of the waiting jobs of the group is taken for it.
+// Adopt allocates resources of a node to a job that has been running there
+// since started. It consumes one waiting job of the group.
 func (t *Tree) Adopt(started time.Time, slot, group int32, at Node, usage resource.Amounts) Allocation {
 	id := t.startAllocation(started, slot, group, at)
 	t.SetAllocationUsage(id, usage)
 	op := t.elements[slot].operation
 	a := &t.allocations[id]
-	// Classes go by the order of starts: it goes back to where it belongs.
+	// Classes follow the order of starts, so move it to its place.
 	after := a.before
 	for after != none && t.allocations[after].progress.After(started) {
 		after = t.allocations[after].before
@@ -35,8 +35,9 @@ func (t *Tree) Adopt(started time.Time, slot, group int32, at Node, usage resour
 	return id
 }
 
-// insertAllocation puts an allocation behind another one, before the end of the
-// list. It takes the class of the one that comes after it.
+// insertAllocation inserts an allocation after before, or at the head if
+// before is none, but never at the end of the list. It gets the class of the
+// allocation that follows it.
 func (t *Tree) insertAllocation(l *ledger, at, before Allocation) {
 	a := &t.allocations[at]
 	after := l.oldest
@@ -61,20 +62,20 @@ func (t *Tree) insertAllocation(l *ledger, at, before Allocation) {
 	l.count++
 }
 
-// Clock says since when an element has been below its fair share.
+// Clock states since when an element has been below its fair share.
 type Clock struct {
 	BelowSince time.Time
 	Starvation Starvation
 }
 
-// Clock returns the clock of an element; its zero value is that of an element
-// that has enough.
+// Clock returns the clock of an element; the zero value means that the
+// element has enough.
 func (t *Tree) Clock(slot int32) Clock {
 	e := &t.elements[slot]
 	return Clock{e.belowSince, e.starvation}
 }
 
-// SetClock lets the starvation of an element go on from where it was.
+// SetClock restores the starvation clock of an element.
 func (t *Tree) SetClock(slot int32, c Clock) {
 	t.elements[slot].belowSince, t.elements[slot].starvation = c.BelowSince, c.Starvation
 	t.elements[slot].changed = true

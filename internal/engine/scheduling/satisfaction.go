@@ -5,28 +5,30 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// InfiniteSatisfaction is the satisfaction of an element without a fair share.
-// Such elements still run when nobody else wants the node.
+// InfiniteSatisfaction is the satisfaction of an element without a fair
+// share. It still runs when no other element needs the node.
 const InfiniteSatisfaction = 1e9
 
-// entitlement is the outcome of the last update for an element: what it is
-// judged by until the next one.
+// entitlement is the result of the last update for an element. The element is
+// judged by it until the next update.
 type entitlement struct {
 	share  resource.Shares
 	demand resource.Shares
 }
 
-// allBlocked says whether the element gets all it demands of every resource.
+// allBlocked reports whether the element gets all it demands of every
+// resource.
 func (e *entitlement) allBlocked() bool { return e.share.Dominates(e.demand) }
 
-// exceeds says whether a is larger than b, by more than rounding, where it
-// matters: in every resource the element does not get in full, or in any if it
-// gets all in full. It is not an order.
+// exceeds reports whether a is larger than b, by more than rounding, where it
+// matters: in every resource that the element does not get in full, or in any
+// if it gets all in full. It is not an order.
 func (e *entitlement) exceeds(a, b *resource.Shares) bool {
 	all, any := true, false
 	blocked := true
 	for k := range a {
-		// Relative, because jobs may take next to nothing of some resource.
+		// The tolerance is relative, because jobs may need almost nothing of some
+		// resource.
 		larger := a[k]-b[k] > fairshare.Epsilon*a[k]
 		any = any || larger
 		if e.share[k] < e.demand[k] {

@@ -7,17 +7,17 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// StuckReason is why an operation will not get on in a tree.
+// StuckReason is why an operation will not make progress in a tree.
 type StuckReason uint8
 
 const (
-	// NotStuck: nothing speaks against the operation getting on.
+	// NotStuck: nothing prevents the operation's progress.
 	NotStuck StuckReason = iota
 	// StuckAtLimit: its smallest job is larger than its resource_limits or those
 	// of a pool above it.
 	StuckAtLimit
-	// StuckWithoutProgress: it has starved for long, has no job running, and no
-	// node had room for one.
+	// StuckWithoutProgress: it has starved for a long time, has no job running,
+	// and no node had room for one.
 	StuckWithoutProgress
 
 	stuckReasonCount
@@ -28,36 +28,37 @@ var stuckNames = [stuckReasonCount]string{"none", "limiting_ancestor", "no_progr
 // String returns the name of the reason in outputs.
 func (r StuckReason) String() string { return stuckNames[r] }
 
-// Stuck says why an operation will not get on, with the amounts that show it.
+// Stuck states why an operation will not make progress, with the amounts that
+// show it.
 type Stuck struct {
 	Reason StuckReason
-	// Since is when it began.
+	// Since is when the condition started.
 	Since time.Time
 
 	// Element is the operation or the pool with the limit, none otherwise;
-	// Resource what is limited, Needed what the smallest job takes of it and
-	// Available what the limit allows.
+	// Resource is the limited resource, Needed how much of it the smallest job
+	// needs and Available what the limit allows.
 	Element           int32
 	Resource          resource.Kind
 	Needed, Available int64
 
-	// Attempts is on how many heartbeats of nodes nothing was found for it.
+	// Attempts is the number of node heartbeats that gave it nothing.
 	Attempts uint64
 }
 
 // StuckPatience is how long operations may be stuck.
 type StuckPatience struct {
-	// LimitingAncestor is for how long a limit may be smaller than the smallest
-	// job; zero means for ever.
+	// LimitingAncestor is how long a limit may be smaller than the smallest job;
+	// zero disables this check.
 	LimitingAncestor time.Duration
-	// NoProgress is for how long an operation may starve without a job, and
-	// Attempts how many heartbeats must have passed meanwhile.
+	// NoProgress is how long an operation may starve without a job, and Attempts
+	// how many heartbeats must have passed meanwhile.
 	NoProgress time.Duration
 	Attempts   uint64
 }
 
-// Stuck judges an operation. It is to be called again and again: that a limit
-// was too small is remembered from one call to the next.
+// Stuck checks whether an operation is stuck. Call it periodically: it
+// remembers from call to call since when a limit was too small.
 func (t *Tree) Stuck(now time.Time, slot int32, p StuckPatience) Stuck {
 	e := &t.elements[slot]
 	op := e.operation
@@ -97,7 +98,8 @@ func latest(a, b time.Time) time.Time {
 }
 
 // limitingAncestor finds the lowest element, from an operation up, whose
-// specified limits are smaller than what every waiting job needs of a resource.
+// specified limits are smaller than what every waiting job needs of a
+// resource.
 func (t *Tree) limitingAncestor(slot int32) Stuck {
 	least := t.elements[slot].operation.leastWaiting()
 	for at := slot; ; at = t.elements[at].parent {
@@ -113,7 +115,8 @@ func (t *Tree) limitingAncestor(slot int32) Stuck {
 	}
 }
 
-// leastWaiting is the least of every resource that a waiting job takes.
+// leastWaiting returns, for each resource, the least that a waiting job
+// needs.
 func (o *operationState) leastWaiting() resource.Amounts {
 	if o.waiting == 0 {
 		return resource.Amounts{}
@@ -127,8 +130,8 @@ func (o *operationState) leastWaiting() resource.Amounts {
 	return least
 }
 
-// mayStart says whether limits leave room for some waiting job, so that it is
-// the nodes that have none.
+// mayStart reports whether limits leave room for some waiting job, so that
+// only nodes can lack room.
 func (t *Tree) mayStart(slot int32) bool {
 	for _, g := range t.elements[slot].operation.groups {
 		if g.Waiting > 0 && t.withinLimits(slot, g.Resources) == RefusedNothing {
@@ -138,8 +141,8 @@ func (t *Tree) mayStart(slot int32) bool {
 	return false
 }
 
-// Hosts counts the nodes of a tree by whether they could ever run a job, were
-// they empty.
+// Hosts counts the nodes of a tree by whether they could ever run a job,
+// assuming they were empty.
 type Hosts struct {
 	Nodes    int // of the tree
 	Excluded int // do not match a filter of the operation or of a pool above
@@ -150,8 +153,8 @@ type Hosts struct {
 	Largest resource.Amounts
 }
 
-// HostsOf looks for nodes that could ever run a job of an operation. If enough is
-// not zero it stops when it has found so many.
+// HostsOf counts nodes that could ever run a job of an operation. If enough
+// is not zero, it stops after it has found that many.
 func (t *Tree) HostsOf(slot int32, job resource.Amounts, enough int) (h Hosts) {
 	op := t.elements[slot].operation
 	for i := range t.nodes {
@@ -180,7 +183,7 @@ func (t *Tree) HostsOf(slot int32, job resource.Amounts, enough int) (h Hosts) {
 	return h
 }
 
-// Ban keeps an operation off a node.
+// Ban excludes a node for an operation.
 func (t *Tree) Ban(slot int32, at Node) {
 	op := t.elements[slot].operation
 	if i, found := slices.BinarySearch(op.banned, at); !found {
@@ -189,7 +192,7 @@ func (t *Tree) Ban(slot int32, at Node) {
 	}
 }
 
-// avoids says whether the operation is kept off a node.
+// avoids reports whether the operation avoids a node.
 func (o *operationState) avoids(at Node) bool {
 	if len(o.banned) == 0 {
 		return false
@@ -198,7 +201,8 @@ func (o *operationState) avoids(at Node) bool {
 	return found
 }
 
-// unban forgets a node that is gone, whose index will be another's.
+// unban removes the bans of a removed node, because another node will reuse
+// its index.
 func (t *Tree) unban(at Node) {
 	for slot := range t.elements {
 		op := t.elements[slot].operation

@@ -27,17 +27,17 @@ type Tree struct {
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
 	begun      time.Time // the first update
-	// boundedAt is when shares of all operations were last bounded by nodes.
+	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
-	// heartbeats counts those of all nodes.
+	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
 	benched    []int32 // elements set aside for the rest of a stage
-	misfits    []int32 // operations that only packing keeps off the node at hand
+	misfits    []int32 // operations that only packing keeps off the current node
 	starving   [2][]int32
 	guaranteed []int32 // operations below what guarantees alone promise them
 	overloaded int     // nodes that hold more than they have
-	excesses   int     // elements above their limits, and operations that give up jobs by themselves
+	excesses   int     // elements above their limits, and operations that are preempted gracefully
 	victimList []Allocation
 	usableList []Allocation
 	taken      []takenFrom
@@ -50,21 +50,23 @@ type Tree struct {
 // Settings are the settings of a tree that concern scheduling.
 type Settings struct {
 	pooltree.TreePreemption
-	// MinSpare is the least a node must have free to be looked at.
+	// MinSpare is the least a node must have free for the scheduler to consider
+	// it.
 	MinSpare resource.Amounts
-	// FIFOBySatisfaction orders operations in FIFO pools like those in others.
+	// FIFOBySatisfaction orders operations in FIFO pools by satisfaction, as in
+	// other pools.
 	FIFOBySatisfaction bool
-	// GuaranteesFirst serves operations first that have less than guarantees
+	// GuaranteesFirst first serves operations that have less than guarantees
 	// alone promise them, in pools that compute such promises.
 	GuaranteesFirst bool
-	// OvercommitPatience is how long allocations of a node may hold more than
-	// it has.
+	// OvercommitPatience is how long the allocations of a node may hold more
+	// than the node has.
 	OvercommitPatience time.Duration
 	Packing            Packing
-	// BestSharePeriod is how often it is computed how much of an operation fits
-	// on nodes of these sizes; zero means never.
+	// BestSharePeriod is the interval between computations of how much of an
+	// operation fits on nodes of these sizes; zero disables them.
 	BestSharePeriod time.Duration
-	// NodeReconnection is for how long after the first update nodes may still be
+	// NodeReconnection is how long after the first update nodes may still be
 	// coming back.
 	NodeReconnection time.Duration
 }
@@ -76,30 +78,31 @@ type element struct {
 	// place is the position in the parent's heap, none while the element is not
 	// a candidate.
 	place        int32
-	key          float64 // its order there
+	key          float64 // its sort key there
 	satisfaction float64
 	usage        resource.Amounts
 	limits       resource.Amounts // unlimited where there are none
 	entitlement
-	// promised is the part of guarantees alone, where that is computed.
+	// promised is the part of the share from guarantees alone, where it is
+	// computed.
 	promised resource.Shares
 
 	status     Status
 	starvation Starvation
 	belowSince time.Time
 	known      bool // an update has computed its share
-	changed    bool // readers may have to be shown something else; see TakeChanges
+	changed    bool // readers may have to be shown a new value; see TakeChanges
 	patience   pooltree.Starvation
 
 	pool      *poolState
 	operation *operationState
 }
 
-// background is what an element has that heartbeats do not look at; kept apart,
-// elements stay small.
+// background is the part of an element that heartbeats do not read. It is
+// separate to keep elements small.
 type background struct {
-	specified     resource.Partial // what was configured of the limits
-	starvingSince time.Time        // when it began to starve, zero while it does not
+	specified     resource.Partial // the configured part of the limits
+	starvingSince time.Time        // when it started to starve, zero while it does not
 }
 
 // rest returns the background of an element.
@@ -116,7 +119,7 @@ type poolState struct {
 	fifo bool
 	heap []int32 // active children by key
 	// least bounds from below what any waiting job of the subtree needs: if a
-	// node does not have that, there is no need to look inside.
+	// node has less than that, there is no need to look inside.
 	least  resource.Amounts
 	filter nodefilter.Filter
 
@@ -129,7 +132,7 @@ type poolState struct {
 	background
 }
 
-// Group is a number of equal jobs that wait for a place.
+// Group is a number of equal jobs that wait for resources.
 type Group struct {
 	Resources resource.Amounts
 	Waiting   int32
@@ -141,11 +144,11 @@ type operationState struct {
 	groups  []Group
 	waiting int32 // in all groups
 	filter  nodefilter.Filter
-	// running is false while limits on numbers of operations keep it waiting.
+	// running is false while limits on the number of operations keep it waiting.
 	running   bool
 	suspended bool
 	graceful  bool
-	// limitDemand says that it asks for no more than its limits.
+	// limitDemand reports whether it demands no more than its limits.
 	limitDemand bool
 	fifoIndex   int32
 	waitsAt     int32 // the pool whose limit keeps it from running
@@ -157,7 +160,7 @@ type operationState struct {
 	activatedAt  time.Time // when an update first saw it running
 	startedAt    time.Time // when its last job started
 	limitedSince time.Time // since when a limit is smaller than its smallest job
-	beatsBefore  uint64    // heartbeats of the tree before it began to starve
+	beatsBefore  uint64    // heartbeats of the tree before it started to starve
 
 	banned    []Node     // nodes that it avoids, sorted
 	sightings []sighting // nodes it was tried on, with packing only
@@ -165,7 +168,7 @@ type operationState struct {
 	background
 }
 
-// isCandidate says whether jobs of the operation may be started at all.
+// isCandidate reports whether jobs of the operation may start.
 func (o *operationState) isCandidate() bool {
 	return o.running && !o.suspended && o.waiting > 0
 }
@@ -179,9 +182,9 @@ func (t *Tree) less(a, b int32) bool {
 	return a < b
 }
 
-// refresh computes the satisfaction and the key of an element anew and puts it,
-// and everything above it, in its place. Elements that are no candidates leave
-// the heap they are in.
+// refresh recomputes the satisfaction and the key of an element and of
+// everything above it, and restores their order in the heaps. Elements that
+// are not candidates leave their heap.
 func (t *Tree) refresh(slot int32) {
 	for {
 		e := &t.elements[slot]
@@ -221,8 +224,8 @@ func (t *Tree) bench(slot int32) {
 	t.refresh(e.parent)
 }
 
-// unbench brings back what was set aside, last things first, so that pools are
-// back before what was benched in them needs them.
+// unbench restores the benched elements, last ones first, so that a pool is
+// back before the elements that were benched in it need it.
 func (t *Tree) unbench() {
 	for i := len(t.benched) - 1; i >= 0; i-- {
 		slot := t.benched[i]

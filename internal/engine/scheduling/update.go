@@ -38,7 +38,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	return &t.result
 }
 
-// keepStates takes over what elements carry to the next update.
+// keepStates stores what elements carry to the next update.
 func (t *Tree) keepStates() {
 	for slot := range t.result.States {
 		if t.State(int32(slot)).Volume != t.result.States[slot].Volume {
@@ -48,11 +48,13 @@ func (t *Tree) keepStates() {
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
 }
 
-// HoldClocks makes the clocks of starvation stand still from update to update, or run again.
-// Nobody begins to starve meanwhile; who starves already, or gets enough, is seen as usual.
+// HoldClocks stops the starvation clocks from update to update, or restarts
+// them. While they are stopped no element starts to starve. Elements that
+// already starve, or that get enough, are handled as usual.
 func (t *Tree) HoldClocks(held bool) { t.clocksHeld = held }
 
-// delayClocks takes time back that has not passed for those below their fair shares.
+// delayClocks moves the clocks of elements below their fair shares forward by
+// the time during which they were stopped.
 func (t *Tree) delayClocks(by time.Duration) {
 	for slot := range t.elements {
 		if e := &t.elements[slot]; !e.belowSince.IsZero() {
@@ -61,7 +63,8 @@ func (t *Tree) delayClocks(by time.Duration) {
 	}
 }
 
-// measure writes the usage and demand of an operation for fair share.
+// measure writes the usage and demand of an operation for the fair-share
+// computation.
 func (t *Tree) measure(slot int32) {
 	e := &t.elements[slot]
 	op := e.operation
@@ -85,7 +88,7 @@ func (t *Tree) measure(slot int32) {
 	share.Usage, share.Demand, share.Pending = e.usage, demand, pending
 }
 
-// publish takes over the outcome of fair share for an element.
+// publish stores the result of the fair-share computation in an element.
 func (t *Tree) publish(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	if e.kind == fairshare.KindNone {
@@ -95,7 +98,7 @@ func (t *Tree) publish(now time.Time, slot int32) {
 		t.excesses++
 	}
 	if t.shares.Elements[slot].MaxShareRatio > 0 {
-		limits := t.limitsOf(slot) // nodes may have come or gone
+		limits := t.limitsOf(slot) // nodes may have been added or removed
 		e.changed = e.changed || limits != e.limits
 		e.limits = limits
 	}
@@ -122,8 +125,9 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	t.rebalance(&op.ledger, &e.entitlement, &op.classes)
 }
 
-// bound computes the two shares that divide an operation's allocations. An
-// operation that gets all it demands has no preemptible ones.
+// bound computes the two shares that divide an operation's allocations into
+// classes. An operation that gets all it demands has no preemptible
+// allocations.
 func (t *Tree) bound(e *element) {
 	c := &e.operation.classes
 	s := &t.settings
@@ -135,7 +139,7 @@ func (t *Tree) bound(e *element) {
 	}
 }
 
-// judge finds out whether an element gets enough, and for how long it has not.
+// judge determines whether an element gets enough and, if not, since when.
 func (t *Tree) judge(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	status, starvation, since := e.status, e.starvation, e.belowSince
@@ -175,8 +179,8 @@ func (t *Tree) judgeStarvation(now time.Time, slot int32) {
 	}
 }
 
-// timeouts are how long an element may be below its fair share until it starves,
-// and until it starves aggressively if it may.
+// timeouts returns how long an element may be below its fair share until it
+// starves, and until it starves aggressively if it may.
 func (t *Tree) timeouts(slot int32) (normal, aggressive time.Duration) {
 	e := &t.elements[slot]
 	normal, aggressive = e.patience.FairShareTimeout, e.patience.AggressiveTimeout
@@ -192,7 +196,7 @@ func (t *Tree) timeouts(slot int32) (normal, aggressive time.Duration) {
 	return normal, aggressive
 }
 
-// status says whether an element gets at least its fair share, less a
+// status reports whether an element gets at least its fair share, minus a
 // tolerance.
 func (t *Tree) status(slot int32) Status {
 	e := &t.elements[slot]
@@ -218,9 +222,9 @@ func (t *Tree) status(slot int32) Status {
 	return Normal
 }
 
-// isBelowGuarantee says whether a pool uses less than the strong guarantee
-// covers of its fair share. An operation has no guarantee but those of the pools
-// above it.
+// isBelowGuarantee reports whether a pool uses less than the part of its fair
+// share that the strong guarantee covers. An operation has only the
+// guarantees of the pools above it.
 func (t *Tree) isBelowGuarantee(slot int32) bool {
 	if t.elements[slot].operation != nil {
 		for pool := t.elements[slot].parent; pool != 0; pool = t.elements[pool].parent {
@@ -234,8 +238,8 @@ func (t *Tree) isBelowGuarantee(slot int32) bool {
 	return p != nil && e.usage.Share(t.total).Largest() < p.Strong.Min(e.demand).Largest()
 }
 
-// rebuildHeaps computes all satisfactions anew and puts children in order,
-// children before parents.
+// rebuildHeaps recomputes all satisfactions and rebuilds the heaps, children
+// before parents.
 func (t *Tree) rebuildHeaps() {
 	for slot := range t.elements {
 		if p := t.elements[slot].pool; p != nil {
@@ -251,8 +255,8 @@ func (t *Tree) rebuildHeaps() {
 	}
 }
 
-// listStarving lists operations that may preempt others, those to be served
-// first first.
+// listStarving lists operations that may preempt others, in the order in
+// which they are served.
 func (t *Tree) listStarving() {
 	for i := range t.starving {
 		t.starving[i] = t.starving[i][:0]
@@ -279,7 +283,7 @@ func (t *Tree) listStarving() {
 	slices.SortFunc(t.guaranteed, t.comesBefore)
 }
 
-// lacksGuarantee says whether an operation has less than guarantees alone
+// lacksGuarantee reports whether an operation has less than guarantees alone
 // promise it.
 func (t *Tree) lacksGuarantee(e *element) bool {
 	if !t.settings.GuaranteesFirst || e.promised.IsZero() {
@@ -289,7 +293,8 @@ func (t *Tree) lacksGuarantee(e *element) bool {
 	return e.exceeds(&e.promised, &usage)
 }
 
-// priority is the worst starvation of an operation and of the pools above it.
+// priority returns the worst starvation of an operation and of the pools
+// above it.
 func (t *Tree) priority(slot int32) (worst Starvation) {
 	for slot != 0 {
 		e := &t.elements[slot]
@@ -299,7 +304,7 @@ func (t *Tree) priority(slot int32) (worst Starvation) {
 	return worst
 }
 
-// comesBefore orders operations as the walk down the tree would.
+// comesBefore compares operations in the order of the walk down the tree.
 func (t *Tree) comesBefore(a, b int32) int {
 	if a == b {
 		return 0
@@ -328,8 +333,8 @@ func (t *Tree) depth(slot int32) (depth int) {
 	return depth
 }
 
-// Idle says that heartbeats of nodes on which nothing has finished would change
-// nothing before the next update or change.
+// Idle reports whether heartbeats of nodes on which nothing has finished
+// would change nothing before the next update or change.
 func (t *Tree) Idle() bool {
 	return len(t.elements[0].pool.heap) == 0 && t.overloaded == 0 && t.excesses == 0
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Verify checks the invariants of the state against sums made from scratch. It
-// is for tests, for the simulator, and for samples in production.
+// Verify checks the invariants of the state against sums computed from
+// scratch. It is for tests, for the simulator, and for samples in production.
 func (t *Tree) Verify() error {
 	v := verifier{
 		tree: t, usage: make([]resource.Amounts, len(t.elements)), running: make([]int, len(t.elements)),
@@ -36,7 +36,7 @@ func (v *verifier) report(format string, args ...any) {
 	v.found = append(v.found, fmt.Errorf(format, args...))
 }
 
-// sumUp counts allocations and operations from the bottom.
+// sumUp recounts allocations and operations.
 func (v *verifier) sumUp() {
 	t := v.tree
 	for id := range t.allocations {
@@ -150,8 +150,8 @@ func (v *verifier) operation(slot int32, e *element) {
 	}
 }
 
-// waiting checks that an operation that does not run waits once, for a pool
-// above it.
+// waiting checks that an operation that does not run waits exactly once, for
+// a pool above it.
 func (v *verifier) waiting(slot int32, op *operationState) {
 	if op.waitsAt == none {
 		return
