@@ -10,7 +10,7 @@
 //   - [Need]: what a command needs, as permissions on objects. The functions that
 //     return needs are the rules of pools and operations.
 //
-// A pool and everything below it belongs to the users who may write to it: they divide
+// A pool, with everything below it, belongs to the users who may write to it: they divide
 // what the pool has among its children. What the pool itself gets (guarantees, weight,
 // limits, numbers of operations) is decided by users who may write to its parent, so
 // users cannot raise their own guarantee.

@@ -203,7 +203,7 @@ func (t *term) retain(ctx context.Context) {
 		buried := t.catalogue.bury(&policy, now)
 		removed, err := t.server.store.Retain(ctx, t.lease, policy, now)
 		if err != nil || removed.Operations != buried {
-			t.catalogue.forget() // what is gone it finds out by looking
+			t.catalogue.forget() // it reads the store again and finds what is left
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -20,7 +20,7 @@ import (
 //	columns      number, then for each: difference of its number to the one before, kind
 //	values       of each column that has some, in the same order
 //
-// Numbers are unsigned varints unless said otherwise. A column is a series, at coarser levels
+// Numbers are unsigned varints unless stated otherwise. A column is a series, at coarser levels
 // twice: 2n has the averages of series n, 2n+1 the maxima.
 const formatVersion = 1
 
