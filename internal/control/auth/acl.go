@@ -16,8 +16,8 @@ const (
 
 func (a Action) String() string { return [...]string{"allow", "deny"}[a] }
 
-// Inheritance says to which objects an entry applies, seen from the one it
-// stands at.
+// Inheritance determines to which objects an entry applies, relative to the
+// object that has it.
 type Inheritance uint8
 
 const (
@@ -33,8 +33,8 @@ func (i Inheritance) String() string {
 	return [...]string{"object_and_descendants", "object_only", "descendants_only", "immediate_descendants_only"}[i]
 }
 
-// appliesAt says whether an entry reaches an object that is so many steps below
-// the one where it stands.
+// appliesAt reports whether an entry applies to an object that is this many steps
+// below the object that has the entry.
 func (i Inheritance) appliesAt(steps int) bool {
 	switch i {
 	case ObjectOnly:
@@ -55,17 +55,17 @@ type ACE struct {
 	Inheritance Inheritance
 }
 
-// ACL is a list of entries. Their order means nothing: one entry that denies wins
-// over all that allow.
+// ACL is a list of entries. Their order has no meaning: one entry that denies
+// overrides all that allow.
 type ACL []ACE
 
-// Bounds of a list, which is looked through at every request.
+// Limits on a list, which is searched on every request.
 const (
 	MaxEntries  = 1000
 	MaxSubjects = 1000
 )
 
-// RuleNoSuchSubject is broken by a list that names nobody we know.
+// RuleNoSuchSubject is broken by a list that names an unknown subject.
 const RuleNoSuchSubject document.Rule = "no_such_subject"
 
 var (
@@ -82,7 +82,7 @@ var (
 	subjectLists = document.OneOrMore(document.Texts.That(nameSays, document.RuleBadFormat, isName))
 )
 
-// draftACE is an entry in which what is missing can be seen.
+// draftACE is an entry that shows which keys are missing.
 type draftACE struct {
 	action      document.Optional[Action]
 	subjects    document.Optional[[]string]
@@ -102,8 +102,8 @@ var aceTable = document.NewTable(
 )
 
 // ACLs reads and writes access control lists as options of documents: a list of
-// maps with action, subjects, permissions and inheritance_mode. Restrictions
-// that YTsaurus has and we do not, such as columns, are refused as unknown keys:
+// maps with action, subjects, permissions and inheritance_mode. It rejects
+// restrictions that YTsaurus has and we do not, such as columns, as unknown keys:
 // an entry without them would allow more than was written.
 var ACLs = document.NewType(
 	document.Shape{Kind: "list", Says: "a list of entries with action, subjects and permissions",
@@ -202,15 +202,15 @@ func (e ACE) Value() document.Value {
 		document.Pair("inheritance_mode", document.Text(e.Inheritance.String())))
 }
 
-// Equal says whether two lists have the same entries in the same order.
+// Equal reports whether two lists have the same entries in the same order.
 func (l ACL) Equal(m ACL) bool {
 	return slices.EqualFunc(l, m, func(a, b ACE) bool {
 		return a.Action == b.Action && a.Permissions == b.Permissions && a.Inheritance == b.Inheritance && slices.Equal(a.Subjects, b.Subjects)
 	})
 }
 
-// Without returns the list without a subject, and without entries that had no
-// other; for when the subject is removed.
+// Without returns the list without a subject and without entries that had no
+// other subject. Use it when the subject is removed.
 func (l ACL) Without(subject string) ACL {
 	var rest ACL
 	for _, e := range l {

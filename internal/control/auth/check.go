@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// Kind is what an object is.
+// Kind is the kind of an object.
 type Kind uint8
 
 const (
-	KindNode      Kind = iota // a node of the tree of paths; the root too
+	KindNode      Kind = iota // a node of the path tree, including the root
 	KindTree                  // a pool tree
 	KindPool                  // an explicit pool
 	KindOperation             // an operation
@@ -24,20 +24,20 @@ type Object struct {
 	Name  string // a path, or the name of a tree, a pool or an operation
 	Owner string
 	ACL   ACL
-	// Isolated objects inherit nothing: inherit_acl is false.
+	// Isolated objects inherit no entries: inherit_acl is false.
 	Isolated bool
 }
 
 func (o Object) String() string { return o.Kind.String() + " " + strconv.Quote(o.Name) }
 
-// Chain is an object, its parent, the parent of that, and so on up to the root.
+// Chain is an object, its parent, its parent's parent, and so on up to the root.
 type Chain []Object
 
 // Parent is the chain of the object's parent; empty at the root.
 func (c Chain) Parent() Chain { return c[min(1, len(c)):] }
 
-// Tree is the part of the chain from the pool tree up; the whole chain if it is
-// in none.
+// Tree is the part of the chain from the pool tree up, or the whole chain if it
+// is in no pool tree.
 func (c Chain) Tree() Chain {
 	if i := slices.IndexFunc(c, func(o Object) bool { return o.Kind == KindTree }); i >= 0 {
 		return c[i:]
@@ -45,54 +45,54 @@ func (c Chain) Tree() Chain {
 	return c
 }
 
-// Reason is why an answer is what it is.
+// Reason is why an answer allows or denies.
 type Reason uint8
 
 const (
-	NoEntry        Reason = iota // no entry concerns the user: denied
+	NoEntry        Reason = iota // no entry applies to the user: denied
 	AllowedByEntry               // an entry allows it and none denies it
 	DeniedByEntry                // an entry denies it
-	BySuperuser                  // the user may do everything
+	BySuperuser                  // the user is a superuser
 	UserUnknown                  // there is no such user
-	UserBanned                   // the user is forbidden everything
-	NothingNeeded                // everybody may
+	UserBanned                   // the user is banned
+	NothingNeeded                // no permission is needed
 )
 
 func (r Reason) String() string {
 	return [...]string{"no_entry", "allowed_by_entry", "denied_by_entry", "superuser", "no_such_user", "banned", "nothing_needed"}[r]
 }
 
-// Answer says whether somebody may do something, and what decided it.
+// Answer reports whether a user may do something, and what decided it.
 type Answer struct {
 	Allowed    bool
 	Reason     Reason
 	User       string
 	Permission Permission
-	// Object is what was asked about.
+	// Object is the object that was checked.
 	Object string
-	// DecidedAt is the object at which the deciding entry stands, Entry its index
-	// there, ACE the entry, and Subject who in it means the user. They are set
-	// when an entry decided.
+	// DecidedAt is the object that has the deciding entry, Entry its index there,
+	// ACE the entry itself, and Subject the subject in it that matched the user.
+	// They are set if an entry decided.
 	DecidedAt string
 	Entry     int
 	ACE       ACE
 	Subject   string
 }
 
-// Check answers whether a user has a permission on the first object of a chain.
+// Check reports whether a user has a permission on the first object of a chain.
 // All lists that reach the object count as one: an entry that denies wins
-// wherever it stands, else one that allows is enough, else it is denied. Of
-// several deciding entries the answer names the one nearest to the object, and
-// the first there.
+// wherever it is; otherwise one entry that allows is enough; otherwise the
+// permission is denied. If several entries decide, the answer names the one
+// nearest to the object, and the first one there.
 func (d *Directory) Check(user string, p Permission, chain Chain) Answer {
 	return d.asker(user).check(p, chain)
 }
 
-// asker is a user about whom several questions are asked.
+// asker is a user for whom several permissions are checked.
 type asker struct {
 	user    string
 	closure []string
-	reason  Reason // why nothing need be asked, or NoEntry
+	reason  Reason // why no list need be checked, or NoEntry
 }
 
 func (d *Directory) asker(user string) asker {
@@ -144,7 +144,7 @@ func (a asker) check(p Permission, chain Chain) Answer {
 	return answer
 }
 
-// concerns returns the first subject of an entry that means the user.
+// concerns returns the first subject of an entry that matches the user.
 func concerns(entry ACE, user string, closure []string, owner string) (subject string, ok bool) {
 	for _, subject := range entry.Subjects {
 		if subject == Owner {
@@ -160,8 +160,8 @@ func concerns(entry ACE, user string, closure []string, owner string) (subject s
 	return "", false
 }
 
-// Err returns a refusal as an error of type *Denied, and nil for what is
-// allowed.
+// Err returns a refusal as an error of type *Denied, and nil if the answer
+// allows.
 func (a Answer) Err() error {
 	if a.Allowed {
 		return nil
@@ -169,19 +169,19 @@ func (a Answer) Err() error {
 	return &Denied{Answer: a}
 }
 
-// Codes of errors, as clients of YTsaurus know them.
+// Error codes, as clients of YTsaurus know them.
 const (
 	CodeAuthentication = 900
 	CodeAuthorization  = 901
 	CodeNoSuchUser     = 910
 )
 
-// Denied is the refusal of something that somebody may not do.
+// Denied is the error for an action that a user is not allowed to take.
 type Denied struct {
 	Answer Answer
 }
 
-// Code is what clients tell refusals apart by.
+// Code is the error code by which clients distinguish refusals.
 func (e *Denied) Code() int {
 	if e.Answer.Reason == UserUnknown {
 		return CodeNoSuchUser

@@ -10,30 +10,31 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Credentials are what a request shows.
+// Credentials are what a request presents.
 type Credentials struct {
-	// Authorization is the header of this name as it came; empty if there is
+	// Authorization is the header of this name, unmodified; empty if there is
 	// none.
 	Authorization string
-	// Impersonate is the user that the request wants to act as; empty if it wants
-	// to be itself.
+	// Impersonate is the user that the request asks to act as; empty if it acts
+	// as itself.
 	Impersonate string
-	// Loopback says that the request came from this machine.
+	// Loopback reports whether the request came from this machine.
 	Loopback bool
 }
 
 // Identity is who makes a request.
 type Identity struct {
-	// User is who the request acts as, and Real who really makes it; they differ
-	// under impersonation. Audits name both.
+	// User is the user that the request acts as, and Real the user that makes it;
+	// they differ under impersonation. Audits name both.
 	User, Real string
-	// Token is what was shown; empty without one.
+	// Token identifies the token that was presented; empty if there was none.
 	Token TokenID
-	// Open says that no token exists yet and the request came from this machine.
+	// Open reports whether no token exists yet and the request came from this
+	// machine.
 	Open bool
 }
 
-// Impersonated says whether somebody acts as somebody else.
+// Impersonated reports whether a user acts as another user.
 func (i Identity) Impersonated() bool { return i.User != i.Real }
 
 func (i Identity) String() string {
@@ -55,7 +56,7 @@ var (
 	ErrImpersonate  = errors.New("only administrators may act as others, and only superusers as superusers")
 )
 
-// Unauthenticated is the refusal of a request whose maker is not believed.
+// Unauthenticated is the error for a request whose author cannot be verified.
 type Unauthenticated struct {
 	Cause error
 }
@@ -64,7 +65,7 @@ func (e *Unauthenticated) Error() string { return "Authentication failed: " + e.
 
 func (e *Unauthenticated) Unwrap() error { return e.Cause }
 
-// Code is what clients tell refusals apart by.
+// Code is the error code by which clients distinguish refusals.
 func (e *Unauthenticated) Code() int {
 	switch {
 	case errors.Is(e.Cause, ErrNoSuchUser):
@@ -75,7 +76,7 @@ func (e *Unauthenticated) Code() int {
 	return CodeAuthentication
 }
 
-// ParseAuthorization reads the header Authorization: the scheme OAuth or Bearer
+// ParseAuthorization parses the Authorization header: the scheme OAuth or Bearer
 // in any case, blanks, and a token.
 func ParseAuthorization(header string) (Token, error) {
 	scheme, rest, ok := strings.Cut(strings.Trim(header, " \t"), " ")
@@ -85,12 +86,13 @@ func ParseAuthorization(header string) (Token, error) {
 	return ParseToken(strings.Trim(rest, " \t"))
 }
 
-// Authenticate says who makes a request.
+// Authenticate returns the identity of a request's author.
 //
-// While no token was ever made, everybody on this machine is root, whatever they
-// show, and nobody else is let in. Afterwards a token is its user, and whoever
-// shows none is the guest. Superusers may act as everybody; administrators as
-// everybody who is no superuser. The error is of type *Unauthenticated.
+// Until the first token is created, every request from this machine is root,
+// whatever it presents, and all others are refused. After that, a token
+// authenticates its user, and a request without one is the guest. Superusers may
+// act as any user; administrators as any user who is not a superuser. The error
+// is of type *Unauthenticated.
 func (d *Directory) Authenticate(tokens *Tokens, c Credentials, now time.Time) (Identity, error) {
 	who, err := d.real(tokens, c, now)
 	if err == nil && d.IsBanned(who.Real) {
@@ -105,7 +107,7 @@ func (d *Directory) Authenticate(tokens *Tokens, c Credentials, now time.Time) (
 	return who, nil
 }
 
-// real is who makes a request before it acts as somebody else.
+// real returns the author of a request before impersonation.
 func (d *Directory) real(tokens *Tokens, c Credentials, now time.Time) (Identity, error) {
 	if tokens.IsEmpty() {
 		if !c.Loopback {
@@ -147,14 +149,15 @@ func (d *Directory) mayImpersonate(from, to string) error {
 	return nil
 }
 
-// hasPowerOver says whether one user may act as another and rule their tokens.
+// hasPowerOver reports whether one user may act as another and manage their
+// tokens.
 func (d *Directory) hasPowerOver(from, to string) bool {
 	return d.IsSuperuser(from) || slices.Contains(d.Closure(from), Admins) && !d.IsSuperuser(to)
 }
 
-// MayRuleTokens says whether a user may make, list and revoke tokens of another:
-// everybody their own, administrators those of all who are no superusers, and
-// superusers all. The guest has none.
+// MayRuleTokens reports whether a user may create, list and revoke tokens of
+// another. Users may do so for their own tokens, administrators for those of all
+// users who are not superusers, and superusers for all. The guest has none.
 func (d *Directory) MayRuleTokens(from, of string) bool {
 	switch {
 	case !d.IsUser(from) || !d.IsUser(of) || d.IsBanned(from) || from == Guest || of == Guest:

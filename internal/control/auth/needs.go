@@ -12,24 +12,23 @@ type Way struct {
 	Chain      Chain
 }
 
-// Need is met by any one of its ways. A need without ways is met by superusers
-// only.
+// Need is met by any one of its ways. Only superusers meet a need without ways.
 type Need []Way
 
 // Needs must all be met.
 type Needs []Need
 
-// Requires returns the need of one permission on one object.
+// Requires returns the need for one permission on one object.
 func Requires(p Permission, chain Chain) Needs { return Needs{{{p, chain}}} }
 
-// Decide answers whether a user meets all needs. A refusal is about the first
-// need that is not met, and in it about its first way; the answer to what is
-// allowed is that of the last need.
+// Decide reports whether a user meets all needs. A refusal is about the first
+// unmet need, and the first way of it. If all needs are met, the answer is that
+// of the last one.
 func (d *Directory) Decide(user string, needs Needs) Answer {
 	asker := d.asker(user)
 	answer := Answer{Allowed: true, Reason: NothingNeeded, User: user}
 	if asker.reason != NoEntry {
-		answer = asker.check(Read, nil) // nothing of what is needed matters
+		answer = asker.check(Read, nil) // the needs do not matter
 		if len(needs) > 0 && len(needs[0]) > 0 {
 			answer = asker.check(needs[0][0].Permission, needs[0][0].Chain)
 		}
@@ -53,21 +52,22 @@ func (d *Directory) Decide(user string, needs Needs) Answer {
 	return answer
 }
 
-// granted are the options that say what a pool gets from its parent, by their
-// primary names. Everything else of a pool is about what happens inside it.
+// granted are the options that determine what a pool gets from its parent, by
+// their primary names. All other options of a pool concern what happens inside
+// it.
 var granted = []string{
 	"weight", "min_share_resources", "integral_guarantees", "resource_limits", "max_share_ratio",
 	"max_operation_count", "max_running_operation_count",
 }
 
-// IsGranted says whether an option of a pool, given by any of its names, is
-// decided by those who may write to the parent.
+// IsGranted reports whether a pool's option, given by any of its names, is
+// decided by users who may write to the parent.
 func IsGranted(option string) bool {
 	name, ok := pooltree.PoolOptions.Resolve(option)
 	return ok && slices.Contains(granted, name)
 }
 
-// add appends a need unless it is there.
+// add appends needs that are not there yet.
 func (n Needs) add(more ...Need) Needs {
 	for _, need := range more {
 		if !slices.ContainsFunc(n, func(other Need) bool { return slices.EqualFunc(need, other, sameWay) }) {
@@ -77,20 +77,20 @@ func (n Needs) add(more ...Need) Needs {
 	return n
 }
 
-// sameWay compares ways by the objects themselves, not by what they contain.
+// sameWay compares ways by object identity, not by content.
 func sameWay(a, b Way) bool {
 	return a.Permission == b.Permission && len(a.Chain) == len(b.Chain) && (len(a.Chain) == 0 || &a.Chain[0] == &b.Chain[0])
 }
 
-// UsePool is what starting operations in a pool needs. For an ephemeral pool give
-// the chain of the nearest explicit one.
+// UsePool is what starting operations in a pool needs. For an ephemeral pool,
+// pass the chain of the nearest explicit one.
 func UsePool(pool Chain) Needs { return Requires(Use, pool) }
 
-// SetPool is what setting options of a pool needs: to write to the parent for
-// what the pool gets from it; to write to the pool for what happens inside, and
-// for attributes nobody knows; to administer the pool for its access control
-// list; to administer the tree for everything that only administrators may set.
-// Only superusers change owners. Setting nothing is writing to the pool.
+// SetPool is what setting options of a pool needs: write to the parent for what
+// the pool gets from it; write to the pool for what happens inside, and for
+// unknown attributes; administer the pool for its access control list; administer
+// the tree for everything that only administrators may set. Only superusers
+// change owners. Setting no options needs write to the pool.
 func SetPool(pool Chain, options ...string) Needs {
 	if len(options) == 0 {
 		return Requires(Write, pool)
@@ -102,8 +102,8 @@ func SetPool(pool Chain, options ...string) Needs {
 	return needs
 }
 
-// optionNeed is what one option of a pool needs; inside is what those need that
-// concern only the inside of the pool.
+// optionNeed is what one option of a pool needs; inside is the need for options
+// that concern only the inside of the pool.
 func optionNeed(pool, parent Chain, inside Need, option string) Need {
 	_, known := pooltree.PoolOptions.Resolve(option)
 	switch {
@@ -119,13 +119,14 @@ func optionNeed(pool, parent Chain, inside Need, option string) Need {
 	return inside
 }
 
-// CreatePool is what creating a pool below a parent with these options needs. To
-// add children is enough for a pool that gets nothing from the parent.
+// CreatePool is what creating a pool below a parent with these options needs.
+// Permission to add children is enough for a pool that gets nothing from the
+// parent.
 func CreatePool(parent Chain, options ...string) Needs {
 	children := changeChildren(parent)
 	needs := Needs{children}
 	for _, option := range options {
-		// The new pool has no list yet: that of the parent counts.
+		// The new pool has no list yet: the parent's list applies.
 		needs = needs.add(optionNeed(parent, parent, children, option))
 	}
 	return needs
@@ -135,7 +136,7 @@ func CreatePool(parent Chain, options ...string) Needs {
 func changeChildren(parent Chain) Need { return Need{{ModifyChildren, parent}, {Write, parent}} }
 
 // RemovePool is what removing a pool needs; below are the chains of all pools
-// below it, which go with it.
+// below it, which are removed with it.
 func RemovePool(pool Chain, below ...Chain) Needs {
 	needs := Needs{{{Remove, pool}}, changeChildren(pool.Parent())}
 	for _, chain := range below {
@@ -144,20 +145,20 @@ func RemovePool(pool Chain, below ...Chain) Needs {
 	return needs
 }
 
-// RenamePool is what a new name for a pool needs.
+// RenamePool is what renaming a pool needs.
 func RenamePool(pool Chain) Needs {
 	return Needs{{{Write, pool}}, changeChildren(pool.Parent())}
 }
 
-// MovePool is what moving a pool to another parent needs. Its guarantees go
-// along, so it needs to write to both parents.
+// MovePool is what moving a pool to another parent needs. Its guarantees move
+// with it, so it needs write to both parents.
 func MovePool(pool, newParent Chain) Needs {
 	return Needs{{{Write, pool}}, {{Write, pool.Parent()}}, {{Write, newParent}}}
 }
 
-// TransferPoolResources is what moving guarantees from one pool to another needs:
-// what changes on both sides up to the common ancestor are the guarantees of
-// pools, so it needs to write to the parent of each of them.
+// TransferPoolResources is what moving guarantees from one pool to another needs.
+// The guarantees of pools on both sides change, up to the common ancestor, so it
+// needs write to the parent of each of them.
 func TransferPoolResources(from, to Chain) Needs {
 	common := 0
 	for common < min(len(from), len(to)) {
@@ -180,7 +181,7 @@ func TransferPoolResources(from, to Chain) Needs {
 }
 
 // SetTree is what changing options of a pool tree needs. Its access control list
-// needs to administer it.
+// needs administer.
 func SetTree(tree Chain, options ...string) Needs {
 	if len(options) == 0 {
 		return Requires(Write, tree)

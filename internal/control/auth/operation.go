@@ -2,9 +2,9 @@ package auth
 
 import "slices"
 
-// OperationObject is an operation as something that has an access control list:
-// its author and, by the older option, its owners may read and manage it, and
-// whoever its own list says.
+// OperationObject returns an operation as an object with an access control list.
+// Its author, its owners (an older option) and the subjects of its own list may
+// read and manage it.
 func OperationObject(id, author string, owners []string, list ACL) Object {
 	subjects := []string{author}
 	for _, owner := range owners {
@@ -16,9 +16,9 @@ func OperationObject(id, author string, owners []string, list ACL) Object {
 	return Object{Kind: KindOperation, Name: id, Owner: author, ACL: append(ACL{own}, list...)}
 }
 
-// RootACL is the list of the root of all paths in the beginning: users see
-// everything and use every pool, administrators do everything. Whoever shows no
-// token may do nothing.
+// RootACL is the initial list of the root of all paths: users see everything and
+// use every pool, administrators do everything. Requests without a token may do
+// nothing.
 func RootACL() ACL {
 	return ACL{
 		{Action: Allow, Subjects: []string{Users}, Permissions: SetOf(Read, Use)},
@@ -26,14 +26,14 @@ func RootACL() ACL {
 	}
 }
 
-// OperationsACL is the list above all operations in the beginning. It is not that
-// of the root: what jobs read and wrote is not for everybody.
+// OperationsACL is the initial list above all operations. It differs from the
+// root's, because what jobs read and wrote is not for everyone.
 func OperationsACL() ACL {
 	return ACL{{Action: Allow, Subjects: []string{Admins}, Permissions: SetOf(Read, Manage, Administer)}}
 }
 
-// ReadOperation is what reading the private parts of an operation needs: standard
-// error, inputs and specifications of its jobs.
+// ReadOperation is what reading the private parts of an operation needs: its
+// jobs' standard error, inputs and specifications.
 func ReadOperation(operation Chain) Needs { return Requires(Read, operation) }
 
 // ManageOperation is what aborting, completing, suspending and resuming an
@@ -46,23 +46,24 @@ type Place struct {
 	Pool Chain // of the nearest explicit pool
 }
 
-// OperationUpdate is which parameters of a running operation change.
+// OperationUpdate lists which parameters of a running operation change.
 type OperationUpdate struct {
-	// Weight says that the weight changes in all trees, and WeightIn in which
-	// trees it changes.
+	// Weight reports whether the weight changes in all trees; WeightIn lists the
+	// trees in which it changes.
 	Weight   bool
 	WeightIn []string
 	// Pools are the pools that the operation moves to.
 	Pools []Chain
-	// DetailedLogs says that detailed logs are switched.
+	// DetailedLogs reports whether detailed logs are switched.
 	DetailedLogs bool
-	// Other says that anything else changes: list, annotations, limits, filters.
+	// Other reports whether anything else changes: list, annotations, limits,
+	// filters.
 	Other bool
 }
 
-// UpdateOperation is what a change of parameters needs. Who manages an operation
-// changes everything, to pools that they may use. Who manages the pool it is in
-// changes its weight there and nothing else.
+// UpdateOperation is what a change of parameters needs. A user who manages the
+// operation may change everything, and may move it to pools that they may use. A
+// user who manages its pool may change its weight there and nothing else.
 func UpdateOperation(operation Chain, places []Place, u OperationUpdate) Needs {
 	var needs Needs
 	for _, place := range places {

@@ -13,9 +13,9 @@ const (
 	Read           Permission = iota // see an object; of an operation, also what its jobs read and wrote
 	Write                            // change an object; of a pool, divide what it has
 	Use                              // run operations in a pool
-	Manage                           // abort, suspend, resume, change an operation; of a pool, weights of its operations
+	Manage                           // abort, suspend, resume, change an operation; of a pool, its operations' weights
 	Remove                           // remove an object
-	Create                           // make objects of a kind
+	Create                           // create objects of a kind
 	ModifyChildren                   // add and remove children, without changing the object itself
 	Administer                       // change the access control list
 	Mount                            // of tables; has no effect here
@@ -40,17 +40,17 @@ var permissionWords = func() document.Type[Permission] {
 	return document.Enum(words...)
 }()
 
-// ParsePermission reads the name of a permission.
+// ParsePermission parses the name of a permission.
 func ParsePermission(name string) (Permission, error) {
 	r := document.NewReader("")
 	p, _ := document.ReadAs(permissionWords, r, document.Text(name))
 	return p, r.Problems().Err()
 }
 
-// Permissions is a set.
+// Permissions is a set of permissions.
 type Permissions uint16
 
-// AllPermissions is the set of all.
+// AllPermissions is the set of all permissions.
 const AllPermissions = Permissions(1<<permissionCount - 1)
 
 // SetOf returns the set of the given permissions.
@@ -61,10 +61,10 @@ func SetOf(list ...Permission) (set Permissions) {
 	return set
 }
 
-// Has says whether p is in the set.
+// Has reports whether p is in the set.
 func (s Permissions) Has(p Permission) bool { return s&(1<<p) != 0 }
 
-// List returns the permissions of the set in their order.
+// List returns the permissions of the set in ascending order.
 func (s Permissions) List() (list []Permission) {
 	for p := range permissionCount {
 		if s.Has(p) {

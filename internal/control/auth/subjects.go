@@ -10,17 +10,17 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Subjects that are always there.
+// Built-in subjects.
 const (
 	Root  = "root"  // may do everything
-	Guest = "guest" // whoever shows nothing
+	Guest = "guest" // requests without a token
 
 	Everyone   = "everyone"   // all users and the guest
 	Users      = "users"      // all users but the guest
-	Superusers = "superusers" // may do everything; no list is asked
+	Superusers = "superusers" // may do everything; lists are not checked
 	Admins     = "admins"     // administrators: may act as others; lists apply to them
 
-	// Owner in a list stands for whoever owns the object that is asked about.
+	// Owner in a list is the owner of the object that is checked.
 	Owner = "owner"
 )
 
@@ -41,7 +41,7 @@ const (
 	mostName = 100
 )
 
-// isName says whether a subject may be called so.
+// isName reports whether name is a valid subject name.
 func isName(name string) bool {
 	if name == "" || len(name) > mostName {
 		return false
@@ -56,21 +56,21 @@ func isName(name string) bool {
 
 func sentence(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
-// Directory is all users and groups. It is immutable: a change makes a new one,
-// so a snapshot of it can be read by everybody.
+// Directory holds all users and groups. It is immutable: a change makes a new
+// one, so any goroutine may read a snapshot of it.
 type Directory struct {
 	users   map[string]user
 	groups  map[string][]string // direct members, sorted
 	parents map[string][]string // groups that a subject is directly in, sorted
 
-	// fresh are the lists of groups and of parents that no older directory has,
-	// while changes are made; nil afterwards.
+	// fresh are the lists of groups and of parents that no older directory
+	// shares, while changes are applied; nil afterwards.
 	freshGroups, freshParents map[string]bool
 }
 
 type user struct{ banned bool }
 
-// NewDirectory returns the subjects that are always there.
+// NewDirectory returns a directory of the built-in subjects.
 func NewDirectory() *Directory {
 	d := &Directory{
 		users:   map[string]user{Root: {}, Guest: {}},
@@ -96,33 +96,33 @@ type Change interface {
 	apply(d *Directory) error
 }
 
-// AddUser makes a user, who is in the group of all users at once.
+// AddUser adds a user, who is in the group of all users at once.
 type AddUser struct{ Name string }
 
-// RemoveUser removes a user from everywhere. Lists that name them keep the name,
-// which then means nobody; see ACL.Without.
+// RemoveUser removes a user and all memberships. Lists that name the user keep
+// the name, which then matches nobody; see ACL.Without.
 type RemoveUser struct{ Name string }
 
-// SetBanned forbids a user everything, or takes that back.
+// SetBanned bans a user from everything, or lifts the ban.
 type SetBanned struct {
 	Name   string
 	Banned bool
 }
 
-// AddGroup makes a group without members.
+// AddGroup adds a group without members.
 type AddGroup struct{ Name string }
 
 // RemoveGroup removes a group. Its members stay.
 type RemoveGroup struct{ Name string }
 
-// AddMember puts a user or a group into a group.
+// AddMember adds a user or a group to a group.
 type AddMember struct{ Member, Group string }
 
-// RemoveMember takes a user or a group out of a group.
+// RemoveMember removes a user or a group from a group.
 type RemoveMember struct{ Member, Group string }
 
-// With returns the directory after the changes, in their order, or all that is
-// wrong with them; then nothing changes.
+// With returns the directory after the changes, applied in order. If any is
+// invalid, it returns all problems and changes nothing.
 func (d *Directory) With(changes ...Change) (*Directory, error) {
 	next := &Directory{
 		users: maps.Clone(d.users), groups: maps.Clone(d.groups), parents: maps.Clone(d.parents),
@@ -141,20 +141,20 @@ func (d *Directory) With(changes ...Change) (*Directory, error) {
 	return next, nil
 }
 
-// join puts a member that is not there into a group.
+// join adds a new member to a group.
 func (d *Directory) join(member, group string) {
 	insert(d.groups, d.freshGroups, group, member)
 	insert(d.parents, d.freshParents, member, group)
 }
 
-// leave takes a member out of a group.
+// leave removes a member from a group.
 func (d *Directory) leave(member, group string) {
 	remove(d.groups, d.freshGroups, group, member)
 	remove(d.parents, d.freshParents, member, group)
 }
 
-// own returns a list that may be changed: a copy of one that older directories
-// have, once in a row of changes.
+// own returns a list that may be modified. It copies a list that older
+// directories share, once per series of changes.
 func own(lists map[string][]string, fresh map[string]bool, key string) []string {
 	if fresh[key] {
 		return lists[key]
@@ -274,7 +274,7 @@ func (c AddMember) apply(d *Directory) error {
 	return nil
 }
 
-// hasPower says whether members of a group are administrators or superusers.
+// hasPower reports whether members of a group are administrators or superusers.
 func (d *Directory) hasPower(group string) bool {
 	closure := d.Closure(group)
 	return slices.Contains(closure, Superusers) || slices.Contains(closure, Admins)
@@ -294,7 +294,8 @@ func (c RemoveMember) apply(d *Directory) error {
 	return nil
 }
 
-// checkMembership refuses groups whose members follow from what the users are.
+// checkMembership refuses groups whose members are determined by what the users
+// are.
 func (d *Directory) checkMembership(member, group string) error {
 	switch {
 	case !d.IsGroup(group):
@@ -308,19 +309,19 @@ func (d *Directory) checkMembership(member, group string) error {
 	return nil
 }
 
-// IsUser says whether there is such a user.
+// IsUser reports whether the user exists.
 func (d *Directory) IsUser(name string) bool {
 	_, ok := d.users[name]
 	return ok
 }
 
-// IsGroup says whether there is such a group.
+// IsGroup reports whether the group exists.
 func (d *Directory) IsGroup(name string) bool {
 	_, ok := d.groups[name]
 	return ok
 }
 
-// IsBanned says whether a user is forbidden everything.
+// IsBanned reports whether a user is banned.
 func (d *Directory) IsBanned(name string) bool { return d.users[name].banned }
 
 // UserNames lists the users in alphabetical order.
@@ -350,12 +351,12 @@ func (d *Directory) Closure(subject string) []string {
 	return reached
 }
 
-// IsSuperuser says whether a user may do everything.
+// IsSuperuser reports whether a user may do everything.
 func (d *Directory) IsSuperuser(name string) bool {
 	return d.IsUser(name) && slices.Contains(d.Closure(name), Superusers)
 }
 
-// CheckACL refuses subjects of a list that do not exist.
+// CheckACL rejects subjects of a list that do not exist.
 func (d *Directory) CheckACL(r *document.Reader, list ACL) {
 	for i, e := range list {
 		for _, subject := range e.Subjects {

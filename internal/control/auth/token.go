@@ -16,20 +16,19 @@ import (
 	"time"
 )
 
-// TokenPrefix is how every token begins, so that people and scanners of leaked
-// secrets recognise one.
+// TokenPrefix starts every token, so that people and scanners for leaked secrets
+// recognise one.
 const TokenPrefix = "weir_"
 
-// A token is its prefix and 48 characters: 256 bits that were drawn at random and
-// a checksum, which tells a mistyped token from a revoked one without asking
-// anybody.
+// A token is its prefix and 48 characters: 256 random bits and a checksum, which
+// distinguishes a mistyped token from a revoked one without a lookup.
 const (
 	secretSize   = 32
 	checksumSize = 4
 	tokenLength  = len(TokenPrefix) + (secretSize+checksumSize)*4/3
 )
 
-// Errors of tokens. None of them repeats what was shown.
+// Errors of tokens. None of them repeats the presented text.
 var (
 	ErrTokenPrefix   = errors.New("the token does not begin with " + TokenPrefix)
 	ErrTokenLength   = errors.New("the token does not have " + fmt.Sprint(tokenLength) + " characters; was it cut?")
@@ -37,17 +36,17 @@ var (
 	ErrTokenChecksum = errors.New("the token is mistyped: its checksum is wrong")
 )
 
-// Token is a secret. It is printed by Reveal and by nothing else.
+// Token is a secret. Only Reveal prints it.
 type Token struct {
 	secret [secretSize]byte
 }
 
-// NewToken makes a token of bytes that must come from a source of randomness for
-// secrets.
+// NewToken returns a token made of random bytes, which must come from a
+// cryptographic source.
 func NewToken(random [secretSize]byte) Token { return Token{secret: random} }
 
-// Reveal returns the token as its owner writes it. It belongs into the answer to
-// the one who asked for a new token, and nowhere else.
+// Reveal returns the token's text. It belongs in the answer to the request that
+// created the token, and nowhere else.
 func (t Token) Reveal() string {
 	data := binary.BigEndian.AppendUint32(t.secret[:], crc32.ChecksumIEEE(t.secret[:]))
 	return TokenPrefix + base64.RawURLEncoding.EncodeToString(data)
@@ -61,7 +60,7 @@ func (t Token) String() string { return TokenPrefix + "(hidden)" }
 // MarshalText hides the token from encoders and structured logs.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// ParseToken reads a token. Every token has exactly one text.
+// ParseToken parses a token. Every token has exactly one text.
 func ParseToken(text string) (Token, error) {
 	var t Token
 	body, ok := strings.CutPrefix(text, TokenPrefix)
@@ -70,7 +69,7 @@ func ParseToken(text string) (Token, error) {
 		return t, ErrTokenPrefix
 	case len(text) != tokenLength:
 		return t, ErrTokenLength
-	case strings.ContainsAny(body, "\r\n"): // which the decoder passes over
+	case strings.ContainsAny(body, "\r\n"): // which the decoder skips
 		return t, ErrTokenText
 	}
 	data, err := base64.RawURLEncoding.Strict().DecodeString(body)
@@ -84,17 +83,17 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// TokenHash is what is kept of a token. 256 random bits need no salt and no slow
-// hash: they cannot be guessed.
+// TokenHash is the stored form of a token. 256 random bits need no salt and no
+// slow hash: they cannot be guessed.
 type TokenHash [sha256.Size]byte
 
-// Hash returns what is kept of the token.
+// Hash returns the token's hash, which is what is stored.
 func (t Token) Hash() TokenHash { return sha256.Sum256([]byte(t.Reveal())) }
 
 // String returns the hash in hexadecimal digits.
 func (h TokenHash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseTokenHash reads what String wrote.
+// ParseTokenHash parses the output of String.
 func ParseTokenHash(text string) (h TokenHash, err error) {
 	data, err := hex.DecodeString(text)
 	if err != nil || len(data) != len(h) {
@@ -104,13 +103,14 @@ func ParseTokenHash(text string) (h TokenHash, err error) {
 	return h, nil
 }
 
-// TokenID names a token in lists and commands. It tells nothing of the token.
+// TokenID names a token in lists and commands. It reveals nothing about the
+// token.
 type TokenID string
 
 // ID returns the name of the token with this hash.
 func (h TokenHash) ID() TokenID { return TokenID(hex.EncodeToString(h[:8])) }
 
-// TokenRecord is a token as it is kept.
+// TokenRecord is a token as it is stored.
 type TokenRecord struct {
 	Hash        TokenHash
 	User        string
@@ -123,13 +123,13 @@ type TokenRecord struct {
 // ID names the token.
 func (r TokenRecord) ID() TokenID { return r.Hash.ID() }
 
-// Tokens is every token that was ever made and not forgotten, revoked ones too.
-// It is immutable.
+// Tokens is the set of all tokens that were ever created and not deleted,
+// including revoked ones. It is immutable.
 type Tokens struct {
 	records []TokenRecord // by hash
 }
 
-// ErrTokenExists is returned for two tokens of one hash.
+// ErrTokenExists is returned for two tokens with the same hash.
 var ErrTokenExists = errors.New("there is such a token already")
 
 // ErrNoSuchToken is returned for an ID that no token has.
@@ -148,12 +148,12 @@ func NewTokens(records ...TokenRecord) (*Tokens, error) {
 	return t, nil
 }
 
-// IsEmpty says whether no token was ever made. A set of revoked tokens is not
-// empty: revoking the last one must not open the server.
+// IsEmpty reports whether no token was ever created. A set of revoked tokens is
+// not empty: revoking the last one must not open the server.
 func (t *Tokens) IsEmpty() bool { return t == nil || len(t.records) == 0 }
 
-// List returns the tokens in the order of their making, those of one moment by
-// their hashes.
+// List returns the tokens in order of creation; those of the same time are sorted
+// by hash.
 func (t *Tokens) List() []TokenRecord {
 	if t == nil {
 		return nil
@@ -164,8 +164,8 @@ func (t *Tokens) List() []TokenRecord {
 // With returns the set with one more token.
 func (t *Tokens) With(r TokenRecord) (*Tokens, error) { return NewTokens(append(t.List(), r)...) }
 
-// Revoke returns the set in which a token is no longer valid. The first moment
-// of revocation stays.
+// Revoke returns the set in which a token is no longer valid. The time of the
+// first revocation is kept.
 func (t *Tokens) Revoke(id TokenID, now time.Time) (*Tokens, error) {
 	records, found := t.List(), false
 	for i := range records {
@@ -182,8 +182,8 @@ func (t *Tokens) Revoke(id TokenID, now time.Time) (*Tokens, error) {
 	return NewTokens(records...)
 }
 
-// Find returns the record of a token. How long it takes depends on how much of
-// the hash's beginning others share, and not on the secret.
+// Find returns the record of a token. Its run time depends on how long a prefix
+// of the hash other tokens share, and not on the secret.
 func (t *Tokens) Find(token Token) (TokenRecord, bool) {
 	if t == nil {
 		return TokenRecord{}, false

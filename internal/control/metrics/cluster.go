@@ -21,17 +21,17 @@ var descriptions = func() (list [metricCount]*prometheus.Desc) {
 	return list
 }()
 
-// cluster collects everything but pools and requests.
+// cluster collects all metrics except those of pools and requests.
 type cluster struct {
 	server   *server.Server
 	version  string
 	revision string
-	trees    []poolTree // of the scrape at hand
+	trees    []poolTree // of the current scrape
 
 	size     float64
 	sizedAt  time.Time
 	sized    bool
-	patience time.Duration // with a store that is asked for its size
+	patience time.Duration // how long to wait for the size of the store
 }
 
 func newCluster(s *server.Server, version string) *cluster {
@@ -46,7 +46,7 @@ func newCluster(s *server.Server, version string) *cluster {
 	return c
 }
 
-// sink takes series of metrics.
+// sink receives series of metrics.
 type sink chan<- prometheus.Metric
 
 func (to sink) value(m metric, value float64, labels ...string) {
@@ -99,8 +99,8 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 	c.collectStore(to)
 }
 
-// alertKinds are shown even when they are not up, so that a rule on them has
-// something to look at.
+// alertKinds are shown even when they are not raised, so that a rule on them
+// always has a series.
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertTokens,
@@ -178,7 +178,7 @@ func (c *cluster) collectTrees(to sink) {
 	}
 }
 
-// nodeState is the first state of a node that holds.
+// nodeState returns the first state that applies to a node.
 func nodeState(n *server.Node) string {
 	switch {
 	case n.RegistrationError != "":
@@ -259,7 +259,7 @@ func (c *cluster) collectTimes(to sink) {
 	to.value(storeCommitRetries, float64(measures.CommitRetries))
 }
 
-// The size of the store is asked for only now and then, and not for long.
+// The size of the store is queried rarely, and with a short timeout.
 const (
 	sizePeriod   = time.Minute
 	sizePatience = 500 * time.Millisecond

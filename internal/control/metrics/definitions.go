@@ -6,18 +6,18 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Definition is a metric: what it is called and what it means.
+// Definition is the name and meaning of a metric.
 type Definition struct {
 	Name string
-	// Help ends without a full stop, as is the custom.
+	// Help has no full stop at the end, as is customary.
 	Help string
 	// Type is "gauge", "counter" or "histogram".
 	Type   string
 	Labels []string
 }
 
-// Unit is the last word of the name, which says in what the value is. See the table
-// of units in docs/metrics.md.
+// Unit returns the last word of the name, which is the unit of the value. See the
+// table of units in docs/metrics.md.
 func (d *Definition) Unit() string {
 	return d.Name[strings.LastIndexByte(d.Name, '_')+1:]
 }
@@ -99,7 +99,7 @@ const (
 )
 
 // Definitions are all metrics of this program, by metric. Those of the Go runtime and
-// of the process (go_…, process_…) come beside them.
+// of the process (go_…, process_…) are added to them.
 var Definitions = [metricCount]Definition{
 	buildInfo:         {"weir_build_info", "What the program was built from; always 1", "gauge", []string{"version", "revision", "go_version"}},
 	leadingStatus:     {"weir_leading_status", "Whether this scheduler leads (1) or stands by (0)", "gauge", nil},
@@ -171,8 +171,7 @@ var Definitions = [metricCount]Definition{
 	apiInFlight: {"weir_api_in_flight_requests", "Requests to the API in progress", "gauge", nil},
 }
 
-// family returns an empty family of a metric, for those that are not collected by a
-// registry.
+// family returns an empty family of a metric, for metrics that no registry collects.
 func (m metric) family() *dto.MetricFamily {
 	d := &Definitions[m]
 	kind := dto.MetricType_GAUGE

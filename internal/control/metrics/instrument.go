@@ -11,13 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// otherCommand is the label of requests that name no command there is.
+// otherCommand is the label of requests that name no existing command.
 const otherCommand = "other"
 
 // apiVersions are the prefixes of commands.
 var apiVersions = []string{"/api/v4", "/api/v3"}
 
-// requestMetrics are those of the API.
+// requestMetrics are the metrics of the API.
 type requestMetrics struct {
 	count    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -39,8 +39,8 @@ func (r *requestMetrics) register(registry *prometheus.Registry) {
 	registry.MustRegister(r.count, r.duration, r.inFlight)
 }
 
-// Instrument measures requests to the API. The commands that get series of their own
-// are those that the API itself lists at /api/v4 and /api/v3; it is asked once, here.
+// Instrument measures requests to the API. The commands that the API itself lists at
+// /api/v4 and /api/v3 get their own series. Instrument requests these lists once.
 func (m *Metrics) Instrument(next http.Handler) http.Handler {
 	known := commandsOf(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func (m *Metrics) Instrument(next http.Handler) http.Handler {
 	})
 }
 
-// commandLabel is the command that a path names.
+// commandLabel returns the command that a path names.
 func commandLabel(path string, known map[string]bool) string {
 	for _, prefix := range apiVersions {
 		if name, ok := strings.CutPrefix(path, prefix+"/"); ok && known[name] {
@@ -67,13 +67,13 @@ func commandLabel(path string, known map[string]bool) string {
 	return otherCommand
 }
 
-// commandsOf asks an API for its commands, as clients do.
+// commandsOf requests the list of commands from an API, as clients do.
 func commandsOf(api http.Handler) map[string]bool {
 	known := map[string]bool{}
 	for _, path := range apiVersions {
 		r, err := http.NewRequest(http.MethodGet, path, nil)
 		if err != nil {
-			continue // the path is right
+			continue // the path is valid
 		}
 		answer := &page{header: http.Header{}, code: http.StatusOK}
 		api.ServeHTTP(answer, r)
@@ -81,7 +81,7 @@ func commandsOf(api http.Handler) map[string]bool {
 			Name string `json:"name"`
 		}
 		if err := json.NewDecoder(bytes.NewReader(answer.body.Bytes())).Decode(&list); err != nil {
-			continue // no API of ours: all its requests are others
+			continue // not our API: all its requests count as other
 		}
 		for _, command := range list {
 			known[command.Name] = true
@@ -90,13 +90,13 @@ func commandsOf(api http.Handler) map[string]bool {
 	return known
 }
 
-// watchedWriter remembers the status of an answer.
+// watchedWriter records the status of a response.
 type watchedWriter struct {
 	http.ResponseWriter
 	code int
 }
 
-// WriteHeader remembers the first status that is no information.
+// WriteHeader records the first status that is not informational.
 func (w *watchedWriter) WriteHeader(code int) {
 	if w.code == 0 && code >= 200 {
 		w.code = code
@@ -104,14 +104,14 @@ func (w *watchedWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Flush is for answers that stream.
+// Flush supports streaming responses.
 func (w *watchedWriter) Flush() { _ = http.NewResponseController(w.ResponseWriter).Flush() }
 
-// Unwrap lets http.ResponseController reach what is below.
+// Unwrap gives http.ResponseController access to the wrapped writer.
 func (w *watchedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// class is the class of the status: an answer without one is a success, and so is
-// silence.
+// class returns the class of the status. A response without a status is a success,
+// and so is no response.
 func (w *watchedWriter) class() string {
 	if w.code == 0 {
 		return "2xx"

@@ -18,18 +18,18 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 )
 
-// DefaultMaxPools is how many pools are shown one by one unless something else is
-// asked for.
+// DefaultMaxPools is the default number of pools that are shown one by one.
 const DefaultMaxPools = 2000
 
 var goVersion = runtime.Version()
 
-// Options are what metrics need beside a server.
+// Options configure metrics.
 type Options struct {
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
-	// MaxPools is how many pools, of all trees together, are shown one by one; zero
-	// means [DefaultMaxPools]. The rest of each tree is summed up as [Others].
+	// MaxPools is the number of pools, in all trees together, that are shown one by
+	// one; zero means [DefaultMaxPools]. The rest of each tree is summed up as
+	// [Others].
 	MaxPools int
 }
 
@@ -41,7 +41,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	requests requestMetrics
 
-	mutex    sync.Mutex // held while a page is made
+	mutex    sync.Mutex // held while a page is built
 	cluster  *cluster
 	board    poolBoard
 	promises map[string]*promises
@@ -58,16 +58,15 @@ func New(s *server.Server, o Options) *Metrics {
 	return m
 }
 
-// Handler returns the page with the metrics of a server, for a server whose API is
-// not measured.
+// Handler returns the metrics page of a server whose API is not measured.
 func Handler(s *server.Server, version string) http.Handler {
 	return New(s, Options{Version: version}).Handler()
 }
 
-// gatherer gathers into memory that the next time reuses.
+// gatherer gathers into memory that the next call reuses.
 type gatherer Metrics
 
-// Gather returns all metrics, by name. They may be read until done is called.
+// Gather returns all metrics, sorted by name. They may be read until done is called.
 func (g *gatherer) Gather() (families []*dto.MetricFamily, done func(), err error) {
 	m := (*Metrics)(g)
 	m.mutex.Lock()
@@ -83,8 +82,8 @@ func (g *gatherer) Gather() (families []*dto.MetricFamily, done func(), err erro
 	return families, m.mutex.Unlock, err
 }
 
-// readTrees takes what the last update published, and chooses which pools to show.
-// A scheduler that stands by has no shares to show.
+// readTrees reads what the last update published, and chooses which pools to show. A
+// standby has no shares to show.
 func (m *Metrics) readTrees() []poolTree {
 	if !m.server.Leading() {
 		return nil
@@ -109,7 +108,7 @@ func (m *Metrics) readTrees() []poolTree {
 // Handler returns the page for Prometheus.
 func (m *Metrics) Handler() http.Handler {
 	pages := promhttp.HandlerForTransactional((*gatherer)(m), promhttp.HandlerOpts{
-		// It is compressed below, when others can make their pages already.
+		// The page is compressed below, when other pages can already be built.
 		DisableCompression: true,
 	})
 	buffers := sync.Pool{New: func() any { return &page{} }}
@@ -124,16 +123,15 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// page is an answer in memory: a client that reads slowly must not keep others from
-// theirs.
+// page is a response in memory: a client that reads slowly must not block the others.
 type page struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
-	packed *gzip.Writer // kept, since making one costs more than using it
+	packed *gzip.Writer // reused, because creating one costs more than using it
 }
 
-// Header is that of the answer.
+// Header returns the response's header.
 func (p *page) Header() http.Header { return p.header }
 
 // WriteHeader sets the status.
@@ -142,8 +140,8 @@ func (p *page) WriteHeader(code int) { p.code = code }
 // Write appends to the body.
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
-// send writes the page, compressed if that is asked for. Errors are those of a client
-// that has gone.
+// send writes the page, compressed if the client accepts it. Write errors mean that
+// the client has gone.
 func (p *page) send(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
@@ -154,7 +152,7 @@ func (p *page) send(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Encoding", "gzip")
 	w.WriteHeader(p.code)
 	if p.packed == nil {
-		p.packed, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is right
+		p.packed, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 	}
 	p.packed.Reset(w)
 	_, _ = p.packed.Write(p.body.Bytes())

@@ -13,16 +13,16 @@ import (
 )
 
 // Others is the name under which pools that are not shown one by one are summed up.
-// No pool can be called so.
+// No pool can have this name.
 const Others = "<others>"
 
 // causes are the values of the label cause, in the order of [fairshare.Split].
 var causes = [...]string{"strong", "integral", "weight_proportional", "total"}
 
-// partialMetrics are amounts that are there for the resources that are configured.
+// partialMetrics are amounts that exist only for configured resources.
 var partialMetrics = [...]metric{poolStrong, poolBurst, poolFlow, poolLimit}
 
-// figures are all numbers of a pool, or of several together.
+// figures are all numbers of a pool, or the sums over several pools.
 type figures struct {
 	shares                      [len(causes)]resource.Shares
 	usage, demand               resource.Amounts
@@ -37,16 +37,16 @@ type figures struct {
 	parentName, mode, guarantee string // for the info
 }
 
-// poolTree is a tree with what is needed of its configuration.
+// poolTree is a tree with the necessary parts of its configuration.
 type poolTree struct {
 	name     string
 	total    resource.Amounts
 	pools    []*core.Pool   // parents before their children
-	parents  []int32        // of each pool: the place of its parent, -1 for the root
+	parents  []int32        // for each pool, the index of its parent; -1 for the root
 	config   *pooltree.Tree // nil if it has just been removed
 	promises *promises
-	shown    []int32 // places in pools that are shown, in their order
-	hidden   []int32 // those summed up: the topmost ones that are not shown
+	shown    []int32 // indexes in pools of those that are shown, in their order
+	hidden   []int32 // indexes of those summed up: the topmost pools that are not shown
 }
 
 // poolTreeOf lists the pools of a tree.
@@ -67,7 +67,7 @@ func poolTreeOf(tree *core.Tree) poolTree {
 	return t
 }
 
-// treeKey says what a tree shows; as long as it does not change, neither do the
+// treeKey identifies what a tree shows; while it does not change, neither do the
 // series and their labels.
 type treeKey struct {
 	name      string
@@ -84,8 +84,8 @@ func (k *treeKey) equal(other *treeKey) bool {
 		slices.Equal(k.pools, other.pools)
 }
 
-// poolBoard has the families of all pools. They are made anew when other pools are
-// shown, otherwise only values are written.
+// poolBoard holds the families of all pools. It rebuilds them when other pools are
+// shown; otherwise it only writes values.
 type poolBoard struct {
 	keys     []treeKey
 	families [poolCaused + 1]*dto.MetricFamily
@@ -155,7 +155,7 @@ func (b *poolBoard) reset(keys []treeKey) {
 }
 
 // set writes the value of the next series of a metric. Labels are in the order of
-// their names; they are looked at only when the series is made.
+// their names; they are read only when the series is created.
 func (b *poolBoard) set(m metric, value float64, labels ...*dto.LabelPair) {
 	if b.building {
 		b.make(m, value, slices.Clone(labels))
@@ -176,8 +176,8 @@ func (b *poolBoard) make(m metric, value float64, labels []*dto.LabelPair) {
 	b.values[m] = append(b.values[m], &value)
 }
 
-// put writes all series of a pool. Which there are follows from the key of its tree
-// alone.
+// put writes all series of a pool. Which series exist depends only on the key of its
+// tree.
 func (b *poolBoard) put(tree *dto.LabelPair, name string, f *figures, resources *[resource.KindCount]bool) {
 	var pool *dto.LabelPair
 	switch {
@@ -226,8 +226,8 @@ func unitsOf(k resource.Kind, amount int64) float64 {
 	return a.Float(k)
 }
 
-// figuresOf reads the numbers of a pool. Everything that decides which series there
-// are comes from the configuration, not from the view, which may be older.
+// figuresOf reads the numbers of a pool. Everything that decides which series exist
+// comes from the configuration, not from the view, which may be older.
 func (t *poolTree) figuresOf(s *server.Server, at int32) figures {
 	p := t.pools[at]
 	f := figures{
@@ -253,7 +253,7 @@ func (t *poolTree) figuresOf(s *server.Server, at int32) figures {
 	return f
 }
 
-// parentOf is the name of the parent of a pool, empty for the root.
+// parentOf returns the name of a pool's parent, empty for the root.
 func (t *poolTree) parentOf(at int32) string {
 	if parent := t.parents[at]; parent >= 0 {
 		return t.pools[parent].Name
@@ -261,7 +261,7 @@ func (t *poolTree) parentOf(at int32) string {
 	return ""
 }
 
-// configOf finds the configuration of a pool; the root and ephemeral pools have
+// configOf returns the configuration of a pool; the root and ephemeral pools have
 // none.
 func (t *poolTree) configOf(p *core.Pool) (*pooltree.Pool, bool) {
 	if t.config == nil || p.Parent < 0 {
@@ -270,7 +270,7 @@ func (t *poolTree) configOf(p *core.Pool) (*pooltree.Pool, bool) {
 	return t.config.Pool(p.Name)
 }
 
-// add makes f the sum of itself and other. What only single pools have stays out.
+// add adds other to f. It leaves out what only single pools have.
 func (f *figures) add(other *figures) {
 	for i := range f.shares {
 		f.shares[i] = f.shares[i].Add(other.shares[i])
@@ -284,8 +284,8 @@ func (f *figures) add(other *figures) {
 	f.pendingJobs += other.pendingJobs
 }
 
-// addPreemptions counts those of all pools that are not shown: unlike other numbers,
-// they do not include those of pools below.
+// addPreemptions adds the preemptions of all pools that are not shown: unlike other
+// numbers, a pool's preemptions do not include those of the pools below it.
 func (f *figures) addPreemptions(s *server.Server, t *poolTree) {
 	next := 0
 	for at := range t.pools {
@@ -305,9 +305,9 @@ type candidate struct {
 	size     float64
 }
 
-// choose decides which pools are shown: all, or the limit's number of those with the
-// largest usage or guarantee, as parts of their trees. With a pool its parents are
-// shown too. Roots always are.
+// choose decides which pools are shown: all, or as many as the limit allows of those
+// with the largest usage or guarantee, as fractions of their trees. A pool is shown
+// together with its parents. Roots are always shown.
 func choose(trees []poolTree, limit int) {
 	var all []candidate
 	for i := range trees {
@@ -341,8 +341,8 @@ func choose(trees []poolTree, limit int) {
 	}
 }
 
-// candidates are the pools of a tree but its root. A pool is as large as its largest
-// child at least, so that parents are chosen before their children.
+// candidates returns the pools of a tree except its root. A pool counts as at least
+// as large as its largest child, so that parents are chosen before their children.
 func (t *poolTree) candidates(tree int32) []candidate {
 	sizes := make([]float64, len(t.pools))
 	list := make([]candidate, 0, len(sizes))

@@ -11,13 +11,13 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// promises are what pools of a tree are promised in its present cluster. They follow
-// from the configuration and the nodes alone, so they are computed once until one of
-// them changes.
+// promises are what the pools of a tree are promised in its current cluster. They
+// depend only on the configuration and the nodes, so they are computed once and kept
+// until one of them changes.
 type promises struct {
 	config *pooltree.Tree
 	total  resource.Amounts
-	nodes  []*server.Node // those of the tree, if filters of pools ask for them
+	nodes  []*server.Node // the tree's nodes, if pools' filters need them
 	pools  map[string]promise
 }
 
@@ -27,7 +27,7 @@ type promise struct {
 	capacity float64 // of volume, in seconds of the whole tree
 }
 
-// promisesOf returns the promises of a tree; those of before are returned if they
+// promisesOf returns the promises of a tree. It returns the previous ones if they
 // still hold.
 func promisesOf(before *promises, tree string, config *pooltree.Tree, total resource.Amounts, nodes []*server.Node) *promises {
 	now := &promises{config: config, total: total}
@@ -60,7 +60,7 @@ func hasFilters(config *pooltree.Tree) bool {
 	return false
 }
 
-// compute asks the fair-share engine about the pools without any operation.
+// compute runs the fair-share engine on the pools without any operations.
 func (p *promises) compute() {
 	tree := &fairshare.Tree{Total: p.total, Options: entitlement.Options(p.config), Elements: []fairshare.Element{entitlement.Root()}}
 	slots := map[string]int32{}
@@ -84,7 +84,7 @@ func (p *promises) compute() {
 	}
 }
 
-// Matching is what the nodes that match a filter have together.
+// Matching returns the total resources of the nodes that match a filter.
 func (p *promises) Matching(filter nodefilter.Filter) (sum resource.Amounts, known bool) {
 	for _, n := range p.nodes {
 		if filter.Matches(func(tag string) bool { return slices.Contains(n.Tags, tag) }) {
@@ -94,5 +94,5 @@ func (p *promises) Matching(filter nodefilter.Filter) (sum resource.Amounts, kno
 	return sum, true
 }
 
-// BestShare bounds nothing: there are no operations.
+// BestShare limits nothing: there are no operations.
 func (p *promises) BestShare(resource.Amounts) resource.Shares { return resource.Shares{} }

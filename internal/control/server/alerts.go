@@ -10,7 +10,7 @@ import (
 // AlertKind is what an alert is about. There is at most one alert of a kind.
 type AlertKind string
 
-// Alerts of the scheduler.
+// Kinds of alerts.
 const (
 	AlertStore         AlertKind = "store_unavailable"
 	AlertInvariants    AlertKind = "invariants_violated"
@@ -30,20 +30,21 @@ const (
 	AlertHeldBack      AlertKind = "nodes_awaited"
 )
 
-// Alert is something that people should know.
+// Alert is a condition that administrators should know about.
 type Alert struct {
 	Kind    AlertKind
 	Message string
 	Since   time.Time
 }
 
-// alertBoard has the alerts of now.
+// alertBoard holds the alerts that are raised now.
 type alertBoard struct {
 	mutex  sync.Mutex
 	alerts map[AlertKind]Alert
 }
 
-// raise sets the alert of a kind; it keeps the time since when there is one.
+// raise sets the alert of a kind. If it is already raised, it keeps its start
+// time.
 func (b *alertBoard) raise(kind AlertKind, message string) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
@@ -57,21 +58,21 @@ func (b *alertBoard) raise(kind AlertKind, message string) {
 	b.alerts[kind] = Alert{Kind: kind, Message: message, Since: since}
 }
 
-// clear takes the alert of a kind down.
+// clear clears the alert of a kind.
 func (b *alertBoard) clear(kind AlertKind) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	delete(b.alerts, kind)
 }
 
-// reset takes all alerts down.
+// reset clears all alerts.
 func (b *alertBoard) reset() {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
 	clear(b.alerts)
 }
 
-// set raises the alert of a kind, or takes it down if there is nothing to say.
+// set raises the alert of a kind, or clears it if the message is empty.
 func (b *alertBoard) set(kind AlertKind, message string) {
 	if message == "" {
 		b.clear(kind)
@@ -80,7 +81,7 @@ func (b *alertBoard) set(kind AlertKind, message string) {
 	b.raise(kind, message)
 }
 
-// list returns the alerts by kind.
+// list returns the alerts, sorted by kind.
 func (b *alertBoard) list() []Alert {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

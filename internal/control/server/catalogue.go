@@ -12,34 +12,32 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 )
 
-// catalogue keeps the index of operations of a term and the rows of the archive that were
-// asked for lately: a poll of one pool then reads little, and not all operations there
-// are. It reads the store when somebody asks for the first time; from then on the loop
-// tells it of every commit. Until it has read, and about what the index does not know,
-// the store is asked.
+// catalogue keeps a term's index of operations and the recently requested rows of the
+// archive, so that polling one pool does not read all operations. It reads the store at
+// the first request; after that the loop passes every commit to it. Until it has read the
+// store, and for filters that the index cannot answer, the store answers.
 type catalogue struct {
 	store  *store.Store
-	wanted chan struct{} // full when somebody wants it who could not have it
+	wanted chan struct{} // full when a caller wanted it and could not have it
 
 	mutex sync.RWMutex
 	index *operationIndex // nil until it is read
-	// overlay is what was committed while the store is being read, nil otherwise; those
-	// that were deleted have no row. spoiled says that rows were removed meanwhile that
-	// nobody told of.
+	// overlay holds what was committed while the store is being read, nil otherwise;
+	// deleted operations have no row in it. spoiled reports whether rows were removed
+	// meanwhile without notice.
 	overlay map[int32]*store.Operation
 	spoiled bool
 	rows    map[int32]*store.Operation // of the archive
 }
 
-// mostRows bounds the rows of the archive that are kept.
+// mostRows limits the number of archive rows that are kept.
 const mostRows = 4096
 
 func newCatalogue(s *store.Store) *catalogue {
 	return &catalogue{store: s, wanted: make(chan struct{}, 1), rows: map[int32]*store.Operation{}}
 }
 
-// apply takes in what was committed. The loop calls it before anybody hears of the
-// commit.
+// apply applies committed rows. The loop calls it before any caller learns of the commit.
 func (c *catalogue) apply(rows *store.Batch) {
 	if len(rows.Put.Operations)+len(rows.Delete.Operations) == 0 {
 		return
@@ -71,7 +69,7 @@ func (c *catalogue) change(number int32, row *store.Operation) {
 	}
 }
 
-// forget makes it read everything again.
+// forget makes the catalogue read everything again.
 func (c *catalogue) forget() {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -79,7 +77,7 @@ func (c *catalogue) forget() {
 	clear(c.rows)
 }
 
-// bury drops what retention is about to remove and says how many that is.
+// bury drops the operations that retention is about to remove and returns their number.
 func (c *catalogue) bury(policy *store.Policy, now time.Time) int64 {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -98,7 +96,7 @@ func (c *catalogue) bury(policy *store.Policy, now time.Time) int64 {
 	return buried
 }
 
-// keep reads the store whenever somebody wants the catalogue and it is not there.
+// keep reads the store whenever a caller wants the catalogue and it is not loaded.
 func (c *catalogue) keep(ctx context.Context) error {
 	for {
 		select {
@@ -112,11 +110,11 @@ func (c *catalogue) keep(ctx context.Context) error {
 	}
 }
 
-// loadPage is how many operations are read at once.
+// loadPage is the number of operations per read.
 const loadPage = 1000
 
-// load reads all operations, oldest first. What is committed meanwhile may be among them
-// or not: the overlay has it as it was committed.
+// load reads all operations, oldest first. What is committed meanwhile may or may not be
+// among them: the overlay has it as committed.
 func (c *catalogue) load(ctx context.Context) error {
 	c.mutex.Lock()
 	if c.index != nil {
@@ -163,7 +161,7 @@ func (c *catalogue) read(ctx context.Context) (*operationIndex, error) {
 	}
 }
 
-// with runs a question on the index, if it is there and knows the answer.
+// with runs a query on the index, if the index is loaded and can answer it.
 func (c *catalogue) with(f *store.OperationFilter, question func(*operationIndex)) bool {
 	c.mutex.RLock()
 	defer c.mutex.RUnlock()
@@ -181,7 +179,7 @@ func (c *catalogue) with(f *store.OperationFilter, question func(*operationIndex
 	return true
 }
 
-// keepCatalogue keeps the catalogue of a term as long as it lasts.
+// keepCatalogue maintains the term's catalogue until the term ends.
 func (t *term) keepCatalogue(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := t.catalogue.keep(ctx); err != nil && ctx.Err() == nil {
@@ -190,28 +188,28 @@ func (t *term) keepCatalogue(ctx context.Context) {
 	}
 }
 
-// ListedOperation is an operation of a list: as the scheduler knows it now, or, if it has
-// ended, as it is in the store.
+// ListedOperation is an operation in a list: as the scheduler knows it now or, if it has
+// ended, as it is stored.
 type ListedOperation struct {
 	Live *Operation
 	Row  *store.Operation
 }
 
-// OperationPage is a page of a list of operations, newest first.
+// OperationPage is one page of a list of operations, newest first.
 type OperationPage struct {
 	Operations []ListedOperation
-	// Incomplete says that the limit cut the list.
+	// Incomplete reports whether the limit cut the list.
 	Incomplete bool
-	// Counts are there if they were asked for.
+	// Counts are set if they were requested.
 	Counts OperationCounts
 }
 
-// ListOperations returns operations that live and that have ended, with the counts for
-// the choices of the filter if they are wanted. What it knows of commits it knows before
-// anybody hears of them.
+// ListOperations returns live and ended operations and, if counted is set, the counts for
+// the choices of the filter. It includes every commit before any caller learns of that
+// commit.
 func (s *Server) ListOperations(ctx context.Context, f store.OperationFilter, counted bool) (OperationPage, error) {
 	if t := s.term.Load(); t != nil && s.Leading() {
-		// An operation may end between two looks; then the catalogue knows more at once.
+		// An operation may end between two reads; the catalogue then has the end at once.
 		for range 3 {
 			page, known, err := t.catalogue.list(ctx, s, &f, counted)
 			if err != nil || known {
@@ -222,13 +220,13 @@ func (s *Server) ListOperations(ctx context.Context, f store.OperationFilter, co
 	return s.listStored(ctx, f, counted)
 }
 
-// Catalogued says whether lists of operations are answered from memory.
+// Catalogued reports whether lists of operations are answered from memory.
 func (s *Server) Catalogued() bool {
 	t := s.term.Load()
 	return t != nil && s.Leading() && t.catalogue.with(&store.OperationFilter{}, func(*operationIndex) {})
 }
 
-// listStored asks the store.
+// listStored answers from the store.
 func (s *Server) listStored(ctx context.Context, f store.OperationFilter, counted bool) (OperationPage, error) {
 	list, err := s.store.Operations(ctx, f)
 	if err != nil {
@@ -256,8 +254,8 @@ func (s *Server) listStored(ctx context.Context, f store.OperationFilter, counte
 	return page, nil
 }
 
-// list answers from the index, with rows of the archive from the store. It says false if
-// it does not know, or no longer.
+// list answers from the index, with archive rows from the store. It returns false if the
+// index cannot answer, or no longer can.
 func (c *catalogue) list(ctx context.Context, s *Server, f *store.OperationFilter, counted bool) (page OperationPage, known bool, err error) {
 	var entries []catalogued
 	if !c.with(f, func(index *operationIndex) {
@@ -284,12 +282,12 @@ func (c *catalogue) list(ctx context.Context, s *Server, f *store.OperationFilte
 	}
 	c.mutex.RUnlock()
 	known, err = c.fetch(ctx, entries, page.Operations, missing)
-	// Retention has removed what has neither a moment ago.
+	// An operation with neither a live record nor a row was just removed by retention.
 	page.Operations = slices.DeleteFunc(page.Operations, func(o ListedOperation) bool { return o.Live == nil && o.Row == nil })
 	return page, known, err
 }
 
-// fetch reads rows that are missing from a page, and keeps those of the archive. It says
+// fetch reads the rows that a page lacks, and keeps those of the archive. It returns
 // false if an operation has ended since the page was made.
 func (c *catalogue) fetch(ctx context.Context, entries []catalogued, page []ListedOperation, missing []int) (known bool, err error) {
 	for _, i := range missing {
@@ -315,7 +313,7 @@ func (c *catalogue) fetch(ctx context.Context, entries []catalogued, page []List
 	return true, nil
 }
 
-// makeRoom forgets rows, whichever they are, if there are too many.
+// makeRoom drops arbitrary rows if there are too many.
 func (c *catalogue) makeRoom() {
 	for number := range c.rows {
 		if len(c.rows) < mostRows {

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 )
 
-// counters count what happens, for metrics and tests.
+// counters count events, for metrics and tests.
 type counters struct {
 	commits, rows     atomic.Uint64
 	operationsStarted atomic.Uint64
@@ -36,7 +36,7 @@ func (c *counters) updated(took time.Duration) {
 	c.updateDuration.observe(took)
 }
 
-// Counters are numbers since the start of the process.
+// Counters are counts since the start of the process.
 type Counters struct {
 	Commits, Rows                           uint64
 	OperationsStarted, Preemptions, Adopted uint64
@@ -47,7 +47,7 @@ type Counters struct {
 	Waiting                                 int // requests
 }
 
-// Counters returns what has been counted so far.
+// Counters returns the counts so far.
 func (s *Server) Counters() Counters {
 	c := &s.counters
 	out := Counters{

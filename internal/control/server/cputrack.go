@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// cpuPoints is how many steps a track has at most: enough for a small chart, little beside the rest of a record.
+	// cpuPoints is the maximum number of steps in a track: enough for a small chart, small beside the rest of a record.
 	cpuPoints = 24
-	// cpuStep is the length of the steps of a short job.
+	// cpuStep is the step length of a short job.
 	cpuStep = time.Second
-	// keptSteps is how many steps a job must have had for its track to be archived with it.
+	// keptSteps is the minimum number of steps for which a job's track is archived.
 	keptSteps = 5
 )
 
-// cpuPoint is what a job was allowed and what it used, smoothed, in hundredths of a core. Records of jobs are many and
-// copied often, so a point is small; more than mostCPU is written as that.
+// cpuPoint is a job's CPU limit and its smoothed usage, in hundredths of a core. There are many job records and they
+// are copied often, so a point is small; values above mostCPU are stored as mostCPU.
 type cpuPoint struct{ limit, usage uint16 }
 
 const mostCPU = math.MaxUint16 - 1
 
 var unknownCPU = cpuPoint{math.MaxUint16, math.MaxUint16}
 
-// cpuPointOf is a point from hundredths of a core.
+// cpuPointOf returns a point from hundredths of a core.
 func cpuPointOf(limit, usage int64) cpuPoint {
 	return cpuPoint{uint16(min(max(limit, 0), mostCPU)), uint16(min(max(usage, 0), mostCPU))}
 }
 
-// CPUTrack is how the CPU of a job went since it began, in steps of equal length. When there is no place left for another
-// step, each two become one that is twice as long: a job of any length has one, of the same size. It is a value.
+// CPUTrack is a job's CPU limit and usage since its start, in steps of equal length. When it is full, every two steps
+// become one that is twice as long, so the track of a job of any length has the same size. It is a value.
 type CPUTrack struct {
 	doublings uint8
 	count     uint8
@@ -38,8 +38,8 @@ type CPUTrack struct {
 // step is the length of a step.
 func (t *CPUTrack) step() time.Duration { return cpuStep << t.doublings }
 
-// observe takes in what holds so long after the beginning of the job. Between two observations the first one holds; before
-// the first one nothing is known.
+// observe records a point at a time after the start of the job. A point holds until the next one; before the first one
+// nothing is known.
 func (t *CPUTrack) observe(after time.Duration, now cpuPoint) {
 	at := max(0, after)
 	for at/t.step() >= cpuPoints {
@@ -56,7 +56,7 @@ func (t *CPUTrack) observe(after time.Duration, now cpuPoint) {
 	t.points[t.count-1] = now
 }
 
-// double joins each two steps.
+// double joins every two steps.
 func (t *CPUTrack) double() {
 	for i := range (int(t.count) + 1) / 2 {
 		joined := t.points[2*i]
@@ -69,7 +69,7 @@ func (t *CPUTrack) double() {
 	t.doublings++
 }
 
-// meanCPU is what lies between two points, or the one that is known.
+// meanCPU returns the mean of two points, or the one that is known.
 func meanCPU(a, b cpuPoint) cpuPoint {
 	switch unknownCPU {
 	case a:
@@ -81,14 +81,14 @@ func meanCPU(a, b cpuPoint) cpuPoint {
 	return cpuPoint{mean(a.limit, b.limit), mean(a.usage, b.usage)}
 }
 
-// CPUHistory is a track as it is archived: hundredths of cores, -1 where nobody knows.
+// CPUHistory is an archived track: hundredths of cores, -1 where the value is unknown.
 type CPUHistory struct {
 	StepMS int64   `json:"step_ms"`
 	Limit  []int32 `json:"limit"`
 	Usage  []int32 `json:"usage"`
 }
 
-// archived returns what is kept of the track of a job that ran so long, or nil if there is too little of it.
+// archived returns what is kept of a job's track, given how long the job ran, or nil if it is too short.
 func (t CPUTrack) archived(ran time.Duration) *CPUHistory {
 	h := t.History(ran)
 	if len(h.Limit) < keptSteps {
@@ -97,8 +97,8 @@ func (t CPUTrack) archived(ran time.Duration) *CPUHistory {
 	return h
 }
 
-// History returns the track until so long after the beginning of the job, in the form in which it is archived. What was
-// last observed holds until then: nodes tell only what has changed.
+// History returns the track up to a time after the start of the job, in its archived form. The last observation holds
+// until then: nodes report only changes.
 func (t CPUTrack) History(until time.Duration) *CPUHistory {
 	if t.count > 0 {
 		t.observe(max(until, time.Duration(t.count-1)*t.step()), t.points[t.count-1])

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// take carries out what the core has decided: orders to nodes, rows, events,
-// records for readers.
+// take carries out the core's decisions: orders to nodes, rows, events, records for
+// readers.
 func (t *term) take() {
 	for {
 		for i := range t.out.Stopped {
@@ -62,7 +62,7 @@ func (t *term) markDirty(id core.OperationID) {
 	}
 }
 
-// started orders a job at its node.
+// started orders a node to start a job.
 func (t *term) started(s *core.Started) {
 	op, node := t.operations[s.Operation], t.nodeList[s.Node]
 	number := uint64(s.Job)
@@ -94,8 +94,8 @@ func (t *term) started(s *core.Started) {
 	}
 }
 
-// storeRunning writes down what a node is given to run, so that a successor knows it
-// before the node reports. The order leaves after that.
+// storeRunning stores a job that a node is to run, so that a successor knows it before
+// the node reports. The order is sent after that.
 func (t *term) storeRunning(job *Job) {
 	attributes := jobAttributes{
 		Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources,
@@ -108,7 +108,8 @@ func (t *term) storeRunning(job *Job) {
 	})
 }
 
-// spec returns what nodes are told of a task; all of its jobs share it.
+// spec returns the job specification that nodes get for a task; all of its jobs share
+// it.
 func (o *activeOperation) spec(task int) *nodev1.JobSpec {
 	if o.specs == nil {
 		o.specs = make([]*nodev1.JobSpec, len(o.record.Spec.Tasks))
@@ -119,7 +120,7 @@ func (o *activeOperation) spec(task int) *nodev1.JobSpec {
 	return o.specs[task]
 }
 
-// pool is the pool of the operation in a tree.
+// pool returns the operation's pool in a tree.
 func (o *activeOperation) pool(tree string) string {
 	for _, p := range o.record.Places {
 		if p.Tree == tree {
@@ -129,7 +130,7 @@ func (o *activeOperation) pool(tree string) string {
 	return ""
 }
 
-// jobEnvironment are the variables that differ from job to job.
+// jobEnvironment returns the environment variables that differ between jobs.
 func (t *term) jobEnvironment(op *activeOperation, job *Job) []*nodev1.Variable {
 	return []*nodev1.Variable{
 		{Name: "YT_POOL_TREE", Value: job.Tree},
@@ -137,8 +138,8 @@ func (t *term) jobEnvironment(op *activeOperation, job *Job) []*nodev1.Variable 
 	}
 }
 
-// stopped tells a node to end a job. A job that is over for the core already is
-// not waited for.
+// stopped orders a node to end a job. It does not wait for a job that has already ended
+// for the core.
 func (t *term) stopped(s *core.Stopped) {
 	node := t.nodeList[s.Node]
 	job := t.jobAt(s)
@@ -157,7 +158,7 @@ func (t *term) stopped(s *core.Stopped) {
 				AbortReason: reason,
 			})
 		} else if never := t.ordersTo(node).Abort(&nodev1.AbortOrder{Number: uint64(s.Job), AbortReason: reason, PreemptedFor: preemptedFor}); never && s.Timeout > 0 {
-			// No result will come: the core hears of it now, as soon as this
+			// No result will come: the core gets the end of the job as soon as this
 			// round is over.
 			t.later = append(t.later, core.Finished{Job: s.Job, State: core.JobAborted, Reason: s.Reason})
 		}
@@ -172,8 +173,9 @@ func (t *term) stopped(s *core.Stopped) {
 	}
 }
 
-// jobAt returns the job that a node is to stop, nil if the node has no such job: a
-// node that claims the job of another one is told to stop it, and the job goes on.
+// jobAt returns the job that a node is to stop, or nil if the node has no such job: a
+// node that claims another node's job is ordered to stop it, and the job itself
+// continues.
 func (t *term) jobAt(s *core.Stopped) *Job {
 	if job := t.jobs[s.Job]; job != nil && job.node == s.Node {
 		return job
@@ -181,8 +183,8 @@ func (t *term) jobAt(s *core.Stopped) *Job {
 	return nil
 }
 
-// archiveStopped stores a job that its controller has taken back together with all
-// others of its operation. It is no end that a revived controller must hear of.
+// archiveStopped stores a job that its controller has stopped together with all other
+// jobs of its operation. A revived controller need not replay this end.
 func (t *term) archiveStopped(s *core.Stopped) {
 	job := t.jobAt(s)
 	if job == nil {
@@ -194,7 +196,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 		return
 	}
 	pool := op.pool(job.Tree)
-	// The snapshot that goes with this commit includes it.
+	// The snapshot in this commit includes it.
 	op.ends++
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
 		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
@@ -208,7 +210,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	count(t.server.counters.jobsAborted[:], int(s.Reason))
 }
 
-// isInterruptible says whether a job has a signal by which it can be asked to end.
+// isInterruptible reports whether a job has a signal that asks it to stop.
 func (t *term) isInterruptible(job *Job) bool {
 	if job == nil {
 		return false
@@ -217,7 +219,8 @@ func (t *term) isInterruptible(job *Job) bool {
 	return op != nil && op.record.Spec.Tasks[job.Task].Value.InterruptionSignal.Value() != ""
 }
 
-// preempted writes down who lost what to whom.
+// preempted logs a preemption: the job, its resources, and the operation that it was
+// preempted for.
 func (t *term) preempted(s *core.Stopped, job *Job) {
 	facts := []fact{
 		{"reason", s.Preemption.String()}, {"abort_reason", s.Reason.String()}, {"class", s.Class.String()},
@@ -244,7 +247,7 @@ func (t *term) preempted(s *core.Stopped, job *Job) {
 	t.server.counters.preemption(s.Preemption, e.Tree, e.Pool, forPool)
 }
 
-// failRunning asks the jobs of an operation that has run out of time to fail.
+// failRunning asks the jobs of an operation that exceeded its time limit to fail.
 func (t *term) failRunning(id core.OperationID) {
 	op := t.operations[id]
 	timeout := op.record.Spec.TimeLimitJobFailTimeout.Value()
@@ -257,8 +260,8 @@ func (t *term) failRunning(id core.OperationID) {
 	}
 }
 
-// jobAttributes are what a row of a job has beside its columns; they suffice to
-// repeat its end.
+// jobAttributes are what a job's row has beside its columns. They suffice to replay the
+// job's end.
 type jobAttributes struct {
 	Incarnation uint32             `json:"incarnation,omitempty"`
 	End         string             `json:"end,omitempty"`
@@ -269,7 +272,7 @@ type jobAttributes struct {
 	ExitCode    *int32             `json:"exit_code,omitempty"`
 	Usage       *operation.Usage   `json:"usage,omitempty"`
 	NotBegun    bool               `json:"not_begun,omitempty"`
-	Holds       *resource.Amounts  `json:"holds,omitempty"` // of running jobs, as are the next two
+	Holds       *resource.Amounts  `json:"holds,omitempty"` // for running jobs only, as are the next two
 	UserFactor  float64            `json:"user_factor,omitempty"`
 	ProxyFactor float64            `json:"proxy_factor,omitempty"`
 	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
@@ -329,15 +332,14 @@ func (t *term) ended(e *core.Ended) {
 
 var endNames = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "interrupted"}
 
-// describeResult adds to a row what the node has told.
+// describeResult adds the node's report to a row.
 func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result *nodev1.JobResult) {
 	row.Statistics = statisticsDocument(result.GetStatistics())
 	if result.GetError() != nil {
 		row.Error = errorDocument(result.GetError())
 	}
 	if at := result.GetTimings().GetFinishedUs(); at != 0 {
-		// Clocks of nodes differ: a job does not end in the future, nor before
-		// it began.
+		// Nodes' clocks differ: a job must not end in the future, or before it started.
 		finish := nodeproto.FromMicros(at)
 		if finish.After(row.StartTime) && finish.Before(row.FinishTime) {
 			row.FinishTime = finish
@@ -373,7 +375,7 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 	}
 }
 
-// changed notes that an operation went into a state.
+// changed records that an operation entered a state.
 func (t *term) changed(c *core.OperationChange) {
 	op := t.operations[c.Operation]
 	if op == nil {
@@ -402,7 +404,7 @@ func (t *term) changed(c *core.OperationChange) {
 	}
 }
 
-// finish makes the last record of an operation.
+// finish builds the last record of an operation.
 func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	record := *op.record
 	record.State, record.Result, record.Finish = c.State, c.Error, t.now
@@ -414,7 +416,7 @@ func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	count(t.server.counters.operationsEnded[:], int(c.State))
 }
 
-// count reads the numbers of jobs off a controller.
+// count copies the job counts from a controller.
 func (o *Operation) count(c *operation.Controller, now time.Time) {
 	o.Jobs, o.Built = c.Statistics(), now
 	o.Tasks = make([]document.Named[operation.Statistics], len(o.Spec.Tasks))
@@ -429,8 +431,8 @@ func (t *term) putJob(job *Job) {
 	t.server.jobs.put(job.Number, job)
 }
 
-// removeJob forgets a job whose end is in the open rows. Readers find it until these are
-// written.
+// removeJob removes a job whose end is in the open rows. Readers find it until they are
+// on disk.
 func (t *term) removeJob(id core.JobID) {
 	if job := t.jobs[id]; job != nil {
 		last := *job

@@ -8,13 +8,13 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 )
 
-// DefaultPoolsSetting is the document of the registry that says, user by user,
-// below which pool their ephemeral pools are made, in trees that want so
-// (use_user_default_parent_pool_map): a map of names in JSON.
+// DefaultPoolsSetting is the registry document that maps users to the pools below
+// which their ephemeral pools are created, in trees with
+// use_user_default_parent_pool_map: a map of names in JSON.
 const DefaultPoolsSetting = "user_to_default_pool"
 
-// DefaultPools is what that document says. What is no name of a pool is left out:
-// whoever sets it checks it.
+// DefaultPools returns the map in that document. It leaves out values that are
+// not pool names: the code that sets the document validates it.
 func (r *Registry) DefaultPools() map[string]string {
 	data, there := r.Setting(DefaultPoolsSetting)
 	var values map[string]any
@@ -30,12 +30,12 @@ func (r *Registry) DefaultPools() map[string]string {
 	return pools
 }
 
-// obeyDefaultPools tells the core which pools are users' own.
+// obeyDefaultPools passes the users' default pools to the core.
 func (t *term) obeyDefaultPools(r *Registry) {
 	t.happens(&core.DefaultPoolsInput{Pools: r.DefaultPools()})
 }
 
-// changesDefaultPools says whether rows of the registry have that document.
+// changesDefaultPools reports whether rows of the registry include that document.
 func changesDefaultPools(b *store.Batch) bool {
 	concerns := func(s store.Setting) bool { return s.Name == DefaultPoolsSetting }
 	return slices.ContainsFunc(b.Put.Settings, concerns) || slices.ContainsFunc(b.Delete.Settings, concerns)

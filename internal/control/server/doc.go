@@ -1,39 +1,39 @@
-// Package server is the daemon around a core: it drains requests, lets one
-// goroutine apply them to the core, makes durable what must be, and only then
-// answers.
+// Package server is the daemon around a core. It collects requests, applies them
+// to the core on one goroutine, commits the resulting rows, and answers after the
+// commit.
 //
 // # One owner
 //
-// A [Server] leads or stands by. While it leads there is a term, and the term's
-// loop is the only goroutine that touches the core. Requests are closures that
-// the loop runs one after the other; what they change is collected as rows.
+// A [Server] leads or stands by. While it leads it has a term, and the term's
+// loop is the only goroutine that accesses the core. Requests are closures that
+// the loop runs one after another; their changes are collected as rows.
 //
 //	requests ─► loop ─► core            rows and answers of many requests
 //	              │                              │
 //	              └──► batch ──► committer ──► store (one transaction, one fsync)
 //	                                  │
-//	                                  └──► answers leave, readers see the change
+//	                                  └──► answers are sent, readers see the change
 //
-// While a batch is being committed the loop goes on and fills the next one. An
-// answer leaves when the batch that was open when its request ran is on disk, so
-// nothing is told that could be forgotten.
+// While a batch is being committed, the loop fills the next one. The server answers
+// a request after the batch that was open when it ran is on disk, so it never
+// acknowledges a change that a crash could lose.
 //
 // # Effects and the commits they wait for
 //
-// Requests change the core at once; what others notice of it waits in the open batch
-// and is released in one place, when the batch is on disk (term.settle):
+// Requests change the core at once. Their visible effects wait in the open batch and
+// are released in one place, when the batch is on disk (term.settle):
 //
 //	answer to a request             the batch that was open when it ran
 //	start, interrupt, abort orders  the batch with the rows of the decision
 //	acknowledgement of a result     the batch with the end of the job
 //	records of operations           the batch with their rows
-//	the index of operations         every batch, before anybody is answered
+//	the index of operations         every batch, before any caller is answered
 //
-// Two effects wait for nothing, because a successor finds them again: the figures of
+// Two effects do not wait, because a successor can reconstruct them: the figures of
 // running jobs and nodes that readers see, and the answer to a heartbeat that reports
-// no result and for whose node no order waits. While the store is stalled heartbeats
-// are answered with what is durable, and with no word about the rest. Orders are held
-// back by the session ([nodeproto.Session.After]); nothing else writes to a node.
+// no result and whose node has no pending orders. While the store is stalled, answers
+// to heartbeats contain only what is durable. The session holds orders back
+// ([nodeproto.Session.After]); nothing else writes to a node.
 //
 // # Transactions
 //
@@ -60,21 +60,23 @@
 //
 // # What is stored of an operation
 //
-// Its controller's snapshot whenever more happened than the end of a job, and
-// the ends of jobs as rows. A new leader restores the snapshot, repeats the ends
-// after it, and takes up the jobs that run. These are rows too, written before their
-// orders leave, so a new leader knows what each node may run before the node reports. It
-// schedules at once on nodes that have reported; what the others may run is held back
-// ([Server.HeldBack]) until they report or are given up. Only where an earlier version led,
-// which stored no running jobs, nothing is scheduled before the nodes had their chance.
+// The server stores the controller's snapshot whenever more than the end of a job has
+// happened, and the ends of jobs as rows. A new leader restores the snapshot, replays
+// the ends after it, and adopts the running jobs. Running jobs are rows too, written
+// before their orders are sent, so a new leader knows what each node may run before the
+// node reports. It schedules at once on nodes that have reported. What the other nodes
+// may run is held back ([Server.HeldBack]) until they report or are given up. If the
+// previous leader was an earlier version, which stored no running jobs, the new leader
+// schedules nothing until the nodes have had their chance to report.
 //
 // # Losing the lead
 //
-// A server leads until the end of the last lease that the store confirmed, counted
-// by its own monotonic clock from before it asked, less a margin. Then it refuses
-// everybody, nodes included, until the store has confirmed the lease again; after one
-// lease period without a word it drops its core and stands by. [Server.Standing] says
-// why. Every commit carries the epoch of the lease, so a leader that was paused and
-// replaced is refused by the store. None of its answers left, because they waited for
-// the commit, and an answer leaves only while the lease holds.
+// A server leads until the end of the last lease that the store confirmed, less a
+// margin. It measures the lease on its own monotonic clock, from just before its request.
+// After that it refuses all requests, including those of nodes, until the store confirms
+// the lease again. After one lease period without confirmation it drops its core and
+// stands by. [Server.Standing] returns the reason. Every commit carries the epoch of the
+// lease, so the store refuses the commits of a leader that was paused and replaced. None
+// of that leader's answers were sent: they waited for the commit, and an answer is sent
+// only while the lease is valid.
 package server

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// mustJSON writes a value of ours that always can be written.
+// mustJSON encodes one of our values, for which encoding never fails.
 func mustJSON(v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -20,8 +20,8 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-// amountsFact is a vector as documents have it: by names of resources, in units
-// that people use, without what is zero.
+// amountsFact returns a vector as documents have it: by resource name, in units
+// that people use, without zeros.
 func amountsFact(a resource.Amounts) map[string]float64 {
 	named := map[string]float64{}
 	for _, k := range resource.Kinds {
@@ -34,7 +34,7 @@ func amountsFact(a resource.Amounts) map[string]float64 {
 
 func amountsDocument(a resource.Amounts) []byte { return mustJSON(amountsFact(a)) }
 
-// errorDocument is an error in the form that clients know.
+// errorDocument returns an error in the form that clients know.
 func errorDocument(e *nodev1.Error) []byte { return mustJSON(errorTree(e)) }
 
 func errorTree(e *nodev1.Error) map[string]any {
@@ -49,7 +49,7 @@ func errorTree(e *nodev1.Error) map[string]any {
 	return map[string]any{"code": e.GetCode(), "message": e.GetMessage(), "attributes": attributes, "inner_errors": inner}
 }
 
-// failureOf is an error as controllers know it.
+// failureOf returns an error in the form that controllers use.
 func failureOf(e *nodev1.Error, node string) operation.Failure {
 	return operation.Failure{Error: operationError(e), Fatal: e.GetFatal(), Node: node}
 }
@@ -65,7 +65,8 @@ func operationError(e *nodev1.Error) operation.Error {
 	return out
 }
 
-// outputText is what is kept of a stream, with a note where something is missing.
+// outputText returns what is kept of a stream, with a note where something is
+// missing.
 func outputText(o *nodev1.Output) []byte {
 	if len(o.GetTail()) == 0 {
 		return o.GetHead()
@@ -81,7 +82,7 @@ type fact struct {
 	value any
 }
 
-// event writes a line of the decision log.
+// event adds an entry to the decision log.
 func (t *term) event(e store.Event, facts ...fact) {
 	e.Time = t.now
 	if len(facts) > 0 {
@@ -98,14 +99,15 @@ func (t *term) event(e store.Event, facts ...fact) {
 	t.open.rows.Put.Events = append(t.open.rows.Put.Events, e)
 }
 
-// audit writes down who changed what.
+// audit adds an audit record.
 func (t *term) audit(who Caller, before, after []byte) {
 	t.open.rows.Put.Audit = append(t.open.rows.Put.Audit, store.AuditRecord{
 		Time: t.now, User: who.User, Command: who.Command, Object: who.Object, Request: who.Request, Before: before, After: after,
 	})
 }
 
-// remember keeps the answer to a mutation, so that it is not carried out twice.
+// remember stores the answer to a mutation, so that the mutation is not carried
+// out twice.
 func (t *term) remember(who Caller, response []byte) {
 	if who.Mutation == "" {
 		return
@@ -115,7 +117,8 @@ func (t *term) remember(who Caller, response []byte) {
 	})
 }
 
-// jobCounts is the part "jobs" of an operation's progress, as clients know it.
+// jobCounts returns the "jobs" part of an operation's progress, as clients know
+// it.
 func jobCounts(s *operation.Statistics) document.Value {
 	scheduled, unscheduled := []document.Entry{}, []document.Entry{}
 	total, beforeStart := s.AbortedTotal()
@@ -155,7 +158,7 @@ func jobCounts(s *operation.Statistics) document.Value {
 	)
 }
 
-// BriefProgress is what lists of operations show.
+// BriefProgress returns the progress that lists of operations show.
 func (o *Operation) BriefProgress() document.Value {
 	return document.Map(
 		document.Pair("state", document.Text(o.State.String())),
@@ -181,5 +184,5 @@ func (o *Operation) FullProgress() document.Value {
 	return full
 }
 
-// timeLayout is how documents write times.
+// timeLayout is the format of times in documents.
 const timeLayout = "2006-01-02T15:04:05.000000Z"

@@ -13,24 +13,24 @@ import (
 // Edits are the changes of one transaction: of the pool trees, of the registry, or of
 // both. They are committed together or not at all. Edits of trees run first, on the
 // caller's goroutine; edits of the registry run on the loop. Each edit sees the changes
-// of those before it in its list.
+// of the edits before it in its list.
 type Edits struct {
 	Trees    []TreesEdit
 	Registry []RegistryEdit
-	// Answer returns what a repetition of the request gets, after all edits have run.
-	// It may be nil.
+	// Answer returns the answer to store for a repeated request. It is called after all
+	// edits have run and may be nil.
 	Answer func() []byte
 }
 
-// TreesEdit changes the configuration of pool trees: it gets the present one and returns
+// TreesEdit changes the configuration of pool trees: it gets the current one and returns
 // the next one.
 type TreesEdit struct {
 	Object string // for the audit
 	Edit   func(*Trees) (*Trees, error)
 }
 
-// RegistryEdit changes the registry: it reads what is there and returns the rows to
-// write. Rows of other kinds are refused, because the core must know of them.
+// RegistryEdit changes the registry: it reads the registry and returns the rows to
+// write. Rows of other kinds are refused, because the core must know about them.
 type RegistryEdit struct {
 	Object string // for the audit
 	Edit   func(*Registry) (*store.Batch, error)
@@ -47,7 +47,7 @@ func (s *Server) EditRegistry(ctx context.Context, who Caller, edit func(*Regist
 }
 
 // Edit commits a transaction. If an edit or the core refuses, nothing changes.
-// Transactions with edits of trees run one after the other.
+// Transactions with edits of trees run one after another.
 func (s *Server) Edit(ctx context.Context, who Caller, edits Edits) error {
 	if len(edits.Trees) == 0 {
 		return s.commitEdits(ctx, who, &edits, nil)
@@ -98,14 +98,14 @@ func (s *Server) commitEdits(ctx context.Context, who Caller, edits *Edits, tree
 	return err
 }
 
-// nextTrees is a configuration of pools that is to replace another one.
+// nextTrees is a configuration of pools that is to replace the current one.
 type nextTrees struct {
 	before, after *Trees
 	differences   treeDifferences
 	rows          store.Batch
 }
 
-// edit carries a transaction out on the loop. Everything that can refuse comes before
+// edit carries out a transaction on the loop. Every step that can refuse comes before
 // the first change that cannot be undone.
 func (t *term) edit(who Caller, edits *Edits, trees *nextTrees) error {
 	rows, changed, err := t.draftRegistry(edits.Registry)
@@ -140,7 +140,7 @@ func (t *term) edit(who Caller, edits *Edits, trees *nextTrees) error {
 	return nil
 }
 
-// publishRegistry shows readers rows of the registry that are on disk.
+// publishRegistry publishes committed rows of the registry to readers.
 func (s *Server) publishRegistry(rows *store.Batch) {
 	s.registry.apply(rows)
 	if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
@@ -180,7 +180,7 @@ func (t *term) draftRegistry(edits []RegistryEdit) (*store.Batch, draft, error) 
 	return all, changed, nil
 }
 
-// setTrees puts a configuration into force.
+// setTrees puts a configuration into effect.
 func (t *term) setTrees(next *nextTrees) error {
 	if t.trees != next.before {
 		return errors.New("the configuration of pools has changed in the meantime")

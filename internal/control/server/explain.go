@@ -8,8 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 )
 
-// ExplainOperation says why an operation that has not ended is where it is. It
-// looks at all nodes of the operation's trees.
+// ExplainOperation explains the current state of an operation that has not ended.
+// It examines all nodes of the operation's trees.
 func (s *Server) ExplainOperation(ctx context.Context, key OperationKey) (core.OperationExplanation, error) {
 	return askHow(ctx, s, true, func(t *term) (core.OperationExplanation, error) {
 		t.answerNow = true
@@ -26,7 +26,7 @@ func (s *Server) ExplainOperation(ctx context.Context, key OperationKey) (core.O
 }
 
 // RunningJobs returns the running jobs of an operation as the core sees them, with
-// their classes of preemption, tree by tree, oldest first.
+// their preemption classes, by tree, oldest first.
 func (s *Server) RunningJobs(ctx context.Context, id core.OperationID) ([]core.JobInfo, error) {
 	return askHow(ctx, s, true, func(t *term) ([]core.JobInfo, error) {
 		t.answerNow = true

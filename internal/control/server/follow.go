@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 )
 
-// standbyCopy are the rows that a standby keeps beside what it has made of them, to
-// follow changes without reading everything again.
+// standbyCopy holds the rows that a standby keeps beside the records made from
+// them, so that it can follow changes without reading everything again.
 type standbyCopy struct {
 	revision    int64
 	defaultTree []store.Setting // one or none
@@ -22,9 +22,9 @@ type standbyCopy struct {
 	specs       map[int32]*store.OperationSpec
 }
 
-// follow brings up to date what readers of a standby see: pools, operations and the
-// registry. It reads what has changed since it looked last; all if it looks for the
-// first time or comes too late for that.
+// follow brings up to date what a standby shows: pools, operations and the
+// registry. It reads the changes since the last call, or everything if this is the
+// first call or those changes are no longer known.
 func (s *Server) follow(ctx context.Context) error {
 	if s.copied != nil {
 		changes, err := s.store.Changes(ctx, s.copied.revision)
@@ -87,7 +87,8 @@ func (s *Server) followChanges(changes *store.Changes) {
 	s.copiedAt(c, changes.Revision)
 }
 
-// keep takes rows of trees and specifications, and says whether trees have changed.
+// keep stores rows of trees and specifications, and reports whether trees have
+// changed.
 func (c *standbyCopy) keep(b *store.Batch) (trees bool) {
 	for _, row := range b.Delete.Trees {
 		delete(c.trees, row.Name)
@@ -121,7 +122,7 @@ func (c *standbyCopy) keep(b *store.Batch) (trees bool) {
 	return trees
 }
 
-// copyTrees shows the configuration of trees.
+// copyTrees publishes the configuration of trees.
 func (s *Server) copyTrees(c *standbyCopy) {
 	rows := &store.Rows{Settings: c.defaultTree, Pools: make([]store.Pool, 0, len(c.pools))}
 	for _, name := range slices.Sorted(maps.Keys(c.trees)) {
@@ -130,11 +131,11 @@ func (s *Server) copyTrees(c *standbyCopy) {
 	for _, row := range c.pools {
 		rows.Pools = append(rows.Pools, row)
 	}
-	trees, _ := treesOf(rows) // the leader reports what is left out
+	trees, _ := treesOf(rows) // the leader reports what was left out
 	s.trees.Store(trees)
 }
 
-// copyOperation shows an operation, unless it has ended or cannot be read.
+// copyOperation publishes an operation, unless it has ended or cannot be read.
 func (s *Server) copyOperation(c *standbyCopy, row *store.Operation) (shown bool) {
 	spec := c.specs[row.Number]
 	var state operation.State
@@ -150,7 +151,7 @@ func (s *Server) copyOperation(c *standbyCopy, row *store.Operation) (shown bool
 	return true
 }
 
-// dropOperation forgets an operation.
+// dropOperation removes an operation.
 func (s *Server) dropOperation(c *standbyCopy, number int32) {
 	delete(c.specs, number)
 	delete(s.specs, number)
@@ -159,7 +160,7 @@ func (s *Server) dropOperation(c *standbyCopy, number int32) {
 	}
 }
 
-// copiedAt says that the copy is that of a revision.
+// copiedAt records the revision of the copy.
 func (s *Server) copiedAt(c *standbyCopy, revision int64) {
 	c.revision = revision
 	s.copied = c

@@ -10,25 +10,25 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// HeldNode is a node of the last leader that has not reported to this one, with what is held
-// back for it.
+// HeldNode is a node of the last leader that has not reported to this one, with what is held back
+// for it.
 type HeldNode struct {
 	Name string
 	Tree string
-	// Jobs is how many jobs it may still run, and Usage what they hold. Their cookies are not
-	// started elsewhere.
+	// Jobs is the number of jobs that it may still run, and Usage what they hold. Their cookies
+	// are not started elsewhere.
 	Jobs       int
 	Operations []core.OperationID
 	Usage      resource.Amounts
-	// Until is when it is given up; zero means never.
+	// Until is when the leader gives it up; zero means never.
 	Until time.Time
-	// Everything says that it is not known what the node may run, because an earlier version
-	// led: nothing is scheduled anywhere before it has reported.
+	// Everything reports whether it is unknown what the node may run, because an earlier version
+	// led. In that case nothing is scheduled anywhere before the node has reported.
 	Everything bool
 }
 
-// HeldBack returns the nodes that are waited for after a takeover, by name. It is empty while this
-// server does not lead.
+// HeldBack returns the nodes that the leader waits for after a takeover, sorted by name. It is
+// empty while this server does not lead.
 func (s *Server) HeldBack() []HeldNode {
 	if list := s.held.Load(); list != nil && s.Leading() {
 		return *list
@@ -36,17 +36,17 @@ func (s *Server) HeldBack() []HeldNode {
 	return nil
 }
 
-// HeldBackText says what is held back and until when, empty if nothing is.
+// HeldBackText describes what is held back and until when; it is empty if nothing is.
 func (s *Server) HeldBackText() string { return heldText(s.HeldBack()) }
 
-// HeldBackIn is HeldBackText for what concerns some trees.
+// HeldBackIn is HeldBackText restricted to some trees.
 func (s *Server) HeldBackIn(trees ...string) string {
 	return heldText(slices.DeleteFunc(slices.Clone(s.HeldBack()), func(n HeldNode) bool {
 		return !n.Everything && !slices.Contains(trees, n.Tree)
 	}))
 }
 
-// showHeld publishes which nodes are waited for.
+// showHeld publishes the nodes that the leader waits for.
 func (t *term) showHeld() {
 	var list []HeldNode
 	for _, a := range t.core.Awaited() {
@@ -62,7 +62,7 @@ func (t *term) showHeld() {
 	t.server.alerts.set(AlertHeldBack, heldText(list))
 }
 
-// mostNamed is how many nodes a text names.
+// mostNamed is the maximum number of nodes that a text names.
 const mostNamed = 5
 
 func heldText(list []HeldNode) string {

@@ -14,9 +14,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Series of a pool that are there for every resource, as amounts, and those that
-// are there once. Their order is their number in the store: new ones go to the
-// end, none is taken out.
+// Series of a pool that exist for every resource, as amounts, and series that
+// exist once. Their position is their number in the store: append new ones, never
+// remove any.
 var (
 	resourceSeries = []string{
 		"usage", "demand", "fair_share_strong", "fair_share_integral", "fair_share_weight", "strong_guarantee", "limit",
@@ -38,8 +38,8 @@ func seriesList() (list []store.HistorySeries) {
 	return list
 }
 
-// chronicle records the time series behind the charts. The loop records, readers
-// ask for what is not stored yet.
+// chronicle records the time series for the charts. The loop records; readers
+// query what is not stored yet.
 type chronicle struct {
 	mutex    sync.Mutex
 	recorder *history.Recorder
@@ -47,8 +47,8 @@ type chronicle struct {
 	flushed  time.Time
 }
 
-// historyFlushPeriod is how often recorded points are stored. What is lost with a
-// leader is less than that.
+// historyFlushPeriod is how often recorded points are stored. A failed leader
+// loses less than that.
 const historyFlushPeriod = 10 * time.Second
 
 // restore continues the series of an earlier leader.
@@ -59,7 +59,8 @@ func (c *chronicle) restore(ctx context.Context, db *store.Store, now time.Time)
 	return db.RestoreHistory(ctx, c.recorder, now)
 }
 
-// sampleHistory records a point of every pool, and stores points now and then.
+// sampleHistory records a point of every pool, and stores the points from time to
+// time.
 func (t *term) sampleHistory() {
 	if t.now.Sub(t.lastHistory) < t.server.settings().HistoryPeriod {
 		return
@@ -80,7 +81,7 @@ func (t *term) sampleHistory() {
 	}
 }
 
-// flushHistory stores all points that have been recorded.
+// flushHistory stores all recorded points.
 func (t *term) flushHistory() {
 	c := &t.server.chronicle
 	c.mutex.Lock()
@@ -88,7 +89,7 @@ func (t *term) flushHistory() {
 	t.open.rows.PutHistory(c.recorder.Flush(t.now))
 }
 
-// pointsOf are the values of all series of a pool, by their numbers.
+// pointsOf returns the values of all series of a pool, by series number.
 func pointsOf(tree *core.Tree, p *core.Pool, into []float64) []float64 {
 	var guarantee, limit, burst, flow resource.Partial
 	volume := math.NaN()
@@ -139,18 +140,18 @@ func unitsOf(k resource.Kind, amount int64) float64 {
 	return a.Float(k)
 }
 
-// HistoryQuery asks for the charts of a pool.
+// HistoryQuery selects the charts of a pool.
 type HistoryQuery struct {
 	Tree, Pool string
 	From, To   time.Time
 	// Names and Resource select series; empty means all.
 	Names    []string
 	Resource string
-	// MaxPoints chooses how fine the answer is; zero means 600.
+	// MaxPoints determines the resolution of the answer; zero means 600.
 	MaxPoints int
 }
 
-// History returns the series of a pool, those of the last seconds included.
+// History returns the series of a pool, including the last seconds.
 func (s *Server) History(ctx context.Context, q HistoryQuery) ([]store.HistoryLine, history.Level, error) {
 	if q.MaxPoints <= 0 {
 		q.MaxPoints = 600
@@ -165,7 +166,7 @@ func (s *Server) History(ctx context.Context, q HistoryQuery) ([]store.HistoryLi
 	return s.chronicle.complete(lines, &q, level), level, nil
 }
 
-// complete adds to stored series what has only been recorded.
+// complete adds points that are recorded but not stored to the stored series.
 func (c *chronicle) complete(lines []store.HistoryLine, q *HistoryQuery, level history.Level) []store.HistoryLine {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -190,7 +191,7 @@ func (c *chronicle) complete(lines []store.HistoryLine, q *HistoryQuery, level h
 	return merged
 }
 
-// retain deletes what is old, in the background.
+// retain deletes old rows in the background.
 func (t *term) retain(ctx context.Context) {
 	for {
 		select {
@@ -202,7 +203,7 @@ func (t *term) retain(ctx context.Context) {
 		buried := t.catalogue.bury(&policy, now)
 		removed, err := t.server.store.Retain(ctx, t.lease, policy, now)
 		if err != nil || removed.Operations != buried {
-			t.catalogue.forget() // what is gone it finds out by looking
+			t.catalogue.forget() // it reads the store again and finds what is left
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// jobSpec is what a node needs to know of a task in order to run its jobs.
+// jobSpec returns what a node needs in order to run the jobs of a task.
 func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec {
 	t := &spec.Tasks[task].Value
 	out := &nodev1.JobSpec{
@@ -63,8 +63,8 @@ func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {
 	}
 }
 
-// jobFile is a file of a task: a path on every node, or a map with a name and
-// its content. The specification has been checked when it was read.
+// jobFile returns a task's file: a path on every node, or a map with a name and
+// content. The specification was validated when it was read.
 func jobFile(f document.Value) *nodev1.File {
 	if text, isText := f.Text(); isText {
 		return &nodev1.File{Path: path.Base(text), Source: &nodev1.File_NodePath{NodePath: strings.TrimPrefix(text, "file:")}}
@@ -84,8 +84,8 @@ func jobFile(f document.Value) *nodev1.File {
 	return file
 }
 
-// statisticsDocument writes the statistics of a job as clients see them: a tree
-// by the parts of the paths, with a summary in every leaf.
+// statisticsDocument encodes a job's statistics as clients see them: a tree by
+// path components, with a summary in every leaf.
 func statisticsDocument(list []*nodev1.Statistic) []byte {
 	if len(list) == 0 {
 		return nil
@@ -106,7 +106,7 @@ func statisticsDocument(list []*nodev1.Statistic) []byte {
 	}
 	data, err := json.Marshal(tree)
 	if err != nil {
-		return nil // maps of numbers have no reason to fail
+		return nil // encoding maps of numbers does not fail
 	}
 	return data
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// ledger is where leases and commits go: the store, or in tests a store that fails.
+// ledger is the part of the store that handles leases and commits. Tests replace it with
+// one that fails.
 type ledger interface {
 	AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error)
 	Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error)
@@ -20,19 +21,19 @@ type ledger interface {
 	Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error)
 }
 
-// errLapsed ends a term whose lease was not confirmed again in time.
+// errLapsed ends a term whose lease was not confirmed in time.
 var errLapsed = errors.New("the store has not confirmed the lease again")
 
-// errOvertaken ends a term when a node has seen a later one.
+// errOvertaken ends a term when a node has seen a later epoch.
 var errOvertaken = errors.New("a node has seen a later epoch")
 
-// maxAhead is how far above the epoch of the clock a node may be said to be. A node that
-// says more is refused: it must not use up the epochs of the cluster.
+// maxAhead is how far above the clock's epoch a node's epoch may be. The server refuses a
+// node that reports a later one: it must not use up the cluster's epochs.
 const maxAhead = 1 << 16
 
-// overtaken notes that a node has seen a later epoch than this one. Either there is a later
-// leader, or the store was put back to an earlier state. The term ends, and the next one of
-// this server begins above what the node has seen.
+// overtaken records that a node has seen a later epoch than this one. Either there is a
+// later leader, or the store was restored to an earlier state. The term ends, and this
+// server's next term starts above the epoch that the node has seen.
 func (t *term) overtaken(node string, epoch uint64) error {
 	if most := store.ClockEpoch(t.now) + maxAhead; epoch > uint64(most) {
 		return &nodeproto.RefusedError{
@@ -46,28 +47,28 @@ func (t *term) overtaken(node string, epoch uint64) error {
 	return ErrNotLeading
 }
 
-// leaseMargin is the part of a lease at its end in which its holder does not lead
-// any more. It covers the drift of clocks and the way of an answer.
+// leaseMargin is the fraction of a lease, 1/leaseMargin at its end, in which its holder no
+// longer leads. It covers clock drift and the time that an answer travels.
 const leaseMargin = 10
 
-// answerUntil sets until when this server may speak as the leader: the end of a
-// lease that the store has confirmed, less a margin.
+// answerUntil sets how long this server may answer as the leader: until the end of the
+// confirmed lease, less a margin.
 func (s *Server) answerUntil(deadline time.Time) {
 	s.leaseDeadline.Store(int64(deadline.Add(-s.settings().LeaseTTL / leaseMargin).Sub(s.began)))
 }
 
-// holdsLease says whether the last lease that the store confirmed has not ended, by
-// this process's monotonic clock.
+// holdsLease reports whether the last confirmed lease is still valid by this process's
+// monotonic clock.
 func (s *Server) holdsLease() bool {
 	return time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
 }
 
-// Leading says whether this server leads: it has a term, and the store has confirmed
-// its lease for now. It ceases to lead by itself when the store cannot be reached.
+// Leading reports whether this server leads: it has a term, and the store has confirmed a
+// lease that is still valid. A server that cannot reach the store stops leading by itself.
 func (s *Server) Leading() bool { return s.term.Load() != nil && s.holdsLease() }
 
-// Standing says why this server does not lead and does not know who does. It is empty
-// while it leads or knows the leader from the store.
+// Standing returns why this server neither leads nor knows the leader. It is empty while
+// the server leads or knows the leader from the store.
 func (s *Server) Standing() string {
 	if reason := s.standing.Load(); reason != nil {
 		return *reason
@@ -78,19 +79,19 @@ func (s *Server) Standing() string {
 	return ""
 }
 
-// standDown notes why this server does not lead. It returns whether that is news.
+// standDown records why this server does not lead. It reports whether the reason is new.
 func (s *Server) standDown(reason string) bool {
 	s.alerts.raise(AlertStore, reason)
 	return s.standing.Swap(&reason) == nil
 }
 
-// standUp notes that the store has said who leads.
+// standUp records that the store has named the leader.
 func (s *Server) standUp() { s.standing.Store(nil) }
 
-// renew keeps the lease. When the store does not confirm it in time, this server
-// ceases to lead: another one may have been given the lease, or will be. It keeps
-// its term for one lease period more, in which nothing is served, and goes on if the
-// store then says that nobody else has led.
+// renew keeps the lease. If the store does not confirm it in time, this server stops
+// leading: another one may hold the lease, now or soon. It keeps its term for one more
+// lease period, in which it serves nothing, and resumes if the store then confirms that no
+// other server has led.
 func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.CancelCauseFunc) {
 	settings := s.settings()
 	ticker := time.NewTicker(cmp.Or(settings.RenewPeriod, settings.LeaseTTL/3))

@@ -9,36 +9,36 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// Errors that concern every request.
+// Errors that any request may return.
 var (
-	// ErrNotLeading is the answer of a server that stands by, or has lost the lead
-	// while the request waited: whether it had an effect is not known.
+	// ErrNotLeading is returned by a server that stands by, or that lost the lead while the
+	// request waited. In that case it is unknown whether the request had an effect.
 	ErrNotLeading = errors.New("this scheduler does not lead")
-	// ErrOverloaded is the answer when too many requests wait, or the store does
-	// not answer. The request had no effect.
+	// ErrOverloaded is returned when too many requests wait, or when the store does not
+	// answer. The request had no effect.
 	ErrOverloaded = errors.New("the scheduler is overloaded")
-	// ErrUnknownOutcome is the answer to a request that was carried out, and that the
-	// store has neither taken nor refused: whether it will have had an effect is not known.
+	// ErrUnknownOutcome is returned for a request that was carried out but that the store
+	// has neither committed nor refused. It is unknown whether it will have an effect.
 	ErrUnknownOutcome = errors.New("whether the request took effect is not known")
 )
 
-// longestQueue is how many requests may wait at most, unless the setting said more
-// when the term began.
+// longestQueue is the maximum number of waiting requests, unless the setting was higher
+// when the term started.
 const longestQueue = 1 << 16
 
-// request is a closure that the loop runs. It must leave everything as it was if
-// it returns an error.
+// request is a closure that the loop runs. If it returns an error, it must leave everything
+// unchanged.
 type request struct {
 	run func(t *term) error
-	// hurried requests are let in when the store is stalled: they arrange that
-	// they do not have to wait for it.
+	// hurried requests are accepted while the store is stalled: they arrange not to wait
+	// for it.
 	hurried bool
 	done    chan error
 }
 
-// ask runs a closure on the loop and returns when what it changed is on disk.
-// Once the loop has the closure, the end of the context changes nothing: whoever
-// asks again, with the same mutation id, must find that it was carried out.
+// ask runs a closure on the loop and returns when its changes are on disk. Once the loop
+// has the closure, cancelling ctx has no effect: a caller that retries with the same
+// mutation id must find that the request was carried out.
 func ask[T any](ctx context.Context, s *Server, f func(t *term) (T, error)) (T, error) {
 	return askHow(ctx, s, false, f)
 }
@@ -70,7 +70,7 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
 	}
 	answer := func(err error) (T, error) {
-		if !s.holdsLease() { // another may have answered since
+		if !s.holdsLease() { // another leader may have answered since
 			return nothing, s.refusal()
 		}
 		if err != nil {
@@ -90,7 +90,7 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 			return answer(err)
 		case <-t.over:
 			select {
-			case err := <-r.done: // the last commit served it
+			case err := <-r.done: // the last commit included it
 				return answer(err)
 			default:
 				return nothing, s.refusal()
@@ -106,14 +106,14 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	}
 }
 
-// answerPatience is how long the store may be stalled before those who wait for it are
-// told that the outcome is not known.
+// answerPatience is how long the store may be stalled before waiting callers get
+// ErrUnknownOutcome.
 func (s *Server) answerPatience() time.Duration {
 	settings := s.settings()
 	return settings.StallPatience + settings.LeaseTTL
 }
 
-// refusal is the answer of a server that does not lead, with the reason if it has one.
+// refusal is the error of a server that does not lead, with the reason if there is one.
 func (s *Server) refusal() error {
 	if reason := s.Standing(); reason != "" {
 		return fmt.Errorf("%w: %s", ErrNotLeading, reason)
@@ -121,7 +121,7 @@ func (s *Server) refusal() error {
 	return ErrNotLeading
 }
 
-// admits says whether one more request may wait.
+// admits returns an error unless one more request may wait.
 func (t *term) admits() error {
 	if n := len(t.requests); n >= t.server.settings().HardQueue || n == cap(t.requests) {
 		return fmt.Errorf("%w: %d requests wait", ErrOverloaded, len(t.requests))
@@ -132,7 +132,7 @@ func (t *term) admits() error {
 	return nil
 }
 
-// stalledFor is how long the commit in flight has taken.
+// stalledFor returns how long the commit in flight has taken.
 func (t *term) stalledFor() time.Duration {
 	if since := t.stalledSince.Load(); since != 0 {
 		return time.Since(t.server.began) - time.Duration(since)
@@ -140,12 +140,12 @@ func (t *term) stalledFor() time.Duration {
 	return 0
 }
 
-// batch is what one commit writes, and who waits for it.
+// batch is what one commit writes, with the requests that wait for it.
 type batch struct {
-	number  uint64 // counts the batches of a term, from one
+	number  uint64 // counts the batches of a term, from 1
 	rows    store.Batch
 	waiting []waiting
-	// published runs on the loop when the rows are on disk.
+	// published functions run on the loop when the rows are on disk.
 	published []func(store.Receipt)
 }
 
@@ -154,14 +154,14 @@ type waiting struct {
 	err     error
 }
 
-// commitResult is what became of a batch.
+// commitResult is the outcome of a batch.
 type commitResult struct {
 	batch   *batch
 	receipt store.Receipt
 	err     error
 }
 
-// loop runs until the term is over and says why.
+// loop runs until the term ends and returns the reason.
 func (t *term) loop(ctx context.Context) error {
 	update := time.NewTimer(0)
 	defer update.Stop()
@@ -186,7 +186,7 @@ func (t *term) loop(ctx context.Context) error {
 				return result.err
 			}
 			t.settle(result)
-			due = true // what came meanwhile has waited
+			due = true // requests that came meanwhile have waited long enough
 		case <-window.passed():
 			due = true
 		}
@@ -203,10 +203,10 @@ func (t *term) loop(ctx context.Context) error {
 	}
 }
 
-// commitWindow keeps a batch open for a moment, so that more requests share it.
+// commitWindow keeps a batch open for a short time, so that more requests share it.
 type commitWindow struct{ timer *time.Timer }
 
-// passed is ready when the batch has waited long enough.
+// passed returns a channel that is ready when the batch has waited long enough.
 func (w *commitWindow) passed() <-chan time.Time {
 	if w.timer == nil {
 		return nil
@@ -214,8 +214,8 @@ func (w *commitWindow) passed() <-chan time.Time {
 	return w.timer.C
 }
 
-// holds says whether the open batch waits for more requests. It begins to when
-// the first one is in it, and ends when there are enough.
+// holds reports whether the open batch still waits for more requests. The wait starts with
+// the first request in the batch and ends when there are enough.
 func (w *commitWindow) holds(t *term) bool {
 	settings := t.server.settings()
 	if n := len(t.open.waiting); settings.CommitWindow <= 0 || n == 0 || n >= settings.MaxBatch || t.flight != nil {
@@ -234,7 +234,7 @@ func (w *commitWindow) close() {
 	}
 }
 
-// drain serves what waits already, so that one commit serves it all.
+// drain serves all requests that already wait, so that they share one commit.
 func (t *term) drain() {
 	for range t.server.settings().MaxBatch {
 		select {
@@ -264,12 +264,12 @@ func (t *term) serve(r *request) {
 	t.open.waiting = append(t.open.waiting, waiting{r, err})
 }
 
-// stalled says that the store takes too long.
+// stalled reports whether the commit in flight takes too long.
 func (t *term) stalled() bool {
 	return t.stalledFor() > t.server.settings().StallPatience
 }
 
-// clock returns the time for the core, which never goes back.
+// clock returns the time for the core. It never goes backwards.
 func (t *term) clock() time.Time {
 	if now := time.Now().UTC(); now.After(t.now) {
 		return now
@@ -277,9 +277,9 @@ func (t *term) clock() time.Time {
 	return t.now
 }
 
-// flush gives the open batch to the committer, unless it is busy with another. A
-// batch without rows needs no commit, but its answers may rest on the one that is
-// being committed.
+// flush passes the open batch to the committer, unless the committer is busy. A batch
+// without rows needs no commit, but its answers may depend on the batch that is being
+// committed.
 func (t *term) flush() error {
 	if t.flight != nil {
 		return nil
@@ -300,8 +300,8 @@ func (t *term) flush() error {
 	return nil
 }
 
-// settle releases what waited for a batch. It is the only place where effects are
-// released; the package comment lists them.
+// settle releases the effects that waited for a batch. Effects are released only here; the
+// package comment lists them.
 func (t *term) settle(result commitResult) {
 	t.durable = result.batch.number
 	if result.receipt.Revision > 0 {
@@ -319,12 +319,12 @@ func (t *term) settle(result commitResult) {
 	}
 }
 
-// farewellPatience is how long a leader that is told to stop takes to write down
-// what it has.
+// farewellPatience limits how long a leader that is shutting down takes to commit its last
+// batch.
 const farewellPatience = 3 * time.Second
 
-// farewell commits what is left when the server is told to stop, so that those who
-// wait have their answers and a successor knows all. Nothing is lost without it.
+// farewell commits the remaining changes at shutdown, so that waiting callers get their
+// answers and a successor has the full state. Nothing is lost without it.
 func (t *term) farewell() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewellPatience)
 	defer cancel()
@@ -354,20 +354,20 @@ func (t *term) farewell() {
 	}
 }
 
-// committer commits batches until the term is over. It repeats a commit that the
-// store could not take for now, because the core has gone on already.
+// committer commits batches until the term ends. It retries a commit after a temporary
+// error of the store, because the core has already moved on.
 func (t *term) committer(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case b := <-t.commits:
-			t.committed <- t.commit(ctx, b) // there is room: one batch is on its way at most
+			t.committed <- t.commit(ctx, b) // never blocks: at most one batch is in flight
 		}
 	}
 }
 
-// Backoff of repeated commits.
+// Backoff between attempts of a commit.
 const (
 	commitBackoffMin = 50 * time.Millisecond
 	commitBackoffMax = 2 * time.Second

@@ -9,17 +9,16 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// MaintenanceType is what a request for maintenance keeps a node from.
+// MaintenanceType is the restriction that a maintenance request puts on a node.
 type MaintenanceType string
 
-// Types of maintenance, as YTsaurus names them. The last three concern parts of a
-// node that a scheduler does not have: they are kept and shown, and change nothing
-// else.
+// Types of maintenance, as YTsaurus names them. The last three concern parts of a node
+// that a scheduler does not have: they are stored and shown, and have no other effect.
 const (
-	// Ban takes a node out of its tree; its jobs are aborted.
+	// Ban removes a node from its tree; its jobs are aborted.
 	Ban MaintenanceType = "ban"
-	// Decommission and DisableSchedulerJobs leave a node its jobs and give it no
-	// others.
+	// Decommission and DisableSchedulerJobs leave a node its jobs and give it no new
+	// ones.
 	Decommission         MaintenanceType = "decommission"
 	DisableSchedulerJobs MaintenanceType = "disable_scheduler_jobs"
 	DisableWriteSessions MaintenanceType = "disable_write_sessions"
@@ -27,21 +26,21 @@ const (
 	PendingRestart       MaintenanceType = "pending_restart"
 )
 
-// MaintenanceTypes are all of them; those who set the flag of one without a request
-// get one under [FlagRequest], numbered in this order.
+// MaintenanceTypes are all types. Setting a type's flag without a request creates a
+// request under [FlagRequest], numbered in this order.
 var MaintenanceTypes = []MaintenanceType{Ban, Decommission, DisableSchedulerJobs, DisableWriteSessions, DisableTabletCells, PendingRestart}
 
-// FlagRequest is the identifier of the request that stands for a flag which was set
-// directly. It is YTsaurus's, and the same on all nodes.
+// FlagRequest is the identifier of the request that represents a flag which was set
+// directly. It equals YTsaurus's and is the same on all nodes.
 func FlagRequest(kind MaintenanceType) guid.ID {
 	return guid.ID{3: uint32(slices.Index(MaintenanceTypes, kind) + 1)}
 }
 
-// flagComment is the comment of requests that stand for flags.
+// flagComment is the comment of requests that represent flags.
 const flagComment = "The attribute was set"
 
-// MaintenanceRequest is somebody's wish to keep a node from something, until it is
-// taken back.
+// MaintenanceRequest is a user's request to restrict a node. It applies until it is
+// removed.
 type MaintenanceRequest struct {
 	ID      guid.ID         `json:"id"`
 	Type    MaintenanceType `json:"type"`
@@ -50,16 +49,16 @@ type MaintenanceRequest struct {
 	Time    time.Time       `json:"time,omitzero"`
 }
 
-// MostMaintenanceRequests bounds the requests about one node, which are stored in one
+// MostMaintenanceRequests limits the requests for one node, which are stored in one
 // row.
 const MostMaintenanceRequests = 100
 
-// UnderMaintenance says whether anybody keeps the node from something.
+// UnderMaintenance reports whether there is a request of this type for the node.
 func (s *NodeSettings) UnderMaintenance(kind MaintenanceType) bool {
 	return slices.ContainsFunc(s.Maintenance, func(r MaintenanceRequest) bool { return r.Type == kind })
 }
 
-// TakesNoJobs says whether the node keeps the jobs that it has and gets no others.
+// TakesNoJobs reports whether the node keeps its jobs and gets no new ones.
 func (s *NodeSettings) TakesNoJobs() bool { return s.DisableJobs || s.Decommissioned }
 
 // AddMaintenance adds a request.
@@ -71,7 +70,7 @@ func (s *NodeSettings) AddMaintenance(r MaintenanceRequest) error {
 	return nil
 }
 
-// RemoveMaintenance takes requests back and returns how many there were of each type.
+// RemoveMaintenance removes requests and returns how many there were of each type.
 func (s *NodeSettings) RemoveMaintenance(doomed func(MaintenanceRequest) bool) map[MaintenanceType]int {
 	removed := map[MaintenanceType]int{}
 	s.setMaintenance(slices.DeleteFunc(slices.Clone(s.Maintenance), func(r MaintenanceRequest) bool {
@@ -84,8 +83,8 @@ func (s *NodeSettings) RemoveMaintenance(doomed func(MaintenanceRequest) bool) m
 	return removed
 }
 
-// SetMaintenanceFlag is what setting an attribute such as @banned does: the word of the
-// one who sets it takes the place of all requests of the type.
+// SetMaintenanceFlag implements setting an attribute such as @banned: it replaces all
+// requests of the type with the caller's setting.
 func (s *NodeSettings) SetMaintenanceFlag(kind MaintenanceType, on bool, user string, now time.Time) {
 	s.RemoveMaintenance(func(r MaintenanceRequest) bool { return r.Type == kind })
 	if on {
@@ -93,9 +92,9 @@ func (s *NodeSettings) SetMaintenanceFlag(kind MaintenanceType, on bool, user st
 	}
 }
 
-// setMaintenance puts requests in order, oldest first, and raises the flags that follow
-// from them. The slice becomes the settings' own: settings are published, so it must
-// not be one that they had before.
+// setMaintenance sorts requests, oldest first, and sets the flags that follow from
+// them. The settings then own the slice. It must not be one that they had before,
+// because settings are published.
 func (s *NodeSettings) setMaintenance(list []MaintenanceRequest) {
 	slices.SortFunc(list, func(a, b MaintenanceRequest) int {
 		return cmp.Or(a.Time.Compare(b.Time), slices.Compare(a.ID[:], b.ID[:]))
@@ -104,8 +103,8 @@ func (s *NodeSettings) setMaintenance(list []MaintenanceRequest) {
 	s.Banned, s.DisableJobs, s.Decommissioned = s.UnderMaintenance(Ban), s.UnderMaintenance(DisableSchedulerJobs), s.UnderMaintenance(Decommission)
 }
 
-// restore makes settings whole that were read from the store, where older versions
-// wrote flags without requests.
+// restore completes settings that were read from the store, where older versions wrote
+// flags without requests.
 func (s *NodeSettings) restore() {
 	list := slices.Clone(s.Maintenance)
 	for _, flag := range []struct {

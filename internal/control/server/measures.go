@@ -11,9 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// measures are counts by kind and distributions of times, for metrics. They are
-// atomic numbers: who counts never waits, and who reads may see one number a moment
-// before another.
+// measures are counts by kind and distributions of times, for metrics. They are atomic:
+// counting never waits, and a reader may see one number slightly earlier than another.
 type measures struct {
 	jobsStarted     [scheduling.StagePackingFallback + 1]atomic.Uint64
 	jobsAborted     [operation.AbortReasonCount]atomic.Uint64
@@ -62,11 +61,11 @@ func (m *measures) preemption(reason scheduling.PreemptionReason, tree, pool, fo
 	}
 }
 
-// forgottenPools is how many pools that are gone may keep their numbers.
+// forgottenPools is the maximum number of removed pools that keep their counts.
 const forgottenPools = 10_000
 
-// forgetPools drops the numbers of pools that are no longer there, when these are many:
-// ephemeral pools come and go.
+// forgetPools drops the counts of removed pools when there are many: ephemeral pools
+// come and go.
 func (t *term) forgetPools() {
 	m := &t.server.counters.measures
 	picture, pools := t.server.View().Picture, 0
@@ -89,8 +88,8 @@ func (t *term) forgetPools() {
 	})
 }
 
-// count adds one at a place; a place that a newer core knows and we do not is not
-// counted.
+// count increments the counter at an index. It ignores an index that only a newer core
+// knows.
 func count(in []atomic.Uint64, place int) {
 	if place >= 0 && place < len(in) {
 		in[place].Add(1)
@@ -101,7 +100,7 @@ func count(in []atomic.Uint64, place int) {
 type updateStage int
 
 const (
-	stageFairShare updateStage = iota // the core computes shares and looks for starvation and preemption
+	stageFairShare updateStage = iota // the core computes shares and checks for starvation and preemption
 	stageRecord                       // rows and records are brought up to date
 	stagePublish                      // readers get a new view
 	stageObserve                      // events, history, self-check
@@ -110,7 +109,7 @@ const (
 
 var updateStageNames = [updateStageCount]string{"fair_share", "record", "publish", "observe"}
 
-// stopwatch measures the parts of an update one after the other.
+// stopwatch measures the parts of an update one after another.
 type stopwatch struct {
 	into *[updateStageCount]atomic.Uint64
 	last time.Time
@@ -129,13 +128,13 @@ var latencyBounds = [...]time.Duration{
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
 }
 
-// histogram counts times by size.
+// histogram counts durations by size.
 type histogram struct {
 	buckets [len(latencyBounds) + 1]atomic.Uint64
 	nanos   atomic.Uint64
 }
 
-// observe counts a time; one below zero, from clocks that differ, counts as zero.
+// observe counts a duration. A negative one, from clocks that differ, counts as zero.
 func (h *histogram) observe(d time.Duration) {
 	d = max(d, 0)
 	at := 0
@@ -146,10 +145,10 @@ func (h *histogram) observe(d time.Duration) {
 	h.nanos.Add(uint64(d))
 }
 
-// Distribution is how many times were how long.
+// Distribution is a histogram of durations.
 type Distribution struct {
-	// Bounds are the upper bounds of buckets, Counts how many times were at most
-	// so long; Count includes longer ones.
+	// Bounds are the upper bounds of the buckets, Counts the number of durations up to
+	// each bound. Count includes longer ones.
 	Bounds []time.Duration
 	Counts []uint64
 	Count  uint64
@@ -166,25 +165,24 @@ func (h *histogram) read() Distribution {
 	return d
 }
 
-// Tally is a number with the name of what it counts.
+// Tally is a named count.
 type Tally struct {
 	Name  string
 	Count uint64
 }
 
-// Measures are numbers by kind and distributions since the start of the process.
+// Measures are counts by kind and distributions since the start of the process.
 type Measures struct {
-	// JobsStarted are by stage of the heartbeat, JobsAborted by reason,
-	// Preemptions by what made them necessary, HeartbeatsSkipped by the reason why
-	// a node got no work, OperationsEnded by final state.
+	// JobsStarted is by stage of the heartbeat, JobsAborted by reason, Preemptions by
+	// cause, HeartbeatsSkipped by the reason why a node got no work, OperationsEnded by
+	// final state.
 	JobsStarted, JobsAborted, Preemptions, HeartbeatsSkipped, OperationsEnded []Tally
 	CommitRetries                                                             uint64
 	// UpdateStages are nanoseconds by part of an update.
 	UpdateStages []Tally
-	// HeartbeatLatency is from a report to its answer, HeartbeatProcessing the part
-	// of it that the loop was busy with. CommitLatency includes repetitions.
-	// JobStartLatency is from the decision to the start of the process, by the
-	// node's clock.
+	// HeartbeatLatency is the time from a report to its answer, HeartbeatProcessing the
+	// part of it that the loop spent. CommitLatency includes retries. JobStartLatency
+	// is the time from the decision to the start of the process, by the node's clock.
 	HeartbeatLatency, HeartbeatProcessing, CommitLatency, UpdateDuration, JobStartLatency Distribution
 }
 
@@ -220,8 +218,8 @@ func tallies(counts []atomic.Uint64, name func(int) string) []Tally {
 	return list
 }
 
-// PoolPreemptions says how many jobs of a pool's own operations were preempted, and
-// how many jobs of others were for them, since the start of the process.
+// PoolPreemptions returns how many jobs of a pool's own operations were preempted, and
+// how many other jobs were preempted for them, since the start of the process.
 func (s *Server) PoolPreemptions(tree, pool string) (suffered, caused uint64) {
 	found, there := s.counters.measures.pools.Load(poolKey{tree, pool})
 	if !there {

@@ -18,20 +18,20 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// nodeService is the server as its nodes see it.
+// nodeService is the server's interface for nodes.
 type nodeService struct{ *Server }
 
-// NodeService returns the server as its nodes see it.
+// NodeService returns the server's interface for nodes.
 func (s *Server) NodeService() nodeproto.Service { return nodeService{s} }
 
-// notLeading makes an error one that sends a node to the leader.
+// notLeading turns an error into one that redirects a node to the leader.
 func (s *Server) notLeading(err error) error {
 	if !errors.Is(err, ErrNotLeading) {
 		return err
 	}
 	leader := s.Leader()
 	if leader.Address == s.address {
-		leader.Address = "" // it is a moment too early or too late
+		leader.Address = "" // the request came slightly too early or too late
 	}
 	return &nodeproto.NotLeaderError{Leader: leader.Address, Epoch: uint64(leader.Epoch)}
 }
@@ -43,7 +43,7 @@ func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *no
 	return response, s.notLeading(err)
 }
 
-// jobNumbers are the numbers of all jobs in a report.
+// jobNumbers returns the numbers of all jobs in a report.
 func jobNumbers(report *nodev1.Report) (numbers []uint64) {
 	for _, j := range report.GetJobs() {
 		numbers = append(numbers, j.GetNumber())
@@ -104,9 +104,9 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	return session.Registered(node.told, record.Tree), nil
 }
 
-// refuseTwin refuses an agent under the name of another one that lives: they would
-// take the name from each other, and the jobs of one would run a second time. The
-// other lives until the core gives its jobs up.
+// refuseTwin refuses an agent that registers under the name of another agent that is alive.
+// Otherwise they would take the name from each other, and the jobs of one would run a second
+// time. The other agent counts as alive until the core gives its jobs up.
 func (t *term) refuseTwin(node *activeNode, request *nodev1.RegisterRequest) error {
 	agent := request.GetNode().GetAgentId()
 	if node == nil || agent == "" || node.settings.Agent == "" || agent == node.settings.Agent || request.GetReplace() {
@@ -126,15 +126,15 @@ func (t *term) refuseTwin(node *activeNode, request *nodev1.RegisterRequest) err
 		name, t.now.Sub(seen).Round(time.Second))}
 }
 
-// mergeTags are the tags of a node by which filters choose it: its agent's, its
-// administrators' and its own name.
+// mergeTags returns the tags that node filters match: those of the agent, those of the
+// administrators, and the node's name.
 func mergeTags(agent, user []string, name string) []string {
 	tags := slices.Concat(agent, user, []string{name})
 	slices.Sort(tags)
 	return slices.Compact(tags)
 }
 
-// newNode makes room for a node that has not been heard of in this term.
+// newNode adds a node that has not appeared in this term.
 func (t *term) newNode(name string) *activeNode {
 	node := &activeNode{id: core.NodeID(len(t.nodeList)), record: &Node{Name: name}}
 	t.nodes[name] = node
@@ -142,8 +142,8 @@ func (t *term) newNode(name string) *activeNode {
 	return node
 }
 
-// addNode makes the core know what a node has. A banned node keeps its session, so
-// that it hears of the end of its jobs, but the core does not know it.
+// addNode adds a node's resources to the core. A banned node keeps its session, so that it
+// receives the aborts of its jobs, but it is not in the core.
 func (t *term) addNode(node *activeNode, record *Node) error {
 	if node.settings.Banned {
 		t.happens(&core.NodeLossInput{Node: node.id})
@@ -175,9 +175,9 @@ func (t *term) showNode(node *activeNode, record *Node) {
 	t.server.nodes.put(record.Name, record)
 }
 
-// storedNode is what is written down of a node: what administrators have said, and what
-// it is, once it has reported. Then all of its jobs are written down too, and a successor
-// need not wait for it.
+// storedNode is the stored form of a node: the administrators' settings and, once it has
+// reported, what it is. From then on all of its jobs are stored too, and a successor need not
+// wait for it.
 type storedNode struct {
 	NodeSettings
 	Reported *reportedNode `json:"reported,omitempty"`
@@ -196,7 +196,7 @@ func (n *activeNode) stored() storedNode {
 	return s
 }
 
-// storeNode writes down that a node is there, so that a successor waits for it.
+// storeNode records that a node is online, so that a successor waits for it.
 func (t *term) storeNode(node *activeNode) {
 	node.storedAt = t.now
 	t.open.rows.Put.Nodes = append(t.open.rows.Put.Nodes, store.Node{
@@ -204,13 +204,13 @@ func (t *term) storeNode(node *activeNode) {
 	})
 }
 
-// longestBackoff is how many times as long as at first a node keeps silent after
-// many errors.
+// longestBackoff is the limit of a node's backoff after many errors, as a multiple of the first
+// delay.
 const longestBackoff = 12
 
 func (t *term) nodeSettings() nodeproto.Settings {
 	s := t.server.settings()
-	// Nodes that report often are also back soon when a leader has died.
+	// Nodes that report often also come back soon after a leader has failed.
 	usual := nodeproto.DefaultSettings()
 	backoff := min(s.HeartbeatPeriod, usual.BackoffMin)
 	return nodeproto.Settings{
@@ -219,7 +219,7 @@ func (t *term) nodeSettings() nodeproto.Settings {
 	}
 }
 
-// Heartbeat takes in a report and answers with orders.
+// Heartbeat processes a report and answers with orders.
 func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
 	began := time.Now()
 	known, err := s.finishedBefore(ctx, request)
@@ -239,15 +239,15 @@ func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *n
 	return response, nil
 }
 
-// finishedBefore finds which jobs of a report, started by earlier leaders, have
-// ended according to the store: those are not adopted, whatever the node says.
+// finishedBefore returns the reported jobs that earlier leaders started and that have ended
+// according to the store. They are not adopted, whatever the node reports.
 func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.HeartbeatRequest) (map[uint64]bool, error) {
 	t := s.term.Load()
 	if t == nil || !s.holdsLease() {
 		return nil, s.notLeading(ErrNotLeading)
 	}
 	first := nodeproto.JobNumber(t.epoch, 0)
-	// A registration counts from the first heartbeat on.
+	// A registration takes effect with the first heartbeat.
 	registered, _ := s.registrations.get(request.GetNodeName())
 	var numbers []uint64
 	for _, number := range slices.Concat(registered, jobNumbers(request.GetReport())) {
@@ -262,8 +262,8 @@ func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.Heartbe
 	return s.store.EndedJobs(ctx, slices.Compact(numbers))
 }
 
-// heartbeat runs on the loop. The response is made when what the node reported is
-// on disk, or at once if the store is stalled; then it acknowledges nothing.
+// heartbeat runs on the loop. It builds the response after the node's report is on disk, or at
+// once if the store is stalled; in that case the response acknowledges nothing.
 func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]bool, response **nodev1.HeartbeatResponse) error {
 	node := t.nodes[request.GetNodeName()]
 	if node == nil || node.session == nil {
@@ -275,7 +275,8 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	}
 	t.receive(node, &report, finished)
 	answer := t.schedule(node, &report)
-	// Once they differ from what the node heard first, every answer has them: one may get lost.
+	// Once they differ from those that the node got first, every answer includes them: an
+	// answer may get lost.
 	if settings := t.nodeSettings(); node.retold || settings != node.told {
 		node.retold, answer.Settings = true, &settings
 	}
@@ -288,7 +289,7 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 		t.acknowledgeLater(session, report.Finished)
 		fallthrough
 	case len(report.Finished) == 0 && !session.Held():
-		// It tells nothing that could be forgotten: no need to wait.
+		// The answer contains nothing that a crash could lose, so it need not wait.
 		*response = session.Respond(sequence, answer)
 		t.answerNow = true
 	default:
@@ -301,14 +302,14 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	return nil
 }
 
-// ordersTo is the session of a node, for orders that follow from what the open batch
-// writes: they leave when it is on disk.
+// ordersTo returns the session of a node for orders that follow from the open batch: they are
+// sent when it is on disk.
 func (t *term) ordersTo(node *activeNode) *nodeproto.Session {
 	node.session.After(t.open.number)
 	return node.session
 }
 
-// acknowledge tells a node that results are on disk.
+// acknowledge notifies a node that results are on disk.
 func (t *term) acknowledge(session *nodeproto.Session, results []*nodev1.JobResult) {
 	numbers := make([]uint64, len(results))
 	for i, r := range results {
@@ -318,15 +319,14 @@ func (t *term) acknowledge(session *nodeproto.Session, results []*nodev1.JobResu
 	session.Acknowledge(numbers...)
 }
 
-// acknowledgeLater acknowledges results when they are on disk, in whatever
-// response comes next.
+// acknowledgeLater acknowledges results when they are on disk, in the next response after that.
 func (t *term) acknowledgeLater(session *nodeproto.Session, results []*nodev1.JobResult) {
 	if len(results) > 0 {
 		t.open.published = append(t.open.published, func(store.Receipt) { t.acknowledge(session, results) })
 	}
 }
 
-// receive tells the core what a node has reported.
+// receive passes a node's report to the core.
 func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[uint64]bool) {
 	if report.Node != nil || !node.record.Online {
 		t.nodeChanged(node, report.Node)
@@ -368,7 +368,7 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 	clear(t.results)
 }
 
-// nodeChanged notes a change of what a node can give.
+// nodeChanged processes a change of a node's resources.
 func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 	record := *node.record
 	record.Online, record.LastSeen = true, t.now
@@ -384,13 +384,12 @@ func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 	t.showNode(node, &record)
 }
 
-// jobReported takes in the state of a job, which an earlier leader may have
-// started.
+// jobReported processes the state of a job, which an earlier leader may have started.
 func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished map[uint64]bool) {
 	id := core.JobID(status.GetNumber())
 	job := t.jobs[id]
 	if job != nil && job.node != node.id {
-		return // another node's: this one has no say in it, and Reconcile has it stopped here
+		return // another node's job: this report does not count, and Reconcile has it stopped here
 	}
 	if job == nil {
 		if job = t.adopt(node, status.GetIdentity(), finished); job == nil {
@@ -429,8 +428,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	t.putJob(&changed)
 }
 
-// adopt takes over a job that an earlier leader started. It returns nil if the
-// job has to be stopped.
+// adopt adopts a job that an earlier leader started. It returns nil if the job must be stopped.
 func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished map[uint64]bool) *Job {
 	number := identity.GetNumber()
 	op := t.operations[core.OperationID(identity.GetOperation())]
@@ -464,9 +462,9 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 	return job
 }
 
-// resultReported takes in the end of a job. What the core does not know is only
-// acknowledged: it is in the store, or it is no loss. So is the result of another
-// node's job.
+// resultReported processes the end of a job. If the core does not know the job, the result is
+// only acknowledged: it is in the store, or it is no loss. The same holds for the result of
+// another node's job.
 func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finished map[uint64]bool) (core.Finished, bool) {
 	id := core.JobID(result.GetNumber())
 	job := t.jobs[id]
@@ -496,7 +494,7 @@ func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finish
 	return end, true
 }
 
-// schedule gives a node work, unless something speaks against it.
+// schedule gives a node work, unless there is a reason not to.
 func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.Answer {
 	skip := nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED
 	status := node.session.Status()
@@ -512,7 +510,7 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 	case node.record.Tree == "":
 		skip = nodev1.SkipReason_SKIP_REASON_NO_TREE
 	case report.Repeated || report.More:
-		// It comes again at once.
+		// It comes back at once.
 	case t.overload():
 		skip = nodev1.SkipReason_SKIP_REASON_OVERLOAD
 	case t.stalled():
@@ -528,15 +526,15 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 		count(t.server.counters.skippedFor[:], int(skip))
 	}
 	if skip == nodev1.SkipReason_SKIP_REASON_REVIVING {
-		// That is soon over, and nobody's fault: the node comes again in a moment and
-		// does not keep away for longer each time, as it does when it is not wanted.
+		// This is temporary and not the node's fault. The node comes back soon, without the
+		// growing delay that it applies when it is refused.
 		return nodeproto.Answer{Next: min(time.Second, t.server.settings().HeartbeatPeriod)}
 	}
 	return nodeproto.Answer{Skipped: skip}
 }
 
-// overload says whether so many requests wait that nodes must do without work for
-// now, and tells people.
+// overload reports whether so many requests wait that nodes get no work for now. It also
+// updates the alert and the event log.
 func (t *term) overload() bool {
 	waiting := len(t.requests)
 	over := waiting > t.server.settings().SoftQueue

@@ -9,21 +9,21 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// NameCount is how many operations have a name of something.
+// NameCount is the number of operations with a name.
 type NameCount struct {
 	Name  string
 	Count int64
 }
 
-// OperationCounts are the numbers beside the choices of each filter, by name. See
+// OperationCounts are the counts for the choices of each filter, by name. See
 // [store.OperationCounts].
 type OperationCounts struct {
 	Trees, Pools, Users, States, Types []NameCount
 	FailedJobs, Total                  int64
 }
 
-// poolCounts are numbers by pool with their list, which is made when it is asked for
-// and kept until they change.
+// poolCounts are counts by pool with their sorted list, which is built on demand and kept
+// until the counts change.
 type poolCounts struct {
 	counts map[string]int64
 	mutex  sync.Mutex
@@ -37,7 +37,7 @@ func (p *poolCounts) add(pool string, n int64) {
 	p.list = nil
 }
 
-// sorted is the list. Readers share it.
+// sorted returns the list. Readers share it.
 func (p *poolCounts) sorted() []NameCount {
 	if p == nil {
 		return []NameCount{}
@@ -59,8 +59,8 @@ func sortedCounts(counts map[string]int64) []NameCount {
 	return list
 }
 
-// counts are the numbers for the choices of a filter: each among the operations that pass
-// the filters before it.
+// counts returns the counts for the choices of a filter, each among the operations that
+// pass the filters before it.
 func (x *operationIndex) counts(f *store.OperationFilter) OperationCounts {
 	w := x.wanted(f)
 	if w.from != 0 || w.to != 0 {
@@ -83,7 +83,7 @@ func (x *operationIndex) counts(f *store.OperationFilter) OperationCounts {
 	return out
 }
 
-// countsWithin counts among the operations of some time, one by one.
+// countsWithin counts the operations in a time range one by one.
 func (x *operationIndex) countsWithin(w *wanted) OperationCounts {
 	part := newOperationIndex()
 	part.users, part.states, part.types, part.placesOf = x.users, x.states, x.types, x.placesOf
@@ -99,7 +99,7 @@ func (x *operationIndex) countsWithin(w *wanted) OperationCounts {
 	return part.counts(&whole)
 }
 
-// tally adds up groups for the choices of a filter.
+// tally sums groups for the choices of a filter.
 type tally struct {
 	words                *operationIndex
 	wanted               *wanted

@@ -12,29 +12,28 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// operationIndex is what lists of operations filter and count by, of every operation
-// in the store. It answers as the store does, to the letter; what it cannot answer it
-// leaves to the store. Names are numbers here, so that to go through all operations
-// takes microseconds.
+// operationIndex holds what lists of operations filter and count by, for every operation
+// in the store. Its answers equal the store's exactly; it leaves what it cannot answer to
+// the store. Names are numbers here, so that a scan of all operations takes microseconds.
 type operationIndex struct {
 	entries []catalogued // by start and number, oldest first
 
 	users, states, types words
-	places               map[string]int32   // where operations are, by its text
+	places               map[string]int32   // sets of pools, by their text
 	placings             []placing          // by the numbers in places
-	placesOf             map[string][]int32 // those with a pool, in any tree
+	placesOf             map[string][]int32 // places with a pool, in any tree
 
-	// Numbers of operations with equal values: of all, and by tree.
+	// Counts of operations with equal values: of all operations, and by tree.
 	all    groups
 	byTree map[string]groups
-	// Numbers of operations by tree, and by pool in each tree, or in any under "".
+	// Counts of operations by tree, and by pool in each tree; in any tree under "".
 	trees map[string]int64
 	pools map[string]*poolCounts
 }
 
 // catalogued is one operation.
 type catalogued struct {
-	start, finish int64 // microseconds; finish is zero while it lives
+	start, finish int64 // microseconds; finish is zero until it ends
 	number        int32
 	place         int32
 	values
@@ -46,7 +45,7 @@ type values struct {
 	failed           bool
 }
 
-// groups are numbers of operations with the same values.
+// groups are counts of operations with the same values.
 type groups map[values]int64
 
 func (g groups) add(v values, n int64) {
@@ -62,7 +61,7 @@ type placing struct {
 	groups
 }
 
-// words are texts by small numbers.
+// words maps texts to small numbers.
 type words struct {
 	numbers map[string]int32
 	texts   []string
@@ -81,7 +80,7 @@ func (w *words) number(text string) int32 {
 	return n
 }
 
-// find is the number of a text, or one that no operation has.
+// find returns the number of a text, or one that no operation has.
 func (w *words) find(text string) int32 {
 	if n, there := w.numbers[text]; there {
 		return n
@@ -95,7 +94,7 @@ func newOperationIndex() *operationIndex {
 	}
 }
 
-// micros is a moment as the store keeps it.
+// micros returns a time as the store keeps it.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -107,7 +106,7 @@ func byStart(a, b catalogued) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.number, b.number))
 }
 
-// put takes a row, new or changed.
+// put adds or updates a row.
 func (x *operationIndex) put(row *store.Operation) {
 	e := catalogued{
 		start: micros(row.StartTime), finish: micros(row.FinishTime), number: row.Number, place: x.placeOf(row.Pools),
@@ -124,7 +123,7 @@ func (x *operationIndex) put(row *store.Operation) {
 	x.count(e, 1)
 }
 
-// placeOf is the number of a set of pools.
+// placeOf returns the number of a set of pools.
 func (x *operationIndex) placeOf(pools []store.TreePool) int32 {
 	pools = slices.Clone(pools)
 	slices.SortFunc(pools, func(a, b store.TreePool) int {
@@ -153,7 +152,7 @@ func (x *operationIndex) addPlacing(p placing) {
 	}
 }
 
-// count adds an operation to the numbers, or takes it away.
+// count adds an operation to the counts, or removes it.
 func (x *operationIndex) count(e catalogued, n int64) {
 	p := &x.placings[e.place]
 	p.count += n
@@ -188,7 +187,7 @@ func (x *operationIndex) poolsOf(tree string) *poolCounts {
 	return p
 }
 
-// drop forgets operations.
+// drop removes operations.
 func (x *operationIndex) drop(doomed func(catalogued) bool) (dropped int64) {
 	x.entries = slices.DeleteFunc(x.entries, func(e catalogued) bool {
 		gone := doomed(e)
@@ -201,24 +200,24 @@ func (x *operationIndex) drop(doomed func(catalogued) bool) (dropped int64) {
 	return dropped
 }
 
-// answers says whether the index can answer a filter.
+// answers reports whether the index can answer a filter.
 func (x *operationIndex) answers(f *store.OperationFilter) bool {
 	return f.Text == "" && f.Live == nil && f.CursorNumber == 0 &&
 		isPlainName(f.State) && isPlainName(f.Type) && isPlainName(f.User) && isPlainName(f.Tree) && isPlainName(f.Pool)
 }
 
-// isPlainName says whether text is what names are. Databases have ideas of their own about
-// the rest.
+// isPlainName reports whether text looks like a name. Databases may treat other text in
+// their own way.
 func isPlainName(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// wanted is a filter in the numbers of an index.
+// wanted is a filter translated to the numbers of an index.
 type wanted struct {
 	*store.OperationFilter
 	user, state, typ int32
 	from, to         int64
-	places           []int32 // those of the pool or the tree, in order
+	places           []int32 // the places of the pool or the tree, sorted
 }
 
 func (x *operationIndex) wanted(f *store.OperationFilter) wanted {
@@ -240,15 +239,15 @@ func (x *operationIndex) wanted(f *store.OperationFilter) wanted {
 	return w
 }
 
-// has says whether one of the pools is in the tree, if there is one, and is the pool, if
-// there is one.
+// has reports whether one of the pools is in the given tree and is the given pool; an
+// empty argument matches any.
 func (p *placing) has(tree, pool string) bool {
 	return slices.ContainsFunc(p.pools, func(at store.TreePool) bool {
 		return (tree == "" || at.Tree == tree) && (pool == "" || at.Pool == pool)
 	})
 }
 
-// takes says whether an operation passes the filter, whatever its times are.
+// takes reports whether an operation passes the filter, ignoring its times.
 func (w *wanted) takes(e *catalogued) bool {
 	if (w.Pool != "" || w.Tree != "") && !w.isAt(e.place) {
 		return false
@@ -265,7 +264,8 @@ func (w *wanted) isAt(place int32) bool {
 	return there
 }
 
-// within are the operations between two times, from <= start < to; zero does not limit.
+// within returns the operations between two times, from <= start < to; zero does not
+// limit.
 func (x *operationIndex) within(from, to int64) []catalogued {
 	at := func(start int64) int {
 		n, _ := slices.BinarySearchFunc(x.entries, start, func(e catalogued, start int64) int { return cmp.Compare(e.start, start) })
@@ -281,7 +281,7 @@ func (x *operationIndex) within(from, to int64) []catalogued {
 	return list
 }
 
-// page returns the operations that a filter takes, newest first, and whether the limit cut
+// page returns the operations that pass a filter, newest first, and whether the limit cut
 // the list.
 func (x *operationIndex) page(f *store.OperationFilter) (page []catalogued, incomplete bool) {
 	limit := f.Limit
@@ -317,7 +317,7 @@ func (x *operationIndex) page(f *store.OperationFilter) (page []catalogued, inco
 	return page, incomplete
 }
 
-// doomed are the operations that a policy of retention does not keep, as
+// doomed returns the operations that a retention policy does not keep, as
 // [store.Store.Retain] chooses them.
 func (x *operationIndex) doomed(policy *store.Policy, now time.Time) map[int32]bool {
 	var archive []catalogued
@@ -342,7 +342,7 @@ func (x *operationIndex) doomed(policy *store.Policy, now time.Time) map[int32]b
 	return doomed
 }
 
-// tidy forgets sets of pools that no operation has any more.
+// tidy removes sets of pools that no operation has any more.
 func (x *operationIndex) tidy() {
 	dead := 0
 	for i := range x.placings {

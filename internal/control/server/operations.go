@@ -24,14 +24,15 @@ var (
 	ErrPoolChange      = errors.New("pools of running operations must not be changed (pool_change_is_allowed is false)")
 )
 
-// Start is an operation to be started.
+// Start describes an operation to start.
 type Start struct {
 	Type string
 	User string
 	Spec *operation.Specification
 }
 
-// StartOperation starts an operation and returns its id when it is stored.
+// StartOperation starts an operation and returns its id after the operation is
+// stored.
 func (s *Server) StartOperation(ctx context.Context, who Caller, start Start) (guid.ID, error) {
 	return ask(ctx, s, func(t *term) (guid.ID, error) { return t.startOperation(who, start) })
 }
@@ -49,7 +50,7 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		Number: number, ID: id, Type: start.Type, User: start.User, Spec: spec,
 		Provided: start.Spec.Provided, Unrecognized: start.Spec.Unrecognized, Start: t.now,
 	}
-	// The record must be there when the core's decisions are taken.
+	// The record must exist before the core's decisions are carried out.
 	t.operations[number] = &activeOperation{record: record, stale: true, snapshotTaken: t.now}
 	if err := t.apply(&core.StartInput{Operation: number, User: start.User, Spec: spec}); err != nil {
 		delete(t.operations, number)
@@ -69,7 +70,7 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 	return id, nil
 }
 
-// find returns an operation that has not ended, by its id or its alias.
+// find returns an operation that has not ended, by its id or alias.
 func (t *term) find(key OperationKey) (*activeOperation, error) {
 	number, known := t.ids[key.ID]
 	if key.Alias != "" {
@@ -84,7 +85,7 @@ func (t *term) find(key OperationKey) (*activeOperation, error) {
 	return t.operations[number], nil
 }
 
-// OperationKey names an operation by one of the two.
+// OperationKey identifies an operation by one of its two fields.
 type OperationKey struct {
 	ID    guid.ID
 	Alias string
@@ -111,22 +112,22 @@ func (s *Server) command(ctx context.Context, who Caller, key OperationKey, f fu
 	return err
 }
 
-// AbortOperation ends an operation without a result.
+// AbortOperation aborts an operation, which then has no result.
 func (s *Server) AbortOperation(ctx context.Context, who Caller, key OperationKey, message string) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
 		return t.apply(&core.AbortInput{Operation: id, Message: message})
 	})
 }
 
-// CompleteOperation ends an operation with what it has done.
+// CompleteOperation completes an operation with the work done so far.
 func (s *Server) CompleteOperation(ctx context.Context, who Caller, key OperationKey) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
 		return t.apply(&core.CompleteInput{Operation: id})
 	})
 }
 
-// SuspendOperation lets jobs of an operation finish, or aborts them, and starts
-// no new ones.
+// SuspendOperation starts no new jobs of an operation. It lets the running ones
+// finish, or aborts them.
 func (s *Server) SuspendOperation(ctx context.Context, who Caller, key OperationKey, abortRunning bool) error {
 	return s.command(ctx, who, key, func(t *term, id core.OperationID) error {
 		return t.apply(&core.SuspendInput{Operation: id, AbortRunning: abortRunning})
@@ -150,12 +151,12 @@ func (s *Server) UpdateOperation(ctx context.Context, who Caller, key OperationK
 	})
 }
 
-// changesPool says whether an update names a pool.
+// changesPool reports whether an update names a pool.
 func changesPool(u *operation.Update) bool {
 	return u.Trees.Pool.IsSet() || slices.ContainsFunc(u.Trees.PerTree, func(tree document.Named[pooltree.SchedulingOptions]) bool { return tree.Value.Pool.IsSet() })
 }
 
-// AbortJob ends a running job. It is tried again.
+// AbortJob ends a running job. The operation runs the job again.
 func (s *Server) AbortJob(ctx context.Context, who Caller, job guid.ID, interrupt time.Duration) error {
 	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
 		number, _ := guid.JobNumber(job)
@@ -199,7 +200,7 @@ func (s *Server) OperationByNumber(number core.OperationID) (*Operation, bool) {
 }
 
 // Operations returns the records of all operations that have not ended, in no
-// order.
+// particular order.
 func (s *Server) Operations() []*Operation { return s.operations.all() }
 
 // Job returns a running job.
@@ -211,15 +212,15 @@ func (s *Server) Job(id guid.ID) (*Job, bool) {
 	return s.jobs.get(core.JobID(number))
 }
 
-// Jobs returns the running jobs of an operation, or all of them if there is none
-// given, in no order.
+// Jobs returns the running jobs of an operation, or of all operations if none is
+// given, in no particular order.
 func (s *Server) Jobs(of core.OperationID) []*Job {
 	return slices.DeleteFunc(s.jobs.all(), func(job *Job) bool {
 		return job.ended || of != core.NoOperation && job.Operation != of
 	})
 }
 
-// showOperation makes a record visible to readers.
+// showOperation publishes a record to readers.
 func (s *Server) showOperation(o *Operation) {
 	if o.State.IsFinished() {
 		return // hideOperation follows
@@ -231,7 +232,7 @@ func (s *Server) showOperation(o *Operation) {
 	}
 }
 
-// hideOperation leaves an operation that has ended to the archive.
+// hideOperation removes an ended operation; readers then find it in the archive.
 func (s *Server) hideOperation(o *Operation) {
 	s.operations.remove(o.ID)
 	s.numbers.remove(o.Number)

@@ -18,15 +18,15 @@ import (
 // the node. All leaders share the key through the store; nodes and users never see it.
 type proofs struct {
 	// Key is the secret, and Since the first epoch whose jobs have proofs. Jobs of
-	// earlier leaders are adopted without.
+	// earlier epochs are adopted without one.
 	Key   []byte `json:"key"`
 	Since uint64 `json:"since"`
 }
 
-// proofsSetting is the setting that has the key. No path leads to it.
+// proofsSetting is the setting that holds the key. No path leads to it.
 const proofsSetting = "job_proofs"
 
-// reviveProofs reads the key, and makes one if there is none.
+// reviveProofs reads the key, and creates one if there is none.
 func (t *term) reviveProofs() {
 	if stored, there := t.registry.Setting(proofsSetting); there {
 		if err := json.Unmarshal(stored, &t.proofs); err == nil && len(t.proofs.Key) >= sha256.Size {

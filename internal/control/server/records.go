@@ -12,14 +12,15 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Operation is a record of an operation that has not ended, or ended a moment
-// ago. It is immutable: a change makes another one.
+// Operation is the record of an operation that has not ended, or has just ended. It is
+// immutable: a change makes a new record.
 type Operation struct {
 	Number core.OperationID
 	ID     guid.ID
 	Type   string
 	User   string
-	// Spec is what the operation runs by, Provided what the user wrote.
+	// Spec is the specification that the operation runs by, Provided the one that the
+	// user wrote.
 	Spec         *operation.Spec
 	Provided     document.Value
 	Unrecognized document.Value
@@ -27,28 +28,28 @@ type Operation struct {
 	State     operation.State
 	Suspended bool
 	Start     time.Time
-	Finish    time.Time // zero while it lives
+	Finish    time.Time // zero until it ends
 	Events    []operation.Event
 	Result    *operation.Error
 	Alerts    []Alert
-	// Waiting names the pools that keep it from running, by their limits on
-	// numbers of operations.
+	// Waiting names the pools whose limits on the number of operations keep it from
+	// running.
 	Waiting []string
 	Places  []core.Place
-	// Annotations and ACL are runtime parameters of their own.
+	// Annotations and ACL are separate runtime parameters.
 	Annotations document.Value
 	ACL         document.Value
 
 	Jobs     operation.Statistics
 	Tasks    []document.Named[operation.Statistics]
 	Built    time.Time      // when Jobs and Tasks were read
-	Progress document.Value // the statistics of jobs and whatever else the controller tells
+	Progress document.Value // the jobs' statistics and everything else that the controller reports
 }
 
-// Alias is the name that commands take in place of the id.
+// Alias is the name that commands accept in place of the id.
 func (o *Operation) Alias() string { return o.Spec.Alias.Value() }
 
-// Job is a running job. It is immutable: a change makes another one.
+// Job is the record of a running job. It is immutable: a change makes a new record.
 type Job struct {
 	Number    core.JobID
 	ID        guid.ID
@@ -57,10 +58,10 @@ type Job struct {
 	TaskName  string
 	Tree      string
 	Node      string
-	State     string // "waiting" until its process begins, then "running", then "aborting"
+	State     string // "waiting" until its process starts, then "running", then "aborting"
 	Start     time.Time
 	ExecStart time.Time
-	// Resources is what it was given, Usage what it holds now.
+	// Resources is what it was allocated, Usage what it holds now.
 	Resources resource.Amounts
 	Usage     resource.Amounts
 	Reserve   *nodev1.MemoryReserve
@@ -73,23 +74,23 @@ type Job struct {
 	Statistics                     []*nodev1.Statistic
 
 	node core.NodeID
-	// ended says that it is on its way to the archive: it can still be found here, by
-	// those who ask for it, until it can be found there.
+	// ended reports whether the job is being moved to the archive. Readers that ask for
+	// it by number still find it here until they can find it there.
 	ended bool
 }
 
-// Node is a machine as its agent and administrators describe it. It is
-// immutable: a change makes another one.
+// Node is a node as its agent and administrators describe it. It is immutable: a change
+// makes a new record.
 type Node struct {
 	Name     string
 	Address  string
 	Online   bool
 	LastSeen time.Time
-	// Registered is when the present session began.
+	// Registered is when the current session started.
 	Registered time.Time
 	Tree       string
-	Resources  resource.Amounts // as the agent says
-	Limits     resource.Amounts // what jobs may have: overrides applied
+	Resources  resource.Amounts // as reported by the agent
+	Limits     resource.Amounts // what jobs may use: with overrides applied
 	Tags       []string         // the agent's and the administrators'
 	Status     *nodev1.NodeStatus
 	Version    string
@@ -99,10 +100,10 @@ type Node struct {
 	NodeSettings
 }
 
-// NodeSettings are what administrators say about a node; they are stored.
+// NodeSettings are the administrators' settings of a node. They are stored.
 type NodeSettings struct {
-	// Maintenance is who keeps the node from what, oldest first. The three flags follow
-	// from it; the methods change them together.
+	// Maintenance lists the requests that restrict the node, oldest first. The three
+	// flags follow from it; the methods change them together.
 	Maintenance    []MaintenanceRequest `json:"maintenance,omitempty"`
 	Banned         bool                 `json:"banned,omitempty"`
 	DisableJobs    bool                 `json:"disable_scheduler_jobs,omitempty"`
@@ -115,8 +116,8 @@ type NodeSettings struct {
 	LimitOverrides resource.Partial `json:"resource_limits_overrides,omitzero"`
 }
 
-// directory is a table of immutable records that the loop writes and everybody
-// reads.
+// directory is a table of immutable records. The loop writes it; any goroutine reads
+// it.
 type directory[K comparable, V any] struct {
 	mutex   sync.RWMutex
 	entries map[K]V
@@ -151,7 +152,7 @@ func (d *directory[K, V]) clear() {
 	clear(d.entries)
 }
 
-// all returns the entries in no order.
+// all returns the entries in no particular order.
 func (d *directory[K, V]) all() []V {
 	d.mutex.RLock()
 	defer d.mutex.RUnlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// Registry is what the scheduler keeps for others and does not interpret: nodes
-// of the tree of paths, users, groups, tokens, access lists, settings.
+// Registry holds what the scheduler stores but does not interpret: nodes of the path
+// tree, users, groups, tokens, access lists, settings.
 type Registry struct {
 	mutex    sync.RWMutex
 	paths    map[string]store.PathNode
@@ -30,7 +30,7 @@ func newRegistry() *Registry {
 	}
 }
 
-// reset replaces everything by what is stored.
+// reset replaces everything with the stored rows.
 func (r *Registry) reset(rows *store.Rows) {
 	r.mutex.Lock()
 	for _, m := range []func(){
@@ -43,7 +43,7 @@ func (r *Registry) reset(rows *store.Rows) {
 	r.apply(&store.Batch{Put: *rows})
 }
 
-// apply makes a change of rows.
+// apply applies a change of rows.
 func (r *Registry) apply(b *store.Batch) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -70,7 +70,7 @@ func change[V any](table map[string]V, remove, put []V, key func(V) string) {
 	}
 }
 
-// inverse returns the rows that undo a change which has not been made yet.
+// inverse returns the rows that undo a change. Call it before the change is applied.
 func (r *Registry) inverse(b *store.Batch) *store.Batch {
 	r.mutex.RLock()
 	defer r.mutex.RUnlock()
@@ -93,7 +93,7 @@ func (r *Registry) inverse(b *store.Batch) *store.Batch {
 	return undo
 }
 
-// restore adds, for each row of a change, what the table has under its key.
+// restore adds, for each row of a change, the row that the table has under its key.
 func restore[V any](table map[string]V, removed, put []V, key func(V) string, undoRemoved, undoPut *[]V) {
 	for _, list := range [][]V{removed, put} {
 		for _, v := range list {
@@ -112,20 +112,19 @@ func (r *Registry) read(f func()) {
 	f()
 }
 
-// PathNode returns a node of the tree of paths.
+// PathNode returns a node of the path tree.
 func (r *Registry) PathNode(path string) (node store.PathNode, there bool) {
 	r.read(func() { node, there = r.paths[path] })
 	return node, there
 }
 
-// PathNodeCount returns how many nodes the tree of paths has.
+// PathNodeCount returns the number of nodes in the path tree.
 func (r *Registry) PathNodeCount() (count int) {
 	r.read(func() { count = len(r.paths) })
 	return count
 }
 
-// Below returns the nodes below a path, at any depth, in the order of their
-// paths.
+// Below returns the nodes below a path at any depth, sorted by path.
 func (r *Registry) Below(path string) (nodes []store.PathNode) {
 	r.read(func() {
 		for at, node := range r.paths {
@@ -153,7 +152,7 @@ func (r *Registry) User(name string) (user store.User, there bool) {
 	return user, there
 }
 
-// Users returns all users by name.
+// Users returns all users, sorted by name.
 func (r *Registry) Users() (list []store.User) {
 	r.read(func() { list = sorted(r.users) })
 	return list
@@ -165,13 +164,13 @@ func (r *Registry) Group(name string) (group store.Group, there bool) {
 	return group, there
 }
 
-// Groups returns all groups by name.
+// Groups returns all groups, sorted by name.
 func (r *Registry) Groups() (list []store.Group) {
 	r.read(func() { list = sorted(r.groups) })
 	return list
 }
 
-// Members returns who is in which group, by group and member.
+// Members returns the members of all groups, sorted by group and member.
 func (r *Registry) Members() (list []store.Member) {
 	r.read(func() {
 		for m := range r.members {
@@ -184,19 +183,20 @@ func (r *Registry) Members() (list []store.Member) {
 	return list
 }
 
-// Token returns a token by the hash of the secret.
+// Token returns a token by its secret's hash.
 func (r *Registry) Token(hash string) (token store.Token, there bool) {
 	r.read(func() { token, there = r.tokens[hash] })
 	return token, there
 }
 
-// Tokens returns all tokens by hash.
+// Tokens returns all tokens, sorted by hash.
 func (r *Registry) Tokens() (list []store.Token) {
 	r.read(func() { list = sorted(r.tokens) })
 	return list
 }
 
-// HasTokens says whether there is a token: from then on the server asks for one.
+// HasTokens reports whether there is a token. Once there is one, the server requires
+// tokens.
 func (r *Registry) HasTokens() (has bool) {
 	r.read(func() { has = len(r.tokens) > 0 })
 	return has
@@ -221,7 +221,7 @@ func sorted[V any](table map[string]V) []V {
 	return list
 }
 
-// Registry returns what is on disk of it. It must not be modified.
+// Registry returns the registry as it is on disk. It must not be modified.
 func (s *Server) Registry() *Registry { return s.registry }
 
 func checkRegistryRows(b *store.Batch) error {
@@ -233,13 +233,14 @@ func checkRegistryRows(b *store.Batch) error {
 	return b.Check()
 }
 
-// EditNode changes what administrators say about a node, which need not have
-// been seen yet.
+// EditNode changes the administrators' settings of a node. The node need not have
+// registered yet.
 func (s *Server) EditNode(ctx context.Context, who Caller, name string, edit func(*NodeSettings) error) error {
 	return s.EditNodeWithAnswer(ctx, who, name, func(settings *NodeSettings) ([]byte, error) { return nil, edit(settings) })
 }
 
-// EditNodeWithAnswer is EditNode with an answer that a repetition of the request gets.
+// EditNodeWithAnswer is EditNode with an answer that is returned to a repeated
+// request.
 func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string, edit func(*NodeSettings) ([]byte, error)) error {
 	_, err := ask(ctx, s, func(t *term) (struct{}, error) {
 		node := t.nodes[name]
@@ -260,7 +261,7 @@ func (s *Server) EditNodeWithAnswer(ctx context.Context, who Caller, name string
 	return err
 }
 
-// setNode puts settings of a node into force. A banned node loses its jobs.
+// setNode applies settings to a node. A banned node loses its jobs.
 func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answer []byte) error {
 	before := node.settings
 	record := *node.record

@@ -21,7 +21,7 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// newTerm builds a core from what is stored.
+// newTerm builds a core from the stored state.
 func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) {
 	state, err := s.store.Load(ctx)
 	if err != nil {
@@ -42,11 +42,11 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	}
 	t.core.Together(atOnce)
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
-	s.jobs.clear() // those of an earlier term of this server are adopted anew
+	s.jobs.clear() // jobs of this server's earlier terms are adopted again
 	if err := t.reviveTrees(&state.Rows); err != nil {
 		return nil, err
 	}
-	t.obeyDefaultPools(s.registry) // before operations go into their pools
+	t.obeyDefaultPools(s.registry) // before operations are placed into their pools
 	t.happens(&core.NextJobInput{First: core.JobID(nodeproto.JobNumber(t.epoch, 1))})
 	clocks := t.reviveClocks(&state.Rows)
 	t.reviveOperations(&state.Rows, clocks)
@@ -63,13 +63,13 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t.reviving = len(t.awaited) > 0
 	t.showRevived()
 	t.showHeld()
-	clear(s.specs) // records have them now
+	clear(s.specs) // the records have them now
 	s.loaded.Store(true)
 	return t, nil
 }
 
-// showRevived gives readers operations as they were taken up from the store, in
-// place of what this server showed when it stood by.
+// showRevived publishes the operations as revived from the store, in place of those that this
+// server showed as a standby.
 func (t *term) showRevived() {
 	for id, op := range t.operations {
 		if controller := t.core.ControllerOf(id); controller != nil {
@@ -103,7 +103,7 @@ func (t *term) reviveTrees(rows *store.Rows) error {
 	return nil
 }
 
-// storedClocks is how the clocks of a tree are stored.
+// storedClocks is the stored form of a tree's clocks.
 type storedClocks struct {
 	Pools      map[string]storedClock           `json:"pools,omitempty"`
 	Operations map[core.OperationID]storedClock `json:"operations,omitempty"`
@@ -114,8 +114,8 @@ type storedClock struct {
 	Starvation scheduling.Starvation `json:"starvation,omitempty"`
 }
 
-// reviveClocks lets volumes and starvation go on from where they were. The time
-// that nobody led has not passed for them.
+// reviveClocks continues volumes and starvation from their stored state. The time without a
+// leader does not count for them.
 func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 	clocks := map[string]storedClocks{}
 	shift := func(c storedClock, saved time.Time) scheduling.Clock {
@@ -168,8 +168,8 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 	return clocks
 }
 
-// reviveOperations takes up the operations that have not ended. One that cannot
-// be taken up stays in the store and raises an alert: nothing is lost.
+// reviveOperations revives the operations that have not ended. An operation that cannot be
+// revived stays in the store and raises an alert, so nothing is lost.
 func (t *term) reviveOperations(rows *store.Rows, clocks map[string]storedClocks) {
 	specs := map[int32]*store.OperationSpec{}
 	for i := range rows.OperationSpecs {
@@ -186,7 +186,7 @@ func (t *term) reviveOperations(rows *store.Rows, clocks map[string]storedClocks
 		}
 	}
 	list := slices.Clone(rows.Operations)
-	// Those that ran go on running; those that waited wait for them.
+	// Operations that ran keep running; operations that waited are placed after them.
 	waits := func(o *store.Operation) bool { return o.State == operation.Pending.String() }
 	slices.SortStableFunc(list, func(a, b store.Operation) int {
 		if waits(&a) != waits(&b) {
@@ -250,15 +250,15 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	return nil
 }
 
-// readSpec is a specification with the row that it was read from.
+// readSpec is a decoded specification with the row that it was read from.
 type readSpec struct {
 	row                    *store.OperationSpec
 	spec                   *operation.Spec
 	provided, unrecognized document.Value
 }
 
-// readSpec reads the specification of an operation, unless this server has read the
-// same before: one that stands by looks often, and must be quick when it takes over.
+// readSpec decodes an operation's specification, unless this server has decoded the same row
+// before: a standby polls often, and must be quick when it takes over.
 func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
 	if known := s.specs[row.Operation]; known != nil && bytes.Equal(known.row.Resulting, row.Resulting) &&
 		bytes.Equal(known.row.Provided, row.Provided) && bytes.Equal(known.row.Unrecognized, row.Unrecognized) {
@@ -284,7 +284,7 @@ func (s *Server) readSpec(row *store.OperationSpec) (*readSpec, error) {
 	return read, nil
 }
 
-// recordOf reads the record of an operation from its rows.
+// recordOf builds an operation's record from its rows.
 func (s *Server) recordOf(row *store.Operation, specs *store.OperationSpec) (*Operation, error) {
 	id, err := guid.Parse(row.ID)
 	if err != nil {
@@ -304,7 +304,7 @@ func (s *Server) recordOf(row *store.Operation, specs *store.OperationSpec) (*Op
 	return record, nil
 }
 
-// endOf reads the end of a job from its row.
+// endOf decodes the end of a job from its row.
 func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
 	task := slices.IndexFunc(record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == row.Task })
 	if task < 0 {
@@ -335,10 +335,10 @@ func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
 	return end, nil
 }
 
-// reviveNodes reads what administrators say about nodes. Those that were there
-// lately are waited for.
+// reviveNodes reads the nodes' settings. The leader waits for the nodes that were recently
+// online.
 func (t *term) reviveNodes(rows *store.Rows) {
-	// It is not written down every time that a node is seen.
+	// The store does not record every time a node is seen.
 	lately := t.server.settings().Core.NodeTimeout + nodeStorePeriod
 	var latest time.Time
 	for _, row := range rows.Nodes {
@@ -363,8 +363,8 @@ func (t *term) reviveNodes(rows *store.Rows) {
 	}
 }
 
-// expect gives a node of the predecessor its place before it reports, if everything that it
-// may run is stored. Otherwise nothing can be scheduled before it has reported.
+// expect adds a predecessor's node to the core before it reports, if everything that it may run
+// is stored. Otherwise nothing can be scheduled before it has reported.
 func (t *term) expect(node *activeNode, record *Node, reported *reportedNode) bool {
 	if reported == nil {
 		return false
@@ -381,7 +381,7 @@ func (t *term) expect(node *activeNode, record *Node, reported *reportedNode) bo
 	return true
 }
 
-// reviveJobs takes up the jobs that nodes of the predecessor may still run. Those of other nodes
+// reviveJobs adopts the jobs that the predecessor's nodes may still run. The jobs of other nodes
 // were given up.
 func (t *term) reviveJobs(rows *store.Rows) {
 	for i := range rows.Jobs {
@@ -427,7 +427,7 @@ func (t *term) reviveJob(row *store.Job, node *activeNode) error {
 	return nil
 }
 
-// reviveRegistry reads what the scheduler keeps for others.
+// reviveRegistry loads the registry.
 func (t *term) reviveRegistry(rows *store.Rows) {
 	t.registry = newRegistry()
 	t.registry.reset(rows)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// store adds to the open batch what has to be written of operations that changed.
+// store adds the rows of changed operations to the open batch.
 func (t *term) store() error {
 	ids := make([]core.OperationID, 0, len(t.dirty))
 	for id := range t.dirty {
@@ -33,8 +33,8 @@ func (t *term) store() error {
 	return nil
 }
 
-// storeOperation brings the record of an operation up to date, writes its rows
-// and shows it to readers when they are on disk.
+// storeOperation updates the record of an operation, writes its rows, and publishes
+// it to readers when they are on disk.
 func (t *term) storeOperation(op *activeOperation) error {
 	controller := op.final
 	if controller == nil {
@@ -75,7 +75,7 @@ func (t *term) storeOperation(op *activeOperation) error {
 	return nil
 }
 
-// renewRecord makes a record of an operation as it is now.
+// renewRecord builds a record of an operation's current state.
 func (t *term) renewRecord(op *activeOperation, controller *operation.Controller) {
 	record := *op.record
 	life := controller.Life()
@@ -93,7 +93,7 @@ func (t *term) renewRecord(op *activeOperation, controller *operation.Controller
 	op.record = &record
 }
 
-// forget drops an operation that has ended. Readers find it until the store has it.
+// forget removes an ended operation. Readers find it until the store has it.
 func (t *term) forget(id core.OperationID) {
 	op := t.operations[id]
 	delete(t.operations, id)
@@ -106,8 +106,8 @@ func (t *term) forget(id core.OperationID) {
 	t.open.published = append(t.open.published, func(store.Receipt) { t.server.hideOperation(record) })
 }
 
-// storedParameters are the runtime parameters of an operation that its
-// specification does not have.
+// storedParameters are an operation's runtime parameters that are not in its
+// specification.
 type storedParameters struct {
 	Places []storedPlace `json:"places"`
 }
@@ -147,7 +147,7 @@ func operationRow(op *activeOperation) (store.Operation, error) {
 	return row, nil
 }
 
-// BriefSpec is what lists of operations show of a specification.
+// BriefSpec returns the part of a specification that lists of operations show.
 func (o *Operation) BriefSpec() document.Value {
 	brief := document.Map()
 	if title, given := o.Spec.Title.Get(); given {

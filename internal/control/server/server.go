@@ -16,18 +16,19 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// Options are what a server needs.
+// Options configure a server.
 type Options struct {
 	Store *store.Store
-	// Name tells this process from all others, Address is where clients and
-	// nodes find it.
+	// Name identifies this process among all others. Address is where clients and
+	// nodes reach it.
 	Name    string
 	Address string
-	// Settings are the defaults if there is no update period.
+	// Settings default to DefaultSettings if their UpdatePeriod is zero.
 	Settings Settings
-	// Derive returns the settings by what administrators have put into the
-	// registry. It is asked when a term begins and when settings in the registry
-	// have changed, and must not modify it. Nil: Settings hold until Configure.
+	// Derive computes the settings from what administrators have stored in the
+	// registry. The server calls it when a term starts and when settings in the
+	// registry have changed. It must not modify the registry. If it is nil,
+	// Settings apply until Configure is called.
 	Derive func(*Registry) Settings
 	Log    *slog.Logger
 }
@@ -36,7 +37,7 @@ type Options struct {
 // any goroutine.
 type Server struct {
 	store   *store.Store
-	ledger  ledger // the same, for what only a leader does
+	ledger  ledger // the store, for calls that only a leader makes
 	name    string
 	address string
 	log     *slog.Logger
@@ -52,11 +53,11 @@ type Server struct {
 	led           chan struct{} // closed when this server leads for the first time
 	loaded        atomic.Bool   // see Loaded
 	ledOnce       sync.Once
-	epochFloor    int64 // the latest epoch that nodes have seen; Run's own, by way of its term
+	epochFloor    int64 // the latest epoch that nodes have seen; only Run and its term use it
 
-	editing       chan struct{}       // full while somebody changes the configuration of pools
-	specs         map[int32]*readSpec // that Run has read while it stood by; its own
-	copied        *standbyCopy        // what Run knows while it stands by; its own, nil if nothing
+	editing       chan struct{}       // full while a caller changes the configuration of pools
+	specs         map[int32]*readSpec // specifications that Run has read while it stood by; only Run uses them
+	copied        *standbyCopy        // what Run has read while it stands by, nil if nothing; only Run uses it
 	trees         atomic.Pointer[Trees]
 	view          atomic.Pointer[View]
 	operations    *directory[guid.ID, *Operation]
@@ -71,7 +72,7 @@ type Server struct {
 	counters      counters
 }
 
-// New returns a server that does nothing yet.
+// New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
@@ -98,11 +99,11 @@ func (s *Server) settings() *Settings { return s.current.Load() }
 // Settings returns the settings in force.
 func (s *Server) Settings() Settings { return *s.settings() }
 
-// Configure changes the settings while the server runs. What is served from then on
-// obeys them.
+// Configure replaces the settings while the server runs. Requests served afterwards
+// use the new ones.
 func (s *Server) Configure(settings Settings) { s.current.Store(&settings) }
 
-// obeySettings gives the core its settings if they have changed.
+// obeySettings passes the settings to the core if they have changed.
 func (t *term) obeySettings() {
 	settings := t.server.settings()
 	if settings == t.obeyed {
@@ -114,21 +115,21 @@ func (t *term) obeySettings() {
 	}
 }
 
-// rederive puts into force what the registry says.
+// rederive recomputes the settings from the registry and applies them.
 func (s *Server) rederive() {
 	if s.derive != nil {
 		s.Configure(s.derive(s.registry))
 	}
 }
 
-// newID makes an identifier.
+// newID returns a random identifier.
 func (s *Server) newID(kind guid.Kind) guid.ID {
 	var bytes [16]byte
 	_, _ = rand.Read(bytes[:]) // it never fails
 	return guid.New(kind, binary.LittleEndian.Uint64(bytes[:8]), binary.LittleEndian.Uint64(bytes[8:]))
 }
 
-// Run leads and stands by in turn until the context ends.
+// Run leads and stands by in turn until ctx is cancelled.
 func (s *Server) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		lease, err := s.ledger.AcquireAbove(ctx, s.epochFloor, s.name, s.address, s.settings().LeaseTTL)
@@ -162,8 +163,8 @@ func (s *Server) pause(ctx context.Context) {
 	}
 }
 
-// lead runs a term from its beginning to its end. The lease is renewed from the
-// first moment on: to read everything may take longer than it lasts.
+// lead runs a term from start to end. It renews the lease from the start, because
+// loading the state may take longer than the lease lasts.
 func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	s.copied = nil
 	s.leader.Store(&store.Leader{Holder: s.name, Address: s.address, Epoch: lease.Epoch, Alive: true})
@@ -194,7 +195,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	if errors.Is(err, store.ErrFenced) {
 		return
 	}
-	if errors.Is(err, errLapsed) { // there is nothing to give back, and the store does not answer
+	if errors.Is(err, errLapsed) { // there is no lease to release, and the store does not answer
 		s.pause(ctx)
 		return
 	}
@@ -208,7 +209,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	}
 }
 
-// standBy keeps what readers see up to date until the lease may be free.
+// standBy brings what readers see up to date, then waits for a poll period.
 func (s *Server) standBy(ctx context.Context) {
 	soon, cancel := context.WithTimeout(ctx, s.settings().LeaseTTL)
 	revision, err := s.store.Revision(soon)
@@ -222,7 +223,7 @@ func (s *Server) standBy(ctx context.Context) {
 	s.pause(ctx)
 }
 
-// publishTerm makes the term known to those who ask, or that there is none.
+// publishTerm makes the term visible to requests; nil means that there is none.
 func (s *Server) publishTerm(t *term) {
 	s.term.Store(t)
 	if t == nil {
@@ -231,32 +232,32 @@ func (s *Server) publishTerm(t *term) {
 	s.ledOnce.Do(func() { close(s.led) })
 }
 
-// Led is closed when this server has led for the first time.
+// Led returns a channel that is closed when this server leads for the first time.
 func (s *Server) Led() <-chan struct{} { return s.led }
 
-// Leader says who leads, as far as this server knows.
+// Leader returns the leader, as far as this server knows.
 func (s *Server) Leader() store.Leader { return *s.leader.Load() }
 
-// Loaded says whether there is anything to read here: this server has led, or has
-// a copy as a standby.
+// Loaded reports whether this server has state to read: it has led, or has a copy
+// as a standby.
 func (s *Server) Loaded() bool { return s.loaded.Load() }
 
-// Store returns the store, for queries of what has ended.
+// Store returns the store, for queries about ended operations and jobs.
 func (s *Server) Store() *store.Store { return s.store }
 
-// Address is where clients find this server.
+// Address returns the address at which clients reach this server.
 func (s *Server) Address() string { return s.address }
 
-// Trees returns the configuration of pool trees in force.
+// Trees returns the current configuration of pool trees.
 func (s *Server) Trees() *Trees { return s.trees.Load() }
 
-// Nodes returns all nodes that are known, in no order.
+// Nodes returns all known nodes, in no particular order.
 func (s *Server) Nodes() []*Node { return s.nodes.all() }
 
-// Node returns a node.
+// Node returns the node with this name.
 func (s *Server) Node(name string) (*Node, bool) { return s.nodes.get(name) }
 
-// Alerts returns what people should know.
+// Alerts returns the alerts that are raised now.
 func (s *Server) Alerts() []Alert { return s.alerts.list() }
 
 func isTemporary(err error) bool {

@@ -8,66 +8,69 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 )
 
-// Settings are the numbers that govern a server. All may be changed while it leads.
+// Settings configure a server. All of them may change while it leads.
 type Settings struct {
 	Core core.Settings
-	// UpdatePeriod is how often fair shares are computed.
+	// UpdatePeriod is the interval between fair-share updates.
 	UpdatePeriod time.Duration
-	// LeaseTTL is how long a leader that does not renew its lease keeps it; it
-	// renews it every RenewPeriod, or three times as often if that is zero.
+	// LeaseTTL is how long a leader keeps a lease that it does not renew. It renews
+	// the lease every RenewPeriod; if that is zero, three times per LeaseTTL.
 	LeaseTTL    time.Duration
 	RenewPeriod time.Duration
-	// StandbyPoll is how often a standby looks for changes and for the lease.
+	// StandbyPoll is how often a standby checks the store for changes and tries to
+	// take the lease.
 	StandbyPoll time.Duration
-	// ConfirmationTimeout is how long nodes of a predecessor have to report before
-	// a new leader gives up them and their jobs.
+	// ConfirmationTimeout is how long a predecessor's nodes have to report before a
+	// new leader gives them and their jobs up.
 	ConfirmationTimeout time.Duration
-	// SnapshotPeriod is how often controllers are stored whose jobs have ended,
-	// and SnapshotJobs after how many ends at the latest.
+	// SnapshotPeriod is how often controllers whose jobs have ended are stored;
+	// SnapshotJobs is the number of ends after which a controller is stored at the
+	// latest.
 	SnapshotPeriod time.Duration
 	SnapshotJobs   int64
 	// ProgressPeriod is how often the progress of operations is shown and stored.
 	ProgressPeriod time.Duration
-	// HeartbeatPeriod and HeartbeatSplay are what nodes are told.
+	// HeartbeatPeriod and HeartbeatSplay are sent to nodes.
 	HeartbeatPeriod time.Duration
 	HeartbeatSplay  time.Duration
 	// OfflineAfter is the silence after which a node is shown as offline; its jobs
-	// are kept until Core.NodeTimeout. Zero means never before that.
+	// are kept until Core.NodeTimeout. Zero means not before that timeout.
 	OfflineAfter time.Duration
-	// SelfCheckPeriod is how often the invariants of the core are checked; a
-	// check that takes long is made more rarely. Zero means never.
+	// SelfCheckPeriod is the interval between checks of the core's invariants; slow
+	// checks run less often. Zero disables them.
 	SelfCheckPeriod time.Duration
-	// MutationTTL is for how long answers to mutations are repeated.
+	// MutationTTL is how long the answer to a mutation is kept for repeated
+	// requests.
 	MutationTTL time.Duration
 	// StallPatience is how long a commit may take before heartbeats are answered
-	// without it and new requests are refused. Those who wait already are told a
-	// lease period later that the outcome is not known.
+	// without it and new requests are refused. Callers that already wait get
+	// ErrUnknownOutcome one lease period later.
 	StallPatience time.Duration
-	// SoftQueue is the number of waiting requests above which heartbeats report
-	// without getting work; HardQueue is where other requests are refused.
+	// SoftQueue is the number of waiting requests above which heartbeats get no
+	// work; HardQueue is the number above which other requests are refused.
 	SoftQueue, HardQueue int
-	// MaxBatch is the most requests that one commit serves.
+	// MaxBatch is the maximum number of requests per commit.
 	MaxBatch int
-	// CommitWindow is how long a commit waits for more requests to share it.
+	// CommitWindow is how long a commit waits for more requests.
 	CommitWindow time.Duration
-	// HistoryPeriod is how often the time series behind the charts are sampled.
+	// HistoryPeriod is the sampling interval of the time series for the charts.
 	HistoryPeriod time.Duration
-	// RetentionPeriod is how often old rows are deleted, by the rules of Retention.
+	// RetentionPeriod is how often old rows are deleted, according to Retention.
 	RetentionPeriod time.Duration
 	Retention       store.Policy
-	// JobStarts says whether starts of jobs are written to the event log.
+	// JobStarts reports whether job starts are written to the event log.
 	JobStarts bool
-	// StarvationEvents says whether it is logged when pools and operations begin
-	// and cease to starve.
+	// StarvationEvents reports whether the event log records when pools and
+	// operations start and stop starving.
 	StarvationEvents bool
-	// PoolChange says whether running operations may move to other pools.
+	// PoolChange reports whether running operations may move to other pools.
 	PoolChange bool
-	// RequirePools says whether pools that operations name must be configured:
-	// none are made for them.
+	// RequirePools reports whether the pools that operations name must be
+	// configured. If so, the scheduler creates no ephemeral pools for them.
 	RequirePools bool
 }
 
-// DefaultSettings returns the defaults of the reference where it has them.
+// DefaultSettings returns the defaults, equal to the reference's where it has them.
 func DefaultSettings() Settings {
 	memory := operation.DefaultMemoryConfig()
 	inner := core.DefaultSettings()
@@ -102,8 +105,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// offlineAfter is the silence after which a node is offline, zero if it never is.
-// A node that is given up is offline in any case.
+// offlineAfter is the silence after which a node is offline, zero if it never is. A
+// node that was given up is always offline.
 func (s *Settings) offlineAfter() time.Duration {
 	if s.OfflineAfter <= 0 || s.Core.NodeTimeout > 0 && s.Core.NodeTimeout < s.OfflineAfter {
 		return s.Core.NodeTimeout

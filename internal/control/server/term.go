@@ -16,36 +16,36 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// term is one reign of this server: the core with everything around it. All of
-// it belongs to the loop, except where a field says otherwise.
+// term is one period in which this server leads: the core with everything around it.
+// Only the loop uses it, except where a field states otherwise.
 type term struct {
 	server *Server
 	lease  store.Lease
 	epoch  uint64
-	over   chan struct{} // closed when the term is over
+	over   chan struct{} // closed when the term ends
 
-	catalogue *catalogue // everybody reads it
+	catalogue *catalogue // any goroutine may read it
 
 	requests  chan *request
 	commits   chan *batch
 	committed chan commitResult
-	// stalledSince is when the commit in flight began, in nanoseconds after the server
-	// did, zero if there is none. Everybody reads it.
+	// stalledSince is when the commit in flight started, in nanoseconds after the
+	// server's start; zero if there is none. Any goroutine may read it.
 	stalledSince atomic.Int64
 
 	now  time.Time
 	core *core.Core
-	// obeyed are the settings that the core has.
+	// obeyed are the settings that the core has now.
 	obeyed *Settings
 	out    core.Decisions
-	// beat is filled again for each node that asks for work.
+	// beat is reused for every node that asks for work.
 	beat core.HeartbeatInput
 	open *batch
 	// flight is the batch that is being committed, nil if none is.
 	flight *batch
 	// durable is the number of the last batch that is on disk.
 	durable uint64
-	// answerNow is set by a request whose answer rests on no commit.
+	// answerNow is set by a request whose answer depends on no commit.
 	answerNow bool
 
 	trees      *Trees
@@ -58,34 +58,34 @@ type term struct {
 	jobs       map[core.JobID]*Job
 	nodes      map[string]*activeNode
 	nodeList   []*activeNode // by core.NodeID
-	sessions   uint64        // number of the last one
+	sessions   uint64        // the number of the last session
 	uploads    map[uploadKey]*upload
 	proofs     proofs
 
-	// dirty are operations whose rows are out of date, touched those whose
+	// dirty are the operations whose rows are out of date, touched those whose
 	// progress is.
 	dirty   map[core.OperationID]bool
 	touched map[core.OperationID]bool
-	// endings are operations that have ended and whose last rows are to be
-	// written, later ends of jobs that the core is to hear of next, and results
-	// what nodes have told of ends that the core is hearing of.
+	// endings are ended operations whose last rows are still to be written. later are
+	// ends of jobs to pass to the core next. results are what nodes have reported
+	// about the ends that the core is processing.
 	endings []core.OperationID
 	later   []core.Finished
 	results map[core.JobID]*nodev1.JobResult
 
-	// reviving is true until nodes of the predecessor had their chance; awaited
-	// are those that have not come yet.
+	// reviving is true until the predecessor's nodes have had their chance to report;
+	// awaited are the nodes that have not reported yet.
 	reviving bool
 	deadline time.Time
 	awaited  map[string]bool
 
-	failure       error // ends the term when it is set
+	failure       error // if set, the term ends
 	overloaded    bool
 	lastProgress  time.Time
 	lastHistory   time.Time
 	lastSelfCheck time.Time
 	selfCheckCost time.Duration
-	clocks        map[string][]byte // what is stored of each tree's clocks
+	clocks        map[string][]byte // each tree's clocks as stored
 	volumes       map[volumeKey][]byte
 	starvation    map[starvingKey]starving
 	states        []core.PoolState
@@ -94,40 +94,40 @@ type term struct {
 // activeOperation is an operation that has not ended.
 type activeOperation struct {
 	record *Operation
-	// specs are what nodes are told, by task.
+	// specs are the job specifications sent to nodes, by task.
 	specs []*nodev1.JobSpec
-	// ends is the number of jobs that have ended, position how many of them the
-	// stored snapshot knows.
+	// ends is the number of jobs that have ended; position is how many of them the
+	// stored snapshot includes.
 	ends, position int64
 	snapshotTaken  time.Time
-	// stale says that the stored snapshot does not suffice together with the
-	// ends: it must be stored with the rows at hand.
+	// stale reports whether the stored snapshot and the ends after it do not suffice:
+	// a new snapshot must be stored with the pending rows.
 	stale         bool
 	specStored    bool
 	hasFailedJobs bool
-	// final is the controller of an operation that has ended.
+	// final is the controller of an ended operation.
 	final *operation.Controller
 }
 
-// activeNode is a machine that has registered in this term, or that
-// administrators have said something about.
+// activeNode is a node that has registered in this term, or that administrators have
+// configured.
 type activeNode struct {
 	id       core.NodeID
-	known    bool // to the core
-	reported bool // all of its jobs are known; see storedNode
+	known    bool // whether the core knows it
+	reported bool // whether all of its jobs are known; see storedNode
 	record   *Node
 	session  *nodeproto.Session
-	told     nodeproto.Settings // when it registered
-	retold   bool               // they have changed since
+	told     nodeproto.Settings // the settings it got when it registered
+	retold   bool               // whether they have changed since
 	settings NodeSettings
-	tags     []string // that its agent registered with
+	tags     []string // the tags that its agent registered with
 	storedAt time.Time
 }
 
 type volumeKey struct{ tree, pool string }
 
-// run leads until the lease is lost, the context ends, or something cannot be
-// mended.
+// run leads until the lease is lost, ctx is cancelled, or an unrecoverable error
+// occurs.
 func (t *term) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -142,7 +142,7 @@ func (t *term) run(ctx context.Context) error {
 	t.server.publishTerm(nil)
 	cancel(err)
 	if !errors.Is(err, context.Canceled) {
-		close(t.over) // nobody waits for a store that may not answer
+		close(t.over) // no caller waits for a store that may not answer
 		workers.Wait()
 		return err
 	}
@@ -152,7 +152,7 @@ func (t *term) run(ctx context.Context) error {
 	return err
 }
 
-// apply makes an input happen to the core, whose decisions take carries out. The
+// apply applies an input to the core; take carries out the resulting decisions. The
 // daemon changes its core in no other way.
 func (t *term) apply(input core.Input) error { return t.core.Apply(t.now, input, &t.out) }
 
@@ -163,8 +163,9 @@ func (t *term) happens(input core.Input) {
 	}
 }
 
-// stillLeading asks the store. An answer that says "it is so already" without a
-// commit may otherwise come from a leader that was replaced and does not know.
+// stillLeading asks the store whether this server leads. Without it, an answer that
+// needs no commit ("already done") might come from a leader that was replaced and does
+// not know it.
 func (t *term) stillLeading(ctx context.Context) error {
 	_, err := t.server.ledger.Commit(ctx, t.lease, &store.Batch{})
 	if errors.Is(err, store.ErrFenced) {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// storedPool are the attributes of a row; those of a tree are an Object.
+// storedPool are the attributes of a pool's row; those of a tree's row are an Object.
 type storedPool struct {
 	Object
 	Config json.RawMessage `json:"config"`
@@ -21,7 +21,7 @@ type storedPool struct {
 // defaultTreeSetting is the row that names the default tree.
 const defaultTreeSetting = "default_tree"
 
-// treeRow writes a tree without its pools.
+// treeRow encodes a tree without its pools.
 func treeRow(tree *TreeConfig) (store.Tree, error) {
 	options := tree.Tree.Config()
 	config, err := pooltree.TreeOptions.Write(&options, document.ForPrograms).JSON("")
@@ -32,7 +32,7 @@ func treeRow(tree *TreeConfig) (store.Tree, error) {
 	return store.Tree{Name: tree.Name, Config: config, Attributes: attributes}, err
 }
 
-// poolRow writes a pool.
+// poolRow encodes a pool.
 func poolRow(tree *TreeConfig, pool *pooltree.Pool) (store.Pool, error) {
 	options := pool.Config()
 	config, err := pooltree.PoolOptions.Write(&options, document.ForPrograms).JSON("")
@@ -47,12 +47,12 @@ func poolRow(tree *TreeConfig, pool *pooltree.Pool) (store.Pool, error) {
 	return row, err
 }
 
-// treeDifferences are what an edit changed in trees that were there before it and
-// are another value after it, by their names.
+// treeDifferences are the changes that an edit made, by tree name. They cover trees
+// that existed before the edit and have another value after it.
 type treeDifferences map[string]pooltree.Changes
 
-// treeChanges are the rows that lead from one configuration to another: as many as
-// pools differ, however many there are.
+// treeChanges returns the rows that turn one configuration into another. Their number
+// depends on how many pools differ, not on how many there are.
 func treeChanges(from, to *Trees, differences treeDifferences) (batch store.Batch, err error) {
 	for i := range to.List {
 		tree := &to.List[i]
@@ -84,7 +84,7 @@ func treeChanges(from, to *Trees, differences treeDifferences) (batch store.Batc
 	return batch, nil
 }
 
-// treeDifference adds the rows of one tree; without an old one all of them.
+// treeDifference adds the rows of one tree; all of them if there is no old one.
 func treeDifference(batch *store.Batch, old, tree *TreeConfig, difference pooltree.Changes) error {
 	row, err := treeRow(tree)
 	if err != nil {
@@ -112,7 +112,7 @@ func treeDifference(batch *store.Batch, old, tree *TreeConfig, difference pooltr
 		for _, p := range difference.Removed {
 			batch.Delete.Pools = append(batch.Delete.Pools, store.Pool{Tree: tree.Name, Name: p.Pool})
 		}
-		// A pool that took the place of a removed one may differ in its identity only.
+		// A pool that replaced a removed one may differ only in its identity.
 		differs = func(name string) bool { return names[name] || old.objects[name] != tree.objects[name] }
 	}
 	if row.Name != "" {
@@ -131,8 +131,8 @@ func treeDifference(batch *store.Batch, old, tree *TreeConfig, difference pooltr
 	return nil
 }
 
-// identify gives trees and pools that are new their identity, and notes the time
-// of those that changed. It returns what changed.
+// identify gives new trees and pools their identity, and sets the modification time of
+// changed ones. It returns what changed.
 func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
 	differences := treeDifferences{}
 	for i := range to.List {
@@ -184,7 +184,7 @@ func (s *Server) identify(from, to *Trees, now time.Time) treeDifferences {
 	return differences
 }
 
-// idOr returns an identity that an edit has chosen, or a new one.
+// idOr returns the identity that an edit has chosen, or a new one.
 func (s *Server) idOr(chosen guid.ID, kind guid.Kind) guid.ID {
 	if chosen.IsZero() {
 		return s.newID(kind)

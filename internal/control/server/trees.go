@@ -18,8 +18,7 @@ type Trees struct {
 	List    []TreeConfig
 }
 
-// TreeConfig is one tree with its pools. Options that nobody knows are kept in
-// it.
+// TreeConfig is one tree with its pools. It keeps unknown options.
 type TreeConfig struct {
 	Name    string
 	Tree    *pooltree.Tree
@@ -27,19 +26,19 @@ type TreeConfig struct {
 	objects map[string]Object
 }
 
-// Object is what every object of the tree of paths has.
+// Object holds what every object of the path tree has.
 type Object struct {
 	ID      guid.ID   `json:"id"`
 	Created time.Time `json:"created"`
 	Changed time.Time `json:"changed,omitzero"`
-	// Order is the place among siblings after a restart: that of their creation.
+	// Order is the position among siblings after a restart: the order of creation.
 	Order int `json:"order"`
 }
 
 // Pool returns the object of a pool.
 func (t *TreeConfig) Pool(name string) Object { return t.objects[name] }
 
-// Find returns a tree by its name.
+// Find returns the tree with this name.
 func (t *Trees) Find(name string) (*TreeConfig, bool) {
 	for i := range t.List {
 		if t.List[i].Name == name {
@@ -49,8 +48,8 @@ func (t *Trees) Find(name string) (*TreeConfig, bool) {
 	return nil, false
 }
 
-// Put returns a configuration in which a tree has this value; a new name makes a
-// new tree.
+// Put returns a configuration in which the named tree has this value; a new name adds a
+// tree.
 func (t *Trees) Put(name string, tree *pooltree.Tree) *Trees {
 	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
 	if old, there := next.Find(name); there {
@@ -75,8 +74,8 @@ func (t *Trees) Remove(name string) *Trees {
 	return next
 }
 
-// Rename returns a configuration in which a pool keeps its identity under
-// another name; the tree has it under the new name already.
+// Rename returns a configuration in which a pool keeps its identity under another name.
+// The tree must already have the new name.
 func (t *Trees) Rename(tree, from, to string) *Trees {
 	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
 	if config, there := next.Find(tree); there {
@@ -88,7 +87,7 @@ func (t *Trees) Rename(tree, from, to string) *Trees {
 }
 
 // Identify returns a configuration in which a new pool has this identity, or a new tree
-// if the pool is empty. Without it the server gives new objects their identities.
+// if the pool is empty. Without it, the server assigns identities to new objects.
 func (t *Trees) Identify(tree, pool string, id guid.ID) *Trees {
 	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
 	config, there := next.Find(tree)
@@ -106,26 +105,26 @@ func (t *Trees) Identify(tree, pool string, id guid.ID) *Trees {
 	return next
 }
 
-// Caller is who asks for a change, for the audit.
+// Caller is the author of a change, for the audit.
 type Caller struct {
 	User    string
 	Command string
 	Object  string
 	Request string
-	// Mutation names the request so that it is carried out once: a repetition is
-	// answered from the store. It may be empty.
+	// Mutation identifies the request so that it is carried out once: a repeated
+	// request is answered from the store. It may be empty.
 	Mutation string
 }
 
-// ErrTreeInUse is why a tree cannot be removed.
+// ErrTreeInUse is returned when a tree that has operations is removed.
 var ErrTreeInUse = errors.New("the pool tree has operations")
 
-// treeSlots keeps the order that trees have in the core, which keeps the places of
-// trees that were removed.
+// treeSlots keeps the order of trees in the core, which keeps the slots of removed
+// trees.
 type treeSlots struct{ names []string }
 
-// arrange puts trees in the order that the core has them in. The place of a
-// removed tree is taken by an empty one without nodes.
+// arrange returns the trees in the core's order. An empty tree without nodes fills the
+// slot of a removed one.
 func (p *treeSlots) arrange(t *Trees, busy func(tree string) bool) ([]document.Named[*pooltree.Tree], error) {
 	var list []document.Named[*pooltree.Tree]
 	for _, name := range p.names {
@@ -157,7 +156,7 @@ func (p *treeSlots) commit(list []document.Named[*pooltree.Tree]) {
 	}
 }
 
-// hasOperations says whether operations run in a tree.
+// hasOperations reports whether operations run in a tree.
 func (t *term) hasOperations(tree string) bool {
 	for _, op := range t.operations {
 		for _, place := range op.record.Places {

@@ -47,21 +47,21 @@ func treesOf(rows *store.Rows) (t *Trees, problems []string) {
 	return t, problems
 }
 
-// storedChild is a pool as its row has it.
+// storedChild is a pool as it is in its row.
 type storedChild struct {
 	order int
 	name  string
 	value document.Value
 }
 
-// read builds the tree from its own row and those of its pools. It reports pools that it
-// leaves out. The error says why there is no tree at all.
+// read builds the tree from its own row and the rows of its pools. It reports the pools
+// that it leaves out. It returns an error if there is no tree at all.
 func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, err error) {
 	root, err := notation.ParseJSON("", config)
 	if err != nil {
 		return nil, err
 	}
-	leftOut := map[string]string{} // why, by pool
+	leftOut := map[string]string{} // the reason, by pool
 	children := map[string][]storedChild{}
 	var own []store.Pool
 	for _, row := range rows {
@@ -128,8 +128,8 @@ func nestPools(parent string, value document.Value, children map[string][]stored
 	return value.With("pools", document.Map(entries...))
 }
 
-// blame leaves out the pools that problems of a tree are about: of each path, the lowest
-// pool. It reports whether there was one.
+// blame leaves out the pools that a tree's problems are about: the lowest pool of each
+// path. It reports whether there was one.
 func blame(err error, children map[string][]storedChild, leftOut map[string]string) (found bool) {
 	var problems document.Problems
 	if !errors.As(err, &problems) {
@@ -155,7 +155,7 @@ func blame(err error, children map[string][]storedChild, leftOut map[string]stri
 	return found
 }
 
-// unreadableTokens describes token rows that cannot be read. They let nobody in.
+// unreadableTokens describes token rows that cannot be read. They authenticate nobody.
 func unreadableTokens(rows *store.Rows) string {
 	var wrong []string
 	for _, row := range rows.Tokens {

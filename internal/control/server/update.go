@@ -14,13 +14,13 @@ import (
 	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// tick is what happens every update period.
+// tick runs once every update period.
 func (t *term) tick(now time.Time) {
 	t.now = t.clock()
 	t.obeySettings()
 	if t.reviving {
 		if len(t.awaited) > 0 && t.now.Before(t.deadline) {
-			t.show() // nothing is computed before nodes are back
+			t.show() // shares are not computed before nodes are back
 			t.showHeld()
 			return
 		}
@@ -53,9 +53,8 @@ func (t *term) tick(now time.Time) {
 	t.server.counters.updated(time.Since(now))
 }
 
-// storeClocks writes down what pools have saved and since when elements starve. While
-// the store takes nothing there is no use in collecting what the next update
-// makes out of date.
+// storeClocks stores the pools' volumes and the times since which elements starve. While the
+// store accepts nothing it skips this: the next update would replace the values.
 func (t *term) storeClocks() {
 	if t.stalled() {
 		return
@@ -93,8 +92,8 @@ func (t *term) storeClocks() {
 	}
 	for _, name := range t.slots.names {
 		data := mustJSON(clocks[name])
-		// A clock that runs is written again although it has not changed: the
-		// time of the row says how long it has run.
+		// A running clock is written again even if it has not changed: the row's time tells how
+		// long it has run.
 		running := len(clocks[name].Pools)+len(clocks[name].Operations) > 0
 		if running || !bytes.Equal(t.clocks[name], data) {
 			t.clocks[name] = data
@@ -103,7 +102,7 @@ func (t *term) storeClocks() {
 	}
 }
 
-// forgetVolumes drops what pools had saved that have nothing any more or are gone.
+// forgetVolumes deletes the volumes of pools that have none any more or were removed.
 func (t *term) forgetVolumes() {
 	there := make(map[volumeKey]bool, len(t.states))
 	for i := range t.states {
@@ -119,10 +118,10 @@ func (t *term) forgetVolumes() {
 	}
 }
 
-// nodeStorePeriod is how often it is written down that a node is there.
+// nodeStorePeriod is how often the store records that a node is online.
 const nodeStorePeriod = time.Minute
 
-// followNodes notes which nodes are silent, and writes down which are there.
+// followNodes finds the nodes that are silent, and records those that are online.
 func (t *term) followNodes() {
 	timeout := t.server.settings().offlineAfter()
 	var strays, unwell []string
@@ -158,7 +157,7 @@ func (t *term) followNodes() {
 	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
 }
 
-// listed counts and names nodes, at most ten of them. It returns an empty text if there are none.
+// listed counts nodes and names at most ten of them. It returns an empty text if there are none.
 func listed(what string, nodes []string) string {
 	if len(nodes) == 0 {
 		return ""
@@ -167,8 +166,7 @@ func listed(what string, nodes []string) string {
 	return fmt.Sprintf("%d %s: %s", len(nodes), what, strings.Join(nodes[:min(len(nodes), 10)], ", "))
 }
 
-// refreshProgress shows and stores the numbers of jobs of operations in which
-// something happened.
+// refreshProgress publishes and stores the job counts of operations that have changed.
 func (t *term) refreshProgress() {
 	settings := t.server.settings()
 	if t.now.Sub(t.lastProgress) < settings.ProgressPeriod {
@@ -207,7 +205,7 @@ type starving struct {
 	since  time.Time
 }
 
-// noticeStarvation writes down when elements begin and cease to starve.
+// noticeStarvation logs when elements start and stop starving.
 func (t *term) noticeStarvation() {
 	note := func(key starvingKey, pool string, v *scheduling.Details) {
 		before := t.starvation[key]
@@ -251,11 +249,11 @@ func (t *term) noticeStarvation() {
 	}
 }
 
-// selfCheckShare is the part of the time that checks of invariants may take.
+// selfCheckShare limits invariant checks to 1/selfCheckShare of the time.
 const selfCheckShare = 200
 
-// selfCheck checks the invariants of the core now and then. A violation is an
-// alert, not a crash: jobs run on, and people look.
+// selfCheck checks the core's invariants from time to time. A violation raises an alert and does
+// not crash the server: jobs keep running, and an administrator investigates.
 func (t *term) selfCheck() {
 	period := t.server.settings().SelfCheckPeriod
 	if period <= 0 || t.now.Sub(t.lastSelfCheck) < max(period, selfCheckShare*t.selfCheckCost) {
@@ -274,7 +272,7 @@ func (t *term) selfCheck() {
 	t.event(store.Event{Type: "invariant_violated"}, fact{"error", err.Error()})
 }
 
-// atOnce updates pool trees at the same time; see [core.Core.Together].
+// atOnce updates pool trees in parallel; see [core.Core.Together].
 func atOnce(count int, do func(int)) {
 	var all sync.WaitGroup
 	for i := range count {

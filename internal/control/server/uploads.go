@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Bounds of output that nodes upload. The leader keeps a text in memory until its
+// Limits on output that nodes upload. The leader keeps a text in memory until its
 // last piece arrives.
 const (
 	maxUpload     = 64 << 20  // one stream
@@ -20,7 +20,7 @@ const (
 	maxUploadAll  = 256 << 20 // all nodes
 	// uploadPatience is how long a text waits for its next piece.
 	uploadPatience = 5 * time.Minute
-	// uploadRetry is when a node without room tries again.
+	// uploadRetry is the delay after which a node that found no room tries again.
 	uploadRetry = time.Second
 )
 
@@ -44,9 +44,9 @@ func (s nodeService) Upload(ctx context.Context, _ nodeproto.Peer, request *node
 	return response, s.notLeading(err)
 }
 
-// upload accepts output only from the node that has the job, in its present session.
-// What a node sends for any other job is dropped, and the node is told that it has
-// arrived: nobody will ask for it.
+// upload accepts output only from the node that has the job, in its current session.
+// It drops output for any other job and acknowledges it to the node: no reader will
+// request it.
 func (t *term) upload(request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
 	total := request.GetTotal()
 	if total > maxUpload || total < 0 {
@@ -54,7 +54,7 @@ func (t *term) upload(request *nodev1.UploadRequest) (*nodev1.UploadResponse, er
 	}
 	node := t.nodes[request.GetNodeName()]
 	if node == nil || node.session == nil || !node.session.Confirmed() || node.session.Incarnation() != request.GetIncarnation() {
-		// Its first heartbeat says which jobs it has.
+		// Its first heartbeat reports which jobs it has.
 		return nil, tryLater("the node has no session yet")
 	}
 	job := t.jobs[core.JobID(request.GetJob())]
@@ -86,7 +86,7 @@ func tryLater(why string) error {
 	return &nodeproto.RefusedError{Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: why, RetryAfter: uploadRetry}
 }
 
-// hasRoomFor reports whether a node may begin to upload a text.
+// hasRoomFor reports whether a node may start to upload a text.
 func (t *term) hasRoomFor(node core.NodeID, size int64) bool {
 	all, own := size, size
 	for _, u := range t.uploads {
@@ -109,7 +109,7 @@ func (t *term) storeOutput(key uploadKey, of core.OperationID, text []byte) {
 	})
 }
 
-// dropUploads forgets texts whose next piece does not come.
+// dropUploads drops texts whose next piece does not come.
 func (t *term) dropUploads() {
 	for key, u := range t.uploads { // the order does not matter
 		if t.now.Sub(u.touched) > uploadPatience {
@@ -118,14 +118,14 @@ func (t *term) dropUploads() {
 	}
 }
 
-// dropUploadsOf forgets the texts of a job that is over.
+// dropUploadsOf drops the texts of an ended job.
 func (t *term) dropUploadsOf(id core.JobID) {
 	for _, stream := range []nodev1.Stream{nodev1.Stream_STREAM_STDERR, nodev1.Stream_STREAM_STDOUT} {
 		delete(t.uploads, uploadKey{uint64(id), stream})
 	}
 }
 
-// jobsOf lists the running jobs of an operation by their numbers.
+// jobsOf returns the running jobs of an operation, sorted by number.
 func (t *term) jobsOf(id core.OperationID) []*Job {
 	var list []*Job
 	for _, job := range t.jobs {

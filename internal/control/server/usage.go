@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// describeReserve tells a node how the memory of a job was reckoned.
+// describeReserve adds to a job's identity how its memory reserve was computed.
 func (t *term) describeReserve(identity *nodev1.JobIdentity, s *core.Started) {
 	reserve, err := t.core.ControllerOf(s.Operation).Reserve(s.JobRef)
 	if err != nil {
@@ -25,7 +25,8 @@ func (t *term) describeReserve(identity *nodev1.JobIdentity, s *core.Started) {
 	}
 }
 
-// usageOf is what a job has used, as its node measured it; nil if it did not.
+// usageOf returns a job's resource usage as its node measured it, or nil if it
+// did not.
 func usageOf(result *nodev1.JobResult, job *Job, now time.Time) *operation.Usage {
 	if len(result.GetStatistics()) == 0 {
 		return nil
@@ -67,7 +68,7 @@ func usageOf(result *nodev1.JobResult, job *Job, now time.Time) *operation.Usage
 	return u
 }
 
-// maxVolume bounds the numbers of tmpfs volumes, which come from outside.
+// maxVolume limits the numbers of tmpfs volumes, which come from outside.
 const maxVolume = 100
 
 func isVolume(path string, volume *int) bool {
@@ -75,8 +76,8 @@ func isVolume(path string, volume *int) bool {
 	return err == nil && n == 1 && *volume >= 0 && *volume < maxVolume
 }
 
-// controllerProgress is what a controller tells beside counts of jobs: figures of
-// its jobs by path and end, and what is reserved for the next ones.
+// controllerProgress returns what a controller reports beside job counts:
+// statistics of its jobs by path and end, and the reserves of the next ones.
 func controllerProgress(c *operation.Controller) document.Value {
 	progress := document.Map(document.Pair("job_statistics", statisticsTree(c.JobStatistics())))
 	var reserves []document.Entry
@@ -101,8 +102,8 @@ func controllerProgress(c *operation.Controller) document.Value {
 	return progress
 }
 
-// statisticsTree writes figures as clients know them: a tree by the parts of the
-// path, then $, the end of the jobs, and their type.
+// statisticsTree encodes statistics as clients know them: a tree by path
+// components, then $, the end of the jobs, and their type.
 func statisticsTree(rows operation.JobStatistics) document.Value {
 	tree := document.Map()
 	for i := range rows {

@@ -6,22 +6,23 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 )
 
-// View is what readers see: the picture of the last update. It is immutable.
+// View is the picture of the last update, for readers. It is immutable.
 type View struct {
 	At time.Time
-	// Revision is that of the store which a standby has read.
+	// Revision is the store revision that a standby has read.
 	Revision int64
 	Epoch    uint64
-	// Reviving says that the leader waits for nodes of its predecessor.
+	// Reviving reports whether the leader still waits for its predecessor's nodes.
 	Reviving bool
-	// Picture is everything that the core knew then. That of a standby is empty.
+	// Picture is everything that the core knew at that time. A standby's picture is
+	// empty.
 	Picture *core.Picture
-	// Trees are those of the picture that exist: the core keeps the places of trees
-	// that were removed.
+	// Trees are the picture's trees that still exist: the core keeps the slots of
+	// removed trees.
 	Trees []*core.Tree
 }
 
-// Tree returns a tree by its name.
+// Tree returns the tree with this name.
 func (v *View) Tree(name string) (*core.Tree, bool) {
 	for _, tree := range v.Trees {
 		if tree.Name == name {
@@ -31,13 +32,13 @@ func (v *View) Tree(name string) (*core.Tree, bool) {
 	return nil, false
 }
 
-// View returns what readers see now. A server that leads has a view of its own
-// term before it says so.
+// View returns the current view. A server that leads has a view of its own term
+// before it reports that it leads.
 func (s *Server) View() *View { return s.view.Load() }
 
-// show gives readers a picture of what the core knows. It takes time in proportion
-// to what has changed since the last one, so it is done whether there are readers
-// or not.
+// show publishes a picture of the core to readers. It takes time in proportion to
+// what has changed since the last picture, so it runs whether or not there are
+// readers.
 func (t *term) show() {
 	picture := t.core.Picture(t.now)
 	v := &View{At: t.now, Epoch: t.epoch, Reviving: t.reviving, Picture: picture, Trees: make([]*core.Tree, 0, len(picture.Trees))}

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Batch is what one commit writes. Rows to delete are deleted first, then rows
-// are put, so a row that is in both is there afterwards. Of rows to delete only
-// the key counts. Deleting what is not there is no error.
+// Batch is what one commit writes. Rows to delete are deleted first, then rows are put, so a row in
+// both is in the store afterwards. Only the key of a row to delete matters. Deleting a row that does
+// not exist is not an error.
 //
-// If several rows to put have the same key the last one counts; of jobs, the first finished
-// one. Deleting an operation also deletes its specification, progress, snapshot, jobs and their output.
+// If several rows to put have the same key, the last one wins; for jobs, the first finished one.
+// Deleting an operation also deletes its specification, progress, snapshot, jobs and their output.
 //
-// A batch may be given to Commit again after ErrUnavailable or ErrFull, unchanged.
+// After ErrUnavailable or ErrFull, the same unchanged batch may be passed to Commit again.
 type Batch struct {
 	Put    Rows
 	Delete Rows
@@ -20,19 +20,19 @@ type Batch struct {
 	lost *attempt // the last attempt, if its answer was lost
 }
 
-// Append adds the rows of another batch, as if it had been committed right after this one.
-// A row that this batch puts and the other deletes is dropped; of an operation, only the row
-// itself and not what belongs to it, so delete operations in a batch of their own.
+// Append adds the rows of another batch, as if it were committed right after this one. It drops a row
+// that this batch puts and the other deletes. For an operation it drops only the row itself and not
+// what belongs to it, so delete operations in a separate batch.
 func (b *Batch) Append(other *Batch) {
 	for _, t := range tables {
 		t.join(b, other)
 	}
 }
 
-// Empty says whether the batch has no rows.
+// Empty reports whether the batch has no rows.
 func (b *Batch) Empty() bool { return b.Len() == 0 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (b *Batch) Len() int {
 	n := 0
 	for _, t := range tables {
@@ -41,9 +41,8 @@ func (b *Batch) Len() int {
 	return n
 }
 
-// Check returns everything that no engine would take, nil if there is nothing. Rows that pass
-// cannot make a commit fail that they share with others, except for a conflict of
-// operation numbers. Commit checks too.
+// Check returns all violations that an engine would reject, or nil. Rows that pass cannot make a shared
+// commit fail, except by a conflict of operation numbers. Commit checks too.
 func (b *Batch) Check() error {
 	var problems []error
 	for _, t := range tables {
@@ -56,15 +55,15 @@ func (b *Batch) Check() error {
 	return errors.Join(problems...)
 }
 
-// Receipt says what a commit did.
+// Receipt describes what a commit did.
 type Receipt struct {
-	// Revision of the commit; that of the last one if the batch was empty.
+	// Revision of the commit; the last revision if the batch was empty.
 	Revision int64
-	// LastEvent and LastAudit are the greatest numbers given so far. The rows of the
-	// batch have theirs.
+	// LastEvent and LastAudit are the greatest numbers assigned so far. The rows of the batch have
+	// theirs.
 	LastEvent int64
 	LastAudit int64
-	// Duplicates are finished jobs of the batch that were finished in the store already,
-	// or stood in the batch twice. They did not change.
+	// Duplicates are finished jobs of the batch that were already finished in the store, or that were
+	// in the batch twice. They did not change.
 	Duplicates []uint64
 }

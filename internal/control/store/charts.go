@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// HistoryQuery asks for the points of a chart.
+// HistoryQuery selects the points of a chart.
 type HistoryQuery struct {
 	Tree  string
 	Pool  string
@@ -33,8 +33,8 @@ func (s *Store) SeriesList(ctx context.Context) ([]HistorySeries, error) {
 	return rows, s.wrap(err)
 }
 
-// History returns the stored points of a pool, by series number; series without points
-// are left out. What a recorder has not flushed is not there: see history.Merge.
+// History returns the stored points of a pool, by series number; series without points are
+// left out. It does not include what a recorder has not flushed: see history.Merge.
 func (s *Store) History(ctx context.Context, q HistoryQuery) ([]HistoryLine, error) {
 	all, err := s.SeriesList(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s *Store) History(ctx context.Context, q HistoryQuery) ([]HistoryLine, err
 	return slices.DeleteFunc(lines, func(l HistoryLine) bool { return len(l.Points) == 0 }), nil
 }
 
-// RestoreHistory gives a recorder the stored blocks that contain the present time, so that
-// it continues them instead of replacing them.
+// RestoreHistory passes a recorder the stored blocks that contain the current time, so
+// that it continues them instead of replacing them.
 func (s *Store) RestoreHistory(ctx context.Context, recorder *history.Recorder, now time.Time) error {
 	for _, level := range history.Levels {
 		blocks, err := historyBlocksTable.list(ctx, reader{s}, "WHERE level = $1 AND start = $2 ORDER BY tree, pool",

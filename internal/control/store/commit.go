@@ -7,27 +7,27 @@ import (
 	"fmt"
 )
 
-// attempt is a commit of which the answer was lost.
+// attempt is a commit whose answer was lost.
 type attempt struct {
 	epoch     int64
 	revision  int64
 	receipt   Receipt
-	committed bool // known once it is no longer among the unsettled
+	committed bool // known once it is no longer in unsettled
 }
 
-// takeRevision is the first statement of every commit. It locks the leadership row, checks
-// the epoch, and takes the next revision and numbers. While the row is locked no lease is
-// acquired; if one was, the epoch does not match and no row is changed.
+// takeRevision is the first statement of every commit. It locks the leadership row, checks the epoch, and
+// reserves the next revision and numbers. While the row is locked, no lease can be acquired. If another lease
+// was acquired before, the epoch does not match and no row is changed.
 const takeRevision = `UPDATE leadership SET revision = revision + 1,
 	last_operation = CASE WHEN last_operation < $1 THEN $1 ELSE last_operation END,
 	last_event = last_event + $2, last_audit = last_audit + $3
 	WHERE epoch = $4 RETURNING revision, last_event, last_audit`
 
-// Commit writes a batch under a lease: one transaction, durable when it returns. See the package
-// comment for what its errors mean. A batch without rows is not written, but the lease is checked.
+// Commit writes a batch under a lease in one transaction, which is durable when Commit returns. The package
+// comment explains its errors. A batch without rows is not written, but the lease is checked.
 //
-// Commits are executed one after another; callers that want their rows to share an
-// fsync put them into one batch. Commit numbers the events and audit records of the batch in place.
+// Commits run one after another; callers that want their rows to share an fsync put them into one batch. Commit
+// numbers the events and audit records of the batch in place.
 func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt, error) {
 	if err := batch.Check(); err != nil {
 		return Receipt{}, fmt.Errorf("commit: %w", err)
@@ -49,7 +49,7 @@ func (s *Store) Commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	return receipt, nil
 }
 
-// commit is one attempt, or none if an earlier attempt turns out to have been successful.
+// commit makes one attempt, or none if an earlier attempt turns out to have succeeded.
 func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt, error) {
 	if err := s.prepare(ctx, batch); err != nil {
 		return Receipt{}, err
@@ -100,10 +100,10 @@ func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 
 var errAlreadyCommitted = errors.New("the batch was committed by an earlier attempt")
 
-// settle finds out what became of attempts without answer. A store commits one batch after another
-// and is alone in its epoch, so the revision of an attempt was reached in that epoch if and only if the attempt
-// was successful. The caller gives the last revision of the current epoch, which nobody else can
-// change now; of an earlier epoch it is where the next one began.
+// settle determines the outcome of attempts without an answer. A store commits one batch after another and is
+// the only writer in its epoch, so an attempt succeeded if and only if its revision was reached in its epoch.
+// The caller passes the last revision of the current epoch, which no other writer can change now. The last
+// revision of an earlier epoch is the one at which the next epoch started.
 func (s *Store) settle(ctx context.Context, q querier, epoch, last int64) error {
 	for len(s.mu.unsettled) > 0 {
 		lost := s.mu.unsettled[0]
@@ -132,7 +132,7 @@ func (w *writer) checkEpoch(ctx context.Context, epoch int64, receipt *Receipt) 
 	return err
 }
 
-// begin takes a revision and numbers for the batch.
+// begin reserves a revision and numbers for the batch.
 func (w *writer) begin(ctx context.Context, epoch int64, batch *Batch, receipt *Receipt) error {
 	if epoch == 0 {
 		return ErrFenced // nobody has led yet
@@ -163,8 +163,8 @@ func (w *writer) begin(ctx context.Context, epoch int64, batch *Batch, receipt *
 	return nil
 }
 
-// prepare parses what the batch needs and no earlier one did. It happens before the transaction, which
-// holds the only connection that writes to a file; over a network pgx does it.
+// prepare parses the statements that the batch needs and no earlier batch did. It runs before the transaction,
+// which holds the only connection that writes to a file; over a network, pgx prepares statements.
 func (s *Store) prepare(ctx context.Context, batch *Batch) error {
 	if s.engine.network {
 		return nil
@@ -226,7 +226,7 @@ func (w *writer) write(ctx context.Context, batch *Batch, receipt *Receipt) erro
 	return nil
 }
 
-// removeDependents deletes what belongs to operations.
+// removeDependents deletes the rows that belong to operations.
 func (w *writer) removeDependents(ctx context.Context, operations []Operation) error {
 	for _, o := range operations {
 		for _, table := range []string{"operation_specs", "operation_progress", "controller_snapshots", "jobs", "job_outputs"} {

@@ -18,7 +18,8 @@ func (c *conditions) arg(value any) string {
 	return "$" + strconv.Itoa(len(c.args))
 }
 
-// add adds a condition; every ? in it stands for the next value.
+// add adds a condition; each ? in it is replaced by the placeholder of the next
+// value.
 func (c *conditions) add(text string, values ...any) {
 	for _, value := range values {
 		text = strings.Replace(text, "?", c.arg(value), 1)
@@ -43,7 +44,7 @@ func (c *conditions) between(column string, from, to time.Time) {
 	}
 }
 
-// where is the clause, empty without conditions.
+// where returns the clause, empty without conditions.
 func (c *conditions) where() string {
 	if len(c.parts) == 0 {
 		return ""
@@ -51,7 +52,7 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.parts, " AND ")
 }
 
-// flag is a bool as it is stored.
+// flag returns a bool as it is stored.
 func flag(value bool) int64 {
 	if value {
 		return 1
@@ -59,10 +60,10 @@ func flag(value bool) int64 {
 	return 0
 }
 
-// Direction says on which side of a cursor a list continues.
+// Direction is the side of a cursor on which a list continues.
 type Direction int
 
-// Past continues with what is older than the cursor, Future with what is newer.
+// Past continues with rows older than the cursor, Future with newer ones.
 const (
 	Past Direction = iota
 	Future

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// OperationCounts are the numbers beside the choices of each filter. A choice is
-// counted among the operations that pass the filters before it, in the order tree, pool, user,
-// state, type, failed jobs. Text and times filter all; the cursor does not.
+// OperationCounts are the counts for the choices of each filter. A choice is counted among the
+// operations that pass the filters before it, in the order tree, pool, user, state, type,
+// failed jobs. Text and times filter all counts; the cursor does not.
 type OperationCounts struct {
 	Trees      map[string]int64
 	Pools      map[string]int64
@@ -18,13 +18,12 @@ type OperationCounts struct {
 	States     map[string]int64
 	Types      map[string]int64
 	FailedJobs int64
-	// Total passes all filters.
+	// Total is the number of operations that pass all filters.
 	Total int64
 }
 
-// CountOperations counts for the choices of each filter. It goes through all
-// operations that pass text and times, unless somebody has done so since the last
-// commit.
+// CountOperations counts operations for the choices of each filter. It scans all operations
+// that pass text and times, unless an earlier call has done so since the last commit.
 func (s *Store) CountOperations(ctx context.Context, f OperationFilter) (OperationCounts, error) {
 	counts := OperationCounts{
 		Trees: map[string]int64{}, Pools: map[string]int64{}, Users: map[string]int64{},
@@ -40,7 +39,7 @@ func (s *Store) CountOperations(ctx context.Context, f OperationFilter) (Operati
 	return counts, nil
 }
 
-// operationGroup is how many operations have the same values.
+// operationGroup is the number of operations with the same values.
 type operationGroup struct {
 	pools, user, state, typ string
 	failed, count           int64
@@ -102,25 +101,25 @@ func (f *OperationFilter) groupKey() groupKey {
 	return key
 }
 
-// mostGroupings is how many groupings of one revision are kept.
+// mostGroupings is the maximum number of groupings that are kept for one revision.
 const mostGroupings = 8
 
-// groupings are the groups of operations as of one revision, for the many who ask
-// for them between two commits.
+// groupings are the groups of operations as of one revision, shared by all calls between two
+// commits.
 type groupings struct {
 	mutex    sync.Mutex
 	revision int64
 	table    map[groupKey]*grouping
 }
 
-// grouping is one of them; the first who wants it makes it, with the others waiting.
+// grouping is one of them. The first caller that needs it computes it while the others wait.
 type grouping struct {
 	mutex  sync.Mutex
 	made   bool
 	groups []operationGroup
 }
 
-// at returns the place of a grouping of a revision.
+// at returns the slot of a grouping at a revision.
 func (g *groupings) at(revision int64, key groupKey) *grouping {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -140,8 +139,8 @@ func (g *groupings) forget() {
 	g.revision = 0
 }
 
-// operationGroups returns operations that pass text and times, by equal values. The
-// revision is read first: what is kept under it may be newer, never older.
+// operationGroups returns the operations that pass text and times, grouped by equal values. It
+// reads the revision first: what is kept under it may be newer, never older.
 func (s *Store) operationGroups(ctx context.Context, f *OperationFilter) ([]operationGroup, error) {
 	revision, err := s.Revision(ctx)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// patience is how long calls wait for the database, by what they do. A call that it
-// ends returns ErrUnavailable.
+// patience is how long calls wait for the database, by kind of call. A call that exceeds
+// it returns ErrUnavailable.
 type patience struct {
-	// commit is for one transaction that writes, read for one query. Calls that are about
-	// the lease wait for half of it at most.
+	// commit is for one transaction that writes, read for one query. Calls about the
+	// lease wait for at most half of its length.
 	commit, read time.Duration
 	// scan is for reading everything.
 	scan time.Duration
@@ -19,13 +19,13 @@ type patience struct {
 
 var usualPatience = patience{commit: 10 * time.Second, read: 30 * time.Second, scan: 10 * time.Minute}
 
-// lease is how long a call about a lease of this length waits: another attempt must have
-// time before it ends.
+// lease returns how long a call about a lease of this length waits: there must be time
+// for another attempt before the lease ends.
 func (p *patience) lease(ttl time.Duration) time.Duration {
 	return min(max(ttl/2, 500*time.Millisecond), p.commit)
 }
 
-// within runs a call that ends after some time, whatever the database does.
+// within runs a call with a time limit, whatever the database does.
 func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -36,7 +36,7 @@ func within(ctx context.Context, limit time.Duration, call func(context.Context)
 	return err
 }
 
-// lock lets one caller write at a time. It gives up with the context.
+// lock lets one caller write at a time. It fails when ctx is cancelled.
 func (s *Store) lock(ctx context.Context) error {
 	select {
 	case s.turn <- struct{}{}:

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveUpUnacknowledged makes a connection fail when what was sent is not acknowledged for linkPatience.
+// giveUpUnacknowledged makes a connection fail when sent data is not acknowledged for linkPatience.
 func giveUpUnacknowledged(network, _ string, connection syscall.RawConn) error {
 	if network == "unix" {
 		return nil

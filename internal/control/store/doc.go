@@ -1,5 +1,5 @@
-// Package store keeps what the scheduler must not forget, in SQLite or in
-// PostgreSQL, behind one seam.
+// Package store keeps the scheduler's durable state in SQLite or PostgreSQL, behind
+// one interface.
 //
 // It owns the tables, their migrations, the leader's lease and the rule that
 // only the holder of the current lease writes. Rows are plain Go values and
@@ -10,31 +10,31 @@
 //
 // There is one writer, the leader. It collects rows to put and to delete in a
 // [Batch] and calls [Store.Commit], which is one transaction and one fsync however many
-// requests the batch serves. When Commit returns without an error the batch is on disk,
-// whole. When it returns an error the store says which kind:
+// requests the batch serves. If Commit returns without an error, the whole batch is on
+// disk. Otherwise the kind of the error tells what happened:
 //
 //   - [ErrFenced]: another process has the lease. Nothing was written and
 //     nothing will be; step down.
-//   - [ErrInvalid]: a row that no engine would take ([Batch.Check] finds them
-//     before they are in a batch with others). Nothing was written.
+//   - [ErrInvalid]: an engine would reject a row ([Batch.Check] finds such rows
+//     before they share a batch with others). Nothing was written.
 //   - [ErrFull]: no room on the disk. Nothing was written. Try again later.
 //   - [ErrUnavailable]: the database does not answer or is busy. The batch
-//     may or may not be there. Try again with the same *Batch: Commit
-//     finds out what became of the first attempt and never applies it twice.
+//     may or may not be in the store. Try again with the same *Batch: Commit
+//     determines the outcome of the first attempt and never applies it twice.
 //
 // Every commit has a revision, one more than the last, and every row carries
 // the revision that wrote it last.
 //
 // # Reading
 //
-// [Store.Load] returns everything that a starting leader needs, [Store.Changes]
-// the same since a revision, for a standby that keeps a warm copy. Everything
+// [Store.Load] returns everything that a starting leader needs. [Store.Changes]
+// returns the same since a revision, for a standby that keeps a warm copy. Everything
 // else is a query. Reads never wait for writes.
 //
 // # Values
 //
-// Strings are UTF-8 without NUL (PostgreSQL takes no others). Empty and nil documents
-// are the same and are read as nil. Times have microseconds, are read in UTC,
-// and the zero time means "never". Finished operations and jobs are those with a
-// finish time.
+// Strings are UTF-8 without NUL (PostgreSQL accepts no others). Empty and nil documents
+// are the same and are read as nil. Times have microsecond precision, are
+// read in UTC, and the zero time means "never". Operations and jobs are finished if they
+// have a finish time.
 package store

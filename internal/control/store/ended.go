@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxAsked bounds the numbers in one question, because engines bound arguments.
+// maxAsked limits the numbers in one query, because engines limit arguments.
 const maxAsked = 500
 
-// EndedJobs says which of some jobs are finished in the store. A new leader asks
-// it of jobs that nodes report and earlier leaders started.
+// EndedJobs returns which of the given jobs are finished in the store. A new
+// leader calls it for jobs that nodes report and earlier leaders started.
 func (s *Store) EndedJobs(ctx context.Context, numbers []uint64) (map[uint64]bool, error) {
 	ended := map[uint64]bool{}
 	for len(numbers) > 0 {

@@ -7,34 +7,34 @@ import (
 
 // Kinds of errors; use errors.Is.
 var (
-	// ErrFenced says that the lease is not the current one: another process leads,
-	// or the lease was released. Nothing was written.
+	// ErrFenced means that the lease is not the current one: another process leads, or the
+	// lease was released. Nothing was written.
 	ErrFenced = errors.New("the lease is no longer valid")
-	// ErrHeld says that somebody else holds the lease. The error is a *HeldError.
+	// ErrHeld means that another holder has the lease. The error is a *HeldError.
 	ErrHeld = errors.New("the lease is held")
-	// ErrInvalid says that rows or parameters break a rule; the text says which.
+	// ErrInvalid means that rows or parameters break a rule; the text names it.
 	ErrInvalid = errors.New("invalid")
-	// ErrConflict says that a row would take the place of a different one, such as an
-	// operation with the number of another. Nothing was written.
+	// ErrConflict means that a row would replace a different one, such as an operation with
+	// the number of another. Nothing was written.
 	ErrConflict = errors.New("conflict")
-	// ErrFull says that the disk of the database is full. Nothing was written.
+	// ErrFull means that the database's disk is full. Nothing was written.
 	ErrFull = errors.New("no room on the disk of the database")
-	// ErrUnavailable says that the database does not answer, or is locked for longer
-	// than we wait. Whether a commit took place is not known: repeat it with the same batch.
+	// ErrUnavailable means that the database does not answer, or is locked for longer than we
+	// wait. It is unknown whether a commit took place: repeat it with the same batch.
 	ErrUnavailable = errors.New("the database is not available")
-	// ErrNotFound says that there is no such row.
+	// ErrNotFound means that there is no such row.
 	ErrNotFound = errors.New("not found")
-	// ErrTooOld says that changes since that revision are not known any more: load everything.
+	// ErrTooOld means that changes since that revision are no longer known: load everything.
 	ErrTooOld = errors.New("the revision is too old")
-	// ErrTooNew says that the database was written by a newer version of weir.
+	// ErrTooNew means that a newer version of weir wrote the database.
 	ErrTooNew = errors.New("the database belongs to a newer version")
-	// ErrNotEmpty says that a store to import into has rows already.
+	// ErrNotEmpty means that the store to import into already has rows.
 	ErrNotEmpty = errors.New("the store is not empty")
-	// ErrCorrupt says that an export is damaged or cut off.
+	// ErrCorrupt means that an export is damaged or truncated.
 	ErrCorrupt = errors.New("the export is damaged")
 )
 
-// HeldError says who holds the lease and for how long at least.
+// HeldError names the holder of the lease and how long the lease lasts at least.
 type HeldError struct {
 	Leader Leader
 }
@@ -46,7 +46,7 @@ func (e *HeldError) Error() string {
 // Is makes errors.Is(err, ErrHeld) true.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// kindError gives an error of an engine one of the kinds above. Both are found by errors.Is.
+// kindError gives an engine's error one of the kinds above. errors.Is finds both.
 type kindError struct {
 	kind  error
 	cause error

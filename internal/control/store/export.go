@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// An export is gzip over lines of JSON: a header, then for each table a line that names its
-// columns and a line with an array for each row, and at the end the number of rows and
-// the SHA-256 of all lines before. Columns are named, so an older export fits newer tables.
+// An export is gzipped lines of JSON: a header, then for each table a line that names its columns and a line
+// with an array for each row, and finally the number of rows and the SHA-256 of all lines before. Columns are
+// named, so an older export fits newer tables.
 const (
 	exportFormat  = "weir store"
 	exportVersion = 1
-	// maxExportLine is the longest line that is read.
+	// maxExportLine is the maximum length of a line.
 	maxExportLine = 512 << 20
 )
 
@@ -40,7 +40,7 @@ type exportHeader struct {
 	LastAudit     int64  `json:"last_audit"`
 }
 
-// exportMark is a line between rows: the beginning of a table, or the end.
+// exportMark is a line between rows: the start of a table, or the end of the export.
 type exportMark struct {
 	Table   string   `json:"table,omitempty"`
 	Columns []string `json:"columns,omitempty"`
@@ -48,8 +48,8 @@ type exportMark struct {
 	SHA256  string   `json:"sha256,omitempty"`
 }
 
-// Export writes everything in a form that any engine can import. It reads one consistent
-// state; commits go on meanwhile. Leases are not exported.
+// Export writes everything in a form that any engine can import. It reads one consistent state while commits
+// continue. Leases are not exported.
 func (s *Store) Export(ctx context.Context, w io.Writer) error {
 	packed := gzip.NewWriter(w)
 	e := &exporter{sum: sha256.New(), out: bufio.NewWriterSize(packed, 1<<16)}
@@ -87,7 +87,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// exporter writes lines and sums them up. The first error stays.
+// exporter writes lines and computes their checksum. It keeps the first error.
 type exporter struct {
 	sum  hash.Hash
 	out  *bufio.Writer
@@ -129,10 +129,10 @@ func (t *table[R]) exportRows(ctx context.Context, q querier, each func(values [
 	return nil
 }
 
-// Import fills an empty store from an export, all or nothing. It returns ErrNotEmpty if the store
-// has ever been written to, ErrHeld while somebody leads, and ErrCorrupt if the export is cut off or altered.
-// Afterwards the revision is that of the export. Epochs continue above it and above the epoch of the clock:
-// nodes may have seen epochs that began after the export was made.
+// Import fills an empty store from an export, all or nothing. It returns ErrNotEmpty if the store has ever
+// been written to, ErrHeld while a leader holds the lease, and ErrCorrupt if the export is truncated or
+// altered. Afterwards the revision is that of the export. Epochs continue above the export's epoch and above
+// the clock's epoch: nodes may have seen epochs that started after the export was made.
 func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	packed, err := gzip.NewReader(r)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) Import(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-// lockEmpty locks the leadership row and checks that nothing was ever written and nobody leads.
+// lockEmpty locks the leadership row and checks that the store was never written to and has no leader.
 func (w *writer) lockEmpty(ctx context.Context) error {
 	var revision, alive int64
 	err := w.tx.QueryRowContext(ctx, "UPDATE leadership SET epoch = epoch RETURNING revision, CASE WHEN holder <> '' AND expires > "+w.engine.now+
@@ -194,7 +194,7 @@ type importReader struct {
 	rows int64
 }
 
-// next returns a line, which is valid until the next call, and the sum of all lines before it.
+// next returns a line, which is valid until the next call, and the checksum of all lines before it.
 func (r *importReader) next() (line, before []byte, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
@@ -234,10 +234,11 @@ func (r *importReader) header() (exportHeader, error) {
 	return header, nil
 }
 
-// importRows is how many rows are put at once.
+// importRows is the number of rows per put.
 const importRows = 500
 
-// tables puts all rows. Outer may be cancelled, the context of the transaction need not be.
+// tables puts all rows. It stops when outer is cancelled; ctx, the transaction's, might not be cancelled
+// then.
 func (r *importReader) tables(outer, ctx context.Context, w *writer) error {
 	var rows Rows
 	var table anyTable
@@ -298,8 +299,8 @@ func (r *importReader) tables(outer, ctx context.Context, w *writer) error {
 	}
 }
 
-// end compares the last line with what was read and makes sure that nothing follows, which
-// also lets gzip check its own sum.
+// end compares the last line with what was read and checks that nothing follows, which also makes gzip verify
+// its own checksum.
 func (r *importReader) end(mark exportMark, sum []byte) error {
 	if *mark.Rows != r.rows || mark.SHA256 != hex.EncodeToString(sum) {
 		return fmt.Errorf("%w: its sum or its number of rows is wrong", ErrCorrupt)
@@ -310,7 +311,7 @@ func (r *importReader) end(mark exportMark, sum []byte) error {
 	return nil
 }
 
-// rowImporter reads rows of one table with the columns that an export has.
+// rowImporter decodes rows of one table with the columns that an export has.
 type rowImporter struct {
 	columns int
 	add     func(values []json.RawMessage, into *Rows) error
@@ -347,7 +348,7 @@ func (t *table[R]) importer(columns []string) (*rowImporter, error) {
 	}}, nil
 }
 
-// fromJSON sets a field from a value as toColumn gives it.
+// fromJSON sets a field from a value in the form that toColumn returns.
 func fromJSON(pointer any, raw json.RawMessage) error {
 	var err error
 	switch columnType(pointer) {

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// A field ties a column to a field of a row type. Everything that is
-// done with rows (put, load, export, import, check) is derived from the fields
-// of a table, so that a column is named once.
+// A field maps a column to a field of a row type. All row operations (put, load, export, import,
+// check) are derived from the fields of a table, so a column is named once.
 type field[R any] struct {
 	column string
 	at     func(*R) any // a pointer to one of the types that columnType knows
 	long   bool         // a text of any length: it is in no index
 }
 
-// columnType is the SQL type under which values of a field travel to PostgreSQL.
+// columnType is the SQL type with which values of a field are sent to PostgreSQL.
 func columnType(pointer any) string {
 	switch pointer.(type) {
 	case *string, *[]TreePool:
@@ -30,7 +29,7 @@ func columnType(pointer any) string {
 	panic(fmt.Sprintf("store: no column type for %T", pointer))
 }
 
-// toColumn is the value of a field as the engines store it: string, int64 or []byte.
+// toColumn returns the value of a field as the engines store it: string, int64 or []byte.
 func toColumn(pointer any) any {
 	switch p := pointer.(type) {
 	case *string:
@@ -59,7 +58,7 @@ func toColumn(pointer any) any {
 	panic(fmt.Sprintf("store: no column value for %T", pointer))
 }
 
-// microseconds is how times are stored. Zero is zero.
+// microseconds returns a time as it is stored. The zero time is 0.
 func microseconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -75,7 +74,7 @@ func timeOf(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// cell receives a column into a field.
+// cell scans a column into a field.
 type cell struct{ pointer any }
 
 // Scan implements sql.Scanner.
@@ -90,7 +89,7 @@ func (c cell) Scan(value any) error {
 		case []byte:
 			*p = nil
 			if len(v) > 0 {
-				*p = slices.Clone(v) // the driver's buffer is used again
+				*p = slices.Clone(v) // the driver reuses its buffer
 			}
 		case string:
 			*p = nil
@@ -143,9 +142,8 @@ func scanText(pointer, value any) error {
 	return nil
 }
 
-// Pools of an operation are one text, a line for each: "\ntree\tpool\n…\n". That
-// is quick to read with the row and lets a filter be a search for a substring that
-// cannot match anything else.
+// An operation's pools are one text, with a line for each: "\ntree\tpool\n…\n". It is read quickly
+// with the row, and a filter can search for a substring that cannot match anything else.
 
 func poolsText(pools []TreePool) string {
 	if len(pools) == 0 {
@@ -176,7 +174,7 @@ func poolsOf(text string) []TreePool {
 	return pools
 }
 
-// faultOf says what is wrong with the value of a field, empty if nothing is.
+// faultOf returns what is wrong with the value of a field, empty if nothing is.
 func faultOf(pointer any) string {
 	switch p := pointer.(type) {
 	case *string:
@@ -198,7 +196,8 @@ func faultOf(pointer any) string {
 	return ""
 }
 
-// maxText is what a text may be long in bytes: PostgreSQL cannot index much more than two of them.
+// maxText is the maximum length of a text in bytes: PostgreSQL cannot index much more than two of
+// them.
 const maxText = 1000
 
 func faultOfText(text string) string {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// JobSort is what a list of jobs is ordered by. The number decides between equals.
+// JobSort is the sort order of a list of jobs. Ties are broken by number.
 type JobSort string
 
 const (
@@ -20,15 +20,15 @@ const (
 	SortByTask       JobSort = "task"
 )
 
-// jobOrders are the columns of each order. The duration of a running job is what
-// its start leaves open, so those are as if they had all ended at the end of time.
+// jobOrders are the columns of each order. The duration of a running job is unknown, so running
+// jobs sort as if all of them ended at the end of time.
 var jobOrders = map[JobSort]string{
 	SortByNumber: "number", SortByStartTime: "start_time", SortByFinishTime: "finish_time",
 	SortByDuration: "(CASE WHEN finish_time = 0 THEN 9000000000000000 ELSE finish_time END - start_time)",
 	SortByState:    "state", SortByType: "type", SortByNode: "node", SortByTask: "task",
 }
 
-// JobFilter says which jobs of an operation a list has. Empty fields do not filter.
+// JobFilter selects jobs of an operation. Empty fields do not filter.
 type JobFilter struct {
 	Operation  int32 // required
 	State      string
@@ -37,7 +37,7 @@ type JobFilter struct {
 	Node       string
 	Tree       string
 	WithStderr *bool
-	// Finished restricts to finished jobs, if true, or to others, if false.
+	// Finished selects finished jobs if true, and other jobs if false.
 	Finished *bool
 	// From and To limit the start time: From <= start < To.
 	From, To time.Time
@@ -48,19 +48,19 @@ type JobFilter struct {
 	Offset int
 }
 
-// JobList is an answer to a filter.
+// JobList is the answer to a filter.
 type JobList struct {
 	Jobs []Job
-	// Incomplete says that the limit cut the list.
+	// Incomplete reports whether the limit cut the list.
 	Incomplete bool
-	// Total passes the filter.
+	// Total is the number of jobs that pass the filter.
 	Total int64
 	// States and Types count the jobs that pass all filters but the one on that field.
 	States map[string]int64
 	Types  map[string]int64
 }
 
-// Jobs returns the jobs that a filter takes, with counts.
+// Jobs returns the jobs that pass a filter, with counts.
 func (s *Store) Jobs(ctx context.Context, f JobFilter) (JobList, error) {
 	order, ok := jobOrders[f.Sort]
 	if !ok {
@@ -128,8 +128,8 @@ func (s *Store) Job(ctx context.Context, number uint64) (Job, error) {
 	return one(ctx, s, &jobsTable, "WHERE number = $1", int64(number))
 }
 
-// FinishedJobs returns jobs of an operation that finished after a position, in the order of their
-// sequence, at most limit of them. It is what a controller replays after its snapshot.
+// FinishedJobs returns at most limit jobs of an operation that finished after a position, ordered
+// by sequence. A controller replays them after its snapshot.
 func (s *Store) FinishedJobs(ctx context.Context, operation int32, after int64, limit int) ([]Job, error) {
 	rows, err := jobsTable.list(ctx, reader{s}, "WHERE operation = $1 AND sequence > $2 ORDER BY sequence, number LIMIT $3",
 		int64(operation), max(after, 0), limit)
@@ -141,7 +141,7 @@ func (s *Store) JobOutput(ctx context.Context, job uint64, kind string) (JobOutp
 	return one(ctx, s, &jobOutputsTable, "WHERE job = $1 AND kind = $2", int64(job), kind)
 }
 
-// Mutation returns the answer that a request had.
+// Mutation returns the stored answer to a request.
 func (s *Store) Mutation(ctx context.Context, id string) (Mutation, error) {
 	return one(ctx, s, &mutationsTable, "WHERE id = $1", id)
 }

@@ -15,44 +15,45 @@ type Lease struct {
 	Epoch int64
 	// Expires is when the lease ends by the database's clock.
 	Expires time.Time
-	// Deadline is an instant of this process's clock (it is monotonic) before which the lease
-	// has not ended: the time just before it was asked for, plus its length. A leader that has
-	// not renewed by then should stop answering as one.
+	// Deadline is a time on this process's monotonic clock before which the lease has not
+	// ended: the time just before it was requested, plus its length. A leader that has not
+	// renewed by then should stop answering as the leader.
 	Deadline time.Time
 }
 
-// Leader says who leads, or led last.
+// Leader is the current or the last leader.
 type Leader struct {
 	Holder  string
 	Address string
 	Epoch   int64
 	Since   time.Time
 	Expires time.Time
-	// Alive says whether the lease had not ended, by the database's clock, when it was read.
+	// Alive reports whether the lease was still valid, by the database's clock, when it was
+	// read.
 	Alive bool
-	// Remaining is how long it had to go.
+	// Remaining is how long the lease was still valid at that time.
 	Remaining time.Duration
 }
 
-// Acquire takes the lease if nobody has it, if it has ended, or if the same holder
-// has it (a process that was killed and is back need not wait for itself). The epoch
-// always grows, so whoever had the lease before is fenced. It returns a
-// *HeldError, which is ErrHeld, while somebody else has the lease.
+// Acquire takes the lease if it is free, if it has ended, or if the same holder has it (a
+// restarted process need not wait for its own lease to end). The epoch always grows, so the
+// previous holder is fenced. It returns a *HeldError, which is ErrHeld, while another holder
+// has the lease.
 func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (Lease, error) {
 	return s.AcquireAbove(ctx, 0, holder, address, ttl)
 }
 
-// firstClockEpoch is when epochs of the clock begin.
+// firstClockEpoch is when clock epochs start.
 var firstClockEpoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// ClockEpoch is an epoch that a store which never jumped has not reached by now: one for
-// every minute since 2026. Numbers of jobs have room for 2^24 epochs, which is until 2057.
+// ClockEpoch returns an epoch that a store which never jumped has not reached by now: one for
+// every minute since 2026. Job numbers have room for 2^24 epochs, which lasts until 2057.
 func ClockEpoch(now time.Time) int64 {
 	return max(int64(now.Sub(firstClockEpoch)/time.Minute), 0)
 }
 
-// AcquireAbove is Acquire with an epoch that is greater than a given one, also where the
-// store has not come so far: it may have been put back to an earlier state.
+// AcquireAbove is Acquire with an epoch above floor, even if the store has not reached floor:
+// it may have been restored to an earlier state.
 func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (Lease, error) {
 	if holder == "" || ttl <= 0 {
 		return Lease{}, fmt.Errorf("%w lease: a holder and a positive time are needed", ErrInvalid)
@@ -102,9 +103,9 @@ func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address s
 	return lease, nil
 }
 
-// Campaign waits until it has acquired the lease. It asks when the lease that it saw ends, and
-// at least as often as every says, because the holder may release it early. It
-// goes on when the database is not available; only the context ends it.
+// Campaign waits until it has acquired the lease. It tries when the lease that it saw ends,
+// and at least once per every, because the holder may release it early. It keeps trying while
+// the database is unavailable; only cancelling ctx ends it.
 func (s *Store) Campaign(ctx context.Context, holder, address string, ttl, every time.Duration) (Lease, error) {
 	for {
 		lease, err := s.Acquire(ctx, holder, address, ttl)
@@ -128,8 +129,9 @@ func (s *Store) Campaign(ctx context.Context, holder, address string, ttl, every
 	}
 }
 
-// Renew makes the lease end ttl from now. It returns ErrFenced if somebody else has
-// acquired it or it was released; a lease that has ended but that nobody wanted is renewed.
+// Renew extends the lease to end ttl from now. It returns ErrFenced if another holder has
+// acquired it or it was released. A lease that has ended but that no other holder has acquired
+// is renewed.
 func (s *Store) Renew(ctx context.Context, lease Lease, ttl time.Duration) (Lease, error) {
 	if ttl <= 0 {
 		return Lease{}, fmt.Errorf("%w lease: a positive time is needed", ErrInvalid)
@@ -138,14 +140,14 @@ func (s *Store) Renew(ctx context.Context, lease Lease, ttl time.Duration) (Leas
 	return s.extend(ctx, "renew", lease, ttl, "expires = "+s.engine.now+" + $3", ttl.Microseconds())
 }
 
-// Release gives the lease back, so that another need not wait for its end. It returns
-// ErrFenced if it is gone already.
+// Release releases the lease, so that another process need not wait for its end. It returns
+// ErrFenced if the lease is already lost.
 func (s *Store) Release(ctx context.Context, lease Lease) error {
 	_, err := s.extend(ctx, "release", lease, s.patience.commit, "expires = $3, holder = ''", 0)
 	return err
 }
 
-// leasing writes what concerns a lease of some length.
+// leasing runs a write that concerns a lease of this length.
 func (s *Store) leasing(ctx context.Context, ttl time.Duration, write func(ctx context.Context, w *writer) error) error {
 	return within(ctx, s.patience.lease(ttl), func(ctx context.Context) error {
 		if err := s.lock(ctx); err != nil {
@@ -173,7 +175,7 @@ func (s *Store) extend(ctx context.Context, verb string, lease Lease, ttl time.D
 	return lease, nil
 }
 
-// Leader says who leads. If nobody ever led it returns a zero leader.
+// Leader returns the leader, or a zero Leader if there was never one.
 func (s *Store) Leader(ctx context.Context) (Leader, error) {
 	var leader Leader
 	var since, expires, now int64

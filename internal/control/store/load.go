@@ -9,21 +9,20 @@ import (
 // State is everything that a starting leader needs, at one revision.
 type State struct {
 	Revision int64
-	// LastOperation is the greatest number that an operation ever had.
+	// LastOperation is the greatest number that any operation ever had.
 	LastOperation int32
 	LastEvent     int64
 	LastAudit     int64
-	// Rows has the operations that have not finished with all that belongs to them, of their
-	// jobs those that run and those that finished after the controller's snapshot (by operation and
-	// sequence), and all rows of the other tracked kinds. Rows are ordered by key.
+	// Rows has the unfinished operations with all that belongs to them, and all rows of the other
+	// tracked kinds. Of the operations' jobs it has those that run and those that finished after the
+	// controller's snapshot (by operation and sequence). Rows are ordered by key.
 	Rows Rows
 }
 
-// Changes is what happened between two revisions. Applying it to a copy means to delete
-// first and to put then. An operation that was deleted takes all that belongs to it along.
-// Operations and jobs that finish are changes; it is for the copy to drop what it does not need.
-// Rows that are put are in the order of their revisions, and by key within one.
-// Rows of finished operations that retention removes are not mentioned.
+// Changes is what happened between two revisions. To apply it to a copy, delete first, then put.
+// Deleting an operation deletes all that belongs to it. Operations and jobs that finish are changes;
+// the copy itself drops what it does not need. Rows to put are ordered by revision, then by key.
+// Rows of finished operations that retention removes are not included.
 type Changes struct {
 	Since    int64
 	Revision int64
@@ -61,15 +60,15 @@ func (s *Store) Load(ctx context.Context) (*State, error) {
 	return state, nil
 }
 
-// Revision returns the last revision: a cheap question whether there are changes.
+// Revision returns the last revision: a cheap check for changes.
 func (s *Store) Revision(ctx context.Context) (int64, error) {
 	var revision int64
 	err := s.row(ctx, "SELECT revision FROM leadership", nil, &revision)
 	return revision, s.wrap(err)
 }
 
-// Changes returns what was put and deleted after a revision. It returns ErrTooOld if deletions since
-// then are forgotten, and ErrInvalid if the revision has not been yet.
+// Changes returns what was put and deleted after a revision. It returns ErrTooOld if the deletions
+// since then are no longer known, and ErrInvalid if the revision is in the future.
 func (s *Store) Changes(ctx context.Context, since int64) (*Changes, error) {
 	changes := &Changes{Since: since}
 	err := s.snapshot(ctx, func(ctx context.Context, tx *sql.Tx) error {

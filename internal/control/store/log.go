@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// EventFilter says which entries of the decision log a list has. Empty fields do not filter.
+// EventFilter selects entries of the decision log. Empty fields do not filter.
 type EventFilter struct {
 	Types     []string
 	Operation int32
@@ -55,12 +55,12 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (events []Event, more
 	return page(ctx, s, &eventsTable, c, f.Cursor, f.OldestFirst, f.Limit)
 }
 
-// AuditFilter says which audit records a list has. Empty fields do not filter.
+// AuditFilter selects audit records. Empty fields do not filter.
 type AuditFilter struct {
 	User    string
 	Command string
 	Object  string
-	// Below takes objects whose name begins so.
+	// Below selects objects whose name starts with this text.
 	Below    string
 	Request  string
 	From, To time.Time
@@ -84,7 +84,7 @@ func (s *Store) Audit(ctx context.Context, f AuditFilter) (records []AuditRecord
 	return page(ctx, s, &auditTable, c, f.Cursor, f.OldestFirst, f.Limit)
 }
 
-// page lists rows by their number from a cursor on.
+// page lists rows by number, starting at a cursor.
 func page[R any](ctx context.Context, s *Store, t *table[R], c *conditions, cursor int64, oldestFirst bool, limit int) ([]R, bool, error) {
 	if limit <= 0 {
 		limit = 100

@@ -17,7 +17,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// A migration brings the tables from the version before to its own.
+// A migration updates the tables from the previous version to its own.
 type migration struct {
 	version int
 	text    string
@@ -45,14 +45,14 @@ func migrations() ([]migration, error) {
 	return list, nil
 }
 
-// schemaVersion is the version that this program writes.
+// schemaVersion returns the version that this program writes.
 func schemaVersion() (int, error) {
 	list, err := migrations()
 	return len(list), err
 }
 
-// migrate brings the database to the newest version in one transaction; whoever
-// comes second finds nothing left to do.
+// migrate updates the database to the newest version in one transaction. If two
+// processes migrate at once, the second finds nothing to do.
 func (s *Store) migrate(ctx context.Context) error {
 	list, err := migrations()
 	if err != nil {

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// OperationFilter says which operations a list has. Empty fields do not filter.
+// OperationFilter selects operations. Empty fields do not filter.
 type OperationFilter struct {
-	// Text is looked for in ids, aliases, types, users, states, titles, pools and filter words, in any case.
+	// Text is searched for in ids, aliases, types, users, states, titles, pools and filter words, ignoring
+	// case.
 	Text  string
 	State string
 	Type  string
@@ -20,13 +21,13 @@ type OperationFilter struct {
 	// Pool in the tree, or in any tree.
 	Pool           string
 	WithFailedJobs *bool
-	// Live restricts to operations that have not finished, if true, or to the archive, if false.
+	// Live selects unfinished operations if true, and the archive if false.
 	Live *bool
 	// From and To limit the start time: From <= start < To.
 	From, To time.Time
-	// Cursor is the start time at which a list continues, in the Direction, without
-	// operations that started then; CursorNumber, if not zero, also takes those that started at that very
-	// time and come after it in the list.
+	// Cursor is the start time at which a list continues in the Direction, without operations that started
+	// at that time. If CursorNumber is not zero, operations that started at exactly that time and come after
+	// it in the list are included.
 	Cursor       time.Time
 	CursorNumber int32
 	Direction    Direction
@@ -34,14 +35,14 @@ type OperationFilter struct {
 	Limit int
 }
 
-// OperationList is an answer to a filter, newest first.
+// OperationList is the answer to a filter, newest first.
 type OperationList struct {
 	Operations []Operation
-	// Incomplete says that the limit cut the list.
+	// Incomplete reports whether the limit cut the list.
 	Incomplete bool
 }
 
-// base adds what does not depend on counters: text, time and archive.
+// base adds the conditions that do not depend on counters: text, time and archive.
 func (f *OperationFilter) base(e *engine, c *conditions) {
 	if f.Text != "" {
 		c.parts = append(c.parts, e.contains("search", c.arg(strings.ToLower(f.Text))))
@@ -54,7 +55,8 @@ func (f *OperationFilter) base(e *engine, c *conditions) {
 	}
 }
 
-// poolPattern is what the text of pools has in it if an operation is in the pool or tree; see poolsText.
+// poolPattern is the substring that the text of pools contains if an operation is in the pool or tree; see
+// poolsText.
 func poolPattern(tree, pool string) string {
 	switch {
 	case tree != "" && pool != "":
@@ -80,7 +82,7 @@ func (f *OperationFilter) conditions(e *engine) *conditions {
 	return c
 }
 
-// Operations returns the operations that a filter takes, newest first.
+// Operations returns the operations that pass a filter, newest first.
 func (s *Store) Operations(ctx context.Context, f OperationFilter) (OperationList, error) {
 	limit := f.Limit
 	if limit <= 0 {
@@ -124,7 +126,7 @@ func (s *Store) OperationByNumber(ctx context.Context, number int32) (Operation,
 	return one(ctx, s, &operationsTable, "WHERE number = $1", int64(number))
 }
 
-// OperationByAlias returns the last operation that started with an alias.
+// OperationByAlias returns the last operation that started with this alias.
 func (s *Store) OperationByAlias(ctx context.Context, alias string) (Operation, error) {
 	return one(ctx, s, &operationsTable, "WHERE alias = $1 AND alias <> '' ORDER BY start_time DESC, number DESC LIMIT 1", alias)
 }
@@ -139,7 +141,8 @@ func (s *Store) OperationProgress(ctx context.Context, number int32) (OperationP
 	return one(ctx, s, &operationProgressTable, "WHERE operation = $1", int64(number))
 }
 
-// OperationProgressOf returns the progress of several operations, by number, those that have one.
+// OperationProgressOf returns the progress of several operations, by number; operations without one are left
+// out.
 func (s *Store) OperationProgressOf(ctx context.Context, numbers []int32) ([]OperationProgress, error) {
 	c := &conditions{}
 	places := make([]string, len(numbers))
@@ -153,7 +156,7 @@ func (s *Store) OperationProgressOf(ctx context.Context, numbers []int32) ([]Ope
 	return rows, s.wrap(err)
 }
 
-// one returns the only row of a clause, or ErrNotFound.
+// one returns the only row that a clause selects, or ErrNotFound.
 func one[R any](ctx context.Context, s *Store, t *table[R], clause string, args ...any) (R, error) {
 	rows, err := t.list(ctx, reader{s}, clause, args...)
 	if err == nil && len(rows) == 0 {

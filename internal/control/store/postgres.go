@@ -29,14 +29,14 @@ var postgresEngine = engine{
 	size:       "SELECT pg_database_size(current_database())",
 }
 
-// A leader that is stopped in the middle of a commit holds locks that its successor waits for. After this
+// A leader that is paused in the middle of a commit holds locks that its successor waits for. After this
 // time the server ends its session.
 const idleInTransaction = 3 * time.Second
 
-// linkPatience is after how long without a sign of life a connection is given up.
+// linkPatience is the silence after which a connection is given up.
 const linkPatience = 5 * time.Second
 
-// idleConnections of a pool stay open.
+// idleConnections is the number of idle connections of a pool that stay open.
 const idleConnections = 4
 
 func openPostgres(url string) (*Store, error) {
@@ -57,7 +57,7 @@ func openPostgres(url string) (*Store, error) {
 	reading := config.Copy()
 	reading.RuntimeParams["default_transaction_read_only"] = "on"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = fmt.Sprint(idleInTransaction.Milliseconds())
-	// An acknowledged commit is on disk also where the server's default is otherwise.
+	// An acknowledged commit is on disk even if the server's default is weaker.
 	durable := stdlib.OptionAfterConnect(func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
 		return err
@@ -100,7 +100,7 @@ func postgresKind(err error) error {
 	return nil
 }
 
-// isClosed says whether a connection ended under our hands.
+// isClosed reports whether a connection was closed during use.
 func isClosed(err error) bool {
 	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, sql.ErrConnDone, pgconn.ErrConnClosed} {
 		if errors.Is(err, closed) {

@@ -10,17 +10,15 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// Policy says how much is kept. Zero means without limit, except for history, where
-// it means the level's own.
+// Policy determines how much is kept. Zero means no limit, except for history, where it means the level's default.
 type Policy struct {
-	// OperationAge is how long operations are in the archive after they finished;
-	// OperationsPerUser and Operations how many of the last ones, of a user and in all.
-	// Jobs and their output go with their operation.
+	// OperationAge is how long finished operations stay in the archive; OperationsPerUser and Operations limit how
+	// many of the last ones stay, per user and in total. Jobs and their output are removed with their operation.
 	OperationAge      time.Duration
 	OperationsPerUser int
 	Operations        int
-	// JobAge is how long finished jobs are kept. Of an operation that has not finished only jobs that its
-	// controller's snapshot includes are removed.
+	// JobAge is how long finished jobs are kept. For an unfinished operation, only jobs that its controller's
+	// snapshot includes are removed.
 	JobAge time.Duration
 	// OutputAge is how long the output of jobs is kept.
 	OutputAge time.Duration
@@ -29,7 +27,7 @@ type Policy struct {
 	Events       int64
 	AuditAge     time.Duration
 	AuditRecords int64
-	// Tombstones is how many revisions back Changes can look.
+	// Tombstones is how many revisions back Changes can read.
 	Tombstones int64
 	// HistoryAge is how long points of each level are kept.
 	HistoryAge map[history.Level]time.Duration
@@ -43,8 +41,8 @@ type Removed struct {
 	Operations, Jobs, Outputs, Events, Audit, Mutations, Tombstones, History int64
 }
 
-// Retain deletes what the policy does not keep, and mutations that have expired, in bounded transactions
-// under the lease. If it ends early, with ErrFenced or because of the context, the next call continues.
+// Retain deletes what the policy does not keep, and expired mutations, in bounded transactions under the lease. If
+// it stops early, with ErrFenced or because ctx was cancelled, the next call continues.
 func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time.Time) (Removed, error) {
 	r := &retainer{Store: s, lease: lease, policy: policy, now: now, rows: policy.BatchRows}
 	if r.rows <= 0 {
@@ -55,7 +53,7 @@ func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time
 			return r.removed, fmt.Errorf("retain: %w", err)
 		}
 	}
-	s.groupings.forget() // what is removed has no revision
+	s.groupings.forget() // removals have no revision
 	return r.removed, nil
 }
 
@@ -70,7 +68,7 @@ type retainer struct {
 
 func (r *retainer) cutoff(age time.Duration) int64 { return microseconds(r.now.Add(-age)) }
 
-// fenced runs a function in a transaction of its own under the lease.
+// fenced runs a function in a separate transaction under the lease.
 func (r *retainer) fenced(ctx context.Context, write func(ctx context.Context, w *writer) error) error {
 	return within(ctx, r.patience.commit, func(ctx context.Context) error {
 		if err := r.lock(ctx); err != nil {
@@ -87,7 +85,7 @@ func (r *retainer) fenced(ctx context.Context, write func(ctx context.Context, w
 	})
 }
 
-// all deletes the rows that a condition selects, a batch in each transaction. The key is one that orders the table.
+// all deletes the rows that a condition selects, one batch per transaction. key must order the table.
 func (r *retainer) all(ctx context.Context, removed *int64, table, key, condition string, args ...any) error {
 	query := "DELETE FROM " + table + " WHERE (" + key + ") IN (SELECT " + key + " FROM " + table +
 		" WHERE " + condition + " ORDER BY " + key + " LIMIT " + strconv.Itoa(r.rows) + ")"
@@ -242,8 +240,8 @@ func (r *retainer) history(ctx context.Context) error {
 	return nil
 }
 
-// tombstones forgets deletions before a revision, and first says so, so that no reader misses one.
-// Leaders of long ago go with them.
+// tombstones deletes tombstones before a revision. It records that revision first, so that no reader misses a
+// deletion. Epochs of early leaders are deleted with them.
 func (r *retainer) tombstones(ctx context.Context) error {
 	if r.policy.Tombstones <= 0 {
 		return nil

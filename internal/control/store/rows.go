@@ -2,8 +2,8 @@ package store
 
 import "time"
 
-// Rows is a set of rows of every kind. A [Batch] has one to put and one to
-// delete; [Store.Load] and [Store.Changes] answer with one.
+// Rows is a set of rows of every kind. A [Batch] has one to put and one to delete;
+// [Store.Load] and [Store.Changes] return one.
 type Rows struct {
 	Settings  []Setting
 	Counters  []Counter
@@ -28,7 +28,7 @@ type Rows struct {
 	ACLs      []ACL
 	Mutations []Mutation
 
-	// What follows is only put and queried: Load and Changes leave it out.
+	// The following rows are only put and queried: Load and Changes leave them out.
 
 	JobOutputs    []JobOutput
 	Events        []Event
@@ -37,14 +37,14 @@ type Rows struct {
 	HistoryBlocks []HistoryBlock
 }
 
-// Setting is a document by name: the scheduler's configuration, the name of
-// the default tree, users' default pools and the like.
+// Setting is a named document: the scheduler's configuration, the name of the
+// default tree, users' default pools and the like.
 type Setting struct {
 	Name     string // key
 	Document []byte
 }
 
-// Counter is a number that the leader reserves ranges of, such as job numbers.
+// Counter is a number from which the leader reserves ranges, such as job numbers.
 type Counter struct {
 	Name  string // key
 	Value int64
@@ -54,11 +54,11 @@ type Counter struct {
 type Tree struct {
 	Name       string // key
 	Config     []byte
-	Attributes []byte // all that is not configuration: custom attributes, identity
+	Attributes []byte // everything that is not configuration: custom attributes, identity
 }
 
-// Pool is one pool of a tree. The root of a tree is no row; pools below it have
-// an empty parent.
+// Pool is one pool of a tree. The root of a tree has no row; pools directly below it
+// have an empty parent.
 type Pool struct {
 	Tree       string // key
 	Name       string // key
@@ -66,7 +66,7 @@ type Pool struct {
 	Attributes []byte
 }
 
-// PathNode is a node of the tree of paths that is of no other kind.
+// PathNode is a node of the path tree that is of no other kind.
 type PathNode struct {
 	Path       string // key
 	Type       string
@@ -76,19 +76,19 @@ type PathNode struct {
 	Modified   time.Time
 }
 
-// TreePool is the pool that an operation has in a tree.
+// TreePool is an operation's pool in a tree.
 type TreePool struct {
 	Tree string
 	Pool string
 }
 
-// Operation is what lists show and filters need, with the small documents that
+// Operation holds what lists show and filters need, with the small documents that
 // change together with the state.
 type Operation struct {
-	// Number is dense and never used again, also after the operation is deleted:
-	// take the next after [State.LastOperation].
+	// Number is dense and never reused, even after the operation is deleted: use the
+	// next number after [State.LastOperation].
 	Number int32 // key
-	// ID is the public one, unique.
+	// ID is the public identifier. It is unique.
 	ID        string
 	Alias     string
 	Type      string
@@ -98,12 +98,12 @@ type Operation struct {
 	Title     string
 	// Pools are sorted by tree when read.
 	Pools []TreePool
-	// Filter holds further words that a text filter finds. ID, alias, type, user,
-	// state, title and pools are found without.
+	// Filter holds additional words for text filters. ID, alias, type, user, state,
+	// title and pools are always searched.
 	Filter        string
 	HasFailedJobs bool
 	StartTime     time.Time
-	FinishTime    time.Time // zero while it lives; after that it is the archive's
+	FinishTime    time.Time // zero until it ends; then it belongs to the archive
 
 	BriefSpec         []byte
 	RuntimeParameters []byte
@@ -113,7 +113,7 @@ type Operation struct {
 	Attributes        []byte // everything else
 }
 
-// OperationSpec is what rarely changes and may be large.
+// OperationSpec holds what rarely changes and may be large.
 type OperationSpec struct {
 	Operation    int32 // key
 	Provided     []byte
@@ -121,7 +121,7 @@ type OperationSpec struct {
 	Unrecognized []byte
 }
 
-// OperationProgress is what changes often.
+// OperationProgress holds what changes often.
 type OperationProgress struct {
 	Operation int32 // key
 	Built     time.Time
@@ -129,8 +129,8 @@ type OperationProgress struct {
 	Progress  []byte
 }
 
-// ControllerSnapshot is a controller's state. Jobs of the operation that
-// finished later have a greater sequence than Position.
+// ControllerSnapshot is a controller's state. Jobs of the operation that finished
+// after it have a sequence greater than Position.
 type ControllerSnapshot struct {
 	Operation int32 // key
 	Position  int64
@@ -138,8 +138,8 @@ type ControllerSnapshot struct {
 	Data      []byte
 }
 
-// Job is a job, running or finished. A finished job does not change any more:
-// putting it again leaves it as it is, and [Receipt.Duplicates] names it.
+// Job is a job, running or finished. A finished job never changes: putting it again
+// leaves it as it is, and [Receipt.Duplicates] names it.
 type Job struct {
 	Number    uint64 // key
 	Operation int32
@@ -170,7 +170,7 @@ type JobOutput struct {
 	Data      []byte
 }
 
-// Volume is the integral volume of a pool at a time.
+// Volume is a pool's integral volume at a time.
 type Volume struct {
 	Tree    string // key
 	Pool    string // key
@@ -185,7 +185,7 @@ type Clock struct {
 	Data    []byte
 }
 
-// Node is a machine: tags, bans and overrides are its document.
+// Node is a cluster node: its document has tags, bans and overrides.
 type Node struct {
 	Address  string // key
 	Document []byte
@@ -204,13 +204,13 @@ type Group struct {
 	Document []byte
 }
 
-// Member says that a user or a group is in a group.
+// Member records that a user or a group is in a group.
 type Member struct {
 	Group  string // key
 	Member string // key
 }
 
-// Token is a secret that stands for a user. Only its hash is kept.
+// Token is a secret that authenticates a user. Only its hash is stored.
 type Token struct {
 	Hash     string // key
 	User     string
@@ -247,7 +247,7 @@ type Event struct {
 	Document  []byte
 }
 
-// AuditRecord says who changed what. Commit numbers records densely.
+// AuditRecord records who changed what. Commit numbers records densely.
 type AuditRecord struct {
 	ID      int64 // key, set by Commit
 	Time    time.Time
@@ -259,7 +259,7 @@ type AuditRecord struct {
 	Request string
 }
 
-// HistorySeries gives a series of the charts its number.
+// HistorySeries assigns a number to a series of the charts.
 type HistorySeries struct {
 	Number   int32 // key
 	Resource string

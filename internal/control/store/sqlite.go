@@ -33,8 +33,8 @@ var sqliteEngine = engine{
 	size:          "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()",
 }
 
-// sqliteSchema replaces what SQLite spells differently. Only INTEGER PRIMARY KEY is
-// the row's own number there; everything else is clustered by leaving row numbers out.
+// sqliteSchema replaces what SQLite spells differently. Only an INTEGER PRIMARY KEY is the
+// row number there; all other tables are clustered by omitting row numbers.
 func sqliteSchema(text string) string {
 	return strings.NewReplacer(
 		"BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY",
@@ -43,15 +43,15 @@ func sqliteSchema(text string) string {
 	).Replace(text)
 }
 
-// openSQLite opens a file. Commits are on disk when they return: in WAL mode that takes
-// synchronous=FULL. Several processes may have the file open; a write waits for
-// another's for busy_timeout.
+// openSQLite opens a file. Commits are on disk when they return: in WAL mode this requires
+// synchronous=FULL. Several processes may have the file open; a write waits up to
+// busy_timeout for another process's write.
 func openSQLite(path string) (*Store, error) {
 	if path == "" || strings.HasPrefix(path, ":memory:") {
 		return nil, fmt.Errorf("%w path %q: a store is a file", ErrInvalid, path)
 	}
-	// Hashes of tokens are inside: nobody else should read the file. SQLite gives its side
-	// files the same mode.
+	// The file contains hashes of tokens: no other user should read it. SQLite gives its
+	// side files the same mode.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err

@@ -8,51 +8,51 @@ import (
 	"strings"
 )
 
-// Store is a database of the scheduler. Its methods may be called from any goroutine.
+// Store is the scheduler's database. Its methods may be called from any goroutine.
 type Store struct {
 	engine engine
-	// writes has the connections that change rows, reads those that do not: a
-	// long read never keeps a commit waiting for a connection.
+	// writes has the connections that change rows, reads the others: a long read never makes a commit wait
+	// for a connection.
 	writes *sql.DB
 	reads  *sql.DB
 
 	patience patience
-	turn     chan struct{} // full while somebody writes; see lock
-	// mu belongs to whoever writes.
+	turn     chan struct{} // full while a caller writes; see lock
+	// mu is accessed only by the caller that holds the lock.
 	mu struct {
-		// unsettled are attempts of which it is not known whether they took place.
+		// unsettled are attempts whose outcome is unknown.
 		unsettled []*attempt
-		// statements are prepared on the writing connection, by their text. Only SQLite
-		// needs them; pgx keeps its own.
+		// statements are prepared on the writing connection, by text. Only SQLite needs them; pgx has its own
+		// cache.
 		statements map[string]*sql.Stmt
 	}
 	groupings groupings
 }
 
-// engine is what differs between the databases.
+// engine holds what differs between the databases.
 type engine struct {
 	name string
-	// network says that the database is at the other end of a connection. Rows then travel
-	// as arrays, one statement for all.
+	// network reports whether the database is accessed over a network. Rows are then sent as arrays, all in
+	// one statement.
 	network bool
 	// now is the database's clock in microseconds, read when the expression is evaluated.
 	now string
-	// contains is a condition: the text in the column has the parameter in it.
+	// contains returns a condition: the column's text contains the parameter.
 	contains func(column, parameter string) string
-	// schema turns the text of a migration into the engine's SQL.
+	// schema translates the text of a migration into the engine's SQL.
 	schema func(string) string
-	// lockSchema keeps others from migrating at the same time; empty if the transaction does already.
+	// lockSchema prevents concurrent migrations; empty if the transaction already does.
 	lockSchema string
-	// hasTable asks whether a table exists, $1 is its name.
+	// hasTable queries whether a table exists; $1 is its name.
 	hasTable string
-	// kind finds the kind of an error, nil if it has none.
+	// kind returns the kind of an error, nil if it has none.
 	kind func(error) error
-	// uninterrupted says that a write which has begun is finished whatever becomes of the
-	// context. It is bounded anyhow.
+	// uninterrupted reports whether a write that has started is finished even if ctx is cancelled. It is
+	// bounded anyway.
 	uninterrupted bool
-	// patient lets the present transaction wait for its client; empty if it may anyhow.
+	// patient lets the current transaction wait for its client; empty if it may anyway.
 	patient string
-	// size asks for the bytes that the database occupies.
+	// size queries the number of bytes that the database occupies.
 	size string
 }
 
@@ -89,7 +89,7 @@ func Open(ctx context.Context, url string) (*Store, error) {
 	return s, nil
 }
 
-// Close closes all connections. It waits for calls that are under way.
+// Close closes all connections. It waits for calls in progress.
 func (s *Store) Close() error {
 	if err := s.lock(context.Background()); err != nil {
 		return err
@@ -98,23 +98,23 @@ func (s *Store) Close() error {
 	return errors.Join(s.reads.Close(), s.writes.Close())
 }
 
-// Engine is "sqlite" or "postgres".
+// Engine returns "sqlite" or "postgres".
 func (s *Store) Engine() string { return s.engine.name }
 
-// Ping says whether the database answers.
+// Ping returns an error if the database does not answer.
 func (s *Store) Ping(ctx context.Context) error {
 	var one int64
 	return s.wrap(s.row(ctx, "SELECT 1", nil, &one))
 }
 
-// Size is the number of bytes that the database occupies.
+// Size returns the number of bytes that the database occupies.
 func (s *Store) Size(ctx context.Context) (int64, error) {
 	var bytes int64
 	err := s.row(ctx, s.engine.size, nil, &bytes)
 	return bytes, s.wrap(err)
 }
 
-// wrap gives an error of the engine its kind.
+// wrap gives an engine's error its kind.
 func (s *Store) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -146,8 +146,8 @@ func (s *Store) snapshotNow(ctx context.Context, read func(ctx context.Context, 
 	return s.wrap(read(ctx, tx))
 }
 
-// stale says whether an error may come from a connection that the server closed while it was idle, which is
-// noticed only when it is used. The pool then has none of that age any more, so trying again makes a new one.
+// stale reports whether an error may come from a connection that the server closed while it was idle, which
+// shows only on use. It drops all idle connections, so a retry makes a new one.
 func (s *Store) stale(ctx context.Context, pool *sql.DB, err error) bool {
 	if err == nil || !s.engine.network || ctx.Err() != nil || s.engine.kind(err) != ErrUnavailable {
 		return false
@@ -185,8 +185,8 @@ func (s *Store) row(ctx context.Context, query string, args []any, into ...any) 
 	return err
 }
 
-// writer is a transaction that holds the leadership row, so that nobody else
-// writes and the lease cannot change hands until it ends.
+// writer is a transaction that holds the leadership row, so that there is no other writer and the lease
+// cannot change hands until it ends.
 type writer struct {
 	*Store
 	tx       *sql.Tx
@@ -195,8 +195,8 @@ type writer struct {
 	buried   int64 // tombstones so far
 }
 
-// writing runs a function in a transaction that changes rows. The function's first statement must
-// change or lock the leadership row. The caller has the lock.
+// writing runs a function in a transaction that changes rows. The function's first statement must change or
+// lock the leadership row. The caller must hold the lock.
 func (s *Store) writing(ctx context.Context, write func(ctx context.Context, w *writer) error) error {
 	if s.engine.uninterrupted {
 		if err := ctx.Err(); err != nil {
@@ -231,7 +231,7 @@ func (w *writer) exec(ctx context.Context, query string, args ...any) (sql.Resul
 	return w.tx.ExecContext(ctx, query, args...)
 }
 
-// tombstone remembers that a row was deleted.
+// tombstone records that a row was deleted.
 func (w *writer) tombstone(ctx context.Context, table, key string) error {
 	w.buried++
 	_, err := w.exec(ctx, "INSERT INTO tombstones (revision, number, table_name, key) VALUES ($1, $2, $3, $4)",

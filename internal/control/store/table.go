@@ -17,8 +17,7 @@ type table[R any] struct {
 	fields []field[R]
 	slice  func(*Rows) *[]R
 
-	// tracked rows carry a revision and are what Load and Changes return. Their
-	// deletions leave a tombstone.
+	// tracked rows carry a revision; Load and Changes return them. Deleting one leaves a tombstone.
 	tracked bool
 	// insertOnly rows are numbered by Commit and never put again.
 	insertOnly bool
@@ -26,12 +25,12 @@ type table[R any] struct {
 	live string
 	// order of rows read; empty means by key.
 	order string
-	// guard is a condition on the row that is there, named by the table, and the new
-	// one, named excluded: only if it holds is the row replaced.
+	// guard is a condition on the existing row, named by the table, and the new one, named excluded.
+	// The row is replaced only if it holds.
 	guard string
-	// keepFirst says whether of two rows with one key in a batch the first counts.
+	// keepFirst reports whether the first of two rows with the same key in a batch wins.
 	keepFirst func(first *R) bool
-	// rule says what else is wrong with a row to put.
+	// rule returns what else is wrong with a row to put.
 	rule func(*R) string
 	// derived columns are computed from a row and never read back into it.
 	derived []derived[R]
@@ -51,7 +50,7 @@ type anyTable interface {
 	count(*Rows) int
 	join(into, from *Batch)
 	check(rows *Rows, keysOnly bool) []error
-	// put writes rows and returns the bound keys of those that a guard kept out.
+	// put writes rows and returns the bound keys of rows that a guard refused.
 	put(ctx context.Context, w *writer, rows *Rows) (refused []rowKey, err error)
 	remove(ctx context.Context, w *writer, rows *Rows) error
 	// read appends the rows that a clause (WHERE …, with its own order) selects.
@@ -129,8 +128,8 @@ func (t *table[R]) check(rows *Rows, keysOnly bool) []error {
 	return problems
 }
 
-// distinct returns rows with one row for each key, in the order of first appearance, and the keys of
-// rows that were dropped because the first one counts.
+// distinct returns one row for each key, in the order of first appearance, and the keys of rows that
+// were dropped because the first one wins.
 func (t *table[R]) distinct(rows []R) (kept []*R, refused []rowKey) {
 	kept = make([]*R, 0, len(rows))
 	if len(rows) == 1 {
@@ -176,7 +175,7 @@ func (t *table[R]) putColumns() []string {
 	return names
 }
 
-// conflict is the end of an INSERT: what happens if the key is there.
+// conflict is the end of an INSERT: what happens if the key exists.
 func (t *table[R]) conflict() string {
 	if t.insertOnly {
 		return ""
@@ -397,8 +396,8 @@ func (t *table[R]) liveClause() string {
 	return "WHERE " + t.live + t.orderClause()
 }
 
-// changedClause orders by revision first: an order by key alone makes SQLite go
-// through the whole table by its key rather than use the index on revisions.
+// changedClause orders by revision first: an order by key alone makes SQLite scan the whole table by
+// key instead of using the index on revisions.
 func (t *table[R]) changedClause() string {
 	revision := t.name + ".revision"
 	return "WHERE " + revision + " > $1" + strings.Replace(t.orderClause(), "ORDER BY ", "ORDER BY "+revision+", ", 1)
@@ -443,7 +442,7 @@ func (t *table[R]) readTombstone(into *Rows, key string) error {
 	return nil
 }
 
-// querier is what can be read from: a pool of connections or a transaction.
+// querier is a source of rows: a connection pool or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }

@@ -32,7 +32,7 @@ var tables = []anyTable{
 	&historyBlocksTable,
 }
 
-// ofLiveOperations selects rows that belong to operations that have not finished.
+// ofLiveOperations selects rows that belong to unfinished operations.
 func ofLiveOperations(table string) string {
 	return table + ".operation IN (SELECT number FROM operations WHERE finish_time = 0)"
 }
@@ -47,7 +47,7 @@ const liveJobs = `jobs.number IN (
 	JOIN jobs j ON j.operation = o.number AND j.sequence > COALESCE(s.position, 0)
 	WHERE o.finish_time = 0)`
 
-// searchText is what a text filter looks through.
+// searchText is the text that text filters search.
 func searchText(o *Operation) string {
 	words := []string{o.ID, o.Alias, o.Type, o.User, o.State, o.Title, o.Filter}
 	for _, p := range o.Pools {
@@ -139,7 +139,7 @@ var operationsTable = table[Operation]{
 	},
 	tracked: true,
 	live:    "operations.finish_time = 0",
-	// A number belongs to one id for ever.
+	// A number belongs to one id permanently.
 	guard: "operations.id = excluded.id",
 	rule: func(o *Operation) string {
 		switch {

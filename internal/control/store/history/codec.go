@@ -20,7 +20,7 @@ import (
 //	columns      number, then for each: difference of its number to the one before, kind
 //	values       of each column that has some, in the same order
 //
-// Numbers are unsigned varints unless said otherwise. A column is a series, at coarser levels
+// Numbers are unsigned varints unless stated otherwise. A column is a series, at coarser levels
 // twice: 2n has the averages of series n, 2n+1 the maxima.
 const formatVersion = 1
 
@@ -29,11 +29,11 @@ const (
 	kindZero     = 0 // all values are 0
 	kindConstant = 1 // one value: 8 bytes, IEEE 754, little endian
 	kindVarying  = 2 // exponent of the quantum (signed), then differences (signed)
-	kindGaps     = 3 // the same with a bitmap in front of which values there are
-	kindSame     = 4 // the values of the column before
+	kindGaps     = 3 // as kindVarying, preceded by a bitmap of the values that exist
+	kindSame     = 4 // the values of the previous column
 )
 
-// What a block may hold at most; more is damage.
+// Limits of a block; a block that exceeds them is damaged.
 const (
 	maxBlockSize = 64 << 20
 	maxColumns   = 1 << 16
@@ -55,7 +55,7 @@ func (s *stretch) column(number int32) *column {
 	return s.columns[number]
 }
 
-// set puts a column into its place.
+// set stores a column under its number.
 func (s *stretch) set(number int32, c *column) {
 	for len(s.columns) <= int(number) {
 		s.columns = append(s.columns, nil)
@@ -63,7 +63,7 @@ func (s *stretch) set(number int32, c *column) {
 	s.columns[number] = c
 }
 
-// column is a sequence of values. As long as they are equal only one is kept. NaN is "no value".
+// column is a sequence of values. While they are equal, only one is kept. NaN means "no value".
 type column struct {
 	constant float64
 	values   []float32 // nil while all are equal
@@ -113,11 +113,11 @@ func (c *column) equals(other *column) bool {
 	return true
 }
 
-// compressors are large and used again.
+// compressors are large, so they are reused.
 var compressors = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(io.Discard, flate.BestCompression)
 	if err != nil {
-		panic(err) // the level is a constant that is valid
+		panic(err) // the level is a valid constant
 	}
 	return w
 }}
@@ -154,12 +154,12 @@ func (s *stretch) encode() []byte {
 	w := compressors.Get().(*flate.Writer)
 	defer compressors.Put(w)
 	w.Reset(&packed)
-	_, _ = w.Write(raw) // a buffer takes everything
+	_, _ = w.Write(raw) // writing to a buffer does not fail
 	_ = w.Close()
 	return packed.Bytes()
 }
 
-// appendRuns packs the slots of points.
+// appendRuns encodes the slots of points.
 func appendRuns(raw []byte, slots []int32) []byte {
 	type run struct{ skipped, length int32 }
 	var runs []run
@@ -179,7 +179,7 @@ func appendRuns(raw []byte, slots []int32) []byte {
 	return raw
 }
 
-// encode appends the values of a column and says of which kind it is.
+// encode appends the values of a column and returns its kind.
 func (c *column) encode(into []byte) (byte, []byte) {
 	if c.values == nil {
 		if c.constant == 0 {
@@ -217,7 +217,7 @@ func (c *column) encode(into []byte) (byte, []byte) {
 	return kind, into
 }
 
-// quantum is the power of ten that values are rounded to.
+// quantum returns the power of ten to which values are rounded.
 func (c *column) quantum() int {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, v := range c.values {
@@ -232,8 +232,8 @@ func (c *column) quantum() int {
 	return int(math.Floor(math.Log10(least) + 1e-9))
 }
 
-// Both directions use a power of ten that is exact as a number (up to 22), so that a
-// short decimal number comes back as the same one.
+// Both directions use a power of ten that is exact as a number (up to 22), so a short decimal
+// number survives the round trip.
 
 func toQuanta(v float64, exponent int) int64 {
 	if exponent < 0 {
@@ -251,7 +251,7 @@ func fromQuanta(exponent int) func(k int64) float64 {
 	return func(k int64) float64 { return float64(k) * power }
 }
 
-// decoder reads a block.
+// decoder decodes a block.
 type decoder struct {
 	raw []byte
 	err error
@@ -294,7 +294,8 @@ func (d *decoder) fail() {
 	}
 }
 
-// decode unpacks a block. If wanted is not nil only the columns it takes are kept.
+// decode unpacks a block. If wanted is not nil, only the columns for which it returns true are
+// kept.
 func decode(level Level, data []byte, wanted func(column int32) bool) (*stretch, error) {
 	r := flate.NewReader(bytes.NewReader(data))
 	raw, err := io.ReadAll(io.LimitReader(r, maxBlockSize))
@@ -335,7 +336,7 @@ func decode(level Level, data []byte, wanted func(column int32) bool) (*stretch,
 		number += int32(step)
 		heads = append(heads, head{number, d.bytes(1)[0]})
 	}
-	// A column is needed if it is wanted or if one that is needed repeats it.
+	// A column is needed if it is wanted, or if a needed column repeats it.
 	needed := make([]bool, len(heads))
 	for i := len(heads) - 1; i >= 0; i-- {
 		needed[i] = wanted == nil || wanted(heads[i].number) || i+1 < len(heads) && heads[i+1].kind == kindSame && needed[i+1]
@@ -357,7 +358,7 @@ func decode(level Level, data []byte, wanted func(column int32) bool) (*stretch,
 	return s, d.err
 }
 
-// skip passes over the values of a column.
+// skip skips the values of a column.
 func (d *decoder) skip(kind byte, n int) {
 	switch kind {
 	case kindZero, kindSame:
@@ -388,7 +389,7 @@ func (d *decoder) skip(kind byte, n int) {
 	}
 }
 
-// column reads the values of a column.
+// column decodes the values of a column.
 func (d *decoder) column(kind byte, n int, before *column) *column {
 	c := &column{n: n}
 	switch kind {
@@ -457,7 +458,7 @@ func (b *Block) Points(series []int32, from, to time.Time) (map[int32][]Point, e
 	return points, nil
 }
 
-// columnsOf are the columns of a series at a level: averages, maxima.
+// columnsOf returns the columns of a series at a level: averages, maxima.
 func columnsOf(level Level, series int32) []int32 {
 	if level == Seconds {
 		return []int32{series}
@@ -465,7 +466,7 @@ func columnsOf(level Level, series int32) []int32 {
 	return []int32{2 * series, 2*series + 1}
 }
 
-// points of one series between two times.
+// points returns the points of one series between two times.
 func (s *stretch) points(level Level, start time.Time, series int32, from, to time.Time) []Point {
 	numbers := columnsOf(level, series)
 	average, most := s.column(numbers[0]), s.column(numbers[len(numbers)-1])

@@ -1,16 +1,16 @@
-// Package history packs the time series behind the charts into small blocks.
+// Package history packs the time series for the charts into small blocks.
 //
-// It owns the format of blocks, the levels of resolution and the recorder that collects
-// points and rolls them up. It is pure: time comes in, blocks come out; it must
-// not import the store, a clock or anything that does I/O.
+// It owns the format of blocks, the levels of resolution, and the recorder that collects
+// points and rolls them up. It is pure: time comes in, blocks come out. It must not import
+// the store, a clock or anything that does I/O.
 //
-// A block is a stretch of all series of one pool at one level, because a chart
-// shows one pool and all series of a pool change at the same moments. Series are numbers
-// here; the store knows their names.
+// A block is a stretch of all series of one pool at one level, because a chart shows one pool
+// and all series of a pool change at the same times. Series are numbers here; the store knows
+// their names.
 //
-// Values that do not change within a block are kept exactly. Others are rounded to
-// a decimal quantum that is at most 1/500 of the block's range or 1/100000 of its
-// greatest value, whichever is more: less than the height of a pixel.
+// Values that do not change within a block are kept exactly. Others are rounded to a decimal
+// quantum that is at most 1/500 of the block's range or 1/100000 of its greatest value,
+// whichever is more: less than the height of a pixel.
 package history
 
 import (
@@ -50,22 +50,22 @@ func (l Level) String() string {
 	return levels[l].name
 }
 
-// Step is the time between two points.
+// Step returns the time between two points.
 func (l Level) Step() time.Duration { return time.Duration(levels[l].step) * time.Second }
 
-// Span is the time that a block covers.
+// Span returns the time that a block covers.
 func (l Level) Span() time.Duration { return l.Step() * time.Duration(levels[l].points) }
 
-// Keep is how long points are kept by default.
+// Keep returns how long points are kept by default.
 func (l Level) Keep() time.Duration { return levels[l].keep }
 
-// BlockStart is where the block of a time begins.
+// BlockStart returns the start of the block that contains a time.
 func (l Level) BlockStart(t time.Time) time.Time {
 	span := levels[l].step * levels[l].points
 	return time.Unix(floor(t.Unix(), span)*span, 0).UTC()
 }
 
-// Choose returns the finest level that still has the time from on and does not need more than
+// Choose returns the finest level that still has points since from and needs at most
 // maxPoints points up to to. Zero maxPoints means any number.
 func Choose(now, from, to time.Time, maxPoints int) Level {
 	for _, l := range Levels[:len(Levels)-1] {
@@ -102,7 +102,7 @@ type Point struct {
 }
 
 // Merge joins the points of a stored series with those of a recorder. Both are ordered by
-// time; where both have a point the recorder's counts.
+// time; where both have a point, the recorder's wins.
 func Merge(stored, recorded []Point) []Point {
 	if len(recorded) == 0 {
 		return stored

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Recorder collects the points of all pools, rolls them up and gives out blocks to
-// store. It holds the blocks that are not full yet. It is not safe for concurrent use.
+// Recorder collects the points of all pools, rolls them up and returns blocks to store. It holds the blocks that are
+// not full yet. It is not safe for concurrent use.
 type Recorder struct {
 	pools map[poolName]*poolRecord
 }
 
 type poolName struct{ tree, pool string }
 
-// poolRecord is what is open of one pool.
+// poolRecord is one pool's data that is not complete or not stored yet.
 type poolRecord struct {
 	open [levelCount]openBlock
 	// full blocks wait for the next Flush.
 	full []Block
-	// rising[l] collects the point of level l+1 that is not complete.
+	// rising[l] collects the incomplete point of level l+1.
 	rising [levelCount - 1]rollup
 }
 
@@ -33,13 +33,13 @@ type openBlock struct {
 	changed bool
 }
 
-// rollup is the point of a coarser level that is being made.
+// rollup is an incomplete point of a coarser level.
 type rollup struct {
 	step  int64 // which point it is, in its level's steps since 1970
 	parts []part
 }
 
-// part of a series: what its average and its maximum are made of.
+// part accumulates the average and the maximum of a series.
 type part struct {
 	sum, max float64
 	count    int64
@@ -48,8 +48,8 @@ type part struct {
 // NewRecorder returns an empty recorder.
 func NewRecorder() *Recorder { return &Recorder{pools: map[poolName]*poolRecord{}} }
 
-// Record adds the values of a pool at a time. values[n] is that of series n, NaN if it has none. Of several
-// values within a second the first counts; a time before the last one is left out.
+// Record adds the values of a pool at a time. values[n] is the value of series n, NaN if it has none. Of several values
+// within a second the first one wins; a time before the last one is ignored.
 func (r *Recorder) Record(now time.Time, tree, pool string, values []float64) {
 	name := poolName{tree, pool}
 	p := r.pools[name]
@@ -70,7 +70,7 @@ func (r *Recorder) Record(now time.Time, tree, pool string, values []float64) {
 	p.raise(Minutes, second, len(values), func(n int) (float64, float64) { return values[n], values[n] })
 }
 
-// last is the step of the last point.
+// last returns the step of the last point.
 func (b *openBlock) last() int64 { return b.start + int64(b.slots[len(b.slots)-1]) }
 
 // advance completes the points of coarser levels that ended before a second.
@@ -125,7 +125,7 @@ func (p *poolRecord) raise(l Level, second int64, n int, value func(n int) (aver
 	}
 }
 
-// add appends a point to the open block of a level. The block before it becomes full.
+// add appends a point to the open block of a level. The previous block becomes full.
 func (p *poolRecord) add(name poolName, l Level, step int64, each func(add func(column int32, v float64))) {
 	b := &p.open[l]
 	start := floor(step, levels[l].points) * levels[l].points
@@ -166,10 +166,9 @@ func (b *openBlock) pack(name poolName, l Level) Block {
 	}
 }
 
-// Flush returns the blocks that changed since the last Flush, ordered by tree, pool, level and
-// start, and forgets those that are full. Blocks that are not full come again, longer, the next time
-// they have changed. Pools that have been silent for the span of a block are forgotten
-// as soon as nothing of them is left to store.
+// Flush returns the blocks that changed since the last Flush, ordered by tree, pool, level and start, and drops those
+// that are full. Blocks that are not full are returned again, longer, after they have changed. Pools that have been
+// silent for the span of a block are dropped as soon as everything of them is stored.
 func (r *Recorder) Flush(now time.Time) []Block {
 	var blocks []Block
 	for name, p := range r.pools {
@@ -205,7 +204,7 @@ func (p *poolRecord) isRising() bool {
 	return false
 }
 
-// isOver says whether the time of all open blocks has passed, so that none would be continued.
+// isOver reports whether the time of all open blocks has passed, so that none will be continued.
 func (p *poolRecord) isOver(now time.Time) bool {
 	for l := range p.open {
 		b := &p.open[l]
@@ -216,8 +215,8 @@ func (p *poolRecord) isOver(now time.Time) bool {
 	return true
 }
 
-// Restore continues a block that was stored before it was full, after a restart. Give it
-// the blocks that contain the present time, before the first Record; rolled-up points continue too.
+// Restore continues a block that was stored before it was full, after a restart. Pass it the blocks that contain the
+// current time, before the first Record. Rolled-up points continue too.
 func (r *Recorder) Restore(now time.Time, b Block) error {
 	if b.Level < 0 || b.Level >= levelCount {
 		return fmt.Errorf("%w: %v", errDamaged, b.Level)
@@ -260,7 +259,8 @@ func (r *Recorder) Restore(now time.Time, b Block) error {
 	return nil
 }
 
-// Points returns what has not been stored of some series at a level, from <= time < to. It is newer than what is stored; see Merge.
+// Points returns the points of some series at a level that have not been stored, from <= time < to. They are newer than
+// the stored points; see Merge.
 func (r *Recorder) Points(tree, pool string, level Level, series []int32, from, to time.Time) map[int32][]Point {
 	p := r.pools[poolName{tree, pool}]
 	if p == nil || level < 0 || level >= levelCount {
@@ -273,7 +273,7 @@ func (r *Recorder) Points(tree, pool string, level Level, series []int32, from, 
 		}
 		list, err := p.full[i].Points(series, from, to)
 		if err != nil {
-			continue // what was just packed can be unpacked
+			continue // a block that was just packed can be unpacked
 		}
 		for n, more := range list {
 			points[n] = append(points[n], more...)
