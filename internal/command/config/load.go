@@ -64,7 +64,7 @@ func (o Origin) String() string {
 // Loaded is an effective configuration with the origins of its values.
 type Loaded struct {
 	Config  Config
-	origins map[string]Origin // of settings without default values
+	origins map[string]Origin // of settings that a source has set
 }
 
 // Origin returns where the value of a setting came from.
