@@ -28,9 +28,9 @@ type writtenText struct {
 	err  error
 }
 
-// writtenMaps are the maps of pools of one snapshot that readers have requested. Equal requests get
-// the same bytes. They are dropped soon, because the next snapshot will replace them or no reader
-// needs them any more.
+// writtenMaps are the maps of pools of one snapshot that readers have requested.
+// Equal requests get the same bytes. They are dropped soon, because the next
+// snapshot will replace them or no reader needs them any more.
 type writtenMaps struct {
 	mutex sync.Mutex
 	texts map[writtenKey]*writtenText

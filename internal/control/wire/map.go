@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Joins reports whether a map in this format is the concatenation of its entries, so that it can be
-// written in pieces.
+// Joins reports whether a map in this format is the concatenation of its entries,
+// so that it can be written in pieces.
 func (f Format) Joins() bool {
 	if f.JSON {
 		return !f.Options.Pretty && f.Options.Attributes != yson.AttributesAlways
@@ -18,7 +18,8 @@ func (f Format) Joins() bool {
 	return f.Flavour != yson.Pretty
 }
 
-// Around writes a value that contains one entity, and returns the text before and after it.
+// Around writes a value that contains one entity, and returns the text before and
+// after it.
 func (f Format) Around(n yson.Node) (before, after []byte, err error) {
 	text, err := f.Write(n)
 	entity := "#"
@@ -50,8 +51,9 @@ func (f Format) entry(dst []byte, e *yson.Entry) ([]byte, error) {
 	return dst, nil
 }
 
-// WriteMap writes a map of count entries, on several processors if there are many. entries returns
-// a separate source for each processor. An entry is valid until the next call of its source.
+// WriteMap writes a map of count entries, on several processors if there are many.
+// entries returns a separate source for each processor. An entry is valid until
+// the next call of its source.
 func (f Format) WriteMap(count int, entries func() func(at int) yson.Entry) ([][]byte, error) {
 	workers := min(runtime.GOMAXPROCS(0), count/EntriesAtOnce+1)
 	parts, problems := make([][]byte, workers+1), make([]error, workers)
