@@ -96,7 +96,7 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 	return nil
 }
 
-// localHeartbeat is the heartbeat period of nodes on the same machine: short, because it costs nobody.
+// localHeartbeat is the heartbeat period of nodes on the same machine: short, because it is cheap.
 const localHeartbeat = 200 * time.Millisecond
 
 // nodeOf is the configuration of one node.

@@ -115,7 +115,7 @@ func isNamed(kind string) bool {
 	return slices.Contains([]string{"scheduler_pool", "scheduler_pool_tree", "user", "group"}, kind)
 }
 
-// looksLikePath tells a path from a name.
+// looksLikePath distinguishes a path from a name.
 func looksLikePath(text string) bool { return strings.ContainsAny(text, "/#") }
 
 func newRemoveCommand(opts *options) *cobra.Command {

@@ -25,7 +25,7 @@ type command struct {
 	name string
 	// v3 is the name in version 3 of the API, if it differs.
 	v3 string
-	// about says what the command does, in one line.
+	// about describes the command on one line.
 	about string
 	// needs is the permission that the command requires.
 	needs permission

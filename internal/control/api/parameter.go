@@ -31,7 +31,7 @@ type parameter struct {
 	// otherwise is the default value, as people write it: required if there is none, empty if
 	// leaving the parameter out is the same as an empty value.
 	otherwise string
-	// about says what it means, in one line.
+	// about describes it on one line.
 	about string
 }
 

@@ -114,7 +114,7 @@ func (n operationNode) Meta(*pathtree.Request) pathtree.Meta {
 	return m
 }
 
-// Attributes that all nodes have and that mean something else for operations.
+// Attributes that all nodes have and operations name differently.
 var operationNodeHides = []string{"id", "type"}
 
 func (n operationNode) Attribute(c *pathtree.Request, _ *pathtree.Place, name string) (yson.Node, bool, error) {

@@ -198,8 +198,8 @@ type Statistics struct {
 	SmoothedUsageX100 int64 `json:"smoothed_cpu_usage_x100"`
 	// PreemptibleX100 is the difference between the job's allocated CPU and the limit.
 	PreemptibleX100 int64 `json:"preemptible_cpu_x100"`
-	// The others are sums over time: of smoothed use, of what the job was given,
-	// of what could be taken from it, and of what was.
+	// The others are sums over time: of smoothed usage, of the job's allocated CPU,
+	// of the CPU that could be preempted, and of the CPU that was.
 	AggregatedSmoothedUsageX100 int64 `json:"aggregated_smoothed_cpu_usage_x100"`
 	AggregatedMaxUsageX100      int64 `json:"aggregated_max_cpu_usage_x100"`
 	AggregatedPreemptibleX100   int64 `json:"aggregated_preemptible_cpu_x100"`

@@ -77,7 +77,7 @@ type Reader struct {
 
 	number  uint64
 	text    []byte
-	keyAt   int64  // where the last key begins
+	keyAt   int64  // where the last key starts
 	scratch []byte // for strings that had to be unescaped
 	err     error
 	build   builder
