@@ -326,7 +326,7 @@ func (c *Request) poolID(tree, pool string) (guid.ID, error) {
 	return config.Pool(pool).ID, nil
 }
 
-// PoolPlaceOf is the tree that the attributes of a new pool name.
+// PoolPlaceOf is the tree that attributes of a pool to be made speak of.
 func PoolPlaceOf(c *Request, attributes yson.Node) (*server.TreeConfig, error) {
 	trees := c.Server.Trees()
 	name := trees.Default
