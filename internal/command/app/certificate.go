@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// selfSignedFor is how long a generated certificate is good.
+// selfSignedFor is the validity of a generated certificate.
 const selfSignedFor = 10 * 365 * 24 * time.Hour
 
-// selfSign makes a key and a certificate for this machine, unless they are
-// there. Clients are given the certificate as an authority.
+// selfSign generates a key and a certificate for this machine unless they exist. Clients use the
+// certificate as an authority.
 func selfSign(certificate, key string) error {
 	_, missing := os.Stat(certificate)
 	if missing == nil {

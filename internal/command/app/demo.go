@@ -14,29 +14,28 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// act is somebody who starts operations again and again.
+// act is a simulated user who keeps starting operations.
 type act struct {
 	user string
-	// spec is one operation; every is the pause between the end of one and the
-	// beginning of the next.
+	// spec is one operation; every is the pause between the end of one and the start of the next.
 	spec  string
 	every time.Duration
 }
 
-// What the nodes of a demonstration say they have together, unless somebody says otherwise or the machine has more: jobs of
-// one core each, so that pools have something to share, and whoever comes gets the next one that is free.
+// The resources that the nodes of a demonstration report together, unless the user sets others or the machine has more.
+// Jobs use one core each, so that pools have something to share and a new operation gets the next free core.
 var demoCluster = resource.Amounts{resource.CPU: 16_00, resource.UserSlots: 64}
 
-// busy is a command that uses a little of a core for so many seconds and up to three more: each second it counts to some
-// number, which takes a shell a few microseconds a step, and rests. A cluster that says it has ten times the cores of the
-// machine must not heat it, and jobs that end one after the other let a newcomer in at once.
+// busy is a command that uses a little of a core for the given seconds and up to three more. Each second it counts to some
+// number, which takes a shell a few microseconds a step, and sleeps. A cluster that reports ten times the cores of the
+// machine must not heat it, and jobs that end one after the other admit a new operation at once.
 func busy(steps, seconds int) string {
 	return fmt.Sprintf("end=$(($(date +%%s)+%d+YT_JOB_COOKIE%%4)); while [ $(date +%%s) -lt $end ]; do i=0; while [ $i -lt %d ]; do i=$((i+1)); done; sleep 1; done",
 		seconds, steps)
 }
 
-// acts are the demonstration: production in bursts, research all the time, people
-// who try something, jobs that use less memory and CPU than they asked for.
+// acts are the demonstration: production in bursts, research all the time, people who try something, jobs that use less
+// memory and CPU than they requested.
 var acts = []act{
 	{"robot-production", "{pool: production, title: 'nightly report', tasks: {map: {job_count: 60, command: %[1]q, cpu_limit: 1, memory_limit: 128MiB}}}", 45 * time.Second},
 	{"robot-research", "{pool: research, title: 'training', tasks: {train: {job_count: 40, command: %[2]q, cpu_limit: 1, memory_limit: 256MiB}}}", time.Second},
@@ -47,7 +46,7 @@ var acts = []act{
 	{"vera", "{pool: adhoc, title: 'fails now and then', max_failed_job_count: 5, tasks: {t: {job_count: 4, command: %[5]q, cpu_limit: 1, memory_limit: 128MiB}}}", 20 * time.Second},
 }
 
-// demonstrate keeps the cluster busy until the context ends.
+// demonstrate keeps the cluster busy until ctx is cancelled.
 func demonstrate(ctx context.Context, s *server.Server, log *slog.Logger) error {
 	select {
 	case <-ctx.Done():
@@ -88,7 +87,7 @@ func (a *act) play(ctx context.Context, s *server.Server, spec *operation.Specif
 	}
 }
 
-// rest waits, and says whether to go on.
+// rest waits, and reports whether to continue.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

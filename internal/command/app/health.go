@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/node/agent"
 )
 
-// health serves whether a node lives and is heard by the scheduler. Nil serves
+// health serves whether a node is alive and connected to the scheduler. A nil health serves
 // nothing.
 type health struct {
 	listener net.Listener
@@ -21,7 +21,7 @@ type health struct {
 	pprof    bool
 }
 
-// newHealth listens where the configuration says, if it does.
+// newHealth listens at the configured address, if there is one.
 func newHealth(c *config.Node, log *slog.Logger) (*health, error) {
 	address, given := c.Listen.Get()
 	if !given {
@@ -36,7 +36,7 @@ func newHealth(c *config.Node, log *slog.Logger) (*health, error) {
 	}}, nil
 }
 
-// addressOr is where it is served, or what else the node is to be known by.
+// addressOr is the address it listens at, or else the given name for the node.
 func (h *health) addressOr(name string) string {
 	if h == nil {
 		return name
@@ -48,7 +48,7 @@ func (h *health) addressOr(name string) string {
 	return h.listener.Addr().String()
 }
 
-// serve answers until close. What it returns waits for the end.
+// serve answers until close. The returned function waits for the end.
 func (h *health) serve(a *agent.Agent) (wait func() error) {
 	if h == nil {
 		return func() error { return nil }

@@ -18,7 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// handler is everything that the scheduler serves.
+// handler serves all HTTP paths of the scheduler.
 func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	mux := http.NewServeMux()
 	scheme := "http"
@@ -47,8 +47,8 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	return mux
 }
 
-// ready says whether requests are served here: by a leader, or by a standby that
-// knows one. A scheduler that the store does not answer says so.
+// ready reports whether this server accepts requests: as a leader, or as a standby that knows one.
+// A scheduler whose store does not answer reports that.
 func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	leader, standing := s.Server.Leader(), s.Server.Standing()
 	switch {
@@ -69,7 +69,7 @@ func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// withPassword puts the password of a file into the address of a database.
+// withPassword inserts the password from a file into the address of a database.
 func withPassword(address, file string) (string, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

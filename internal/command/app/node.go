@@ -34,8 +34,7 @@ type Node struct {
 	jobs   string // the directory of its jobs
 }
 
-// NewNode takes up what an earlier life left and gets ready to register. Version is
-// that of this program.
+// NewNode adopts what an earlier process left and prepares to register. version is that of this program.
 func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logger) (*Node, error) {
 	name := c.Name.Value()
 	if name == "" {
@@ -87,11 +86,10 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
 }
 
-// ProxyCommand is the hidden command of this program that is the process beside a
-// job.
+// ProxyCommand is the hidden command of this program that runs as the job proxy.
 const ProxyCommand = "job-proxy"
 
-// Run works until the context ends. Jobs go on.
+// Run works until ctx is cancelled. Jobs keep running.
 func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
 	served := n.health.serve(n.Agent)
@@ -102,8 +100,8 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// groupOf names the control group of a node. An agent ends what it does not know in its group, so two agents of one
-// machine must not have the same: what they cannot share is the data directory.
+// groupOf names the control group of a node. An agent ends processes that it does not know in its group, so two
+// agents on one machine must not share it. They cannot share the data directory, so the name depends on that.
 func groupOf(name, directory string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
@@ -116,8 +114,8 @@ func groupOf(name, directory string) string {
 	return fmt.Sprintf("%s-%08x", strings.TrimLeft(plain[:min(len(plain), 100)], "."), sum.Sum32())
 }
 
-// openCgroup finds out what holds jobs on this machine. Where control groups
-// cannot be used, that is told to everybody and process limits are used.
+// openCgroup finds out how this machine can contain jobs. If control groups cannot be used, it reports that in an
+// alert and uses process limits.
 func openCgroup(c *config.Cgroup, group string, log *slog.Logger) (driver cgroup.Driver, alerts []string, err error) {
 	parent := c.Parent.Value() + "/" + group
 	if c.Mode.Value() == "off" {
@@ -144,7 +142,7 @@ func openCgroup(c *config.Cgroup, group string, log *slog.Logger) (driver cgroup
 	return driver, alerts, nil
 }
 
-// isMode says whether control groups are of the kind that the settings want. A hybrid machine has its controllers in
+// isMode reports whether control groups are of the configured version. A hybrid machine has its controllers in
 // version 1.
 func isMode(mode cgroup.Mode, wanted string) bool {
 	switch wanted {
@@ -189,8 +187,8 @@ func nodeClient(c *config.Node) (*nodeproto.Client, error) {
 	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
 }
 
-// offeredOf is what a node offers to the scheduler of what its machine has. The rest of the memory is for jobs that
-// outgrow their reserves.
+// offeredOf is the part of the machine's resources that a node offers to the scheduler. The rest of the memory is
+// for jobs that outgrow their reserves.
 func offeredOf(c *config.Node, detected resource.Amounts) resource.Amounts {
 	offered := c.Resources.Value().Or(detected)
 	memory := offered[resource.Memory]
@@ -229,10 +227,10 @@ func rulesOf(node *config.Node) agent.Rules {
 	return r
 }
 
-// slotsPerCore is how many jobs a node offers to run where nobody says.
+// slotsPerCore is the default number of jobs that a node offers to run per core.
 const slotsPerCore = 4
 
-// detectResources is what this machine has for jobs.
+// detectResources is the machine's resources for jobs.
 func detectResources() (a resource.Amounts, err error) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -253,11 +251,10 @@ func detectResources() (a resource.Amounts, err error) {
 	return a, nil
 }
 
-// endPatience is how long jobs may take to end when a node goes away for good.
+// endPatience is how long jobs may take to end when a node shuts down permanently.
 const endPatience = 20 * time.Second
 
-// End ends all jobs of the node and removes everything that it has made. Run must
-// have returned.
+// End ends all jobs of the node and removes everything that the node created. Run must have returned.
 func (n *Node) End(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
 	defer cancel()

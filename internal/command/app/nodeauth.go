@@ -12,14 +12,13 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// nodesGroup is the group whose members' tokens speak for nodes.
+// nodesGroup is the group whose members' tokens authenticate nodes.
 const nodesGroup = "nodes"
 
-// ownNodes lets the nodes of this very process in, by a token that lives as long
-// as the process and is kept nowhere.
+// ownNodes authenticates the nodes of this process by a token that lives as long as the process and is stored nowhere.
 type ownNodes struct{ token auth.TokenHash }
 
-// Authenticate says which node a caller speaks for.
+// Authenticate returns the node that a caller represents.
 func (n ownNodes) Authenticate(_ context.Context, c nodeproto.Credentials) (nodeproto.Peer, error) {
 	token, err := auth.ParseToken(c.Token)
 	if err != nil || token.Hash() != n.token {
@@ -28,22 +27,22 @@ func (n ownNodes) Authenticate(_ context.Context, c nodeproto.Credentials) (node
 	return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
 }
 
-// newToken makes a token at random.
+// newToken returns a random token.
 func newToken() auth.Token {
 	var random [32]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	return auth.NewToken(random)
 }
 
-// nodeTokens lets nodes in by the tokens of users in the group nodes and of superusers, for any node: whoever speaks for a
-// node is given the jobs of others, so that no other user may. As long as there are no tokens at all, everybody on this
-// machine does.
+// nodeTokens authenticates nodes by the tokens of superusers and of users in the group nodes. Each such token is valid for
+// any node. A node receives the jobs of all users, so no other user may act as one. As long as there are no tokens, every
+// caller on this machine may.
 type nodeTokens struct {
-	// identify says who shows credentials and which groups he is in.
+	// identify returns the user of the credentials and the user's groups.
 	identify func(c auth.Credentials, now time.Time) (user string, groups []string, _ error)
 }
 
-// Authenticate says which node a caller speaks for.
+// Authenticate returns the node that a caller represents.
 func (n nodeTokens) Authenticate(_ context.Context, c nodeproto.Credentials) (nodeproto.Peer, error) {
 	shown := auth.Credentials{Loopback: c.Local}
 	if c.Token != "" {

@@ -9,11 +9,11 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// patchSetting is the document of the registry that the API shows as
-// //sys/scheduler/config: what administrators have changed while schedulers ran.
+// patchSetting is the registry document that the API shows as //sys/scheduler/config: the
+// administrators' changes while schedulers run.
 const patchSetting = "scheduler_config"
 
-// checkPatch says what is wrong with a patch of a configuration.
+// checkPatch returns a validator for patches of a configuration.
 func checkPatch(c *config.Scheduler) func(document.Value) (document.Problems, error) {
 	return func(patch document.Value) (document.Problems, error) {
 		_, warnings, err := c.Patched(patch)
@@ -21,9 +21,9 @@ func checkPatch(c *config.Scheduler) func(document.Value) (document.Problems, er
 	}
 }
 
-// derived returns the settings of a server by its configuration and the patch
-// that is stored. A patch that does not fit the configuration, which may have
-// changed since, is left out as a whole and loudly.
+// derived returns a server's settings from its configuration and the stored patch. If the patch
+// does not fit the configuration, which may have changed since, it is ignored as a whole, with an
+// error in the log.
 func derived(c *config.Scheduler, log *slog.Logger) func(*server.Registry) server.Settings {
 	return func(r *server.Registry) server.Settings {
 		data, there := r.Setting(patchSetting)

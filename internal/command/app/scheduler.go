@@ -1,7 +1,6 @@
-// Package app turns configurations into running processes: the scheduler, the
-// agent of a node, a whole cluster on one machine. It opens stores and
-// listeners, starts the rooms below and stops them in order. What they do is
-// theirs; app decides nothing.
+// Package app turns configurations into running processes: the scheduler, the agent of a node, a
+// whole cluster on one machine. It opens stores and listeners, starts the rooms below and stops
+// them in order. All decisions are theirs; app makes none.
 package app
 
 import (
@@ -26,10 +25,10 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// Scheduler is a scheduler that listens.
+// Scheduler is a scheduler with an open listener.
 type Scheduler struct {
 	Server *server.Server
-	// Address is where it listens, URL how clients reach it.
+	// Address is the address it listens at, URL the one that clients use.
 	Address string
 	URL     string
 
@@ -38,17 +37,16 @@ type Scheduler struct {
 	listener net.Listener
 	log      *slog.Logger
 	version  string
-	begin    func() error // what to do when it leads for the first time
-	// ownNodes is a token of this process that the nodes in it show.
+	begin    func() error // called when it leads for the first time
+	// ownNodes is this process's token for the nodes in it.
 	ownNodes auth.Token
 }
 
-// shutdownPatience is how long requests may take to end when the process is
-// told to.
+// shutdownPatience is how long requests may take to end at shutdown.
 const shutdownPatience = 5 * time.Second
 
-// NewScheduler opens the store and the listener. Run starts it, or Close if it
-// is not to be started. Version is that of this program.
+// NewScheduler opens the store and the listener. Call Run to start it, or Close if it is not to be
+// started. version is that of this program.
 func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log *slog.Logger) (*Scheduler, error) {
 	url, err := storeURL(c)
 	if err != nil {
@@ -83,10 +81,10 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	return s, nil
 }
 
-// holderName is who asks for the lease. It is the same after a restart, so that a
-// scheduler that was killed does not wait until its own lease has ended: whoever
-// listens at the address now is its only owner, and if that is wrong, as between
-// containers of one name, the epoch still fences all but the last.
+// holderName is the name under which this scheduler takes the lease. It is the same after a
+// restart, so that a killed scheduler does not wait until its own lease expires: the process that
+// listens at the address now is its only owner. If that is wrong, as with containers of equal
+// names, the epoch still fences all but the last.
 func holderName(listens, advertised string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -95,8 +93,7 @@ func holderName(listens, advertised string) string {
 	return strings.Join([]string{host, listens, advertised}, "/")
 }
 
-// storeURL is where the state is kept; without a word about it, in SQLite in the
-// data directory.
+// storeURL is the address of the store; by default, SQLite in the data directory.
 func storeURL(c *config.Scheduler) (string, error) {
 	if url, given := c.Store.Get(); given {
 		if file, given := c.StorePasswordFile.Get(); given {
@@ -111,8 +108,8 @@ func storeURL(c *config.Scheduler) (string, error) {
 	return "sqlite:" + filepath.Join(directory, "weir.db"), nil
 }
 
-// Run serves until the context ends, then stops in order: the lease is given
-// back, requests end, the store closes.
+// Run serves until ctx is cancelled, then stops in order: it releases the lease, waits for requests
+// to end and closes the store.
 func (s *Scheduler) Run(ctx context.Context) error {
 	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLeading()
@@ -161,13 +158,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return errors.Join(err, s.db.Close())
 }
 
-// onLead sets what is done when the scheduler leads for the first time.
+// onLead sets the function to call when the scheduler leads for the first time.
 func (s *Scheduler) onLead(begin func() error) { s.begin = begin }
 
-// Close gives back what NewScheduler opened.
+// Close closes what NewScheduler opened.
 func (s *Scheduler) Close() error { return errors.Join(s.listener.Close(), s.db.Close()) }
 
-// settingsOf are the settings of a server by its configuration.
+// settingsOf derives a server's settings from its configuration.
 func settingsOf(c *config.Scheduler) server.Settings {
 	s := server.DefaultSettings()
 	s.Core.MaxOperations = c.Operations.MaxCount.Or(s.Core.MaxOperations)
@@ -217,7 +214,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	return s
 }
 
-// memoryOf says how memory reserves are learnt.
+// memoryOf is the configuration of how memory reserves are learnt.
 func memoryOf(c *config.MemoryDigest) *operation.MemoryConfig {
 	m := operation.DefaultMemoryConfig()
 	m.UserQuantile, m.ProxyQuantile = c.UserQuantile.Or(m.UserQuantile), c.ProxyQuantile.Or(m.ProxyQuantile)
@@ -226,7 +223,7 @@ func memoryOf(c *config.MemoryDigest) *operation.MemoryConfig {
 	m.MultiplierFromSpec = c.MultiplierFromSpec.Or(m.MultiplierFromSpec)
 	m.Footprint, m.ExecFootprint = c.Footprint.Or(m.Footprint), c.ExecFootprint.Or(m.ExecFootprint)
 	if mode, given := c.OverdraftMode.Get(); given {
-		_ = m.OverdraftMode.UnmarshalText([]byte(mode)) // configurations are checked before
+		_ = m.OverdraftMode.UnmarshalText([]byte(mode)) // configurations are validated earlier
 	}
 	return &m
 }
@@ -235,7 +232,7 @@ func memoryOf(c *config.MemoryDigest) *operation.MemoryConfig {
 func NewLog(c *config.Log, to *os.File) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.Level.Value()))); err != nil {
-		level = slog.LevelInfo // configurations are checked before
+		level = slog.LevelInfo // configurations are validated earlier
 	}
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format.Value() == "json" {

@@ -18,12 +18,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Up is a whole cluster on this machine: a scheduler with its store and nodes that
-// run real jobs.
+// Up is a whole cluster on this machine: a scheduler with its store, and nodes that run real jobs.
 type Up struct {
 	Scheduler *Scheduler
 	Nodes     []*Node
-	// Directory holds all state; it is removed in the end if it is temporary.
+	// Directory holds all state; a temporary one is removed at the end.
 	Directory string
 	// Ready, if set, is called when there are pools and nodes, so that operations can be started. An error ends the
 	// cluster.
@@ -78,7 +77,7 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		own := nodeOf(&c.Up, i, count, detected)
 		node.Schedulers = document.Some([]string{s.Address})
 		if !node.Token.IsSet() && !node.TokenFile.IsSet() {
-			node.Token = document.Some(s.ownNodes.Reveal()) // so that the first token of a person does not shut it out
+			node.Token = document.Some(s.ownNodes.Reveal()) // so that a user's first token does not lock it out
 		}
 		node.Name, node.Tags, node.Listen = own.Name, own.Tags, own.Address
 		node.Resources = document.Some(resource.PartialOf(own.Resources.Value().OrZero()))
@@ -97,10 +96,10 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 	return nil
 }
 
-// localHeartbeat is how often nodes of the same machine report: nobody minds.
+// localHeartbeat is the heartbeat period of nodes on the same machine: short, because it is cheap.
 const localHeartbeat = 200 * time.Millisecond
 
-// nodeOf is what one of the nodes is like.
+// nodeOf is the configuration of one node.
 func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent {
 	own := config.Agent{Tags: document.Some(up.Tags.Value())}
 	if agents := up.Agents.Value(); len(agents) > 0 {
@@ -122,7 +121,7 @@ func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent
 	return own
 }
 
-// beginPools makes the pools of a cluster that has none yet.
+// beginPools creates the pools of a cluster that has none yet.
 func (u *Up) beginPools(ctx context.Context, file string, total resource.Amounts) error {
 	if len(u.Scheduler.Server.Trees().List) > 0 {
 		return nil
@@ -149,8 +148,7 @@ func (u *Up) beginPools(ctx context.Context, file string, total resource.Amounts
 	})
 }
 
-// examplePools is a tree in which every kind of guarantee can be seen at work,
-// whatever the size of the cluster.
+// examplePools is a tree that shows every kind of guarantee at work, whatever the size of the cluster.
 func examplePools(total resource.Amounts) string {
 	part := func(percent int64) string {
 		var a resource.Amounts
@@ -184,8 +182,8 @@ pools:
 `, part(50), part(25), part(25), part(10))
 }
 
-// Run runs the cluster until the context ends, then ends its jobs and leaves
-// nothing behind but the data directory that was asked for.
+// Run runs the cluster until ctx is cancelled, then ends its jobs and removes everything except a data directory
+// that the user named.
 func (u *Up) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -204,7 +202,7 @@ func (u *Up) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-u.Scheduler.Server.Led(): // there is nobody to register with before
+			case <-u.Scheduler.Server.Led(): // nodes cannot register earlier
 				return n.Run(ctx)
 			}
 		})
@@ -226,7 +224,7 @@ func (u *Up) Run(ctx context.Context) error {
 	return errors.Join(append(all, u.clear())...)
 }
 
-// tellReady waits until operations can be started, and says so.
+// tellReady waits until operations can be started, and calls Ready.
 func (u *Up) tellReady(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -249,7 +247,7 @@ func (u *Up) tellReady(ctx context.Context) error {
 	return u.Ready()
 }
 
-// readyPoll is how often it is looked whether a node has registered.
+// readyPoll is the interval between checks whether a node has registered.
 const readyPoll = 10 * time.Millisecond
 
 func (u *Up) isRegistered(n *Node) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/client"
 )
 
-// poolsFile is the flags of commands that take a whole tree from a file.
+// poolsFile is the flags of commands that read a whole tree from a file.
 type poolsFile struct {
 	file, tree string
 }
@@ -84,7 +84,7 @@ nodes can keep the promises. weir diff prints the same and changes nothing; weir
 	return r.addTo(cmd)
 }
 
-// plan prints what a file would change.
+// plan prints the changes that a file would make.
 func (s *session) plan(file client.PoolsFile) (*client.PoolsPlan, error) {
 	plan, err := s.PlanPools(s.ctx, file)
 	if err != nil {
@@ -189,7 +189,7 @@ func newExportCommand(opts *options) *cobra.Command {
 	return r.addTo(cmd)
 }
 
-// oneTree is the rule of commands that take a pool tree, by its name or by --tree.
+// oneTree validates the arguments of commands that take a pool tree, by name or by --tree.
 func oneTree(flag *string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 || len(args) == 1 && *flag != "" {
@@ -199,7 +199,7 @@ func oneTree(flag *string) cobra.PositionalArgs {
 	}
 }
 
-// addTree gives the flag --tree to a command that takes a tree by its name too.
+// addTree adds the flag --tree to a command that also takes a tree by name.
 func addTree(r *remote, cmd *cobra.Command, tree *string) {
 	cmd.Flags().StringVar(tree, "tree", "", "pool tree, instead of TREE")
 	r.mustComplete(cmd, "tree", r.completeTrees())

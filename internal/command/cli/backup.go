@@ -45,8 +45,7 @@ output. Only administrators may do this. weir restore loads the file into an emp
 	return r.addTo(cmd)
 }
 
-// saveStream makes a file that nobody else can read and that is there as a whole
-// or not at all.
+// saveStream creates a file that only its owner can read, completely or not at all.
 func saveStream(name string, content io.Reader) (int64, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*") // mode 0600
 	if err != nil {

@@ -104,7 +104,7 @@ func parseJobs(texts []string) ([]feasibility.Job, error) {
 	return jobs, nil
 }
 
-// checkFile asks the analysis about the promises of a file.
+// checkFile runs the feasibility analysis on the promises of a file.
 func checkFile(file *treefile.File, jobs []feasibility.Job) (feasibility.Verdict, error) {
 	cluster := feasibility.Cluster{Total: file.Tree.Total}
 	for _, group := range file.Cluster.Nodes {
@@ -153,8 +153,7 @@ var feasibilityTypes = map[fairshare.GuaranteeType]feasibility.GuaranteeType{
 	fairshare.NoIntegral: feasibility.NoIntegral, fairshare.Burst: feasibility.Burst, fairshare.Relaxed: feasibility.Relaxed,
 }
 
-// parentsFirst lists the slots of pools below the root by depth, and in their
-// order within it.
+// parentsFirst lists the slots of pools below the root by depth, and in file order within a depth.
 func parentsFirst(elements []fairshare.Element) []int32 {
 	depth := make([]int, len(elements))
 	var slots []int32
@@ -171,7 +170,7 @@ func parentsFirst(elements []fairshare.Element) []int32 {
 	return slots
 }
 
-// checkReport is a verdict for people.
+// checkReport is a verdict in readable form.
 type checkReport struct {
 	verdict feasibility.Verdict
 	file    *treefile.File
@@ -223,7 +222,7 @@ func (r *checkReport) writeFindings(w io.Writer) {
 	}
 }
 
-// writeSums shows the sums that every promise is part of.
+// writeSums shows the sums that include every promise.
 func (r *checkReport) writeSums(w io.Writer) error {
 	if len(r.verdict.Proof.Resources) == 0 {
 		return nil
@@ -245,7 +244,7 @@ func (r *checkReport) writeSums(w io.Writer) error {
 	return t.flush()
 }
 
-// writeRelaxed shows the worst that burst pools can do to relaxed ones.
+// writeRelaxed shows the worst effect of burst pools on relaxed ones.
 func (r *checkReport) writeRelaxed(w io.Writer) {
 	s := r.verdict.Proof.Relaxed
 	if s == nil {

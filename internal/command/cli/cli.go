@@ -1,10 +1,9 @@
-// Package cli owns the command line of weir: the tree of commands, their flags,
-// how results are printed and which exit code a call ends with.
+// Package cli owns the command line of weir: the tree of commands, their flags, how results are
+// printed and which exit code a call ends with.
 //
-// One command lives in one file, built by a function newXCommand that root.go
-// lists. A command reads its flags, calls a room that does the work and prints
-// the answer; it decides nothing itself. No other package imports cli except
-// cmd/weir, and only cmd/weir calls os.Exit.
+// Each command is in its own file, built by a function newXCommand that root.go lists. A command
+// reads its flags, calls a room that does the work and prints the answer; it decides nothing
+// itself. Only cmd/weir imports cli, and only cmd/weir calls os.Exit.
 package cli
 
 import (
@@ -22,21 +21,20 @@ import (
 
 // Exit codes of every command. Scripts depend on them.
 const (
-	ExitOK          = 0   // the command did what it was asked
+	ExitOK          = 0   // the command succeeded
 	ExitFailed      = 1   // the call was right, the work failed or the answer is "no"
 	ExitWrongCall   = 2   // unknown command or flag, wrong arguments: nothing was done
 	ExitInterrupted = 130 // Ctrl-C or a request to terminate arrived first
 )
 
-// Main runs one command line, args without the program's name, and returns the
-// exit code. It writes answers to stdout and everything said about failures to
-// stderr, so that stdout can be piped.
+// Main runs one command line, args without the program's name, and returns the exit code. It writes
+// answers to stdout and all messages about failures to stderr, so that stdout can be piped.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return execute(ctx, newRootCommand(), args, stdin, stdout, stderr)
 }
 
 func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root.SetArgs(append([]string{}, args...)) // without a list cobra takes the arguments of the process
+	root.SetArgs(append([]string{}, args...)) // without a list cobra uses the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -68,8 +66,8 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	}
 }
 
-// errReported ends a command with ExitFailed when all there is to say has been
-// printed already: the answer itself is "no", as when a check finds a conflict.
+// errReported ends a command with ExitFailed when everything has already been printed: the answer
+// itself is "no", as when a check finds a conflict.
 var errReported = errors.New("reported")
 
 // jobExit ends weir run with the exit code of its job, which is the answer.
@@ -77,8 +75,8 @@ type jobExit struct{ code int }
 
 func (e *jobExit) Error() string { return fmt.Sprintf("the job ended with exit code %d", e.code) }
 
-// A usageError is a wrong call that only the command itself can notice, such as
-// two flags that exclude each other.
+// usageError is a wrong call that only the command itself can detect, such as two flags that
+// exclude each other.
 type usageError struct{ message string }
 
 func (e *usageError) Error() string { return e.message }
@@ -95,9 +93,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// markStart wraps the body of every command below root and returns a flag that
-// turns true when one of them starts. An error before that moment came from
-// reading the command line, so it is a wrong call whatever its type is.
+// markStart wraps the body of every command below root and returns a flag that turns true when one
+// of them starts. An earlier error came from parsing the command line, so it is a wrong call,
+// whatever its type is.
 func markStart(root *cobra.Command) *bool {
 	started := new(bool)
 	var wrap func(*cobra.Command)
@@ -116,15 +114,15 @@ func markStart(root *cobra.Command) *bool {
 	return started
 }
 
-// nearest names what the caller of a wrong command line probably meant: a
-// subcommand of called when the first argument is no command, a flag of called
-// when err is about an unknown flag; empty when nothing is close.
+// nearest names what the user of a wrong command line probably meant: a subcommand of called if the
+// first argument is no command, a flag of called if err is about an unknown flag; empty if nothing
+// is close.
 func nearest(called *cobra.Command, args []string, err error) string {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		var flags []string
 		called.Flags().VisitAll(func(flag *pflag.Flag) { flags = append(flags, flag.Name) })
-		// A single letter is a shorthand: every other one is as near.
+		// A single letter is a shorthand: all other letters are equally near.
 		if name := unknown.GetSpecifiedName(); len(name) > 1 {
 			if flag, ok := document.Nearest(name, flags); ok {
 				return "--" + flag

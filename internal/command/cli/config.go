@@ -63,8 +63,7 @@ Exit code 0: the file is valid, possibly with warnings; 1: it is not; 2: usage e
 	}
 }
 
-// readConfigFile reads a configuration file, or the standard input if the name
-// is -.
+// readConfigFile reads a configuration file, or the standard input if the name is -.
 func readConfigFile(cmd *cobra.Command, name string) (config.Sources, error) {
 	input, label, closeInput, err := openInput(cmd, name)
 	if err != nil {
@@ -93,8 +92,8 @@ type configProblem struct {
 	text string
 }
 
-// newConfigVerdict turns what Load said into an answer. An error that is not
-// about the contents of the file comes back.
+// newConfigVerdict turns the result of Load into an answer. It returns an error that is not about
+// the contents of the file.
 func newConfigVerdict(file string, warnings document.Problems, err error) (*configVerdict, error) {
 	verdict := &configVerdict{File: file, OK: err == nil, Problems: []configProblem{}, Warnings: []configProblem{}}
 	if err != nil {
@@ -136,7 +135,7 @@ func (v *configVerdict) write(w io.Writer) error {
 	return nil
 }
 
-// configFileVariable names the file when no flag does.
+// configFileVariable is the environment variable that names the file if no flag does.
 const configFileVariable = "WEIR_CONFIG"
 
 func newConfigShowCommand(opts *options) *cobra.Command {

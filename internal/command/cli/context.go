@@ -16,21 +16,21 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// contextsVariable names the file of contexts; without it, it is weir/contexts.yaml
-// in the user's configuration directory.
+// contextsVariable is the environment variable that names the file of contexts. The default is
+// weir/contexts.yaml in the user's configuration directory.
 const contextsVariable = "WEIR_CONTEXTS"
 
-// cluster is a scheduler that a person works with.
+// cluster is a scheduler that the user works with.
 type cluster struct {
 	Name      string `yaml:"-" json:"name"`
 	Address   string `yaml:"addr" json:"addr"`
 	TokenFile string `yaml:"token_file,omitempty" json:"token_file,omitempty"`
-	// Token is never shown.
+	// Token is never printed.
 	Token     string `yaml:"token,omitempty" json:"-"`
 	Authority string `yaml:"authority,omitempty" json:"authority,omitempty"`
 }
 
-// contexts is the file with all clusters of a person. Only the owner may read it.
+// contexts is the file with all of a user's clusters. Only its owner may read it.
 type contexts struct {
 	Current  string              `yaml:"current,omitempty"`
 	Clusters map[string]*cluster `yaml:"contexts"`
@@ -48,7 +48,7 @@ func contextsFile() (string, error) {
 	return filepath.Join(directory, "weir", "contexts.yaml"), nil
 }
 
-// loadContexts reads the file. One that is not there is empty.
+// loadContexts reads the file. A missing file is empty.
 func loadContexts() (*contexts, error) {
 	name, err := contextsFile()
 	if err != nil {
@@ -77,7 +77,7 @@ func loadContexts() (*contexts, error) {
 	return c, nil
 }
 
-// save writes the file whole, for nobody else to read.
+// save writes the whole file, readable only by its owner.
 func (c *contexts) save() error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
@@ -109,7 +109,7 @@ func (c *contexts) names() []string {
 	return names
 }
 
-// named returns a context, or what may have been meant.
+// named returns a context, or an error with a suggestion.
 func (c *contexts) named(name string) (*cluster, error) {
 	if found := c.Clusters[name]; found != nil {
 		return found, nil
@@ -125,8 +125,8 @@ func (c *contexts) named(name string) (*cluster, error) {
 	return nil, errors.New(message)
 }
 
-// chosenContext is the context of a command: that of the flag, of the variable,
-// or the one in use; nil if there is none.
+// chosenContext is the context of a command: from the flag, the variable, or the one in use; nil if
+// there is none.
 func (r *remote) chosenContext() (*cluster, error) {
 	file, err := loadContexts()
 	if err != nil {
@@ -256,8 +256,8 @@ context (--token-stdin). It cannot be an argument, because other users can read 
 	return cmd
 }
 
-// change sets what was given and keeps the rest. Files are remembered by their
-// whole names, since commands run anywhere.
+// change sets the given fields and keeps the rest. It stores absolute file names, because commands
+// run anywhere.
 func (c *cluster) change(cmd *cobra.Command, address, tokenFile, authority string, tokenInput bool) (err error) {
 	if address != "" {
 		if _, err := client.New(client.Options{Address: address}); err != nil {
@@ -328,7 +328,7 @@ func newContextRemoveCommand() *cobra.Command {
 	}
 }
 
-// editContexts changes the file because of a context that must be there.
+// editContexts changes the file for a context that must exist.
 func editContexts(name string, edit func(*contexts)) error {
 	file, err := loadContexts()
 	if err != nil {
@@ -349,7 +349,7 @@ func completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Comple
 	return file.names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// oneName is the rule of commands that take one name of something.
+// oneName validates the arguments of commands that take one name.
 func oneName(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {

@@ -97,15 +97,15 @@ func (c *eventsCall) run(s *session, _ []string) error {
 	return nil
 }
 
-// printEvent prints an event as it comes: a line, or a document.
+// printEvent prints an event as it arrives: a line, or a document.
 func (s *session) printEvent(e client.Event) error {
 	return s.print(e.Raw, func(w io.Writer) error { return writeEvents(w, e) })
 }
 
-// placesOfEvent are the keys that say whom an event concerns; the rest are facts.
+// placesOfEvent are the keys of the objects that an event concerns; the rest are facts.
 var placesOfEvent = []string{"operation_id", "job_id", "pool_tree", "pool", "node"}
 
-// writeEvents prints events, a line each: when, what, whom it concerns, facts.
+// writeEvents prints events, one per line: time, kind, objects, facts.
 func writeEvents(w io.Writer, events ...client.Event) error {
 	paint := painter(w)
 	for _, e := range events {

@@ -63,13 +63,13 @@ func writeExplanation(w io.Writer, x *client.Explanation) error {
 	return nil
 }
 
-// writeObstacles says what keeps jobs waiting in a tree.
+// writeObstacles writes what keeps jobs waiting in a tree.
 func writeObstacles(w io.Writer, tree *client.TreeExplanation) {
 	if q := tree.WaitsFor; q != nil {
 		fmt.Fprintf(w, "  The operation waits for pool %s, which runs %d of at most %d operations; %d wait before it.\n", q.Pool, q.Running, q.Limit, q.Ahead)
 	}
 	for i := range tree.Obstacles {
-		if tree.Obstacles[i].Reason != "no_available_demand" { // nothing waits, which is said already
+		if tree.Obstacles[i].Reason != "no_available_demand" { // nothing waits, which is already printed
 			fmt.Fprintf(w, "  %s.\n", obstacleText(&tree.Obstacles[i]))
 		}
 	}
@@ -130,7 +130,7 @@ func obstacleText(o *client.Obstacle) string {
 	return text
 }
 
-// writeHope says what starvation and preemption will do.
+// writeHope writes what starvation and preemption will do.
 func writeHope(w io.Writer, tree *client.TreeExplanation) {
 	switch starvation := tree.Starvation; {
 	case starvation.Status == "starving" || starvation.Status == "aggressively_starving":
@@ -195,7 +195,7 @@ func largest(shares client.Resources) (most float64) {
 	return most
 }
 
-// tightest is the least of the limits on resources that are asked for.
+// tightest is the smallest of the limits on demanded resources.
 func tightest(limits, demand client.Resources) float64 {
 	least := 1.0
 	for name, limit := range limits.All() {
@@ -215,7 +215,7 @@ func plural(n int64, one, many string) string {
 
 func ofNodes(n, of int64) string { return fmt.Sprintf("%d of %s", n, plural(of, "node", "nodes")) }
 
-// amountText is an amount that the API gives in the units of people.
+// amountText writes an amount that the API gives in the units that people write.
 func amountText(kind string, value float64) string {
 	k, known := resource.ParseKind(kind)
 	if !known {
@@ -224,7 +224,7 @@ func amountText(kind string, value float64) string {
 	return resource.FormatAmount(k, resource.FromFloat(k, value))
 }
 
-// amountsText lists amounts that are not zero.
+// amountsText lists the nonzero amounts.
 func amountsText(amounts client.Resources) string {
 	var list []string
 	for name, amount := range amounts.All() {

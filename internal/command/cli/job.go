@@ -69,7 +69,7 @@ func stderrSize(job *client.Job) string {
 	return fmt.Sprintf("%d B", job.StderrSize)
 }
 
-// jobReason is why a job did not complete, in a few words.
+// jobReason is a short reason why a job did not complete.
 func jobReason(job *client.Job) string {
 	if job.AbortReason == "" && job.Error != nil {
 		return job.Error.Message

@@ -44,7 +44,7 @@ prints them. Without control groups the agent warns and enforces process limits 
 	return cmd
 }
 
-// newProxyCommand is the process beside a job. Agents start it, people do not.
+// newProxyCommand is the job proxy. Agents start it, people do not.
 func newProxyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: app.ProxyCommand + " DIRECTORY", Hidden: true, Args: cobra.ExactArgs(1), DisableFlagParsing: true,

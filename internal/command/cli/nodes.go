@@ -67,7 +67,7 @@ func writeNodes(w io.Writer, nodes []client.Node) error {
 	return t.flush()
 }
 
-// kindsOf are the resources that any of the nodes has.
+// kindsOf are the resources that at least one of the nodes has.
 func kindsOf(nodes []client.Node) (kinds []resource.Kind) {
 	for _, kind := range []resource.Kind{resource.CPU, resource.Memory, resource.GPU, resource.UserSlots, resource.Network} {
 		if slices.ContainsFunc(nodes, func(n client.Node) bool { return n.Limits.Of(kind.String()) > 0 }) {
@@ -96,7 +96,7 @@ func nodeRemarks(n *client.Node) string {
 		remarks = append(remarks, "draining")
 	}
 	for _, m := range n.Maintenance {
-		if strings.HasPrefix(m.ID, "0-0-0-") { // an attribute that was set, which says no more than the state does
+		if strings.HasPrefix(m.ID, "0-0-0-") { // an attribute that was set, which adds nothing to the state
 			continue
 		}
 		remark := string(m.Type) + " by " + m.User

@@ -11,12 +11,12 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// maintenanceTypes are what nodes can be kept from, the most useful first.
+// maintenanceTypes are the types of maintenance, the most useful first.
 var maintenanceTypes = []cobra.Completion{
 	"ban", "disable_scheduler_jobs", "decommission", "pending_restart", "disable_write_sessions", "disable_tablet_cells",
 }
 
-// someNames is the rule of commands that take names of something.
+// someNames validates the arguments of commands that take one or more names.
 func someNames(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -63,7 +63,7 @@ func addComment(cmd *cobra.Command, comment *string) {
 	cmd.Flags().StringVarP(comment, "comment", "m", "", "reason, shown with the node")
 }
 
-// maintain asks for maintenance of nodes and prints the identifiers of the requests.
+// maintain adds maintenance requests to nodes and prints the identifiers of the requests.
 func (s *session) maintain(nodes []string, kind, comment string) error {
 	return s.eachNode(nodes, func(node string) (yson.Node, string, error) {
 		id, err := s.AddMaintenance(s.ctx, node, client.MaintenanceType(kind), comment)
@@ -71,7 +71,7 @@ func (s *session) maintain(nodes []string, kind, comment string) error {
 	})
 }
 
-// eachNode does something for one node after the other. What was done is printed also if a
+// eachNode runs a function for one node after the other. It prints the completed ones even if a
 // later one is refused.
 func (s *session) eachNode(nodes []string, do func(node string) (answer yson.Node, text string, err error)) error {
 	var done []yson.Entry

@@ -61,7 +61,7 @@ func placesOf(places []client.Place) string {
 	return orNothing(strings.Join(list, ","))
 }
 
-// countsText says how far an operation is.
+// countsText describes an operation's progress.
 func countsText(c client.JobCounts) string {
 	text := fmt.Sprintf("%d of %d completed, %d running, %d waiting", c.Completed, c.Total, c.Running, c.Pending)
 	if c.Failed > 0 {
@@ -73,10 +73,10 @@ func countsText(c client.JobCounts) string {
 	return text
 }
 
-// orNothing is a text in a column of a table, with a mark if it is empty.
+// orNothing is the text of a table cell, with a mark if it is empty.
 func orNothing(text string) string { return firstNonEmpty(text, nothing) }
 
-// stamp is an instant as the API writes it.
+// stamp is an instant in the API's format.
 func stamp(at time.Time) string {
 	if at.IsZero() {
 		return nothing
@@ -84,7 +84,7 @@ func stamp(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
-// age is how long ago something was, in one unit that says enough.
+// age is the time since a moment, in one suitable unit.
 func age(now, at time.Time) string {
 	if at.IsZero() {
 		return nothing
@@ -195,7 +195,7 @@ func newOpGetCommand(r *remote) *cobra.Command {
 	return cmd
 }
 
-// writeOperation writes what people want to know of an operation first.
+// writeOperation writes the most important facts about an operation.
 func writeOperation(w io.Writer, o *client.Operation) error {
 	paint := painter(w)
 	t := newTable(w)

@@ -86,7 +86,7 @@ func (s *session) waitFor(name string) error {
 	return s.verdict(name, last)
 }
 
-// verdict is how a command ends that waited for an operation.
+// verdict is the result of a command that waited for an operation.
 func (s *session) verdict(name string, o *client.Operation) error {
 	if o.State == client.Completed {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"github.com/weirhq/weir/client"
 )
 
-// watchBar shows how far an operation is.
+// watchBar shows the progress of an operation.
 type watchBar struct {
 	*progress
 	width   int // of the terminal, 0 if there is none
@@ -17,7 +17,7 @@ func newWatchBar(s *session) *watchBar {
 	return &watchBar{progress: newProgress(s.errs, 0), width: widthOf(s.errs), started: time.Now()}
 }
 
-// barColumns is what a bar takes before its text.
+// barColumns is the width of a bar without its text.
 const barColumns = 52
 
 func (b *watchBar) show(o *client.Operation) {
@@ -30,21 +30,21 @@ func (b *watchBar) show(o *client.Operation) {
 		text += ", suspended"
 	}
 	text += ": " + countsText(o.Jobs)
-	if b.width > 0 { // a line that breaks cannot be drawn over
+	if b.width > 0 { // a line that wraps cannot be redrawn
 		text = cutTo(text, max(0, b.width-barColumns))
 	}
 	b.showAs(part, text)
 }
 
-// patienceForJobs is after what time it is worth a word that no job has started.
+// patienceForJobs is how long an operation may have no job before the bar mentions it.
 const patienceForJobs = 5 * time.Second
 
-// waits says whether the operation has had no job for a while.
+// waits reports whether the operation has had no job for a while.
 func (b *watchBar) waits(o *client.Operation) bool {
 	return o.Jobs.Running == 0 && finishedJobs(o) == 0 && time.Since(b.started) > patienceForJobs
 }
 
-// finishedJobs is how many jobs of an operation have ended, in one way or another.
+// finishedJobs is the number of an operation's ended jobs, whatever their result.
 func finishedJobs(o *client.Operation) int64 {
 	return o.Jobs.Completed + o.Jobs.Failed + o.Jobs.Aborted
 }

@@ -30,7 +30,7 @@ const (
 // String, Set and Type make outputFormat a flag value that refuses unknown formats.
 func (f *outputFormat) String() string { return string(*f) }
 
-// Type is what help shows as the kind of the flag's value.
+// Type is the kind of the flag's value in help.
 func (f *outputFormat) Type() string { return "table|json|yaml|yson" }
 
 // Set reads the flag.
@@ -56,8 +56,8 @@ func (o *options) addTo(root *cobra.Command) {
 	}
 }
 
-// print writes value as the caller asked: as JSON, YAML or YSON with the names of its
-// json tags, or by table, which writes the form for people.
+// print writes value in the requested format: as JSON, YAML or YSON with the names of its json
+// tags, or by table, which writes the readable form.
 func (o *options) print(w io.Writer, value any, table func(io.Writer) error) error {
 	switch o.output {
 	case outputJSON:
@@ -118,8 +118,8 @@ func writeYSON(w io.Writer, value any) error {
 	return err
 }
 
-// blockStyle drops JSON's braces and quotes, except around empty containers and
-// lists of scalars, which read better on one line.
+// blockStyle removes JSON's braces and quotes, except around empty containers and lists of scalars,
+// which read better on one line.
 func blockStyle(n *yaml.Node) {
 	scalars := n.Kind == yaml.SequenceNode
 	for _, child := range n.Content {
@@ -132,8 +132,8 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-// A table lays cells out in columns, two spaces apart. Unlike text/tabwriter it
-// measures what is visible, so cells may carry colours.
+// table lays cells out in columns, two spaces apart. Unlike text/tabwriter it measures the visible
+// width, so cells may contain colours.
 type table struct {
 	w     io.Writer
 	right map[int]bool
@@ -145,7 +145,7 @@ type table struct {
 
 func newTable(w io.Writer) *table { return &table{w: w, right: map[int]bool{}} }
 
-// alignRight makes the given columns, counted from 0, end at one line: numbers.
+// alignRight right-aligns the given columns, counted from 0: numbers.
 func (t *table) alignRight(columns ...int) {
 	for _, c := range columns {
 		t.right[c] = true
@@ -154,7 +154,7 @@ func (t *table) alignRight(columns ...int) {
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// flush writes the rows. Lines carry no trailing blanks.
+// flush writes the rows, without trailing blanks.
 func (t *table) flush() error {
 	var widths []int
 	for _, row := range t.rows {
@@ -206,7 +206,7 @@ func visibleWidth(s string) int {
 	}
 }
 
-// A style is a terminal's way to make text stand out.
+// style is a way to highlight text on a terminal.
 type style string
 
 const (
@@ -219,8 +219,8 @@ const (
 	styleCyan   style = "36"
 )
 
-// painter returns how text is styled on w: with colours on a terminal that has
-// them, unchanged everywhere else and whenever NO_COLOR is set (no-color.org).
+// painter returns a function that styles text for w: with colours on a terminal that has them,
+// unchanged everywhere else and whenever NO_COLOR is set (no-color.org).
 func painter(w io.Writer) func(style, string) string {
 	file, isFile := w.(*os.File)
 	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

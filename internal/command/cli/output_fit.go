@@ -7,7 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// widthOf is how many columns the terminal behind w has, 0 if there is none:
+// widthOf is the width of the terminal behind w in columns, 0 if there is none:
 // files and pipes get lines of any length.
 func widthOf(w io.Writer) int {
 	file, ok := w.(*os.File)
@@ -21,16 +21,16 @@ func widthOf(w io.Writer) int {
 	return width
 }
 
-// fit makes the table not wider than a terminal: the given columns are cut, the
-// first of them first. They must not carry colours. Zero is any width.
+// fit limits the table to the width of a terminal: it cuts the given columns,
+// in their order. They must not contain colours. Zero means any width.
 func (t *table) fit(width int, elastic ...int) {
 	t.width, t.elastic = width, elastic
 }
 
-// leastWidth is what remains of a column that is cut.
+// leastWidth is the least width to which a column is cut.
 const leastWidth = 6
 
-// shrink takes from elastic columns what is too much.
+// shrink narrows the elastic columns until the table fits.
 func (t *table) shrink(widths []int) {
 	if t.width <= 0 || len(widths) == 0 {
 		return
@@ -49,7 +49,7 @@ func (t *table) shrink(widths []int) {
 	}
 }
 
-// cutTo cuts a plain text to so many characters.
+// cutTo cuts plain text to width characters.
 func cutTo(text string, width int) string {
 	if visibleWidth(text) <= width {
 		return text

@@ -24,8 +24,8 @@ func (p *pathReader) addTo(cmd *cobra.Command) {
 	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "the most children to show")
 }
 
-// read runs a command on a path: as the server writes it if a format is given, else the value
-// is printed as -o says.
+// read runs a command on a path. If a format is given, it prints the server's text, else the value
+// as -o selects.
 func (p *pathReader) read(s *session, command, path string, table func(w io.Writer, answer client.Value) error) error {
 	format, err := parseFormat(p.format)
 	if err != nil {
@@ -106,7 +106,7 @@ func newListCommand(opts *options) *cobra.Command {
 	return r.addTo(cmd)
 }
 
-// writeList prints names, one a line, with attributes in columns.
+// writeList prints names, one per line, with attributes in columns.
 func writeList(w io.Writer, answer client.Value, prefix string, attributes []string) error {
 	t := newTable(w)
 	if len(attributes) > 0 {
@@ -169,7 +169,7 @@ Use the command in conditions of scripts.`,
 	return r.addTo(cmd)
 }
 
-// onePath is the rule of commands that take a path.
+// onePath validates the arguments of commands that take a path.
 func onePath(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageErrorf("%s takes one path, got %d arguments", cmd.Name(), len(args))
@@ -177,7 +177,7 @@ func onePath(cmd *cobra.Command, args []string) error {
 	return paths(args)
 }
 
-// paths refuses what cannot be a path before a server is asked.
+// paths refuses arguments that cannot be paths, before any request to a server.
 func paths(args []string) error {
 	i := slices.IndexFunc(args, func(arg string) bool {
 		return !strings.HasPrefix(arg, "/") && !strings.HasPrefix(arg, "#") && !strings.HasPrefix(arg, "<")

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// parseValue reads a value of the command line: YSON, as yt has it, or JSON if
-// it is no YSON. So true is the string and %true the boolean.
+// parseValue reads a value of the command line: YSON, as in yt, or JSON if it is not YSON. So true
+// is the string and %true the boolean.
 func parseValue(text string) (yson.Node, error) {
 	if strings.TrimSpace(text) == "" {
 		return yson.Node{}, errors.New(`the value is empty; the empty string is '""'`)
@@ -28,7 +28,8 @@ func parseValue(text string) (yson.Node, error) {
 	if jsonErr == nil {
 		return node, nil
 	}
-	// Both say where they stopped. The one that came further knows better what was meant.
+	// Both errors have an offset. The parser that came further is more likely to know what was
+	// meant.
 	var asYSON, asJSON *yson.SyntaxError
 	if errors.As(ysonErr, &asYSON) && errors.As(jsonErr, &asJSON) && asJSON.Offset > asYSON.Offset {
 		return node, fmt.Errorf("the value is neither YSON nor JSON: %w", jsonErr)
@@ -51,7 +52,7 @@ func parseMapping(flag, text string) (yson.Node, error) {
 	return node, nil
 }
 
-// readValue is the value of an argument: - or none mean the standard input.
+// readValue is the value of an argument; - or no argument means the standard input.
 func readValue(cmd *cobra.Command, args []string, format string) (yson.Node, error) {
 	var text string
 	if len(args) == 0 || args[0] == "-" {
@@ -77,8 +78,8 @@ func readValue(cmd *cobra.Command, args []string, format string) (yson.Node, err
 	}
 }
 
-// parseFormat reads --format: json, yson, or either with attributes such as
-// <format=text>yson. Without one it is the entity.
+// parseFormat reads --format: json, yson, or either with attributes such as <format=text>yson.
+// Without a format it returns the entity.
 func parseFormat(format string) (yson.Node, error) {
 	if format == "" {
 		return yson.Entity(), nil

@@ -51,7 +51,7 @@ Option names treat - and _ alike.`,
 	return r.addTo(cmd)
 }
 
-// adviseBoolean helps those who wrote a boolean as JSON has it.
+// adviseBoolean helps users who wrote a boolean in JSON's form.
 func adviseBoolean(err error, value yson.Node) error {
 	var refusal *client.Error
 	if word, _ := value.Text(); (word == "true" || word == "false") && errors.As(err, &refusal) {
@@ -110,12 +110,12 @@ int64_node, double_node, boolean_node, list_node, link. Attributes are YSON or J
 	return r.addTo(cmd)
 }
 
-// isNamed says whether objects of a type are found by a name.
+// isNamed reports whether objects of a type are found by name.
 func isNamed(kind string) bool {
 	return slices.Contains([]string{"scheduler_pool", "scheduler_pool_tree", "user", "group"}, kind)
 }
 
-// looksLikePath tells a path from a name.
+// looksLikePath distinguishes a path from a name.
 func looksLikePath(text string) bool { return strings.ContainsAny(text, "/#") }
 
 func newRemoveCommand(opts *options) *cobra.Command {

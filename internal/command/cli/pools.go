@@ -77,7 +77,7 @@ func (c *poolsCall) kinds() (kinds []resource.Kind, err error) {
 	return kinds, nil
 }
 
-// repeat shows the tree until the command is told to end.
+// repeat shows the tree until the command is interrupted.
 func (c *poolsCall) repeat(s *session, tree string, kinds []resource.Kind) error {
 	if c.interval < 100*time.Millisecond {
 		return usageErrorf("--interval must be at least 100ms, not %v", c.interval)
@@ -86,7 +86,7 @@ func (c *poolsCall) repeat(s *session, tree string, kinds []resource.Kind) error
 	ticker := time.NewTicker(c.interval)
 	defer ticker.Stop()
 	for {
-		// One write makes a screen that does not flicker.
+		// A single write avoids flicker.
 		var page bytes.Buffer
 		err := c.show(s, &screen{Buffer: &page, behind: s.out}, tree, kinds)
 		switch {
@@ -115,13 +115,13 @@ func (c *poolsCall) repeat(s *session, tree string, kinds []resource.Kind) error
 	}
 }
 
-// screen collects what is written and looks like the writer behind it.
+// screen buffers output and has the properties of the writer behind it.
 type screen struct {
 	*bytes.Buffer
 	behind io.Writer
 }
 
-// behindOf is the writer that what is written will end at.
+// behindOf is the writer that the output finally reaches.
 func behindOf(w io.Writer) io.Writer {
 	if collected, ok := w.(*screen); ok {
 		return collected.behind
@@ -149,8 +149,8 @@ type poolTable struct {
 	style barStyle
 	width int
 
-	pools      map[string][]*client.Pool          // by their parents
-	operations map[string][]*client.PoolOperation // by their pools
+	pools      map[string][]*client.Pool          // by parent
+	operations map[string][]*client.PoolOperation // by pool
 }
 
 // collect finds the children of each pool, in the order of the answer.
@@ -241,7 +241,7 @@ func (t *poolTable) row(name, mode, operations, guarantee string, remarks []stri
 	return append(row, guarantee, strings.Join(remarks, "; "), t.style.bar(u.UsageShare.Of(k), u.FairShare.Of(k), u.DemandShare.Of(k)))
 }
 
-// poolAmount is an amount in a column that has many zeros.
+// poolAmount writes an amount for a column that has many zeros.
 func poolAmount(kind string, value float64) string {
 	if value == 0 {
 		return "0"
@@ -256,7 +256,7 @@ func starvationRemark(status string) (remarks []string) {
 	return remarks
 }
 
-// explainTree says which pool trees there are when one was named that is not.
+// explainTree lists the existing pool trees if the named one does not exist.
 func (s *session) explainTree(err error, tree string) error {
 	if !errors.Is(err, client.CodeResolve) || tree == "" {
 		return err

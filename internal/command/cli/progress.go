@@ -10,8 +10,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// progress shows on a terminal how far a long computation has come. Elsewhere,
-// and for what is done within a second, it shows nothing.
+// progress shows the progress of a long computation on a terminal. Elsewhere, and for computations
+// that end within a second, it shows nothing.
 type progress struct {
 	out     io.Writer
 	whole   time.Duration
@@ -44,7 +44,7 @@ func (p *progress) showAs(part float64, text string) {
 	fmt.Fprintf(p.out, "\r[%s%s] %3.0f %%  %s\x1b[K", strings.Repeat("=", filled), strings.Repeat(" ", width-filled), 100*part, text)
 }
 
-// clear takes the bar off the screen.
+// clear removes the bar from the screen.
 func (p *progress) clear() {
 	if p.out != nil && !p.shown.IsZero() {
 		fmt.Fprint(p.out, "\r\x1b[K")

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/client"
 )
 
-// Where a server is named when no flag does.
+// Environment variables and defaults that select a server if no flag does.
 const (
 	addressVariable   = "WEIR_ADDR"
 	tokenVariable     = "WEIR_TOKEN"
@@ -22,12 +22,12 @@ const (
 	contextVariable   = "WEIR_CONTEXT"
 	authorityVariable = "WEIR_AUTHORITY"
 
-	// defaultAddress is where weir scheduler and weir up listen unless they are told otherwise.
+	// defaultAddress is the default address of weir scheduler and weir up.
 	defaultAddress = "127.0.0.1:7070"
 )
 
-// remote is the flags of commands that speak to a scheduler. There is none for
-// a token itself: everybody on the machine can read command lines.
+// remote is the flags of commands that call a scheduler. There is no flag for a token itself:
+// everybody on the machine can read command lines.
 type remote struct {
 	opts      *options
 	address   string
@@ -40,7 +40,7 @@ type remote struct {
 
 func newRemote(opts *options) *remote { return &remote{opts: opts} }
 
-// addTo gives the flags to a command and those below it.
+// addTo adds the flags to a command and its subcommands.
 func (r *remote) addTo(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&r.address, "addr", "", "scheduler, host:port or URL; else "+addressVariable+", the context, "+defaultAddress)
@@ -65,15 +65,15 @@ func (r *remote) mustComplete(cmd *cobra.Command, flag string, complete cobra.Co
 	}
 }
 
-// server is which scheduler a command speaks to, and who said so.
+// server is the scheduler that a command calls, and which source selected it.
 type server struct {
 	address, addressFrom string
 	token, tokenFrom     string
 	authority            string
 }
 
-// find decides which server is meant. A token that belongs to a context is never
-// shown to a server that was named otherwise.
+// find selects the server. A context's token is never sent to a server that was selected in another
+// way.
 func (r *remote) find() (server, error) {
 	var s server
 	chosen, err := r.chosenContext()
@@ -106,7 +106,7 @@ func (r *remote) find() (server, error) {
 	return s, nil
 }
 
-// overrideToken takes the token that the flag or a variable names.
+// overrideToken uses the token that the flag or a variable names.
 func (r *remote) overrideToken(s *server) (err error) {
 	file := r.tokenFile
 	if file == "" {
@@ -132,7 +132,7 @@ func firstNonEmpty(texts ...string) string {
 	return ""
 }
 
-// readToken reads a file with nothing but a token in it.
+// readToken reads a file that contains only a token.
 func readToken(name string) (string, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -145,7 +145,7 @@ func readToken(name string) (string, error) {
 	return token, nil
 }
 
-// session is a command that speaks to a scheduler.
+// session is a command that calls a scheduler.
 type session struct {
 	*client.Client
 	cmd  *cobra.Command
@@ -155,8 +155,8 @@ type session struct {
 	errs io.Writer
 }
 
-// do makes the body of a command. What a scheduler refuses, or why it does not
-// answer, comes with what can be done about it.
+// do returns the body of a command. It adds advice to errors when the scheduler refuses a request
+// or does not answer.
 func (r *remote) do(body func(s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, found, err := r.open(cmd)
@@ -184,7 +184,7 @@ func (r *remote) open(cmd *cobra.Command) (*session, server, error) {
 	return &session{Client: c, cmd: cmd, ctx: cmd.Context(), opts: r.opts, out: cmd.OutOrStdout(), errs: errs}, found, nil
 }
 
-// advised is an error with what can be done about it.
+// advised is an error with advice.
 type advised struct {
 	err    error
 	advice []string
@@ -193,7 +193,7 @@ type advised struct {
 func (e *advised) Error() string { return e.err.Error() + "\n  " + strings.Join(e.advice, "\n  ") }
 func (e *advised) Unwrap() error { return e.err }
 
-// advise adds to an error what this server has to do with it.
+// advise adds advice about this server to an error.
 func (s *server) advise(err error) error {
 	var away *client.Unreachable
 	switch {
@@ -211,12 +211,12 @@ func (s *server) advise(err error) error {
 	return err
 }
 
-// print writes an answer in the format asked for.
+// print writes an answer in the requested format.
 func (s *session) print(answer client.Value, table func(io.Writer) error) error {
 	return s.opts.print(s.out, answer, table)
 }
 
-// printID writes the identifier that a command returned: as the API has it, by its key.
+// printID writes the identifier that a command returned, under its key in the API.
 func (s *session) printID(key, id string) error {
 	return s.opts.print(s.out, map[string]string{key: id}, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, id)

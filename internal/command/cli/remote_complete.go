@@ -13,8 +13,7 @@ import (
 // completionPatience is how long a shell waits for names from a server.
 const completionPatience = 2 * time.Second
 
-// complete makes a completion of names that a server knows. A server that does
-// not answer has no names.
+// complete completes names that a server knows. If the server does not answer, there are no names.
 func (r *remote) complete(names func(s *session, args []string, prefix string) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		s, _, err := r.open(cmd)
@@ -122,7 +121,7 @@ func (r *remote) completeOperations() cobra.CompletionFunc {
 	})
 }
 
-// names lists what is at a path, each with a prefix.
+// names lists the children of a path, each with a prefix.
 func (s *session) names(prefix, path string) (list []cobra.Completion) {
 	children, err := s.List(s.ctx, path, client.ReadOptions{})
 	if err != nil {

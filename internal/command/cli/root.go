@@ -4,8 +4,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newRootCommand builds the whole tree afresh, so that one call leaves no flag
-// value behind for the next.
+// newRootCommand builds a new command tree, so that no flag value of one call remains for
+// the next.
 func newRootCommand() *cobra.Command {
 	opts := &options{output: outputTable}
 	root := &cobra.Command{

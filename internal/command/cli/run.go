@@ -107,7 +107,7 @@ func (c *runCall) run(s *session, args []string) error {
 	return err
 }
 
-// follow shows how far the operation is, and what its jobs wrote, until it has ended.
+// follow shows the operation's progress and its jobs' output until the operation ends.
 func (c *runCall) follow(output *runOutput) (last *client.Operation, err error) {
 	s, told := output.s, false
 	for o, err := range s.WatchOperation(s.ctx, output.id) {
@@ -128,8 +128,8 @@ func (c *runCall) follow(output *runOutput) (last *client.Operation, err error) 
 	return last, nil
 }
 
-// start begins the operation. A command that is told to end while the answer is on its way still waits
-// for it for a moment: an operation that has begun can be aborted only by its id.
+// start starts the operation. If the command is interrupted during the request, it still waits for the
+// answer for a moment: a started operation can be aborted only by its id.
 func start(s *session, spec map[string]any) (id string, err error) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
@@ -200,7 +200,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 	return spec, nil
 }
 
-// quoteAll joins words so that a shell reads them back.
+// quoteAll joins words so that a shell splits them again.
 func quoteAll(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -219,8 +219,8 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// interrupted aborts the operation of a command that was told to end. A person at
-// a terminal is asked first; a second Ctrl-C there leaves the operation alone.
+// interrupted aborts the operation of an interrupted command. On a terminal it asks the user first; a
+// second Ctrl-C there leaves the operation running.
 func (c *runCall) interrupted(s *session, id string) {
 	if in, ok := s.cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(in.Fd())) {
 		fmt.Fprintf(s.errs, "\nAbort operation %s? [Y/n] ", id)
@@ -240,7 +240,7 @@ func (c *runCall) interrupted(s *session, id string) {
 	fmt.Fprintf(s.errs, "weir: operation %s was aborted\n", id)
 }
 
-// runOutput prints what jobs have written, each job once, as they end.
+// runOutput prints the output of jobs, each job once, as they end.
 type runOutput struct {
 	s       *session
 	id      string
@@ -250,7 +250,7 @@ type runOutput struct {
 	bar     *watchBar
 }
 
-// show looks for jobs that have ended since the last time.
+// show finds the jobs that have ended since the last call.
 func (o *runOutput) show(op *client.Operation) error {
 	if finishedJobs(op) <= int64(len(o.seen)) && !op.State.Ended() {
 		return nil
@@ -300,7 +300,7 @@ func (o *runOutput) print(job *client.Job) error {
 	return err
 }
 
-// prefixLines puts a prefix before every line and ends the last one.
+// prefixLines adds a prefix to every line and terminates the last one.
 func prefixLines(prefix string, data []byte) []byte {
 	var b bytes.Buffer
 	for line := range bytes.Lines(data) {

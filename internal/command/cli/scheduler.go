@@ -60,7 +60,7 @@ func (d *daemonFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.portFile, "port-file", "", "file to which the address is written once the scheduler listens, for scripts")
 }
 
-// load makes the effective configuration of a section.
+// load builds the effective configuration of a section.
 func (d *daemonFlags) load(cmd *cobra.Command, section string, flags ...*config.Flags) (*config.Loaded, error) {
 	var sources config.Sources
 	if name := configFileName(d.file); name != "" {
@@ -78,7 +78,7 @@ func (d *daemonFlags) load(cmd *cobra.Command, section string, flags ...*config.
 	return loaded, loaded.Require(section)
 }
 
-// writePortFile tells a script where a daemon listens. The file appears whole.
+// writePortFile writes the address of a daemon for scripts. The file appears complete.
 func writePortFile(name, address string) error {
 	if name == "" {
 		return nil

@@ -196,7 +196,7 @@ func (c *sharesCall) run(cmd *cobra.Command, name string) error {
 	return c.print(file, result)
 }
 
-// compute lets time pass if asked to and returns the shares then.
+// compute lets time pass if requested and returns the shares at the end.
 func (c *sharesCall) compute(file *treefile.File) *fairshare.Result {
 	run := treefile.NewRun(file)
 	run.Advance(time.Duration(c.at), time.Duration(c.period), nil)
@@ -216,7 +216,7 @@ func (c *sharesCall) print(file *treefile.File, result *fairshare.Result) error 
 	}
 }
 
-// rawJSON is text that is JSON already.
+// rawJSON is text that is already JSON.
 type rawJSON []byte
 
 // MarshalJSON returns the text as it is.
@@ -230,7 +230,7 @@ func (c *sharesCall) kind(file *treefile.File) resource.Kind {
 	return file.Tree.Options.MainResource
 }
 
-// flagDuration is a duration flag that understands days.
+// flagDuration is a duration flag that accepts days.
 type flagDuration time.Duration
 
 // String, Set and Type make flagDuration a flag value.
@@ -241,7 +241,7 @@ func (d *flagDuration) String() string {
 	return document.FormatDuration(time.Duration(*d))
 }
 
-// Type is what help shows as the kind of the flag's value.
+// Type is the kind of the flag's value in help.
 func (d *flagDuration) Type() string { return "duration" }
 
 // Set reads the flag.

@@ -70,8 +70,7 @@ func findElement(file *treefile.File, name string) (int32, error) {
 	return 0, err
 }
 
-// largestKind is the resource of which a share has most; the main one if it has
-// nothing.
+// largestKind is the resource with the largest share; the main one if all are zero.
 func largestKind(share resource.Shares, main resource.Kind) resource.Kind {
 	best := main
 	for _, k := range resource.Kinds {
@@ -162,8 +161,8 @@ func boundText(file *treefile.File, result *fairshare.Result, d fairshare.Deriva
 	return d.Bound.String()
 }
 
-// exhausted names the resources of which the cluster has nothing left, or the
-// one that is known to be among them.
+// exhausted names the resources of which the cluster has nothing left; if it finds none, the one
+// that is known to be exhausted.
 func exhausted(result *fairshare.Result, known resource.Kind) string {
 	var names []string
 	for _, k := range resource.Kinds {
@@ -181,7 +180,7 @@ func exhausted(result *fairshare.Result, known resource.Kind) string {
 	}
 }
 
-// savings says what an integral pool has saved and how long that lasts.
+// savings describes what an integral pool has saved and how long that lasts.
 func savings(file *treefile.File, result *fairshare.Result, slot int32, kind resource.Kind) string {
 	pool := result.Pool(slot)
 	if pool == nil || pool.FlowRatio == 0 || int(slot) >= len(result.States) {
@@ -203,8 +202,7 @@ func shortPercent(share float64) string {
 	return strconv.FormatFloat(roundTo(share*100, 2), 'f', -1, 64) + " %"
 }
 
-// roundTo keeps some decimals, and more of small values, so that nothing that is
-// there looks like zero.
+// roundTo keeps some decimals, and more for small values, so that no nonzero value looks like zero.
 func roundTo(v float64, decimals int) float64 {
 	text := strconv.FormatFloat(v, 'f', decimals, 64)
 	if rounded, _ := strconv.ParseFloat(text, 64); rounded != 0 || v == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// history is what happened to some pools, in one resource.
+// history is the history of some pools, in one resource.
 type history struct {
 	file   *treefile.File
 	total  resource.Amounts
@@ -69,7 +69,7 @@ func (c *sharesCall) printHistory(ctx context.Context, file *treefile.File) erro
 	return c.opts.print(c.out, h.document(), h.writeTable)
 }
 
-// findAny is findElement for elements that may come to take part later.
+// findAny is findElement for elements that may take part only later.
 func findAny(file *treefile.File, name string) (int32, error) {
 	for _, o := range file.Operations() {
 		if file.Names[o.Slot] == name {
@@ -79,7 +79,7 @@ func findAny(file *treefile.File, name string) (int32, error) {
 	return findElement(file, name)
 }
 
-// isIntegral says whether a series has a volume.
+// isIntegral reports whether a series has a volume.
 func (h *history) isIntegral(s *treefile.Series) bool {
 	pool := h.file.Tree.Elements[s.Slot].Pool
 	return pool != nil && pool.Integral.Type != fairshare.NoIntegral
@@ -95,7 +95,7 @@ func (h *history) volume(ratio float64) string {
 	return resource.FormatVolume(h.kind, ratio*h.total.Float(h.kind))
 }
 
-// writeTable has a line for every sample and a group of columns for every pool.
+// writeTable writes a line for every sample and a group of columns for every pool.
 func (h *history) writeTable(w io.Writer) error {
 	fmt.Fprintf(w, "cluster: %v; amounts are of %v\n\n", h.total, h.kind)
 	t := newTable(w)
@@ -142,7 +142,7 @@ func (h *history) writeTable(w io.Writer) error {
 	return t.flush()
 }
 
-// writeAverages has a line for every pool.
+// writeAverages writes a line for every pool.
 func (h *history) writeAverages(w io.Writer) error {
 	t := newTable(w)
 	t.alignRight(1, 2, 3, 4, 5)
@@ -164,8 +164,8 @@ var historyColumns = []string{
 	"mean_fair_share", "accumulated_resource_volume", "accumulated_resource_ratio_volume", "integral_pool_capacity_ratio",
 }
 
-// writeCSV has a line for every pool and sample. Amounts are in the unit of the
-// resource, volumes in that × seconds, ratios in seconds of the whole cluster.
+// writeCSV writes a line for every pool and sample. Amounts are in the unit of the resource,
+// volumes in that unit × seconds, ratios in seconds of the whole cluster.
 func (h *history) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	out.Write(historyColumns)
@@ -205,7 +205,7 @@ type seriesElement struct {
 	Samples []historySample `json:"samples"`
 }
 
-// historyShare is in the unit of the resource.
+// historyShare is a share in the unit of the resource.
 type historyShare struct {
 	FairShare float64 `json:"fair_share"`
 	Strong    float64 `json:"strong_guarantee"`
@@ -245,7 +245,7 @@ func (h *history) document() historyDocument {
 	return d
 }
 
-// plot draws into a file, which it replaces whole.
+// plot draws into a file, which it replaces as a whole.
 func (h *history) plot(name string) error {
 	return os.WriteFile(name, h.draw(), 0o644)
 }

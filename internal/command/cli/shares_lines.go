@@ -14,8 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/treefile"
 )
 
-// runLines answers a file with one tree a line. A line that is wrong does not
-// stop the others.
+// runLines answers a file with one tree per line. A bad line does not stop the others.
 func (c *sharesCall) runLines(cmd *cobra.Command, name string) error {
 	input, label, closeInput, err := openInput(cmd, name)
 	if err != nil {
@@ -45,13 +44,13 @@ func (c *sharesCall) runLines(cmd *cobra.Command, name string) error {
 	return c.finishLines(label, &tally)
 }
 
-// lineTally is what was seen of a file of lines.
+// lineTally counts the results of a file of lines.
 type lineTally struct {
 	trees, bad int
 	difference treefile.Difference
 }
 
-// line answers one tree. Its error is one of writing.
+// line answers one tree. It returns only write errors.
 func (c *sharesCall) line(label string, line []byte, tally *lineTally) error {
 	tally.trees++
 	tree, stored := splitPair(line)
@@ -74,8 +73,8 @@ func (c *sharesCall) line(label string, line []byte, tally *lineTally) error {
 	return c.print(file, result)
 }
 
-// splitPair returns the input and the stored output of a pair; a line without
-// an input is a tree itself.
+// splitPair returns the input and the stored output of a pair; a line without an input is itself a
+// tree.
 func splitPair(line []byte) (tree, stored []byte) {
 	var pair struct{ Input, Output json.RawMessage }
 	if err := json.Unmarshal(line, &pair); err != nil || pair.Input == nil {
@@ -132,7 +131,7 @@ func (c *sharesCall) compareLine(label string, file *treefile.File, result *fair
 	}
 	if err != nil && want.OK {
 		tally.bad++
-		fmt.Fprintf(c.errs, "weir: %v\n", shortenProblems(err)) // which names the line
+		fmt.Fprintf(c.errs, "weir: %v\n", shortenProblems(err)) // it names the line
 		return
 	}
 	var ours []byte
@@ -141,7 +140,7 @@ func (c *sharesCall) compareLine(label string, file *treefile.File, result *fair
 	} else {
 		ours = treefile.AppendAnswer(nil, file, result)
 	}
-	// What is compared is the text that would be printed, read back.
+	// Compare the text that would be printed, read back.
 	got, wrong := treefile.ReadAnswer(ours)
 	if wrong != nil {
 		fail("our output: %v", wrong)
@@ -150,7 +149,7 @@ func (c *sharesCall) compareLine(label string, file *treefile.File, result *fair
 	tally.difference.Add(got, want)
 }
 
-// finishLines sums up. Trees that are wrong, or differ, make the call fail.
+// finishLines sums up. The call fails if any tree is bad or differs.
 func (c *sharesCall) finishLines(label string, tally *lineTally) error {
 	if !c.compare {
 		if tally.bad > 0 {

@@ -8,15 +8,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// drawnHeight is that of one chart of a picture, in pixels.
+// drawnHeight is the height of one chart of a picture, in pixels.
 const drawnHeight = 300
 
-// clusterColour is a grey, which stays free for the cluster; pools have the other colours.
+// clusterColour is a grey, reserved for the cluster; pools have the other colours.
 const clusterColour = 6
 
-// draw returns the two figures of the integral-guarantees document as SVG: what
-// pools are entitled to and ask for, and what they have saved. Trees without
-// integral pools have only the first.
+// draw returns the two figures of the integral-guarantees document as SVG: what pools are entitled
+// to and demand, and what they have saved. Trees without integral pools have only the first.
 func (h *history) draw() []byte {
 	charts := []chart.TimeChart{h.entitlementChart()}
 	if volume, ok := h.volumeChart(); ok {
@@ -78,7 +77,7 @@ func (h *history) entitlementChart() chart.TimeChart {
 	return c
 }
 
-// volumeChart is false if no pool saves anything.
+// volumeChart returns false if no pool saves anything.
 func (h *history) volumeChart() (c chart.TimeChart, ok bool) {
 	total := h.total.Float(h.kind)
 	c = h.overTime("accumulated volume and its capacity", h.drawnUnit("·s"))
@@ -98,7 +97,7 @@ func (h *history) volumeChart() (c chart.TimeChart, ok bool) {
 	return c, ok && total > 0
 }
 
-// line draws a value of each sample of a pool.
+// line draws one value of a pool over all samples.
 func (h *history) line(index int, name string, look chart.Look, value func(*treefile.Sample) float64) chart.Line {
 	s := &h.series[index]
 	colour := index % (chart.Colours - 1)

@@ -14,12 +14,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// barStyle is how bars are drawn and text is painted.
+// barStyle is how bars and text are drawn.
 type barStyle struct {
 	paint func(style, string) string
-	// The cells of a bar: used, entitled but not used, asked for but not
-	// entitled; the mark of the fair share where usage exceeds it; and the end
-	// of a bar that does not fit.
+	// The cells of a bar: used, entitled but not used, demanded but not entitled; the mark of the
+	// fair share where usage exceeds it; and the end of a bar that does not fit.
 	used, entitled, asked, mark, more string
 }
 
@@ -28,8 +27,8 @@ var (
 	unicodeBars = barStyle{plain, "█", "▒", "░", "┃", "›"}
 )
 
-// barStyleOf draws with block characters on a terminal that knows them, and in
-// plain ASCII everywhere else, so that files and pipes get what grep expects.
+// barStyleOf uses block characters on a terminal that supports them, and plain ASCII everywhere
+// else, so that files and pipes get text that grep can match.
 func barStyleOf(w io.Writer) barStyle {
 	style := asciiBars
 	if file, ok := w.(*os.File); ok && isTerminal(file) && isUTF8() {
@@ -44,7 +43,7 @@ func isTerminal(file *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// isUTF8 looks at the variables of the locale in their order of precedence.
+// isUTF8 reads the variables of the locale in their order of precedence.
 func isUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if value := os.Getenv(name); value != "" {
@@ -57,9 +56,9 @@ func isUTF8() bool {
 
 const barWidth = 24
 
-// bar draws shares of the whole cluster in one line.
+// bar draws shares of the whole cluster on one line.
 func (s barStyle) bar(usage, share, demand float64) string {
-	const least = 1e-6 // less is rounding; what is more is seen
+	const least = 1e-6 // less is rounding; more is visible
 	cell := func(v float64) int {
 		if v <= least {
 			return 0
@@ -106,7 +105,7 @@ var shareColumns = []string{
 	"pool / operation", "mode", "weight", "dominant", "usage", "demand", "fair share", "", "strong", "integral", "by weight", "",
 }
 
-// leftColumns are those that hold words.
+// leftColumns are the columns that hold words.
 var leftColumns = []int{0, 1, 3, 11}
 
 const nothing = "-"
@@ -127,8 +126,8 @@ func (c *sharesCall) printTable(file *treefile.File, result *fairshare.Result) e
 	return nil
 }
 
-// collectChildren lists children in the order in which they are shown: that of
-// the file, in FIFO pools that of service.
+// collectChildren lists children in display order: that of the file, or in FIFO pools that of
+// service.
 func (t *shareTable) collectChildren() {
 	elements := t.file.Tree.Elements
 	t.children = make([][]int32, len(elements))
@@ -205,8 +204,8 @@ func percent(share float64) string {
 
 var guaranteeNames = map[fairshare.GuaranteeType]string{fairshare.Burst: "burst", fairshare.Relaxed: "relaxed"}
 
-// modeOf says how a pool divides, which integral guarantee it has, and the place
-// of an operation in a FIFO pool.
+// modeOf describes how a pool divides its share, which integral guarantee it has, and an
+// operation's position in a FIFO pool.
 func modeOf(element *fairshare.Element, outcome *fairshare.ElementResult) string {
 	var words []string
 	if element.Kind == fairshare.KindPool {
@@ -232,7 +231,7 @@ func modeOf(element *fairshare.Element, outcome *fairshare.ElementResult) string
 	return strings.Join(words, " ")
 }
 
-// flush writes the rows without the columns that say nothing.
+// flush writes the rows without the empty columns.
 func (t *shareTable) flush() error {
 	var keep []int
 	for c := range shareColumns {
@@ -264,7 +263,7 @@ func (t *shareTable) flush() error {
 	return out.flush()
 }
 
-// notes says in words what the table does not show.
+// notes writes what the table does not show.
 func (t *shareTable) notes() {
 	for _, alert := range t.result.Alerts {
 		fmt.Fprintf(t.call.out, "%s %s\n", t.call.style.paint(styleRed, "alert:"), t.alert(alert))

@@ -79,7 +79,7 @@ A scenario may state expectations; exit code 1 means that one did not hold.
 	return cmd
 }
 
-// refuseWithCompare refuses flags that mean nothing where nothing is run.
+// refuseWithCompare refuses flags that mean nothing when nothing is run.
 func (c *simulateCall) refuseWithCompare(cmd *cobra.Command) error {
 	for _, flag := range []string{"csv", "save", "seed", "verify"} {
 		if cmd.Flags().Changed(flag) {
@@ -122,7 +122,7 @@ func (c *simulateCall) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// read reads a scenario. Files that it names are looked for beside it.
+// read reads a scenario. Files that it names are relative to its directory.
 func (c *simulateCall) read(cmd *cobra.Command, name string) (*scenario.Scenario, error) {
 	input, label, closeInput, err := openInput(cmd, name)
 	if err != nil {

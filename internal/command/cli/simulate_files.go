@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/internal/sim/report"
 )
 
-// checkFiles refuses names of outputs that cannot be written, before a run that
-// may take minutes rather than after it.
+// checkFiles refuses outputs that cannot be written, before a run that may take minutes rather than
+// after it.
 func (c *simulateCall) checkFiles(inputs ...string) error {
 	taken := map[string]string{}
 	for _, name := range inputs {
@@ -47,14 +47,13 @@ func (c *simulateCall) checkFiles(inputs ...string) error {
 	return nil
 }
 
-// isSpecial says that a name is that of a device or a pipe, which is written to
-// and never replaced.
+// isSpecial reports whether a name is a device or a pipe, which is written to and never replaced.
 func isSpecial(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// cause is what went wrong with a file, without the name of the file.
+// cause is the underlying error of a file, without the name of the file.
 func cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -63,7 +62,7 @@ func cause(err error) error {
 	return err
 }
 
-// write writes the files that were asked for.
+// write writes the requested files.
 func (c *simulateCall) write(result *outcome.Result) error {
 	for _, file := range []struct {
 		name  string
@@ -89,8 +88,7 @@ func (c *simulateCall) write(result *outcome.Result) error {
 	return nil
 }
 
-// writeWhole writes a file whole or not at all. Devices and pipes are just written
-// to.
+// writeWhole writes a file completely or not at all. It writes directly to devices and pipes.
 func writeWhole(name string, write func(io.Writer) error) error {
 	if isSpecial(name) {
 		file, err := os.OpenFile(name, os.O_WRONLY, 0)

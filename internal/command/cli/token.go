@@ -84,7 +84,7 @@ func newTokenListCommand(r *remote) *cobra.Command {
 	return cmd
 }
 
-// tokenID is how much of a hash people are shown.
+// tokenID is the length of the part of a hash that is shown.
 const tokenID = 12
 
 func writeTokens(w io.Writer, tokens []client.Token) error {
@@ -122,7 +122,7 @@ func newTokenRevokeCommand(r *remote) *cobra.Command {
 	}
 }
 
-// tokenHash finds the token whose hash begins so.
+// tokenHash finds the token whose hash starts with id.
 func (s *session) tokenHash(id string) (string, error) {
 	if strings.HasPrefix(id, "weir_") {
 		return "", usageErrorf("this is a token, and other users can read command lines: revoke it by its id in weir token list")
@@ -146,7 +146,7 @@ func (s *session) tokenHash(id string) (string, error) {
 	return "", fmt.Errorf("%d token ids start with %s: give more of the id", len(found), id)
 }
 
-// atMostOneName is the rule of commands that take one name of something, or none.
+// atMostOneName validates the arguments of commands that take at most one name.
 func atMostOneName(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {

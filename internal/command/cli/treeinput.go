@@ -16,7 +16,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// oneFile is the rule of commands that take the name of a file and nothing else.
+// oneFile validates the arguments of commands that take one file name.
 func oneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageErrorf("%s takes one file name, got %d", cmd.Name(), len(args))
@@ -24,12 +24,12 @@ func oneFile(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// mostInput bounds what is read from a file, decompressed: far more than any
-// tree, far less than what hurts.
+// mostInput bounds the decompressed size of a file: far more than any tree, and far less than would
+// do harm.
 const mostInput = 1 << 30
 
-// openInput opens a file, or the standard input if the name is -, and
-// decompresses it if it is gzip. The name that messages use comes back too.
+// openInput opens a file, or the standard input if the name is -, and decompresses it if it is
+// gzip. It also returns the name for messages.
 func openInput(cmd *cobra.Command, name string) (input io.Reader, label string, closeInput func(), err error) {
 	closeInput = func() {}
 	label, source := "stdin", cmd.InOrStdin()
@@ -52,7 +52,7 @@ func openInput(cmd *cobra.Command, name string) (input io.Reader, label string, 
 	return buffered, label, closeInput, nil
 }
 
-// readBounded reads all of an input that is not too long.
+// readBounded reads a whole input that is not too long.
 func readBounded(input io.Reader, label string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(input, mostInput+1))
 	if err != nil {
@@ -99,7 +99,7 @@ func printWarnings(w io.Writer, warnings document.Problems) {
 	}
 }
 
-// A wrongFile is a file with problems, which are printed one a line.
+// wrongFile is a file with problems, which are printed one per line.
 type wrongFile struct {
 	problems document.Problems
 	cause    error
@@ -120,8 +120,7 @@ func (e *wrongFile) Error() string {
 
 func (e *wrongFile) Unwrap() error { return e.cause }
 
-// shortenProblems says how many problems there are and leaves out most of very
-// many.
+// shortenProblems counts the problems and omits most of a long list.
 func shortenProblems(err error) error {
 	var problems document.Problems
 	if !errors.As(err, &problems) {

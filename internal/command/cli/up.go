@@ -55,7 +55,7 @@ node apply too.`,
 	return cmd
 }
 
-// greet tells a newcomer where the cluster is and what to try.
+// greet tells a new user where the cluster is and what to try.
 func greet(w io.Writer, up *app.Up) {
 	nodes := "1 node"
 	if len(up.Nodes) != 1 {
@@ -76,7 +76,8 @@ func greet(w io.Writer, up *app.Up) {
 	fmt.Fprint(w, "\nCtrl-C stops it.\n")
 }
 
-// programName is how people call this program: by its name if their shell finds it, else as it was called now.
+// programName is how the user calls this program: by its name if their shell finds it, else as it was called
+// now.
 func programName() string {
 	const name = "weir"
 	found, err := exec.LookPath(name)

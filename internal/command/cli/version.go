@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build says what this binary was made from. The Go toolchain records it; no
-// build flag is needed.
+// build describes what this binary was built from. The Go toolchain records it; no build flag is
+// needed.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

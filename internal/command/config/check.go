@@ -14,11 +14,11 @@ const (
 	RuleOrder    document.Rule = "order"    // one setting must not exceed another
 	RuleTogether document.Rule = "together" // settings that need each other
 	RuleEither   document.Rule = "either"   // settings that exclude each other
-	RuleExposed  document.Rule = "exposed"  // a warning: others may listen in
-	RuleSlow     document.Rule = "slow"     // a warning: a promise of the documents is not kept
+	RuleExposed  document.Rule = "exposed"  // a warning: others may intercept the traffic
+	RuleSlow     document.Rule = "slow"     // a warning: the settings break a promise of the documents
 )
 
-// checker applies rules between settings and points at what they speak of.
+// checker applies rules between settings and locates the settings that break them.
 type checker struct {
 	loaded             *Loaded
 	problems, warnings document.Problems
@@ -33,7 +33,7 @@ func (l *Loaded) check() (problems, warnings document.Problems) {
 	return c.problems.Sorted(), c.warnings.Sorted()
 }
 
-// problem is about one setting.
+// problem describes a problem of one setting.
 func (c *checker) problem(setting string, rule document.Rule, format string, args ...any) document.Problem {
 	origin := c.loaded.Origin(setting)
 	return document.Problem{File: origin.Name, Position: origin.At, Path: setting, Rule: rule, Message: fmt.Sprintf(format, args...)}
@@ -47,7 +47,7 @@ func (c *checker) warn(setting string, rule document.Rule, format string, args .
 	c.warnings = append(c.warnings, c.problem(setting, rule, format, args...))
 }
 
-// given prefers, of two settings that break a rule, the one that somebody wrote.
+// given prefers, of two settings that break a rule, the one that the user set.
 func (c *checker) given(a, b string) string {
 	if c.loaded.Origin(a).From == FromDefault && c.loaded.Origin(b).From != FromDefault {
 		return b
@@ -110,7 +110,7 @@ func (c *checker) scheduler(s *Scheduler) {
 	}
 }
 
-// takeover is what the documents promise of a standby.
+// takeover is the takeover time of a standby that the documents promise.
 const takeover = 5 * time.Second
 
 func (c *checker) leader(l *Leader) {
@@ -141,7 +141,7 @@ func (c *checker) serverTLS(s *Scheduler) {
 	}
 }
 
-// isLoopback says whether only this machine can reach an address.
+// isLoopback reports whether only this machine can reach an address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -194,8 +194,7 @@ func (c *checker) up(u *Up) {
 	}
 }
 
-// Require refuses a configuration in which a section lacks what its process
-// cannot do without.
+// Require refuses a configuration in which a section lacks a setting that its process needs.
 func (l *Loaded) Require(section string) error {
 	var problems document.Problems
 	missing := func(setting string) {

@@ -23,7 +23,7 @@ var sections = newGroup([]row[Config]{
 // Sections are the names of the sections in their order.
 func Sections() []string { return []string{SchedulerSection, NodeSection, UpSection} }
 
-// Default returns the configuration that nobody touched.
+// Default returns the configuration with every setting at its default.
 func Default() Config {
 	var c Config
 	sections.table.FillDefaults(&c)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// Effective is the value of one setting as it may be printed.
+// Effective is the printable value of one setting.
 type Effective struct {
 	Setting
 	// Value is null when the setting is unset. Secrets are hidden.
@@ -19,8 +19,8 @@ type Effective struct {
 	Origin Origin
 }
 
-// Effective lists every setting that has an effect with its value and where it
-// came from, in the order of the tables. Without sections it lists all.
+// Effective lists every setting that has an effect, with its value and its origin, in the order of
+// the tables. Without sections it lists all.
 func (l *Loaded) Effective(only ...string) []Effective {
 	written := sections.table.Write(&l.Config, document.ForPeople)
 	var list []Effective
@@ -37,7 +37,7 @@ func (l *Loaded) Effective(only ...string) []Effective {
 	return list
 }
 
-// MarshalJSON writes what programs want to know of a setting.
+// MarshalJSON writes a setting for programs.
 func (e Effective) MarshalJSON() ([]byte, error) {
 	type printed struct {
 		Path     string         `json:"path"`
@@ -64,8 +64,8 @@ func (e Effective) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// YAML writes settings as a file that can be read back, each with a remark on
-// where its value came from. What is unset, and secrets, are remarks as a whole.
+// YAML writes settings as a file that can be read back, each with a comment on its origin. Unset
+// settings and secrets are written as comments only.
 func YAML(settings []Effective) []byte {
 	var b bytes.Buffer
 	var open []string
@@ -94,7 +94,7 @@ func YAML(settings []Effective) []byte {
 	return b.Bytes()
 }
 
-// yamlLine writes a value in one line.
+// yamlLine writes a value on one line.
 func yamlLine(v document.Value) string {
 	switch v.Kind() {
 	case document.ListKind, document.MapKind:

@@ -13,13 +13,13 @@ import (
 // Flags are the settings of one section that a command line gave.
 type Flags struct {
 	layer    layer
-	problems document.Problems // of secrets, for Load
+	problems document.Problems // about secrets, for Load
 }
 
-// Bind adds a flag for every setting of a section to a command. --help shows the
-// common ones; the others are hidden and work. A value that is wrong is refused
-// when the command line is parsed; one that may hold a password only by Load,
-// because parsers of command lines repeat what they refuse. It panics if there is no such section.
+// Bind adds a flag for every setting of a section to a command. --help shows the common ones; the
+// others are hidden but work. Bad values are refused when the command line is parsed. Only Load
+// refuses bad values that may hold a password, because command line parsers repeat what they
+// refuse. Bind panics if there is no such section.
 func Bind(set *pflag.FlagSet, section string) *Flags {
 	flags := &Flags{}
 	bound := false
@@ -60,12 +60,12 @@ type flagValue struct {
 	text    string
 }
 
-// String is empty for flags that were not given; usage tells their defaults.
+// String is empty for flags that were not given; usage shows their defaults.
 func (v *flagValue) String() string {
 	return v.text
 }
 
-// Type is what help shows as the kind of the flag's value.
+// Type is the kind of the flag's value in help.
 func (v *flagValue) Type() string {
 	shape := v.setting.Info.Shape
 	switch {
@@ -81,8 +81,7 @@ func (v *flagValue) Type() string {
 	return shape.Kind
 }
 
-// Set reads the flag. A flag given again replaces what it gave before; of a
-// list it adds to it.
+// Set reads the flag. If a flag is repeated, the last value wins; values of a list accumulate.
 func (v *flagValue) Set(text string) error {
 	s := v.setting
 	origin := Origin{From: FromFlag, Name: "--" + s.Flag()}
@@ -105,8 +104,7 @@ func (v *flagValue) Set(text string) error {
 	return nil
 }
 
-// flagError says what is wrong without the place, which the parser of the
-// command line names itself.
+// flagError describes problems without their place, because the command line parser names it.
 func flagError(problems document.Problems) error {
 	var messages []string
 	for _, p := range problems {

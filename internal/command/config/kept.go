@@ -6,8 +6,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Options of YTsaurus's scheduler that have no effect here. Files and patches of
-// clusters that move to Weir may have them: each brings a warning with its reason.
+// Options of YTsaurus's scheduler that have no effect here. Files and patches of clusters that move
+// to Weir may have them: each causes a warning with its reason.
 
 // keptRetention is the rest of operations_cleaner.
 var keptRetention = kept(func(c *Retention) *document.Extras { return &c.Extras },

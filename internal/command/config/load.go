@@ -11,21 +11,20 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// Sources are everything a configuration is made of. A later one wins:
-// defaults, file, variables, flags.
+// Sources are all sources of a configuration. Later ones win: defaults, file, variables, flags.
 type Sources struct {
-	// File is the name of the file, for messages, and Data its contents: YAML or
-	// JSON. Nil means that there is no file.
+	// File is the name of the file, for messages, and Data its contents: YAML or JSON. Nil means
+	// that there is no file.
 	File string
 	Data []byte
-	// Environ are variables as os.Environ returns them. Empty ones and those
-	// that do not begin with WEIR_ and the name of a section are passed over.
+	// Environ are variables as os.Environ returns them. Empty ones are ignored, and those that do
+	// not start with WEIR_ and the name of a section.
 	Environ []string
 	// Flags were bound to command lines that have been parsed.
 	Flags []*Flags
 }
 
-// From says which kind of source gave a value.
+// From is the kind of source that set a value.
 type From uint8
 
 const (
@@ -43,7 +42,7 @@ type Origin struct {
 	From From
 	// Name is the file, the variable or the flag with its dashes.
 	Name string
-	// At is the place in the file.
+	// At is the position in the file.
 	At document.Position
 }
 
@@ -62,24 +61,23 @@ func (o Origin) String() string {
 	return o.From.String()
 }
 
-// Loaded is an effective configuration that knows where its values came from.
+// Loaded is an effective configuration with the origins of its values.
 type Loaded struct {
 	Config  Config
-	origins map[string]Origin // of settings that are not defaults
+	origins map[string]Origin // of settings that a source has set
 }
 
 // Origin returns where the value of a setting came from.
 func (l *Loaded) Origin(path string) Origin { return l.origins[path] }
 
-// layer is what one source sets.
+// layer is the settings of one source.
 type layer struct {
 	config  Config
 	origins map[string]Origin
 }
 
-// Load makes the effective configuration. The error is of type
-// document.Problems and lists everything that is wrong with all sources; no
-// message repeats a secret.
+// Load builds the effective configuration. The error is of type document.Problems and lists all
+// problems of all sources; no message repeats a secret.
 func Load(sources Sources) (*Loaded, document.Problems, error) {
 	var problems, warnings document.Problems
 	var layers []layer
@@ -103,7 +101,7 @@ func Load(sources Sources) (*Loaded, document.Problems, error) {
 		maps.Copy(loaded.origins, l.origins)
 	}
 	sections.table.FillDefaults(&loaded.Config)
-	// Rules between settings would only repeat what is wrong with one of them.
+	// Rules between settings would only repeat the problems of single ones.
 	if len(problems) == 0 {
 		wrong, warned := loaded.check()
 		problems, warnings = wrong, append(warnings, warned...)
@@ -135,8 +133,7 @@ func readFile(name string, data []byte) (l layer, warnings, problems document.Pr
 	return l, r.Warnings(), r.Problems()
 }
 
-// locate calls found for every setting that a document gives, under its primary
-// name.
+// locate calls found for every setting in a document, with its primary name.
 func locate(v document.Value, options []document.Info, prefix string, found func(path string, at document.Position)) {
 	for _, e := range v.Entries() {
 		i := slices.IndexFunc(options, func(o document.Info) bool {
@@ -185,16 +182,16 @@ func readVariables(environ []string) (l layer, problems document.Problems) {
 	return l, problems
 }
 
-// isOurs says whether a variable is meant for a section. Other WEIR_ variables,
-// such as WEIR_ADDR and WEIR_TOKEN, belong to the client.
+// isOurs reports whether a variable is for a section. Other WEIR_ variables, such as WEIR_ADDR and
+// WEIR_TOKEN, belong to the client.
 func isOurs(name string) bool {
 	return slices.ContainsFunc(Sections(), func(section string) bool {
 		return strings.HasPrefix(name, "WEIR_"+strings.ToUpper(section)+"_")
 	})
 }
 
-// isServiceLink recognises what Kubernetes puts into every container for a
-// service called weir-scheduler, weir-node or weir-up.
+// isServiceLink recognises the variables that Kubernetes sets in every container for a service
+// called weir-scheduler, weir-node or weir-up.
 func isServiceLink(name, text string) bool {
 	for _, section := range Sections() {
 		rest, ok := strings.CutPrefix(name, "WEIR_"+strings.ToUpper(section)+"_")
@@ -211,8 +208,7 @@ func isServiceLink(name, text string) bool {
 	return false
 }
 
-// set reads one setting from text, as variables and flags carry it, over what
-// the layer has.
+// set reads one setting from the text of a variable or flag, over the layer's values.
 func (l *layer) set(s Setting, text string, origin Origin) document.Problems {
 	v := placeless(fromText(s.Info.Shape, text))
 	parts := strings.Split(s.Path, "/")
@@ -234,7 +230,7 @@ func (l *layer) set(s Setting, text string, origin Origin) document.Problems {
 	return nil
 }
 
-// placeless takes positions away, which mean nothing outside a file.
+// placeless removes positions, which mean nothing outside a file.
 func placeless(v document.Value) document.Value {
 	switch v.Kind() {
 	case document.ListKind:
@@ -253,8 +249,8 @@ func placeless(v document.Value) document.Value {
 	return v.At(document.Position{})
 }
 
-// fromText turns text into the value that the shape most likely means. What does
-// not fit stays text, so that the reader of the type refuses it in its own words.
+// fromText turns text into the value that the shape most likely means. Text that does not fit stays
+// text, so that the type's reader refuses it with its own message.
 func fromText(shape document.Shape, text string) document.Value {
 	switch shape.Kind {
 	case "boolean":

@@ -7,8 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Node is the section of `weir node`. After Load every setting that has a default
-// has a value.
+// Node is the section of `weir node`. After Load every setting that has a default has a value.
 type Node struct {
 	Schedulers       opt[[]string]
 	Name             opt[string]
@@ -30,7 +29,7 @@ type Node struct {
 	Extras document.Extras
 }
 
-// ClientTLS is whom a node believes and how it proves who it is.
+// ClientTLS configures whom a node trusts and how it authenticates.
 type ClientTLS struct {
 	CA, Certificate, Key, ServerName opt[string]
 	Enabled                          opt[bool]
@@ -49,7 +48,7 @@ var clientTLS = newGroup([]row[ClientTLS]{
 		func(c *ClientTLS) *opt[string] { return &c.ServerName }, names),
 })
 
-// Cgroup is how jobs are contained.
+// Cgroup configures how jobs are contained.
 type Cgroup struct {
 	Mode, Parent opt[string]
 	ProcessLimit opt[int] // for each core
@@ -65,7 +64,7 @@ var cgroup = newGroup([]row[Cgroup]{
 		func(c *Cgroup) *opt[int] { return &c.ProcessLimit }, document.Between(document.Ints, 10, 1_000_000).Default(1000)),
 })
 
-// Heartbeat is how a node reports.
+// Heartbeat configures how a node reports.
 type Heartbeat struct {
 	Period, Splay, MinBackoff, MaxBackoff, Timeout opt[time.Duration]
 	Multiplier                                     opt[float64]
@@ -86,7 +85,7 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 		func(c *Heartbeat) *opt[float64] { return &c.Multiplier }, document.Between(document.Numbers, 1, 100).Default(2)),
 })
 
-// NodeDisk is how much of the file system of data_dir must be free.
+// NodeDisk configures how much of data_dir's file system must be free.
 type NodeDisk struct {
 	LowRatio, FullRatio opt[float64]
 	LowSize, FullSize   opt[int64]
@@ -103,8 +102,7 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
 })
 
-// NodeMemory is how a node counts the memory of its jobs and what it does when
-// there is too little.
+// NodeMemory configures how a node counts its jobs' memory and what it does when memory is short.
 type NodeMemory struct {
 	CheckLimit, AbortOnOverdraft                opt[bool]
 	Ahead, Watermark                            opt[int64]

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Periods are how often the scheduler does what it does again and again.
+// Periods are the intervals of the scheduler's periodic work.
 type Periods struct {
 	FairShareUpdate, Snapshot, OperationsUpdate, DemandSanityCheck opt[time.Duration]
 }
@@ -23,7 +23,7 @@ var periodRows = []row[Periods]{
 		func(c *Periods) *opt[time.Duration] { return &c.DemandSanityCheck }, periods.Default(15*time.Second)),
 }
 
-// NodeRules are what the scheduler expects of nodes.
+// NodeRules are the scheduler's rules for nodes.
 type NodeRules struct {
 	HeartbeatPeriod, HeartbeatTimeout, UnseenToAbort opt[time.Duration]
 	OvercommitDuration, JobConfirmationTimeout       opt[time.Duration]
@@ -50,21 +50,21 @@ var nodeRuleRows = []row[NodeRules]{
 		alias("min_spare_job_resources_on_node"),
 }
 
-// OperationRules concern operations of all trees.
+// OperationRules apply to operations of all trees.
 type OperationRules struct {
 	MaxCount   opt[int]
 	PoolChange opt[bool]
-	// RequirePools says whether pools that operations name must be configured.
+	// RequirePools reports whether pools that operations name must be configured.
 	RequirePools opt[bool]
 	Stuck        StuckCheck
 }
 
-// StuckCheck is when an operation that makes no progress fails.
+// StuckCheck configures when an operation that makes no progress fails.
 type StuckCheck struct {
 	Period, SafeTimeout, LimitingAncestorSafeTimeout opt[time.Duration]
 	MinAttempts                                      opt[int]
 
-	// Extras are options of YTsaurus's check without effect.
+	// Extras are options of YTsaurus's check that have no effect here.
 	Extras document.Extras
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// opt is a setting that can be told from unset.
+// opt is a setting that can be distinguished from unset.
 type opt[F any] = document.Optional[F]
 
-// marks say what a setting is beyond its value.
+// marks are the properties of a setting beyond its value.
 type marks struct {
 	runtime bool // it may change while the process runs
 	secret  bool // it is never printed
@@ -21,10 +21,10 @@ type marks struct {
 type row[T any] struct {
 	option document.Option[T]
 	marks  marks
-	nested []Setting // of a section, with paths from it on
+	nested []Setting // of a section, with paths relative to it
 }
 
-// fixed is a setting that is read when the process starts.
+// fixed is a setting that is read only when the process starts.
 func fixed[T, F any](name, doc string, at func(*T) *opt[F], t document.Type[F]) row[T] {
 	return row[T]{option: document.Maybe(name, doc, at, t)}
 }
@@ -47,8 +47,8 @@ func (r row[T]) common() row[T] {
 	return r
 }
 
-// secret keeps the value from being printed. A secret that is nothing else has
-// no flag, because everybody on a machine can read command lines.
+// secret keeps the value from being printed. A setting that is a secret as a whole has no flag,
+// because everybody on a machine can read command lines.
 func (r row[T]) secret() row[T] {
 	r.marks.secret = true
 	return r
@@ -64,8 +64,8 @@ func part[T, F any](name, doc string, at func(*T) *F, g *group[F]) row[T] {
 	return row[T]{option: document.Section(name, doc, at, g.table), nested: g.settings}
 }
 
-// within turns rows of an inner struct into rows of the outer one that contains
-// it, so that both are one section of the document.
+// within turns rows of an inner struct into rows of the outer struct that contains it, so that both
+// are one section of the document.
 func within[O, I any](rows []row[I], at func(*O) *I) []row[O] {
 	outer := make([]row[O], len(rows))
 	for i, r := range rows {
@@ -77,8 +77,8 @@ func within[O, I any](rows []row[I], at func(*O) *I) []row[O] {
 	return outer
 }
 
-// kept are options of YTsaurus that are accepted and have no effect here, with
-// the reason. Aliases follow a name after spaces.
+// kept are options of YTsaurus that are accepted but have no effect here, with the reason. Aliases
+// follow a name after spaces.
 func kept[T any](at func(*T) *document.Extras, because string, names ...string) []row[T] {
 	rows := make([]row[T], len(names))
 	for i, name := range names {
@@ -88,7 +88,7 @@ func kept[T any](at func(*T) *document.Extras, because string, names ...string) 
 	return rows
 }
 
-// group is a section: its table and its settings in the order of the rows.
+// group is a section: its table, and its settings in the order of the rows.
 type group[T any] struct {
 	table    *document.Table[T]
 	settings []Setting
@@ -122,7 +122,7 @@ func (g *group[T]) keepingUnknown(at func(*T) *document.Extras) *group[T] {
 	return g
 }
 
-// Setting is one thing that can be set: what it is called and what it means.
+// Setting is one thing that can be set: its name and its meaning.
 type Setting struct {
 	// Path leads to the setting from the top of the file: "scheduler/log/level".
 	Path string
@@ -137,10 +137,10 @@ func (s Setting) Section() string {
 	return section
 }
 
-// Runtime says whether the setting may change while its process runs.
+// Runtime reports whether the setting may change while its process runs.
 func (s Setting) Runtime() bool { return s.marks.runtime }
 
-// Changes says when a change of the setting holds.
+// Changes describes when a change of the setting takes effect.
 func (s Setting) Changes() string {
 	if s.marks.runtime {
 		return "at run time"
@@ -148,8 +148,7 @@ func (s Setting) Changes() string {
 	return "at start"
 }
 
-// Secret says whether the value is, or may contain, something that must not be
-// printed.
+// Secret reports whether the value is, or may contain, something that must not be printed.
 func (s Setting) Secret() bool { return s.marks.secret }
 
 // Variable is the environment variable that sets it: WEIR_SCHEDULER_LOG_LEVEL.
@@ -167,8 +166,8 @@ func (s Setting) Flag() string {
 	return strings.NewReplacer("/", "-", "_", "-").Replace(inner)
 }
 
-// Settings lists everything that can be set, in the order of the tables.
-// Options that are accepted and have no effect are among them.
+// Settings lists everything that can be set, in the order of the tables. It includes options that
+// are accepted but have no effect.
 func Settings() []Setting { return sections.settings }
 
 // find returns the setting with this path.

@@ -4,15 +4,14 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// RuleNotAtRuntime is broken by a change of a setting that is read only when its
-// process starts.
+// RuleNotAtRuntime is broken by a change of a setting that is read only when its process starts.
 const RuleNotAtRuntime document.Rule = "not_at_runtime"
 
 func notAtRuntime(s Setting) string {
 	return "cannot change while the " + process(s) + " runs; restart it"
 }
 
-// process is what obeys a setting.
+// process is the process that uses a setting.
 func process(s Setting) string {
 	if s.Section() == UpSection {
 		return "cluster"
@@ -20,10 +19,10 @@ func process(s Setting) string {
 	return s.Section()
 }
 
-// Patched returns the configuration with what was changed while the scheduler
-// runs, a map of settings without the name of the section. Only settings that
-// may change so are taken, others are refused; unknown keys, which clients of
-// YTsaurus may set, bring a warning. The error is of type document.Problems.
+// Patched returns the configuration with the changes made while the scheduler runs: a map of
+// settings without the name of the section. It refuses settings that cannot change at run time.
+// Unknown keys, which clients of YTsaurus may set, cause a warning. The error is of type
+// document.Problems.
 func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems, error) {
 	v := document.Map(document.Pair(SchedulerSection, patch))
 	r := document.NewReader("")
@@ -40,7 +39,7 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 	problems, warnings := r.Problems(), r.Warnings()
 	sections.table.Fill(&loaded.Config, &Config{Scheduler: *s})
 	if len(problems) == 0 {
-		problems, _ = loaded.check() // it warned of the rest when it started
+		problems, _ = loaded.check() // it warned about the rest when it started
 	}
 	if len(problems) > 0 {
 		return nil, warnings, problems
@@ -48,10 +47,9 @@ func (s *Scheduler) Patched(patch document.Value) (*Scheduler, document.Problems
 	return &loaded.Config.Scheduler, warnings, nil
 }
 
-// Runtime compares the configuration that a process runs with and the one it
-// should run with. It returns what changes, in the order of the tables, or, if
-// something changes that cannot while the process runs, all such things as an
-// error of type document.Problems. Secrets are hidden in both.
+// Runtime compares the configuration that a process runs with and the one it should run with. It
+// returns the changes, in the order of the tables. If some settings cannot change while the process
+// runs, it returns all of these as an error of type document.Problems. Secrets are hidden in both.
 func Runtime(from, to *Config) ([]document.Change, error) {
 	var problems document.Problems
 	changes := sections.table.Diff(from, to)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Scheduler is the section of `weir scheduler`. After Load every setting that has
-// a default has a value.
+// Scheduler is the section of `weir scheduler`. After Load every setting that has a default has a
+// value.
 type Scheduler struct {
 	Listen            opt[string]
 	Advertise         opt[string]
@@ -33,12 +33,12 @@ type Scheduler struct {
 	Operations OperationRules
 	Memory     MemoryDigest
 
-	// Extras are options of YTsaurus's scheduler that have no effect here, and
-	// unknown ones that a patch brought.
+	// Extras are options of YTsaurus's scheduler that have no effect here, and unknown options from
+	// a patch.
 	Extras document.Extras
 }
 
-// ServerTLS is how a process proves who it is and whom it believes.
+// ServerTLS configures how a process authenticates and whom it trusts.
 type ServerTLS struct {
 	Certificate, Key, ClientCA opt[string]
 	SelfSigned                 opt[bool]
@@ -55,7 +55,7 @@ var serverTLS = newGroup([]row[ServerTLS]{
 		func(c *ServerTLS) *opt[bool] { return &c.SelfSigned }, document.Bools.Default(false)).common(),
 })
 
-// Log is what a process writes about itself to its standard error.
+// Log configures what a process logs to its standard error.
 type Log struct {
 	Level, Format opt[string]
 }
@@ -67,7 +67,7 @@ var logGroup = newGroup([]row[Log]{
 		func(c *Log) *opt[string] { return &c.Format }, wordsOf("text", "json").Default("text")).common(),
 })
 
-// Leader is how several schedulers on one store agree on who decides.
+// Leader configures how several schedulers on one store agree on a leader.
 type Leader struct {
 	LeaseTTL, RenewPeriod, StandbyPollPeriod opt[time.Duration]
 }
@@ -81,7 +81,7 @@ var leader = newGroup([]row[Leader]{
 		func(c *Leader) *opt[time.Duration] { return &c.StandbyPollPeriod }, periods.Default(500*time.Millisecond)),
 })
 
-// Commit is how requests share one commit of the store.
+// Commit configures how requests share one commit of the store.
 type Commit struct {
 	Window   opt[time.Duration]
 	MaxBatch opt[int]
@@ -94,12 +94,12 @@ var commit = newGroup([]row[Commit]{
 		func(c *Commit) *opt[int] { return &c.MaxBatch }, document.Between(document.Ints, 1, 100_000).Default(1000)),
 })
 
-// Retention is how long what has ended is kept.
+// Retention configures how long ended operations and other old data are kept.
 type Retention struct {
 	Operations, Jobs, Stderr, Audit opt[time.Duration]
 	Period                          opt[time.Duration]
 
-	// Extras are options of YTsaurus's operations_cleaner without effect.
+	// Extras are options of YTsaurus's operations_cleaner that have no effect here.
 	Extras document.Extras
 }
 
@@ -116,7 +116,7 @@ var retention = newGroup([]row[Retention]{
 		func(c *Retention) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
 }, keptRetention)
 
-// History is how long the time series behind the charts are kept, by their step.
+// History configures how long the time series for charts are kept, by their step.
 type History struct {
 	Seconds, Minutes, Hours opt[time.Duration]
 }
@@ -130,7 +130,7 @@ var history = newGroup([]row[History]{
 		func(c *History) *opt[time.Duration] { return &c.Hours }, timeouts.Default(180*24*time.Hour)),
 })
 
-// EventLog bounds the log of decisions and says what is in it.
+// EventLog bounds the decision log and selects its contents.
 type EventLog struct {
 	MaxEvents          opt[int]
 	MaxAge             opt[time.Duration]
@@ -146,7 +146,7 @@ var eventLog = newGroup([]row[EventLog]{
 		func(c *EventLog) *opt[bool] { return &c.DetailedStarvation }, document.Bools.Default(true)),
 })
 
-// SelfCheck is how often the core's invariants are checked in production.
+// SelfCheck configures how often the core's invariants are checked in production.
 type SelfCheck struct {
 	Enabled opt[bool]
 	Period  opt[time.Duration]
@@ -159,12 +159,12 @@ var selfCheck = newGroup([]row[SelfCheck]{
 		func(c *SelfCheck) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
 })
 
-// Overload is what the scheduler sheds, and when.
+// Overload configures what the scheduler sheds, and when.
 type Overload struct {
 	SoftHeartbeats, QueueLength opt[int]
 }
 
-// softHeartbeatRows are beside the section, where YTsaurus has them.
+// softHeartbeatRows are outside the section, where YTsaurus has them.
 var softHeartbeatRows = []row[Overload]{
 	live("soft_concurrent_heartbeat_limit", "While more requests than this wait, the scheduler answers further heartbeats without scheduling jobs. The default of YTsaurus is 50; here all requests wait in one queue, so it is 500.",
 		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(500)),
@@ -175,7 +175,7 @@ var overload = newGroup([]row[Overload]{
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
 })
 
-// MemoryDigest is how memory reserves of jobs are learnt.
+// MemoryDigest configures how jobs' memory reserves are learnt.
 type MemoryDigest struct {
 	UserPrecision, UserQuantile, ProxyQuantile, OverdraftFactor opt[float64]
 	UserMultiplier, ProxyMultiplier                             opt[float64]
@@ -244,5 +244,5 @@ var schedulerGroup = newGroup(
 	keptScheduler,
 ).keepingUnknown(func(c *Scheduler) *document.Extras { return &c.Extras })
 
-// defaultSpare is the least a node must have free to be looked at.
+// defaultSpare is the least that a node must have free to be considered.
 var defaultSpare = resource.Partial{}.With(resource.UserSlots, 1).With(resource.CPU, 1_00).With(resource.Memory, 256<<20)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Up is the section of `weir up`: a whole cluster on one machine. The scheduler
-// and the nodes in it also obey their own sections.
+// Up is the section of `weir up`: a whole cluster on one machine. Its scheduler and nodes also use
+// their own sections.
 type Up struct {
 	Port      opt[int]
 	PortFile  opt[string]
@@ -59,7 +59,7 @@ var upGroup = newGroup([]row[Up]{
 		func(c *Up) *opt[[]Agent] { return &c.Agents }, document.ListOf(agentTable.Type())).noFlag(),
 })
 
-// NodeCount is how many nodes are started.
+// NodeCount is the number of nodes to start.
 func (u *Up) NodeCount() int {
 	if agents := u.Agents.Value(); len(agents) > 0 {
 		return len(agents)

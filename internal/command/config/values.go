@@ -16,8 +16,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Types of values. Periods are never zero, because a period of zero is a loop
-// that does not rest; timeouts may be.
+// Types of values. Periods are never zero, because a period of zero would be a busy loop; timeouts
+// may be.
 var (
 	periods  = document.Between(document.Durations, time.Millisecond, 24*time.Hour)
 	timeouts = document.Durations
@@ -115,8 +115,8 @@ func resourceNames() (names []string) {
 	return names
 }
 
-// addressType reads host:port. To listen, the host may be left out and the port
-// may be 0, which means any free one.
+// addressType reads host:port. To listen, the host may be omitted and the port may be 0, which
+// means any free one.
 func addressType(listen bool) document.Type[string] {
 	says := "an address like scheduler.example.com:7070"
 	if listen {
@@ -134,8 +134,8 @@ func addressType(listen bool) document.Type[string] {
 
 const storeSays = "sqlite:PATH or postgres://USER@HOST:PORT/DATABASE"
 
-// storeURLType reads where the state is kept. Its messages never repeat what was
-// written, which may hold a password.
+// storeURLType reads the address of the store. Its messages never repeat the text, which may hold a
+// password.
 func storeURLType() document.Type[string] {
 	return document.NewType(document.Shape{Kind: "string", Says: storeSays},
 		func(r *document.Reader, v document.Value) (string, bool) {
@@ -198,10 +198,10 @@ func didYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Redacted stands in place of a secret.
+// Redacted replaces a secret.
 const Redacted = "(hidden)"
 
-// redact returns a value of a setting as it may be printed.
+// redact returns a setting's value in printable form.
 func redact(s Setting, v document.Value) document.Value {
 	text, isText := v.Text()
 	if !s.Secret() || v.IsNull() {
@@ -213,8 +213,8 @@ func redact(s Setting, v document.Value) document.Value {
 	return document.Text(redactURL(text))
 }
 
-// redactURL hides the password of a store's address, wherever drivers look for
-// one. What cannot be understood is hidden whole.
+// redactURL hides the password in a store's address, wherever drivers look for one. An address that
+// cannot be parsed is hidden as a whole.
 func redactURL(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil {
@@ -243,7 +243,7 @@ func isSecretParameter(key string) bool {
 	return strings.Contains(key, "password") || strings.Contains(key, "secret") || strings.Contains(key, "token")
 }
 
-// hasPassword says whether redaction would change a store's address.
+// hasPassword reports whether redaction would change a store's address.
 func hasPassword(text string) bool {
 	parsed, err := url.Parse(text)
 	if err != nil {

@@ -22,20 +22,18 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Options are what the API needs beside a server.
+// Options configure the API of a server.
 type Options struct {
-	// Version is what clients are told about this program.
+	// Version is this program's version, as clients read it.
 	Version string
 	Log     *slog.Logger
-	// LeaderScheme is how the leader is reached by requests that are forwarded:
-	// "http" or "https"; http if it is empty.
+	// LeaderScheme is the scheme of forwarded requests to the leader: "http" or "https". Empty means http.
 	LeaderScheme string
-	// CheckConfig says what is wrong with a patch of the scheduler's configuration,
-	// ApplyConfig puts one into force that was found good and stored. Without them
-	// //sys/scheduler/config is a document like others.
+	// CheckConfig validates a patch of the scheduler's configuration. ApplyConfig applies a patch that was
+	// validated and stored. Without them //sys/scheduler/config is a document like others.
 	CheckConfig func(patch document.Value) (warnings document.Problems, err error)
 	ApplyConfig func(patch document.Value)
-	// Transport carries forwarded requests; http.DefaultTransport if it is nil.
+	// Transport sends forwarded requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
 }
 
@@ -51,7 +49,7 @@ type API struct {
 	commands  *table
 }
 
-// New returns the handler of all paths that clients of YTsaurus know.
+// New returns the handler for all paths that clients of YTsaurus use.
 func New(s *server.Server, options Options) *API {
 	if options.Log == nil {
 		options.Log = slog.Default()
@@ -86,9 +84,8 @@ func New(s *server.Server, options Options) *API {
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.paths.ServeHTTP(w, r) }
 
-// ReadersOnly lets those through to another handler who may read //sys, by the same
-// rules as commands: whoever is on this machine as long as there is no token, and
-// then whoever shows one.
+// ReadersOnly passes requests to another handler only if the caller may read //sys. The rules are those of
+// commands: as long as there are no tokens, any caller on this machine may; after that, callers need a token.
 func (a *API) ReadersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now().UTC()
@@ -108,7 +105,7 @@ func (a *API) ReadersOnly(next http.Handler) http.Handler {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	// A client that has gone is its own affair.
+	// A disconnected client is not our error.
 	_ = json.NewEncoder(w).Encode(v)
 }
 
@@ -130,7 +127,7 @@ func (a *API) describe(version int) http.HandlerFunc {
 	}
 }
 
-// hosts lists where heavy commands may be sent: here.
+// hosts lists the hosts that accept heavy commands: this one.
 func (a *API) hosts(w http.ResponseWriter, r *http.Request) {
 	list := []string{}
 	if host := r.Host; host != "" {
@@ -152,7 +149,7 @@ func (a *API) whoami(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]string{"login": who.User, "realm": realm})
 }
 
-// serve carries out one command.
+// serve runs one command.
 func (a *API) serve(version int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := pathtree.NewID(guid.Object).String()
@@ -194,8 +191,8 @@ func (a *API) serve(version int) http.HandlerFunc {
 	}
 }
 
-// receive finds out who makes a request, and reads it if they may give the command at
-// all: nobody without a token makes the server read a body.
+// receive identifies the caller, and reads the request if the caller may give the command. Callers without a
+// token cannot make the server read a body.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *command, id string) (*call, *message, error) {
 	now := time.Now().UTC()
 	who, subjects, err := a.authenticate(r, now)
@@ -220,8 +217,8 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 	return c, m, c.readMutation()
 }
 
-// readMutation takes the parameters that name a request. Names of different
-// people and commands never meet.
+// readMutation reads the parameters that identify a request. The user and the command are part of the key, so
+// ids of different users and commands never collide.
 func (c *call) readMutation() error {
 	if !c.command.changes {
 		return nil
@@ -235,7 +232,7 @@ func (c *call) readMutation() error {
 	return err
 }
 
-// reply writes the answer to a command that succeeded.
+// reply writes the answer of a command that succeeded.
 func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 	a.tellWarnings(w, c)
 	var body []byte
@@ -265,8 +262,7 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 	_, _ = w.Write(body)
 }
 
-// tellWarnings puts warnings into a header, which clients that do not know it
-// pass over.
+// tellWarnings writes warnings into a header. Clients that do not know the header ignore it.
 func (a *API) tellWarnings(w http.ResponseWriter, c *call) {
 	if len(c.Warnings) == 0 {
 		return
@@ -302,7 +298,7 @@ func (a *API) refuse(w http.ResponseWriter, e *wire.Error) {
 	_, _ = w.Write(e.JSON())
 }
 
-// headerText makes text fit for a header.
+// headerText makes text safe for a header.
 func headerText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e {
@@ -312,7 +308,7 @@ func headerText(text string) string {
 	}, wire.CutText(text, 1000))
 }
 
-// authenticate finds out who makes a request.
+// authenticate identifies the caller of a request.
 func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth.Directory, error) {
 	subjects, tokens, err := a.tree.People.Current(a.tree, now)
 	if err != nil {
@@ -327,7 +323,8 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 	return who, subjects, err
 }
 
-// Identify says who shows credentials, by the rules of requests, and which groups he is in, himself included.
+// Identify returns the user of the credentials, by the rules of requests, and the user's groups, the user
+// included.
 func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
 	subjects, tokens, err := a.tree.People.Current(a.tree, now)
 	if err != nil {
@@ -340,8 +337,7 @@ func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups [
 	return who.User, subjects.Closure(who.User), nil
 }
 
-// isLoopback says whether a request came from this machine and was not passed on
-// for another by a proxy.
+// isLoopback reports whether a request came from this machine and no proxy forwarded it for another.
 func isLoopback(r *http.Request) bool {
 	if len(r.Header.Values("X-Forwarded-For")) > 0 || len(r.Header.Values("Forwarded")) > 0 {
 		return false
@@ -350,8 +346,8 @@ func isLoopback(r *http.Request) bool {
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// checkOrigin keeps web pages out while whoever is on this machine is root: a
-// browser sends their requests from here too.
+// checkOrigin refuses requests of web pages while every caller on this machine is root: a browser here also
+// sends the requests of foreign pages.
 func (a *API) checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")

@@ -14,23 +14,22 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// call is one command being carried out for somebody.
+// call is one run of a command for a user.
 type call struct {
 	*pathtree.Request
 	api     *API
 	command *command
 	version int
 
-	// data is what came beside the parameters, written in dataAs; value is the
-	// same, given directly by a batch.
+	// data is the input beside the parameters, in the format dataAs. value is the same input as a batch gives it directly.
 	data   []byte
 	dataAs wire.Format
 	value  *yson.Node
 
 	retry bool
 
-	// What permitted has found for the command: what the path leads to, the
-	// operation, the job, the transaction, what is to be started or changed.
+	// The results of permitted for the command: the target of the path, the operation, the job, the transaction, the specification or
+	// the update.
 	target    *pathtree.Target
 	missing   error // why there is no target
 	operation *orchid.OperationView
@@ -40,19 +39,16 @@ type call struct {
 	start     *operation.Specification
 	update    *operation.Update
 
-	// resultKey replaces the command's key of the result, for commands that have
-	// several.
+	// resultKey replaces the command's result key, for commands that have several.
 	resultKey string
-	answer    []byte // of commands with binary output
+	answer    []byte // for commands with binary output
 	about     yson.Node
-	// outputAs is how the answer will be written, nil for a part of a batch. whole
-	// is an answer that was written without a value; see writeWhole.
+	// outputAs is the format of the answer, nil in a batch. whole is an answer that was written without a value; see writeWhole.
 	outputAs *wire.Format
 	whole    [][]byte
 }
 
-// input returns the structured data that came with the request: its body, or the
-// parameter "value".
+// input returns the structured input of the request: its body, or the parameter "value".
 func (c *call) input() (yson.Node, error) {
 	if c.value != nil {
 		return *c.value, nil
@@ -70,8 +66,8 @@ func (c *call) input() (yson.Node, error) {
 	return n, nil
 }
 
-// refusal is an error as the caller sees it. What the guest may not do others may
-// who show a token, so it is a matter of who one is: clients then ask for a token.
+// refusal is an error as the caller sees it. If the guest lacks a permission, the error is about authentication, because a user with a
+// token may have it. Clients then ask for a token.
 func (c *call) refusal(err error) *wire.Error {
 	e := wire.AsError(err)
 	if c.Who.User == auth.Guest && c.Who.Token == "" && e.Code != auth.CodeAuthentication && e.HasCode(auth.CodeAuthorization) {
@@ -80,8 +76,7 @@ func (c *call) refusal(err error) *wire.Error {
 	return e
 }
 
-// answerBytes sets the answer of a command with binary output, and what is told
-// about it in a header.
+// answerBytes sets the answer of a command with binary output, and the facts about it that a header carries.
 func (c *call) answerBytes(data []byte, about ...yson.Entry) (yson.Node, error) {
 	c.answer, c.about = data, yson.Map(about...)
 	return yson.Map(), nil
@@ -90,8 +85,7 @@ func (c *call) answerBytes(data []byte, about ...yson.Entry) (yson.Node, error) 
 // nothing is the answer of commands without a result.
 func nothing(err error) (yson.Node, error) { return yson.Map(), err }
 
-// run carries the command out, once for each mutation id, and wraps the result as
-// the version of the API wants it.
+// run runs the command once for each mutation id, and wraps the result as the version of the API requires.
 func (c *call) run() (yson.Node, error) {
 	n, err := c.once()
 	if err != nil {
@@ -115,8 +109,8 @@ func (c *call) wrap(n yson.Node) (yson.Node, error) {
 	return yson.Map(yson.Pair(key, n)), nil
 }
 
-// guarded runs the command itself if it is permitted, and commits what it has changed, once. A panic is a mistake of ours: it is logged
-// with its place and becomes an error that names the request.
+// guarded runs the command if it is permitted, and commits its changes once. A panic is our bug: guarded logs it with its location and
+// returns an error that names the request.
 func (c *call) guarded() (n yson.Node, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

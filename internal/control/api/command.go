@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// dataType is what a command takes or returns beside its parameters.
+// dataType is the type of a command's input or output beside its parameters.
 type dataType string
 
 const (
@@ -23,54 +23,53 @@ const (
 // command is a row of the table of commands.
 type command struct {
 	name string
-	// v3 is the name in the third version of the API, where it differs.
+	// v3 is the name in version 3 of the API, if it differs.
 	v3 string
-	// about says what the command does, in one line.
+	// about describes the command on one line.
 	about string
-	// needs is the permission that it needs.
+	// needs is the permission that the command requires.
 	needs permission
-	// changes says that the command changes something. It then goes to the leader,
-	// carries mutation ids, and is not sent with GET or HEAD.
+	// changes reports whether the command changes anything. Such a command runs on the leader,
+	// accepts mutation ids, and refuses GET and HEAD.
 	changes bool
-	// parameters are all that it reads beside [commonParameters].
+	// parameters are all that it reads besides [commonParameters].
 	parameters []parameter
-	// input is what the body of a request is, nothing unless stated; output is what
-	// the answer is, structured unless stated.
+	// input is the type of the request's body, none by default. output is the type of the answer,
+	// structured by default.
 	input, output dataType
-	// heavy commands carry much data; clients ask for a host first.
+	// heavy commands carry much data; clients request a host first.
 	heavy bool
-	// local commands need nothing that a leader knows: any server answers.
+	// local commands need nothing that only the leader knows: any server answers them.
 	local bool
-	// result is the key under which version 4 wraps what run returns, unless the
-	// request asks for the value alone. Empty means that it is not wrapped.
+	// result is the key under which version 4 wraps the result of run, unless the request asks for
+	// the bare value. Empty means no wrapping.
 	result string
 	// silentV3 commands return nothing in version 3.
 	silentV3 bool
-	// run carries the command out. Commands without a result return an empty map;
-	// commands with binary output call [call.answerBytes].
+	// run executes the command. Commands without a result return an empty map; commands with binary
+	// output call [call.answerBytes].
 	run func(c *call) (yson.Node, error)
-	// replay makes the answer to a repeated request of what the server remembered
-	// of the first one. Without it the answer is an empty map.
+	// replay builds the answer to a repeated request from the stored response to the first one.
+	// Without it the answer is an empty map.
 	replay func(c *call, response []byte) (yson.Node, error)
-	// secret answers are told once and kept nowhere, in memory neither: a
-	// repetition gets what replay makes of what is remembered.
+	// secret answers are sent once and never stored, not even in memory. A repeated request gets
+	// the answer that replay builds.
 	secret bool
 }
 
-// group is commands that belong together, for people who read the table.
+// group is a set of related commands, for readers of the table.
 type group struct {
 	title    string
 	commands []command
 }
 
-// table is all commands by their names.
+// table is all commands by name.
 type table struct {
 	groups []group
 	v4, v3 map[string]*command
 }
 
-// newTable makes the table. It panics on a row that cannot be, which is a mistake
-// of the programmer.
+// newTable builds the table. It panics on an invalid row, which is a programming error.
 func newTable(groups ...group) *table {
 	t := &table{groups: groups, v4: map[string]*command{}, v3: map[string]*command{}}
 	for _, g := range groups {
@@ -102,7 +101,7 @@ func allCommands() *table {
 	)
 }
 
-// inVersion returns the commands of a version of the API.
+// inVersion returns the commands of one version of the API.
 func (t *table) inVersion(version int) map[string]*command {
 	if version == 3 {
 		return t.v3
@@ -110,9 +109,9 @@ func (t *table) inVersion(version int) map[string]*command {
 	return t.v4
 }
 
-// find finds a command by its name in a version. YTsaurus's own client for
-// JavaScript uses names of version 3 in version 4 as well, and puts an underscore before
-// some: they mean the same. Version 3 does not know newer names.
+// find finds a command by its name in a version. YTsaurus's own JavaScript client uses version 3
+// names in version 4 as well, some with a leading underscore: these are aliases. Version 3 does not
+// have the newer names.
 func (t *table) find(version int, name string) (*command, bool) {
 	for _, table := range []map[string]*command{t.inVersion(version), t.v3} {
 		for _, name := range []string{name, strings.TrimPrefix(name, "_")} {
@@ -131,7 +130,7 @@ func (c *command) nameV3() string {
 	return c.name
 }
 
-// inputType is what the body of a request is.
+// inputType is the type of the request's body.
 func (c *command) inputType() dataType {
 	if c.input == "" {
 		return noData
@@ -139,7 +138,7 @@ func (c *command) inputType() dataType {
 	return c.input
 }
 
-// outputIn is what the command returns in a version.
+// outputIn is the type of the command's output in a version.
 func (c *command) outputIn(version int) dataType {
 	switch {
 	case version == 3 && c.silentV3:
@@ -150,7 +149,7 @@ func (c *command) outputIn(version int) dataType {
 	return c.output
 }
 
-// methods are those of HTTP with which the command may be sent.
+// methods are the HTTP methods that the command accepts.
 func (c *command) methods() []string {
 	if c.changes {
 		return []string{http.MethodPut, http.MethodPost}
@@ -158,8 +157,7 @@ func (c *command) methods() []string {
 	return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost}
 }
 
-// checkMethod refuses methods that the command does not have: GET and HEAD change
-// nothing.
+// checkMethod refuses methods that the command does not accept: GET and HEAD never change anything.
 func (c *command) checkMethod(method string) error {
 	if slices.Contains(c.methods(), method) {
 		return nil
@@ -169,8 +167,8 @@ func (c *command) checkMethod(method string) error {
 	return e
 }
 
-// descriptors lists the commands of a version as clients want them: these keys
-// and no others.
+// descriptors lists the commands of a version as clients expect them: with these keys and no
+// others.
 func (t *table) descriptors(version int) yson.Node {
 	commands := t.inVersion(version)
 	list := make([]yson.Node, 0, len(commands))

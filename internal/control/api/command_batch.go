@@ -9,11 +9,10 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// maxBatch is how many commands one request may have.
+// maxBatch is the most commands in one request.
 const maxBatch = 10_000
 
-// executeBatch runs commands one after the other. Each succeeds or fails for
-// itself.
+// executeBatch runs commands one after the other. Each succeeds or fails on its own.
 func executeBatch(c *call) (yson.Node, error) {
 	requests, given := c.Parameters.Get("requests")
 	switch {
@@ -47,9 +46,8 @@ func executeBatch(c *call) (yson.Node, error) {
 	return yson.List(results...), nil
 }
 
-// part is one command of a batch as a call of its own. Its mutation id is made of
-// the batch's, so that a batch that is repeated after half of it was done does the
-// other half.
+// part makes one command of a batch a separate call. Its mutation id is derived from the batch's,
+// so repeating a half-finished batch runs only the other half.
 func (c *call) part(index int, request yson.Node) (*call, error) {
 	if request.Kind() != yson.MapKind {
 		return nil, wire.WrongType("requests/"+strconv.Itoa(index), "map", request)
@@ -70,7 +68,7 @@ func (c *call) part(index int, request yson.Node) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Users and groups may have changed since the batch began.
+	// Users and groups may have changed since the batch started.
 	subjects, _, err := c.Tree.People.Current(c.Tree, c.Now)
 	if err != nil {
 		return nil, err

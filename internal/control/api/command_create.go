@@ -64,7 +64,7 @@ func create(c *call) (yson.Node, error) {
 	return idNode(c.createAt(&t, what))
 }
 
-// createOver is a creation where there is something already.
+// createOver handles a create at a path where a node already exists.
 func (c *call) createOver(t *pathtree.Target, f flags, what pathtree.Creation) (yson.Node, error) {
 	if f.ignoreExisting {
 		same := t.Kind() == what.Kind
@@ -99,7 +99,7 @@ func alreadyExists(at *pathtree.Place) *wire.Error {
 	return wire.Errorf(wire.CodeAlreadyExists, "Node %s already exists", at.Path()).With("path", yson.String(at.Path()))
 }
 
-// createdBefore finds what a create made that is repeated.
+// createdBefore answers a repeated create with the id of the node or object that the first one created.
 func createdBefore(c *call, response []byte) (yson.Node, error) {
 	if !c.Parameters.Has("path") {
 		c.resultKey = "object_id"
@@ -123,7 +123,7 @@ func createdBefore(c *call, response []byte) (yson.Node, error) {
 	return c.namedObject(kind, text, attributes)
 }
 
-// namedObject returns the id of an object that has a name.
+// namedObject returns the id of an object that is found by name.
 func (c *call) namedObject(kind, name string, attributes yson.Node) (yson.Node, error) {
 	switch kind {
 	case "scheduler_pool":
@@ -152,7 +152,7 @@ func (c *call) identityAt(path string) (yson.Node, error) {
 	return yson.String(t.Identity(c.Request).String()), nil
 }
 
-// identityOf is the id of the node that a parameter leads to.
+// identityOf is the id of the node at the path in a parameter.
 func (c *call) identityOf(parameter string) (yson.Node, error) {
 	path, err := c.Parameters.Path(parameter)
 	if err != nil {

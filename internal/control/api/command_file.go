@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// writeFile sets the content of a file, which is made if it is not there.
+// writeFile sets the content of a file, and creates the file if it does not exist.
 func writeFile(c *call) (yson.Node, error) {
 	path, err := c.Parameters.Path("path")
 	if err != nil {
@@ -32,7 +32,7 @@ func writeFile(c *call) (yson.Node, error) {
 	return nothing(c.setContent(n.Path))
 }
 
-// createFile makes a file with its content.
+// createFile creates a file with its content.
 func (c *call) createFile(t *pathtree.Target) error {
 	if err := c.Require(auth.Requires(auth.Write, t.Chain(c.Request))); err != nil {
 		return err

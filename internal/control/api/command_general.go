@@ -16,8 +16,8 @@ func getCurrentUser(c *call) (yson.Node, error) {
 	return yson.Map(yson.Pair("user", yson.String(c.Who.User))), nil
 }
 
-// generateTimestamp makes a number that grows with time, as YTsaurus does: seconds
-// and a counter of thirty bits.
+// generateTimestamp returns a number that grows with time, in YTsaurus's layout: seconds and a
+// 30-bit counter.
 func generateTimestamp(c *call) (yson.Node, error) {
 	return yson.Uint64(uint64(c.Now.Unix())<<30 | uint64(c.Now.Nanosecond())), nil
 }
@@ -26,7 +26,7 @@ func discoverProxies(c *call) (yson.Node, error) {
 	return yson.Map(yson.Pair("proxies", wire.Texts([]string{c.Server.Address()}))), nil
 }
 
-// parsePath takes a rich path apart: a string with attributes.
+// parsePath splits a rich path into a string and attributes.
 func parsePath(c *call) (yson.Node, error) {
 	given, ok := c.Parameters.Get("path")
 	if !ok {
@@ -50,8 +50,8 @@ func parsePath(c *call) (yson.Node, error) {
 	return yson.String(plain).WithAttributes(wire.Distinct(append(attributes, given.Attributes()...))...), nil
 }
 
-// checkPermission answers whether a user may do something. Everybody may ask
-// about themselves; about others, those who may read the object.
+// checkPermission answers whether a user has a permission. Every user may ask about themselves. To
+// ask about others, a user needs to read the object.
 func checkPermission(c *call) (yson.Node, error) {
 	user, err := c.Parameters.Text("user", c.Who.User)
 	if err != nil {

@@ -6,11 +6,10 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// maxNodes is how many nodes one get returns at most.
+// maxNodes is the most nodes that one get returns.
 const maxNodes = 200_000
 
-// found is the target of the parameter path, which the user may read. It is looked up
-// once.
+// found is the target of the parameter path, which the user may read. It is looked up only once.
 func (c *call) found() (pathtree.Target, error) {
 	if c.target == nil {
 		t, err := c.findTarget()
@@ -124,7 +123,7 @@ func (r *reading) children(at *pathtree.Place, top bool) (n yson.Node, cut bool,
 			return n, false, err
 		}
 		if child == nil {
-			continue // it has just gone
+			continue // it was removed meanwhile
 		}
 		value := yson.Entity()
 		if r.all || r.MayReadNode(child) == nil {
@@ -208,7 +207,7 @@ func (r *reading) keysOf(n yson.Node, path string) (yson.Node, error) {
 	return wire.Texts(keys), nil
 }
 
-// exists answers false for everything that does not lead anywhere.
+// exists answers false for every path that leads nowhere.
 func exists(c *call) (yson.Node, error) {
 	t, err := c.found()
 	if err == nil {

@@ -33,7 +33,7 @@ func startTransaction(c *call) (yson.Node, error) {
 	return yson.String(entry.ID.String()), c.Tree.Leases.Start(entry)
 }
 
-// ownLease is the transaction that a request names, which must be the user's.
+// ownLease is the transaction that a request names. It must belong to the user.
 func (c *call) ownLease() (guid.ID, error) {
 	id, err := c.Parameters.NeedID("transaction_id")
 	if err != nil {
@@ -58,7 +58,8 @@ func endTransaction(c *call) (yson.Node, error) {
 	return nothing(c.Tree.Leases.End(c.lease, c.Now))
 }
 
-// lock keeps others who ask from getting a lock. It keeps nobody from writing.
+// lock acquires a lock, so that other requests for a conflicting lock fail. It does not prevent
+// writes.
 func lock(c *call) (yson.Node, error) {
 	t, err := c.found()
 	if err != nil {

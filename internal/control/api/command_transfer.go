@@ -11,8 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// transferPoolResources moves guarantees and numbers of operations from one pool
-// to another.
+// transferPoolResources moves guarantees and operation counts from one pool to another.
 func transferPoolResources(c *call) (yson.Node, error) {
 	var transfer pooltree.Transfer
 	treeName, err := c.Parameters.Text("pool_tree", c.Server.Trees().Default)

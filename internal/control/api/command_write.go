@@ -57,7 +57,7 @@ func set(c *call) (yson.Node, error) {
 	return nothing(editor.EditValue(c.Request, t.Place, pathtree.EditInside(t.Inside, f.recursive || len(t.Inside) == 1, t.Place.Path(), pathtree.SetTo(value))))
 }
 
-// setAttribute sets an attribute, something inside one, or all of them.
+// setAttribute sets an attribute, a value inside one, or all attributes.
 func (c *call) setAttribute(t *pathtree.Target, value yson.Node) error {
 	first, rest := t.Attribute[0], t.Attribute[1:]
 	switch first.Kind {
@@ -79,8 +79,7 @@ func (c *call) setAttribute(t *pathtree.Target, value yson.Node) error {
 	return wire.Errorf(wire.CodeGeneric, `"*" stands only at the end of paths to remove`)
 }
 
-// editAttributesAt changes attributes of a node that must be there and let itself
-// be changed.
+// editAttributesAt changes attributes of a node. The node must exist and support changes.
 func (c *call) editAttributesAt(t *pathtree.Target, edits []pathtree.AttributeEdit) error {
 	if err := t.MustExist(c.Request); err != nil {
 		return err
@@ -237,7 +236,7 @@ func (c *call) removeChildren(t *pathtree.Target, f flags) error {
 	return nil
 }
 
-// createAt makes the missing nodes of a target, the last one of them as asked.
+// createAt creates the missing nodes of a target; the last one is of the requested kind.
 func (c *call) createAt(t *pathtree.Target, what pathtree.Creation) (guid.ID, error) {
 	if len(t.Missing) > 1 && !what.Recursive {
 		return guid.ID{}, t.MustExist(c.Request)

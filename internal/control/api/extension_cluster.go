@@ -14,8 +14,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// getCluster is what the cluster has and what became of it, for each tree and each
-// resource, with everything that people should know.
+// getCluster returns the cluster's resources and their use, for each tree and each resource, with
+// all alerts that users should see.
 func getCluster(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
@@ -56,8 +56,7 @@ func getCluster(c *call) (yson.Node, error) {
 		yson.Pair("alerts", orchid.SchedulerAlerts(c.Server))), nil
 }
 
-// listNodes is a table of nodes, by name. It can be filtered by tree, tag, state
-// and text.
+// listNodes is a table of nodes, by name. It can be filtered by tree, tag, state and text.
 func listNodes(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
@@ -137,8 +136,8 @@ func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 		yson.Pair("alerts", wire.Texts(alerts)))
 }
 
-// getHistory is the time series behind the charts of a pool: points of average and
-// maximum, at the finest resolution that is kept and is not too much.
+// getHistory is the time series for a pool's charts: points of average and maximum, at the finest
+// stored resolution that does not give too many points.
 func getHistory(c *call) (yson.Node, error) {
 	q, err := c.historyQuery()
 	if err != nil {
@@ -164,8 +163,7 @@ func getHistory(c *call) (yson.Node, error) {
 		yson.Pair("step", wire.Milliseconds(level.Step())), yson.Pair("series", yson.List(series...))), nil
 }
 
-// historyQuery reads which chart a request wants: the last minutes of the root
-// unless it says otherwise.
+// historyQuery reads which chart a request asks for: by default, the last minutes of the root.
 func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 	p := c.Parameters
 	if q.Tree, err = c.plannedTree(c.Server.Trees()); err != nil {
@@ -187,7 +185,7 @@ func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 		return q, err
 	}
 	if q.To.IsZero() {
-		q.To = c.Now.Add(time.Second) // the point of this second is wanted too
+		q.To = c.Now.Add(time.Second) // include the point of this second
 	}
 	if q.From.IsZero() {
 		q.From = q.To.Add(-defaultChart)
@@ -205,14 +203,14 @@ func (c *call) historyQuery() (q server.HistoryQuery, err error) {
 	return q, nil
 }
 
-// Charts show defaultChart, second by second, unless a request says otherwise.
+// Charts show defaultChart, second by second, by default.
 const (
 	maxChartPoints = 100_000
 	defaultChart   = 15 * time.Minute
 )
 
-// backup writes everything that is stored, hashes of tokens included, in a form that
-// an empty store can import.
+// backup writes everything that is stored, token hashes included, in a form that an empty store can
+// import.
 func backup(c *call) (yson.Node, error) {
 	var out bytes.Buffer
 	if err := c.Server.Store().Export(c.Context, &out); err != nil {

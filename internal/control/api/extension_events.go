@@ -30,7 +30,7 @@ func (c *call) page() (limit int, cursor int64, oldestFirst bool, err error) {
 	return int(given), cursor, oldestFirst, err
 }
 
-// eventFilter reads which entries of the decision log a request wants.
+// eventFilter reads which entries of the decision log a request asks for.
 func (c *call) eventFilter() (f store.EventFilter, err error) {
 	p := c.Parameters
 	if f.Types, err = p.TextList("event_type"); err != nil {
@@ -63,8 +63,8 @@ func (c *call) eventFilter() (f store.EventFilter, err error) {
 	return f, err
 }
 
-// listEvents is the decision log: who was started, stopped, preempted, starved, and
-// why. A list that is cut continues from next_cursor.
+// listEvents is the decision log: what was started, stopped, preempted or starved, and why. A
+// truncated list continues from next_cursor.
 func listEvents(c *call) (yson.Node, error) {
 	filter, err := c.eventFilter()
 	if err != nil {
@@ -92,7 +92,7 @@ func listEvents(c *call) (yson.Node, error) {
 	return yson.Map(yson.Pair("events", items), yson.Pair("incomplete", yson.Boolean(more)), yson.Pair("next_cursor", cursor)), nil
 }
 
-// eventNodes writes events. Operations are named by their ids.
+// eventNodes writes events. It names operations by their ids.
 func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
 	names := map[int32]string{}
 	items := make([]yson.Node, len(events))
@@ -126,7 +126,8 @@ func (c *call) eventNodes(events []store.Event) (yson.Node, error) {
 	return yson.List(items...), nil
 }
 
-// operationName is the id of an operation with a number; empty if it is forgotten.
+// operationName is the id of the operation with a number; empty if the operation is no longer
+// stored.
 func (c *call) operationName(number int32, known map[int32]string) (string, error) {
 	if name, there := known[number]; there {
 		return name, nil
@@ -143,7 +144,7 @@ func (c *call) operationName(number int32, known map[int32]string) (string, erro
 	return name, nil
 }
 
-// listAudit is who changed what. It is for administrators.
+// listAudit lists who changed what. It is for administrators.
 func listAudit(c *call) (yson.Node, error) {
 	var f store.AuditFilter
 	var err error
@@ -177,8 +178,7 @@ func listAudit(c *call) (yson.Node, error) {
 		yson.Pair("records", yson.List(items...)), yson.Pair("incomplete", yson.Boolean(more)), yson.Pair("next_cursor", cursor)), nil
 }
 
-// auditNode is what an audit record has of a state: a document, or whatever text it
-// is.
+// auditNode is a state in an audit record: a document, or plain text if it is not one.
 func auditNode(data []byte) yson.Node {
 	if len(data) == 0 {
 		return yson.Entity()

@@ -10,8 +10,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// explainOperation says why the jobs of an operation wait: every reason, with
-// amounts, and where its share comes from.
+// explainOperation explains why an operation's jobs wait: every reason, with amounts, and the
+// derivation of its share.
 func explainOperation(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err

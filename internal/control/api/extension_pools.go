@@ -19,10 +19,10 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// codeGuaranteesOvercommit is that of guarantees which together exceed the cluster.
+// codeGuaranteesOvercommit is the error code of guarantees that together exceed the cluster.
 const codeGuaranteesOvercommit = 29000
 
-// poolPlan is a tree as it is and as a document wants it to be.
+// poolPlan is a tree as it is and as a document describes it.
 type poolPlan struct {
 	tree     string
 	isNew    bool
@@ -41,9 +41,8 @@ func (c *call) plannedTree(trees *server.Trees) (string, error) {
 	return name, err
 }
 
-// plan compares the tree that a request wants, the parameter "document", with the
-// one that is there. The document is a map, or text in YAML or JSON; errors about
-// text have lines.
+// plan compares the tree that a request describes, in the parameter "document", with the current
+// one. The document is a map, or text in YAML or JSON; errors about text have line numbers.
 func (c *call) plan(trees *server.Trees) (*poolPlan, error) {
 	name, err := c.plannedTree(trees)
 	if err != nil {
@@ -87,14 +86,14 @@ func (p *poolPlan) read(given wire.Parameters) error {
 	if err == nil {
 		p.after, p.warnings, err = pooltree.FromValue(v, options)
 	}
-	// Everything that is wrong is told at once.
+	// Report all problems at once.
 	if err = errors.Join(err, p.refuseUnknown()); err != nil {
 		return wire.Errorf(wire.CodeGeneric, "The document is no correct pool tree").Because(problemsIn(err)...)
 	}
 	return nil
 }
 
-// problemsIn are the single errors of several.
+// problemsIn splits joined errors into single ones.
 func problemsIn(err error) (list []error) {
 	var problems document.Problems
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -112,8 +111,8 @@ func problemsIn(err error) (list []error) {
 	return list
 }
 
-// refuseUnknown refuses options that nobody knows, unless they are there already:
-// what was exported can be applied.
+// refuseUnknown refuses unknown options unless the tree has them already, so that an exported tree
+// can always be applied.
 func (p *poolPlan) refuseUnknown() error {
 	var refused document.Problems
 	for _, w := range p.warnings.With(document.RuleUnknownKey) {
@@ -133,8 +132,8 @@ func (p *poolPlan) refuseUnknown() error {
 	return refused.Err()
 }
 
-// planPools tells what a document would change, and whether the promises in it can
-// be kept. It changes nothing.
+// planPools returns what a document would change, and whether its promises can be kept. It changes
+// nothing.
 func planPools(c *call) (yson.Node, error) {
 	p, err := c.plan(c.Server.Trees())
 	if err != nil {
@@ -147,7 +146,7 @@ func planPools(c *call) (yson.Node, error) {
 	return p.node(verdict)
 }
 
-// applyPools makes a tree what a document says: as a whole, or not at all.
+// applyPools changes a tree to match a document: as a whole, or not at all.
 func applyPools(c *call) (yson.Node, error) {
 	strict, err := c.Parameters.Boolean("require_feasible", false)
 	if err != nil {
@@ -187,7 +186,7 @@ func applyPools(c *call) (yson.Node, error) {
 		return next, nil
 	})
 	if err == nil {
-		err = c.Commit() // the answer tells what was planned
+		err = c.Commit() // the answer describes the plan
 	}
 	if err != nil {
 		return yson.Node{}, err
@@ -196,7 +195,7 @@ func applyPools(c *call) (yson.Node, error) {
 	return p.node(verdict)
 }
 
-// infeasible is the refusal of promises that cannot be kept.
+// infeasible is the error for promises that cannot be kept.
 func infeasible(v *feasibility.Verdict) *wire.Error {
 	e := wire.Errorf(codeGuaranteesOvercommit, "The promises of the document cannot be kept on the nodes of the tree")
 	for _, f := range v.Findings {
@@ -207,13 +206,14 @@ func infeasible(v *feasibility.Verdict) *wire.Error {
 	return e
 }
 
-// planNeeds is what applying a plan needs: the same as making each change by hand.
+// planNeeds returns the permissions that applying a plan needs: the same as making each change by
+// hand.
 func (c *call) planNeeds(p *poolPlan) (needs auth.Needs, err error) {
 	if p.isNew {
 		chain, err := c.ChainAt(pathtree.PoolTreesPath)
 		return auth.Requires(auth.Write, chain), err
 	}
-	// chainOf is that of a pool, or of the nearest one above it that is there.
+	// chainOf is the chain of a pool, or of its nearest existing ancestor.
 	chainOf := func(name string) (auth.Chain, error) {
 		pool, there := p.before.Pool(name)
 		for !there {
@@ -267,7 +267,7 @@ func (c *call) planNeeds(p *poolPlan) (needs auth.Needs, err error) {
 	return needs, err
 }
 
-// optionNames are the options of changes, without what is inside them.
+// optionNames are the names of the changed options, without the paths inside them.
 func optionNames(changes []document.Change) []string {
 	var names []string
 	for _, change := range changes {
@@ -277,8 +277,8 @@ func optionNames(changes []document.Change) []string {
 	return pathtree.SortedUnique(names)
 }
 
-// feasible asks whether the promises of a plan can be kept on the nodes that the
-// tree has now; nil if it has none.
+// feasible checks whether the promises of a plan can be kept on the tree's current nodes; nil if
+// there are none.
 func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
 	state, err := orchid.Current(c.Request)
 	if err != nil {
@@ -339,7 +339,7 @@ func promisesOf(tree *pooltree.Tree) (pools []feasibility.Pool) {
 	return pools
 }
 
-// node writes what a plan changes.
+// node writes the changes of a plan.
 func (p *poolPlan) node(verdict *feasibility.Verdict) (yson.Node, error) {
 	fits, details := yson.Entity(), yson.Entity()
 	if verdict != nil {
@@ -382,8 +382,8 @@ func placeNames(list []pooltree.PoolPlace) yson.Node {
 	return wire.Texts(names)
 }
 
-// exportPools writes a whole tree as a document that apply_pools takes: as a value
-// for programs and as YAML for people.
+// exportPools writes a whole tree as a document that apply_pools accepts: as a value for programs
+// and as YAML for people.
 func exportPools(c *call) (yson.Node, error) {
 	trees := c.Server.Trees()
 	name, err := c.plannedTree(trees)

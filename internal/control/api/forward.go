@@ -10,14 +10,14 @@ import (
 	"github.com/weirhq/weir/internal/control/wire"
 )
 
-// forwardedHeader marks requests that another scheduler has passed on, so that
-// two of them never play ball.
+// forwardedHeader marks requests that another scheduler has forwarded, so that two of them never
+// forward a request back and forth.
 const forwardedHeader = "X-Weir-Forwarded-By"
 
-// forwards says whether a request is for the leader and not for this server.
-// Reads go to the leader too, so that everybody reads what they wrote, unless
-// they say that a copy will do, and there is one. While nobody leads, a read is refused
-// as a write is: the copy may lack what was acknowledged last.
+// forwards reports whether the leader, not this server, must answer a request. Reads also go to the
+// leader, so that clients read their own writes, unless the request accepts a copy and this server
+// has one. While nobody leads, the server refuses reads as well as writes: the copy may lack the
+// last acknowledged changes.
 func (a *API) forwards(c *call) bool {
 	if a.server.Leading() || c.command.local {
 		return false
@@ -29,13 +29,13 @@ func (a *API) forwards(c *call) bool {
 	return err != nil || from != "cache" && from != "follower"
 }
 
-// mayForward says whether there is a leader to whom the request can go.
+// mayForward reports whether there is a leader to forward the request to.
 func (a *API) mayForward(r *http.Request) bool {
 	leader := a.server.Leader()
 	return !a.server.Leading() && a.server.Standing() == "" && r.Header.Get(forwardedHeader) == "" && leader.Address != "" && leader.Address != a.server.Address()
 }
 
-// forward passes a request on to the leader.
+// forward forwards a request to the leader.
 func (a *API) forward(w http.ResponseWriter, r *http.Request, m *message) {
 	if !a.mayForward(r) {
 		message := "nobody leads at the moment; try again"

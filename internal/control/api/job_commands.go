@@ -11,12 +11,12 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// noJob is the answer about a job that was never there or is forgotten.
+// noJob is the error for a job that never existed or is no longer stored.
 func noJob(id guid.ID) *wire.Error {
 	return wire.Errorf(wire.CodeNoSuchJob, "No such job %s", id).With("job_id", yson.String(id.String()))
 }
 
-// jobOf finds the job of a request: running, or in the archive.
+// jobOf finds the job of a request, running or archived.
 func (c *call) jobOf() (*orchid.JobView, error) {
 	id, err := c.Parameters.NeedID("job_id")
 	if err != nil {
@@ -39,8 +39,7 @@ func (c *call) jobOf() (*orchid.JobView, error) {
 	return &orchid.JobView{ID: id, Operation: core.OperationID(row.Operation), Row: &row}, nil
 }
 
-// operationOfJob returns the operation of a job. If the request names one it must
-// be that.
+// operationOfJob returns a job's operation. If the request names an operation, it must be that one.
 func (c *call) operationOfJob(j *orchid.JobView) (*orchid.OperationView, error) {
 	if c.Parameters.Has("operation_id", "operation_alias") {
 		v, err := orchid.FindOperation(c.Request)
@@ -82,7 +81,7 @@ func getJob(c *call) (yson.Node, error) {
 	return yson.Map(entries...), nil
 }
 
-// getJobStderr returns what a job wrote, or a part of it.
+// getJobStderr returns a job's stderr, or a part of it.
 func getJobStderr(c *call) (yson.Node, error) {
 	kind, err := c.Parameters.Text("type", "stderr")
 	if err != nil {
@@ -103,7 +102,7 @@ func getJobStderr(c *call) (yson.Node, error) {
 	return c.answerPart(output.Data)
 }
 
-// answerPart answers with the part of some data that the request asks for.
+// answerPart answers with the part of the data that the request asks for.
 func (c *call) answerPart(data []byte) (yson.Node, error) {
 	offset, err := c.Parameters.Integer("offset", 0)
 	if err != nil {
@@ -134,7 +133,7 @@ func getJobInput(c *call) (yson.Node, error) {
 		With("job_id", yson.String(j.ID.String()))
 }
 
-// runningJob is the job of the request, which must run.
+// runningJob is the job of the request, which must be running.
 func (c *call) runningJob() (*orchid.JobView, error) {
 	if j := c.job; j.Live == nil {
 		return nil, wire.Errorf(wire.CodeNoSuchAllocation, "No such job %s: it is %s", j.ID, j.Row.State).

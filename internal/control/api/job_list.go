@@ -16,12 +16,12 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// jobQuery is what a list of jobs is to have.
+// jobQuery is the query of a list of jobs.
 type jobQuery struct {
 	store.JobFilter
-	// running and archived say where to look.
+	// running and archived select where to search.
 	running, archived bool
-	// impossible says that a filter asks for what no job of ours has.
+	// impossible reports that a filter matches no job of ours.
 	impossible bool
 	only       guid.ID
 	sort       string
@@ -29,13 +29,13 @@ type jobQuery struct {
 	offset     int
 }
 
-// maxListedJobs is the longest list, and how far into one may be looked.
+// maxListedJobs is the length of the longest list; maxJobOffset is the largest offset into one.
 const (
 	maxListedJobs = 10_000
 	maxJobOffset  = 1_000_000
 )
 
-// jobSorts are the orders that clients may ask for, and how the store calls them.
+// jobSorts maps the orders that clients may request to those of the store.
 var jobSorts = map[string]store.JobSort{
 	"none": store.SortByNumber, "id": store.SortByNumber, "start_time": store.SortByStartTime, "finish_time": store.SortByFinishTime,
 	"duration": store.SortByDuration, "state": store.SortByState, "type": store.SortByType, "address": store.SortByNode,
@@ -86,7 +86,7 @@ func (q *jobQuery) readTexts(p wire.Parameters) error {
 	return nil
 }
 
-// readFlags reads filters that are either on or off, and where to look.
+// readFlags reads boolean filters, and where to search.
 func (q *jobQuery) readFlags(p wire.Parameters) error {
 	q.running, q.archived = true, true
 	for _, f := range []struct {
@@ -126,7 +126,7 @@ func (q *jobQuery) readFlags(p wire.Parameters) error {
 	return nil
 }
 
-// readPage reads order, limit and where a list continues.
+// readPage reads the order, the limit and the position where a list continues.
 func (q *jobQuery) readPage(p wire.Parameters) error {
 	sort, err := p.Text("sort_field", "none")
 	if err != nil {
@@ -166,10 +166,10 @@ func (q *jobQuery) readPage(p wire.Parameters) error {
 	return nil
 }
 
-// continuation begins tokens that say where a list continues.
+// continuation is the prefix of tokens that mark where a list continues.
 const continuation = "from:"
 
-// listJobs lists running and finished jobs of an operation as one list.
+// listJobs lists an operation's running and finished jobs as one list.
 func listJobs(c *call) (yson.Node, error) {
 	v := c.operation
 	q, err := c.jobQuery(v.Number)
@@ -222,7 +222,7 @@ func listJobs(c *call) (yson.Node, error) {
 		yson.Pair("continuation_token", token)), nil
 }
 
-// runningJobs are the jobs that run and pass the filters.
+// runningJobs are the running jobs that pass the filters.
 func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64) (jobs []*orchid.JobView) {
 	if !q.running || q.impossible || q.WithStderr != nil && *q.WithStderr {
 		return nil
@@ -248,13 +248,12 @@ func (q *jobQuery) runningJobs(s *server.Server, states, types map[string]int64)
 	return jobs
 }
 
-// archivedJobs are the jobs that have ended and pass the filters: as many as the
-// page may need.
+// archivedJobs are the finished jobs that pass the filters: as many as the page may need.
 func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store.JobList, error) {
 	if !q.archived || q.impossible || !q.only.IsZero() {
 		return nil, nil
 	}
-	filter, finished := q.JobFilter, true // the others are known better here than in the store
+	filter, finished := q.JobFilter, true // for the others, our state is newer than the store's
 	filter.Finished = &finished
 	filter.Limit = max(q.offset+q.limit, 1)
 	list, err := c.Server.Store().Jobs(c.Context, filter)
@@ -270,7 +269,7 @@ func (q *jobQuery) archivedJobs(c *call, states, types map[string]int64) (*store
 	return &list, nil
 }
 
-// order sorts jobs as the query says; numbers decide between equals.
+// order sorts jobs as the query requests; equal jobs are sorted by number.
 func (q *jobQuery) order(jobs []*orchid.JobView, now time.Time) {
 	duration := func(j *orchid.JobView) time.Duration {
 		if end := j.Finish(); !end.IsZero() {

@@ -20,8 +20,8 @@ const maxMaintenanceComment = 512
 // nodeComponent is the only component that can be under maintenance here.
 const nodeComponent = "cluster_node"
 
-// mayMaintain finds the node that a request is about. Whoever may write to it may keep
-// it from work.
+// mayMaintain finds the node of a request. A user who may write to the node may also put it under
+// maintenance.
 func (c *call) mayMaintain() error {
 	component, err := c.Parameters.NeedText("component")
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *call) mayMaintain() error {
 	return nil
 }
 
-// maintenanceType reads a type; empty if it was not given.
+// maintenanceType reads a type; empty if the request has none.
 func maintenanceType(p wire.Parameters) (server.MaintenanceType, error) {
 	text, err := p.Text("type", "")
 	kind := server.MaintenanceType(strings.ReplaceAll(text, "-", "_"))
@@ -70,7 +70,7 @@ func maintenanceType(p wire.Parameters) (server.MaintenanceType, error) {
 		With("supported_types", wire.Texts(names))
 }
 
-// addMaintenance keeps a node from something until the request is removed.
+// addMaintenance adds a maintenance request to a node. It is in effect until it is removed.
 func addMaintenance(c *call) (yson.Node, error) {
 	kind, err := maintenanceType(c.Parameters)
 	switch {
@@ -97,8 +97,8 @@ func addMaintenance(c *call) (yson.Node, error) {
 	return replayAddMaintenance(c, []byte(request.ID.String()))
 }
 
-// replayAddMaintenance answers with the identifier: by the address to clients that say
-// that they know this, else as it was before there could be several.
+// replayAddMaintenance answers with the identifier: keyed by address for clients that declare
+// support for this, else in the older form for a single target.
 func replayAddMaintenance(c *call, id []byte) (yson.Node, error) {
 	by, err := c.perTarget()
 	switch {
@@ -112,7 +112,7 @@ func replayAddMaintenance(c *call, id []byte) (yson.Node, error) {
 	return yson.Map(yson.Pair("id", yson.String(string(id)))), nil
 }
 
-// perTarget is the address under which the answer is wanted, or empty.
+// perTarget is the address that keys the answer, or empty.
 func (c *call) perTarget() (string, error) {
 	wanted, err := c.Parameters.Boolean("supports_per_target_response", false)
 	if err != nil || !wanted {
@@ -121,7 +121,7 @@ func (c *call) perTarget() (string, error) {
 	return c.Parameters.NeedText("address")
 }
 
-// removeMaintenance takes requests back, those that all filters choose.
+// removeMaintenance removes the requests that pass all filters.
 func removeMaintenance(c *call) (yson.Node, error) {
 	doomed, err := c.maintenanceFilter()
 	if err != nil {
@@ -138,7 +138,7 @@ func removeMaintenance(c *call) (yson.Node, error) {
 	return replayRemoveMaintenance(c, answer)
 }
 
-// maintenanceFilter reads which requests are meant.
+// maintenanceFilter reads which requests to remove.
 func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error) {
 	p := c.Parameters
 	kind, err := maintenanceType(p)
@@ -176,7 +176,7 @@ func (c *call) maintenanceFilter() (func(server.MaintenanceRequest) bool, error)
 	}, nil
 }
 
-// maintenanceIDs reads "id" or "ids"; nil if neither was given.
+// maintenanceIDs reads "id" or "ids"; nil if the request has neither.
 func maintenanceIDs(p wire.Parameters) ([]guid.ID, error) {
 	name := "ids"
 	if p.Has("id") {
@@ -200,7 +200,7 @@ func maintenanceIDs(p wire.Parameters) ([]guid.ID, error) {
 	return ids, nil
 }
 
-// replayRemoveMaintenance answers how many requests of each type there were.
+// replayRemoveMaintenance answers how many requests of each type were removed.
 func replayRemoveMaintenance(c *call, answer []byte) (yson.Node, error) {
 	var removed map[server.MaintenanceType]int64
 	if err := json.Unmarshal(answer, &removed); err != nil {

@@ -10,28 +10,26 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// mutations are the answers to commands that were carried out lately, by the
-// names of the mutations. The store keeps them across restarts; this table also
-// has the answers in full, and makes a repetition wait for the first request if
-// that still runs.
+// mutations are the answers to recent commands, by mutation name. The store keeps them across
+// restarts. This table also has the full answers, and makes a repeated request wait for the first
+// one while that still runs.
 type mutations struct {
 	mutex sync.Mutex
 	table map[string]*mutation
 }
 
 type mutation struct {
-	done   chan struct{} // closed when there is an answer
+	done   chan struct{} // closed when the answer is known
 	answer yson.Node
-	key    string // of the result in the answer, if it is not the command's
+	key    string // the result's key in the answer, if it differs from the command's
 	err    error
-	until  time.Time // when it may be forgotten
+	until  time.Time // when the entry may be removed
 }
 
-// maxMutations bounds the table; above it the ones that may be forgotten are.
+// maxMutations bounds the table. Above it, entries past their time are removed.
 const maxMutations = 100_000
 
-// begin returns the entry of a mutation, and whether it is new: then the caller
-// must end it.
+// begin returns the entry of a mutation, and whether it is new. If it is, the caller must end it.
 func (m *mutations) begin(name string, now time.Time) (entry *mutation, isNew bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -53,8 +51,8 @@ func (m *mutations) begin(name string, now time.Time) (entry *mutation, isNew bo
 	return entry, true
 }
 
-// end keeps the answer of a command that was carried out. Refusals are not kept:
-// they changed nothing, so repeating the request is safe.
+// end stores the answer of a command that succeeded. Refusals are not stored: they changed nothing,
+// so a retry is safe.
 func (m *mutations) end(name string, entry *mutation, done bool, until time.Time) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -65,8 +63,7 @@ func (m *mutations) end(name string, entry *mutation, done bool, until time.Time
 	close(entry.done)
 }
 
-// once carries the command out unless a request with the same mutation id did so
-// before.
+// once runs the command unless a request with the same mutation id already did.
 func (c *call) once() (yson.Node, error) {
 	if !c.command.changes || c.Mutation == "" {
 		return c.guarded()
@@ -93,8 +90,8 @@ func (c *call) once() (yson.Node, error) {
 	return answer, err
 }
 
-// firstTime runs a command that this process has not seen. Another one, or an
-// earlier life of this one, may have.
+// firstTime runs a command that this process has not seen. Another process may have, or this one
+// before a restart.
 func (c *call) firstTime() (yson.Node, error) {
 	if c.retry {
 		known, err := c.Server.Store().Mutation(c.Context, c.Mutation)

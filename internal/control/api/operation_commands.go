@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// startOperation starts an operation and returns its id once it is stored.
-// Everything that speaks against it is said here.
+// startOperation starts an operation and returns its id once it is stored. All checks of the
+// request happen here.
 func startOperation(c *call) (yson.Node, error) {
 	c.Warn(c.start.Warnings)
 	if err := c.checkStart(c.start.Spec); err != nil {
@@ -30,7 +30,7 @@ func startOperation(c *call) (yson.Node, error) {
 // vanilla is the only type of operations here.
 const vanilla = "vanilla"
 
-// readStart reads what a request wants to start.
+// readStart reads the specification of the operation to start.
 func (c *call) readStart() (*operation.Specification, error) {
 	kind, err := c.Parameters.NeedText("operation_type")
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *call) readStart() (*operation.Specification, error) {
 	return spec, nil
 }
 
-// mayUsePools reads what is to be started and asks whether the user may use its pools.
+// mayUsePools reads the specification and checks whether the user may use its pools.
 func (c *call) mayUsePools() (err error) {
 	if c.start, err = c.readStart(); err != nil {
 		return err
@@ -73,8 +73,7 @@ func (c *call) mayUsePools() (err error) {
 	return nil
 }
 
-// poolIn is the pool in which an operation is to run in a tree: the one that it names, or
-// that of the user.
+// poolIn is the operation's pool in a tree: the one that the specification names, or the user's.
 func (c *call) poolIn(spec *operation.Spec, tree *server.TreeConfig) (name string, named bool) {
 	options := spec.OperationOptions.For(tree.Name)
 	if name, named = options.Pool.Get(); !named {
@@ -83,15 +82,14 @@ func (c *call) poolIn(spec *operation.Spec, tree *server.TreeConfig) (name strin
 	return name, named
 }
 
-// replayStart answers a repeated start with the id of the operation that the first
-// one made.
+// replayStart answers a repeated start with the id of the operation that the first one started.
 func replayStart(_ *call, response []byte) (yson.Node, error) {
 	id, err := guid.Parse(string(response))
 	return yson.String(id.String()), err
 }
 
-// checkStart refuses operations in pools that do not exist or do not take them, and lists
-// that name nobody.
+// checkStart refuses operations in pools that do not exist or do not accept them, and access lists
+// with unknown subjects.
 func (c *call) checkStart(spec *operation.Spec) error {
 	if given, set := spec.ACL.Get(); set {
 		if err := c.checkOperationACL(given); err != nil {
@@ -116,8 +114,8 @@ func (c *call) checkStart(spec *operation.Spec) error {
 	return nil
 }
 
-// checkPoolExists refuses a pool that an operation names and that is not
-// configured, if the operation or the scheduler wants such pools to be.
+// checkPoolExists refuses a pool that an operation names and that is not configured, if the
+// operation or the scheduler requires configured pools.
 func (c *call) checkPoolExists(spec *operation.Spec, tree *server.TreeConfig, name string) error {
 	if _, there := tree.Tree.Pool(name); there || !spec.RequirePoolsExist.Value() && !c.Server.Settings().RequirePools {
 		return nil
@@ -126,8 +124,7 @@ func (c *call) checkPoolExists(spec *operation.Spec, tree *server.TreeConfig, na
 		With("pool", yson.String(name)).With("pool_tree", yson.String(tree.Name))
 }
 
-// checkPool refuses what the pool of an operation does not take, beyond what the
-// scheduler itself checks.
+// checkPool refuses operations that the pool does not accept, beyond the scheduler's own checks.
 func checkPool(spec *operation.Spec, tree *server.TreeConfig, name string) error {
 	pool, there := tree.Tree.Pool(name)
 	if there && spec.IsGang.Value() && !pool.Effective().AllowGangOperations {
@@ -137,7 +134,7 @@ func checkPool(spec *operation.Spec, tree *server.TreeConfig, name string) error
 	return nil
 }
 
-// treesOf returns the trees in which an operation is to run.
+// treesOf returns the trees that an operation is to run in.
 func (c *call) treesOf(spec *operation.Spec) ([]*server.TreeConfig, error) {
 	trees := c.Server.Trees()
 	names, given := spec.PoolTrees.Get()
@@ -217,7 +214,7 @@ func resumeOperation(c *call) (yson.Node, error) {
 	return nothing(c.Server.ResumeOperation(c.Context, c.Caller(v.ID.String()), v.Key()))
 }
 
-// updateOperation changes parameters of a running operation: all, or none.
+// updateOperation changes parameters of a running operation: all of them, or none.
 func updateOperation(c *call) (yson.Node, error) {
 	v, err := c.liveOperation()
 	if err != nil {
@@ -229,8 +226,8 @@ func updateOperation(c *call) (yson.Node, error) {
 	return nothing(c.Server.UpdateOperation(c.Context, c.Caller(v.ID.String()), v.Key(), *c.update))
 }
 
-// patches are single options of the specification that are to change. They are the
-// same that can be changed as parameters.
+// patches are changes of single options of the specification. The same options can be changed as
+// parameters.
 func patches(list yson.Node) (document.Value, error) {
 	change := document.Map()
 	for i, patch := range list.Items() {
@@ -249,7 +246,7 @@ func patches(list yson.Node) (document.Value, error) {
 	return change, nil
 }
 
-// readUpdate reads what a request wants to change.
+// readUpdate reads the changes that a request asks for.
 func (c *call) readUpdate() (*operation.Update, error) {
 	var given document.Value
 	var err error
@@ -269,7 +266,7 @@ func (c *call) readUpdate() (*operation.Update, error) {
 	return &update, nil
 }
 
-// mayUpdateOperation reads what is to change and asks whether the user may change it.
+// mayUpdateOperation reads the changes and checks whether the user may make them.
 func (c *call) mayUpdateOperation() (err error) {
 	if c.operation, err = orchid.FindOperation(c.Request); err != nil {
 		return err
@@ -300,7 +297,7 @@ func checkTrees(v *orchid.OperationView, update *operation.Update) error {
 	return nil
 }
 
-// updateNeeds is what a change of an operation's parameters needs.
+// updateNeeds returns the permissions that an update of an operation's parameters needs.
 func (c *call) updateNeeds(v *orchid.OperationView, update *operation.Update) (auth.Needs, error) {
 	chain, err := v.Chain(c.Request)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// checkAttributeNames refuses names that no operation has.
+// checkAttributeNames refuses names of attributes that no operation has.
 func checkAttributeNames(names []string) error {
 	for _, name := range names {
 		if _, known := orchid.OperationAttributeBy(name); !known {
@@ -36,7 +36,7 @@ func getOperation(c *call) (yson.Node, error) {
 // maxListedOperations is the longest list.
 const maxListedOperations = 1000
 
-// operationFilter reads what a list of operations is to have.
+// operationFilter reads which operations a list is to have.
 func (c *call) operationFilter() (f store.OperationFilter, err error) {
 	p := c.Parameters
 	if err := p.TextsInto(wire.TextInto("filter", &f.Text), wire.TextInto("state", &f.State), wire.TextInto("type", &f.Type), wire.TextInto("user", &f.User),
@@ -84,7 +84,7 @@ func (c *call) operationFilter() (f store.OperationFilter, err error) {
 	return f, nil
 }
 
-// listOperations lists operations that live and that have ended, newest first.
+// listOperations lists live and ended operations, newest first.
 func listOperations(c *call) (yson.Node, error) {
 	filter, err := c.operationFilter()
 	if err != nil {
@@ -130,8 +130,7 @@ func listOperations(c *call) (yson.Node, error) {
 	return yson.Map(answer...), nil
 }
 
-// operationItems describes operations of a list. Progress is read for all of them
-// at once.
+// operationItems describes the operations of a list. It reads the progress of all of them at once.
 func (c *call) operationItems(list []server.ListedOperation, names []string, forPage bool) ([]yson.Node, error) {
 	views := make([]*orchid.OperationView, len(list))
 	var archived []int32
@@ -175,7 +174,7 @@ func (c *call) operationItems(list []server.ListedOperation, names []string, for
 	return items, nil
 }
 
-// countsNode writes numbers by name, in the order of names.
+// countsNode writes counts by name, sorted by name.
 func countsNode(counts map[string]int64) yson.Node {
 	var entries []yson.Entry
 	for _, name := range orchid.SortedKeys(counts) {
@@ -184,7 +183,7 @@ func countsNode(counts map[string]int64) yson.Node {
 	return yson.Map(entries...)
 }
 
-// namedCounts writes numbers by name that are in order already.
+// namedCounts writes counts by name that are already sorted.
 func namedCounts(counts []server.NameCount) yson.Node {
 	entries := make([]yson.Entry, len(counts))
 	for i, c := range counts {
@@ -193,8 +192,7 @@ func namedCounts(counts []server.NameCount) yson.Node {
 	return yson.Map(entries...)
 }
 
-// listOperationEvents is what the decision log has about one operation, newest
-// first.
+// listOperationEvents returns one operation's entries in the decision log, newest first.
 func listOperationEvents(c *call) (yson.Node, error) {
 	filter, err := c.eventFilter()
 	if err != nil {

@@ -24,21 +24,21 @@ const (
 	anything       kind = "any"
 )
 
-// parameter is what a command can be given beside its data.
+// parameter is a parameter of a command, beside its data.
 type parameter struct {
 	name string
 	kind kind
-	// otherwise is the value of a parameter that is not given, as people write it:
-	// required if there must be one, empty if nothing is the same as not given.
+	// otherwise is the default value, as people write it: required if there is none, empty if
+	// leaving the parameter out is the same as an empty value.
 	otherwise string
-	// about says what it means, in one line.
+	// about describes it on one line.
 	about string
 }
 
-// required stands in place of a default.
+// required replaces a default.
 const required = "required"
 
-// commonParameters are those of all commands. Formats are read with the request.
+// commonParameters are the parameters of all commands. Formats are read with the request.
 var commonParameters = []parameter{
 	{"mutation_id", anID, "", "names the request: what it changes is changed once for each name"},
 	{"retry", aBoolean, "false", "the request may have been sent before, with the same mutation_id"},
@@ -48,7 +48,7 @@ var commonParameters = []parameter{
 	{"output_format", anything, "", "what the answer is written in"},
 }
 
-// check refuses a value of the wrong type, and the lack of one that is required.
+// check refuses a value of the wrong type, and a missing value that is required.
 func (p parameter) check(given wire.Parameters) error {
 	if !given.Has(p.name) {
 		if p.otherwise == required {
@@ -82,8 +82,7 @@ func (p parameter) check(given wire.Parameters) error {
 	return err
 }
 
-// declared are those of the given parameters that the table knows for a command.
-// Others mean nothing here and are passed over.
+// declared returns the given parameters that the table declares for a command. Others are ignored.
 func (c *command) declared(given yson.Node) yson.Node {
 	return yson.Map(slices.DeleteFunc(slices.Clone(given.Entries()), func(e yson.Entry) bool { return !c.knows(e.Key) })...)
 }
@@ -93,7 +92,7 @@ func (c *command) knows(name string) bool {
 	return slices.ContainsFunc(c.parameters, is) || slices.ContainsFunc(commonParameters, is) || name == "value" && c.input == structured
 }
 
-// checkParameters refuses what the table does not allow.
+// checkParameters refuses parameters that the table does not allow.
 func (c *command) checkParameters(given wire.Parameters) error {
 	for _, p := range c.parameters {
 		if err := p.check(given); err != nil {

@@ -9,34 +9,33 @@ import (
 	"github.com/weirhq/weir/internal/control/wire"
 )
 
-// permission is what a command needs. Every row of the table declares one. Once
-// there are tokens, a command whose permission is not public is refused to whoever
-// shows none, before the body is read.
+// permission is what a command requires of its caller. Every row of the table declares one. Once
+// there are tokens, the server refuses a command that is not public to callers without a token,
+// before it reads the body.
 type permission struct {
-	// name says it to people: "read on the path".
+	// name describes it to people: "read on the path".
 	name string
-	// public commands answer without a token.
+	// public commands need no token.
 	public bool
-	// check decides before the command runs. Where it is nil, the decision depends
-	// on what the command finds to change, and is made together with the change: by
-	// the nodes of the tree of paths, by the edit of a pool tree, by the token.
+	// check decides before the command runs. If it is nil, the decision depends on the objects that
+	// the command finds to change, and is made together with the change: by the nodes of the path
+	// tree, by the edit of a pool tree, by the token.
 	check func(c *call) error
-	// users says that every user may, owners that those may who own the object or
-	// are on its list, administrators that members of admins may. Superusers may
-	// everything. It is what holds while nobody has changed the lists of the
-	// beginning.
+	// users reports whether every user may run the command; owners, whether the object's owners and
+	// those on its list may; administrators, whether members of admins may. Superusers may do
+	// everything. This describes the initial access lists, before anybody has changed them.
 	users, owners, administrators bool
 }
 
 var (
-	// public commands tell nothing about the cluster, or what a page needs before
-	// somebody signs in.
+	// public commands reveal nothing about the cluster, or only what a page needs before a user
+	// signs in.
 	public = permission{name: "nothing", public: true, users: true, owners: true, administrators: true}
-	// signedIn commands are for everybody with a token.
+	// signedIn commands are for every user with a token.
 	signedIn = permission{name: "a token", users: true, owners: true, administrators: true}
 
 	readPath = permission{name: "`read` on the path", check: (*call).mayReadPath, users: true, owners: true, administrators: true}
-	// changeNodes is decided by each node that changes.
+	// changeNodes is decided by each changed node.
 	changeNodes = permission{name: "what each node asks for that changes", owners: true, administrators: true}
 	askAbout    = permission{name: "a token; about other users, `read` on the path", check: (*call).mayAskAbout, users: true, owners: true, administrators: true}
 
@@ -52,13 +51,13 @@ var (
 	}
 	usePools = permission{name: "`use` on the pools", check: (*call).mayUsePools, users: true, owners: true, administrators: true}
 
-	// changePools is decided on the tree as it is when it changes.
+	// changePools is decided on the tree at the time of the change.
 	changePools = permission{name: "for each pool that changes, what changing it by hand needs", owners: true, administrators: true}
 	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, administrators: true}
 	writeNode   = permission{name: "`write` on the node", check: (*call).mayMaintain, owners: true, administrators: true}
 
 	ruleTokens = permission{name: "own tokens: a token; those of others: to administer them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
-	// revokeTokens is decided by the token that is revoked.
+	// revokeTokens is decided by the revoked token.
 	revokeTokens = permission{name: "own tokens: a token; those of others: to administer them", owners: true, administrators: true}
 	ownLease     = permission{name: "an own transaction", check: (*call).mayUseLease, owners: true}
 	lockNode     = permission{name: "an own transaction, `read` on the path, and `write` unless the mode is snapshot", check: (*call).mayLock, owners: true}
@@ -67,14 +66,14 @@ var (
 	superuser  = permission{name: "to be a superuser", check: func(c *call) error { return c.Require(auth.Needs{auth.Need{}}) }}
 )
 
-// readAt is to read the node at a path.
+// readAt is the permission to read the node at a path.
 func readAt(path string) permission {
 	return permission{
 		name: "`read` on " + path, check: func(c *call) error { return c.mayReadAt(path) }, users: true, owners: true, administrators: true,
 	}
 }
 
-// admit refuses a command to somebody who shows no token, once there are tokens.
+// admit refuses a command to callers without a token, once there are tokens.
 func (c *command) admit(who auth.Identity) error {
 	if c.needs.public || who.User != auth.Guest || who.Token != "" {
 		return nil
@@ -82,8 +81,8 @@ func (c *command) admit(who auth.Identity) error {
 	return noToken(wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: command %q needs a token", auth.Guest, c.name))
 }
 
-// noToken is what the guest may not do. Others may who show a token, so it is a
-// matter of who one is: clients then ask for a token.
+// noToken is the error for what the guest may not do. It is about authentication, because a user
+// with a token may have the permission. Clients then ask for a token.
 func noToken(e *wire.Error) *wire.Error {
 	return &wire.Error{
 		Code: auth.CodeAuthentication, Status: http.StatusUnauthorized, Inner: []*wire.Error{e},
@@ -91,8 +90,8 @@ func noToken(e *wire.Error) *wire.Error {
 	}
 }
 
-// permitted decides whether the command may run. It is the one place where the
-// table's permissions are enforced.
+// permitted decides whether the command may run. It is the only place that enforces the table's
+// permissions.
 func (c *call) permitted() error {
 	if err := c.command.admit(c.Who); err != nil {
 		return err
@@ -103,8 +102,7 @@ func (c *call) permitted() error {
 	return c.command.needs.check(c)
 }
 
-// mayReadPath finds what the path leads to. That it leads nowhere is for the
-// command to tell.
+// mayReadPath finds the target of the path. If there is none, the command reports that.
 func (c *call) mayReadPath() error {
 	if _, err := c.found(); !pathtree.IsResolve(err) {
 		return err
@@ -112,7 +110,7 @@ func (c *call) mayReadPath() error {
 	return nil
 }
 
-// mayReadAt asks whether the user may read the node at a path.
+// mayReadAt checks whether the user may read the node at a path.
 func (c *call) mayReadAt(path string) error {
 	chain, err := c.ChainAt(path)
 	if err != nil {
@@ -145,7 +143,7 @@ func (c *call) mayAskAbout() error {
 	return c.Require(auth.Requires(auth.Read, t.Chain(c.Request)))
 }
 
-// seesOperation is what the public parts of an operation need.
+// seesOperation checks the permission to read an operation's public parts.
 func (c *call) seesOperation(v *orchid.OperationView) error {
 	own, err := v.Chain(c.Request)
 	if err != nil {
@@ -176,7 +174,7 @@ func (c *call) mayManageOperation() (err error) {
 	return c.Require(auth.ManageOperation(chain))
 }
 
-// findJob finds the job of the request and its operation.
+// findJob finds the request's job and its operation.
 func (c *call) findJob() (err error) {
 	if c.job, err = c.jobOf(); err != nil {
 		return err
@@ -222,8 +220,8 @@ func (c *call) mayWriteGroup() error {
 	return c.Require(auth.Requires(auth.Write, chain))
 }
 
-// mayRuleTokensOf asks whether the user may make and list the tokens of the user
-// that the request names.
+// mayRuleTokensOf checks whether the user may make and list tokens of the user that the request
+// names.
 func (c *call) mayRuleTokensOf() error {
 	user, err := c.Parameters.Text("user", c.Who.User)
 	if err != nil {

@@ -15,23 +15,23 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Bounds of requests.
+// Limits on requests.
 const (
 	maxParameters  = 8 << 20  // bytes of parameters and of structured input
-	maxBinaryInput = 32 << 20 // bytes of files
+	maxBinaryInput = 32 << 20 // bytes of a file
 	maxHeaderParts = 1000     // pieces of split parameters
 )
 
-// message is a request as it came, before anybody is asked for permission.
+// message is a request as received, before any permission check.
 type message struct {
 	parameters yson.Node
-	body       []byte // as it came, for the leader
-	input      []byte // data of the command, without compression
+	body       []byte // as received, for the leader
+	input      []byte // the command's data, decompressed
 	inputAs    wire.Format
 	outputAs   wire.Format
 }
 
-// readMessage takes a request apart.
+// readMessage reads the parts of a request.
 func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message, error) {
 	m := &message{}
 	limit := int64(maxParameters)
@@ -78,7 +78,7 @@ func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message
 	return m, err
 }
 
-// requestBroken is a body that could not be read: too long, or cut off.
+// requestBroken is the error for a body that could not be read: too long, or truncated.
 func requestBroken(err error) error {
 	if _, tooLong := err.(*http.MaxBytesError); tooLong {
 		return err
@@ -86,7 +86,7 @@ func requestBroken(err error) error {
 	return wire.Errorf(wire.CodeGeneric, "The body of the request cannot be read").Because(err)
 }
 
-// decompress undoes a content encoding. Clients say gzip and send zlib.
+// decompress undoes a content encoding. Some clients declare gzip and send zlib.
 func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -120,7 +120,7 @@ func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
 	return out, nil
 }
 
-// headerParameters reads X-YT-Parameters, or the base64 pieces of it.
+// headerParameters reads X-YT-Parameters, or its base64 pieces.
 func headerParameters(h http.Header) (yson.Node, error) {
 	text := []byte(h.Get("X-YT-Parameters"))
 	if len(h.Values("X-YT-Parameters")) == 0 {
@@ -174,8 +174,8 @@ func pieceOf(h http.Header, i int) (string, bool) {
 	return "", false
 }
 
-// inputFormat is what the body is written in: the parameter, else the header,
-// else the media type, else YSON.
+// inputFormat is the format of the body: the parameter, else the header, else the media type, else
+// YSON.
 func (m *message) inputFormat(r *http.Request) (wire.Format, error) {
 	if n, ok := (wire.Parameters{Node: m.parameters}).Get("input_format"); ok {
 		return wire.FormatOf(n)
@@ -193,8 +193,8 @@ func (m *message) inputFormat(r *http.Request) (wire.Format, error) {
 	return wire.Format{}, nil
 }
 
-// outputFormat is what the answer is written in: the parameter, else the header,
-// else what the client accepts, else JSON, which people can read.
+// outputFormat is the format of the answer: the parameter, else the header, else what the client
+// accepts, else JSON, which people can read.
 func (m *message) outputFormat(r *http.Request) (wire.Format, error) {
 	if n, ok := (wire.Parameters{Node: m.parameters}).Get("output_format"); ok {
 		return wire.FormatOf(n)

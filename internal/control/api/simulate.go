@@ -19,8 +19,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// A server simulates beside its real work, so that what it is given must be small.
-// The command line has none of these bounds.
+// A server simulates beside its real work, so the input must be small. The command line has none of
+// these limits.
 const (
 	maxScenario           = 1 << 20 // bytes of text
 	maxSimulatedNodes     = 5_000
@@ -33,10 +33,10 @@ const (
 	maxSimulation         = 2 * time.Minute
 )
 
-// simulationBounds are those that show only while a simulation runs.
+// simulationBounds are the limits that only a running simulation can check.
 var simulationBounds = sim.Bounds{Operations: maxSimulatedArrivals, RunningJobs: maxSimulatedJobs}
 
-// simulationError says why a simulation was given up.
+// simulationError explains why a simulation was aborted.
 func simulationError(ctx context.Context, err error) error {
 	var bound *sim.BoundError
 	if errors.As(err, &bound) {
@@ -48,7 +48,7 @@ func simulationError(ctx context.Context, err error) error {
 	return err
 }
 
-// simulations are the places for simulations that run now: they take a core each.
+// simulations holds a slot for each simulation that may run at once: each uses a core.
 var simulations = make(chan struct{}, 1)
 
 // listScenarios lists the examples with their texts.
@@ -66,8 +66,8 @@ func listScenarios(c *call) (yson.Node, error) {
 	return yson.Map(yson.Pair("scenarios", yson.List(list...))), nil
 }
 
-// simulate runs the core on virtual time over an example or a given scenario, and
-// answers with what weir simulate -o json prints. It ends with the request.
+// simulate runs the core on virtual time over an example or a given scenario, and answers with the
+// output of weir simulate -o json. It ends with the request.
 func simulate(c *call) (yson.Node, error) {
 	s, warnings, err := c.scenario()
 	if err != nil {
@@ -104,7 +104,7 @@ func simulate(c *call) (yson.Node, error) {
 		yson.Pair("report", report), yson.Pair("warnings", yson.List(list...)), yson.Pair("wall_time", wire.Milliseconds(result.Wall))), nil
 }
 
-// scenario reads what to simulate: the parameter example or scenario, and seed.
+// scenario reads the scenario to simulate: the parameter example or scenario, and seed.
 func (c *call) scenario() (*scenario.Scenario, document.Problems, error) {
 	name, err := c.Parameters.Text("example", "")
 	if err != nil {
@@ -154,14 +154,14 @@ func exampleText(name string) (string, error) {
 	return "", wire.Errorf(wire.CodeGeneric, "There is no example %q; there are %s", wire.CutText(name, 100), strings.Join(names, ", "))
 }
 
-// noFiles refuses files that a scenario names: nothing of this machine is read for
-// somebody who sends a text.
+// noFiles refuses files that a scenario names: the server must not read local files for a client
+// that sends a text.
 func noFiles(name string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("%s cannot be read here: a server takes the whole scenario in one text; weir simulate reads files", wire.CutText(name, 100))
 }
 
-// boundScenario refuses what is too large, everything at once, and takes away
-// detail that nobody could draw.
+// boundScenario refuses a scenario that is too large, with all problems at once, and removes detail
+// that no chart could show.
 func boundScenario(s *scenario.Scenario) error {
 	var refused []*wire.Error
 	refuse := func(what string, is, most int64) {

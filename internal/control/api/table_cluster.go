@@ -8,7 +8,7 @@ import (
 // thePoolTree is the tree that a command is about.
 var thePoolTree = parameter{"pool_tree", aString, "the default tree", "the tree"}
 
-// planParameters are a tree as somebody wants it to be.
+// planParameters describe a tree as the caller wants it.
 var planParameters = []parameter{
 	thePoolTree,
 	{"document", anything, required, "the whole tree: a map, or text in YAML or JSON"},
@@ -139,8 +139,8 @@ var memberParameters = []parameter{
 	{"member", aString, required, "the user or group that is in it"},
 }
 
-// The answers about tokens are not wrapped in either version, as YTsaurus has it: a
-// string, a list or a map.
+// The answers about tokens are not wrapped in either version, as in YTsaurus: a string, a list or a
+// map.
 var peopleCommands = []command{
 	{name: "add_member", about: "puts a user or a group into a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: addMember},
 	{name: "remove_member", about: "takes a user or a group out of a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: removeMember},

@@ -80,14 +80,14 @@ var operationCommands = []command{
 	},
 }
 
-// pageParameters say which part of a long list is wanted.
+// pageParameters select a part of a long list.
 var pageParameters = []parameter{
 	{"limit", anInteger, "100", "how many at most, up to 10000"},
 	{"cursor", anInteger, "0", "where a list continues: next_cursor of the answer before"},
 	{"oldest_first", aBoolean, "false", "the order"},
 }
 
-// eventParameters choose events.
+// eventParameters select events.
 var eventParameters = append([]parameter{
 	{"event_type", someStrings, "", "types of events"},
 	{"types", someStrings, "", "more types of events"},

@@ -14,12 +14,11 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// maxTokenDescription bounds what people write beside a token.
+// maxTokenDescription bounds the description of a token.
 const maxTokenDescription = 1000
 
-// issueToken makes a token and answers with its secret. Only the hash is kept, in
-// the tokens as in what is remembered of the request, so nobody can be told the
-// secret a second time.
+// issueToken makes a token and answers with its secret. The server stores only the hash, in the
+// token's row and in the stored response, so it cannot return the secret again.
 func issueToken(c *call) (yson.Node, error) {
 	record, err := c.readNewToken()
 	if err != nil {
@@ -58,7 +57,7 @@ func issueToken(c *call) (yson.Node, error) {
 	return yson.String(token.Reveal()), nil
 }
 
-// readNewToken reads what a new token is to be, without its secret.
+// readNewToken reads the properties of a new token, without its secret.
 func (c *call) readNewToken() (record auth.TokenRecord, err error) {
 	record.Created = c.Now
 	if record.User, err = c.Parameters.Text("user", c.Who.User); err != nil {
@@ -87,7 +86,7 @@ func (c *call) readNewToken() (record auth.TokenRecord, err error) {
 	return record, nil
 }
 
-// mayRuleTokens refuses to make, list or revoke tokens of somebody else.
+// mayRuleTokens refuses to make, list or revoke another user's tokens without permission.
 func (c *call) mayRuleTokens(user string) error {
 	switch {
 	case c.Subjects.MayRuleTokens(c.Who.User, user):
@@ -103,7 +102,7 @@ func (c *call) mayRuleTokens(user string) error {
 		"Access denied for user %q: tokens of %q are ruled by themselves and by administrators, those of superusers by superusers", c.Who.User, user)
 }
 
-// warnOfLastKey says when nobody will be left who can make tokens.
+// warnOfLastKey warns if no user will be left who can make tokens.
 func (c *call) warnOfLastKey(tokens *auth.Tokens) {
 	var last time.Time
 	for _, r := range tokens.List() {
@@ -123,7 +122,7 @@ func (c *call) warnOfLastKey(tokens *auth.Tokens) {
 	c.Warn(document.Problems{{Path: "tokens", Message: message}})
 }
 
-// replayToken answers a request that is repeated: the token was made.
+// replayToken answers a repeated request: the token exists.
 func replayToken(_ *call, response []byte) (yson.Node, error) {
 	hash, err := auth.ParseTokenHash(string(response))
 	if err != nil {
@@ -134,9 +133,9 @@ func replayToken(_ *call, response []byte) (yson.Node, error) {
 		With("token_sha256", yson.String(hash.String()))
 }
 
-// listTokens lists the hashes of somebody's tokens, or of everybody's whose tokens
-// the caller rules; with_metadata as a map of what is known about them. Revoked
-// ones are told of to those who ask for them.
+// listTokens lists the token hashes of one user, or of all users whose tokens the caller
+// administers. With with_metadata the answer is a map with their metadata. Revoked tokens are
+// listed only on request.
 func listTokens(c *call) (yson.Node, error) {
 	user, err := c.Parameters.Text("user", "")
 	if err != nil {
@@ -169,8 +168,8 @@ func listTokens(c *call) (yson.Node, error) {
 	return wire.Texts(hashes), nil
 }
 
-// rulesToken says whether a token is the caller's to list and revoke. Those of
-// users who are gone are everybody's who rules users.
+// rulesToken reports whether the caller may list and revoke a token. Tokens of deleted users belong
+// to everybody who administers users.
 func (c *call) rulesToken(r auth.TokenRecord) bool {
 	return c.Subjects.MayRuleTokens(c.Who.User, r.User) || !c.Subjects.IsUser(r.User) && c.Subjects.IsSuperuser(c.Who.User)
 }
@@ -192,7 +191,7 @@ func tokenMetadata(r auth.TokenRecord) yson.Node {
 	return yson.Map(entries...)
 }
 
-// revokeToken makes a token useless. Revoking it again is no mistake.
+// revokeToken revokes a token. Revoking it again is no error.
 func revokeToken(c *call) (yson.Node, error) {
 	text, err := c.Parameters.NeedText("token_sha256")
 	if err != nil {
@@ -200,7 +199,7 @@ func revokeToken(c *call) (yson.Node, error) {
 	}
 	hash, err := auth.ParseTokenHash(text)
 	if err != nil {
-		// The text is not repeated: it may be a token.
+		// The message omits the text: it may be a token.
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /token_sha256").Because(err)
 	}
 	user, err := c.Parameters.Text("user", "")

@@ -9,16 +9,15 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// writer is a node whose value can be written at once, without a tree of values in
-// between: pieces of text, which are not to be modified. It returns false if it
-// cannot do so: the value is then read as that of any other node.
+// writer is a node that can write its value directly, without building a tree of values: as pieces
+// of text, which must not be modified. It returns false if it cannot; the value is then read as for
+// any other node.
 type writer interface {
 	Written(c *call, as wire.Format) (text [][]byte, ok bool, err error)
 }
 
-// writeWhole answers a request for the whole value of a node that can write
-// itself, if nothing else is in the answer. The value that the command then
-// returns is the entity, and reply puts the text in its place.
+// writeWhole answers a request for the whole value of a node that can write itself, if the answer
+// has nothing else. The command then returns the entity, and reply replaces it with the text.
 func (c *call) writeWhole(at *pathtree.Place, filter pathtree.AttributeFilter) (done bool, err error) {
 	w, can := at.Object.(writer)
 	if !can || c.command.name != "get" || c.outputAs == nil || !filter.IsEmpty() || !c.outputAs.Joins() {
@@ -28,8 +27,7 @@ func (c *call) writeWhole(at *pathtree.Place, filter pathtree.AttributeFilter) (
 	return done, err
 }
 
-// replyWhole writes an answer whose value is written already; n has the entity in
-// its place.
+// replyWhole writes an answer whose value is already written; n has the entity in its place.
 func (a *API) replyWhole(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 	before, after, err := m.outputAs.Around(n)
 	if err != nil {
@@ -40,7 +38,7 @@ func (a *API) replyWhole(w http.ResponseWriter, c *call, m *message, n yson.Node
 	w.Header().Set("Content-Length", strconv.Itoa(len(before)+wire.Length(c.whole)+len(after)))
 	for _, piece := range append(append([][]byte{before}, c.whole...), after) {
 		if _, err := w.Write(piece); err != nil {
-			return // the client has gone
+			return // the client disconnected
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// newAgentOrchid is the inside of a controller agent. Controllers live in the
-// scheduler, so that it is the scheduler's.
+// newAgentOrchid is the orchid of a controller agent. Controllers run in the scheduler, so it shows
+// the scheduler's state.
 func newAgentOrchid(*pathtree.Request) pathtree.Object {
 	return folder{opaque: true, list: []folderChild{
 		childAt("controller_agent", func(*pathtree.Request) pathtree.Object {
@@ -27,7 +27,7 @@ func newAgentOrchid(*pathtree.Request) pathtree.Object {
 	}}
 }
 
-// agentOperations has the controllers of operations by their ids.
+// agentOperations has the operations' controllers by id.
 type agentOperations struct{ operationDirectory }
 
 func (agentOperations) Keys(c *pathtree.Request) ([]string, error) {
@@ -42,7 +42,7 @@ func (agentOperations) Child(c *pathtree.Request, key string) (pathtree.Object, 
 	return controllerOrchid(ViewOfLive(live)), nil
 }
 
-// newNodeOrchid is the inside of a node, as far as the scheduler knows it.
+// newNodeOrchid is the orchid of a node, as far as the scheduler knows its state.
 func newNodeOrchid(_ *pathtree.Request, node *server.Node) pathtree.Object {
 	return folder{opaque: true, list: []folderChild{
 		childAt("exec_node", func(*pathtree.Request) pathtree.Object {
@@ -72,7 +72,7 @@ func dugNode(n yson.Node, key string) yson.Node {
 	return value
 }
 
-// activeJobs are the jobs that run on a node.
+// activeJobs are the jobs running on a node.
 func activeJobs(c *pathtree.Request, node *server.Node) pathtree.Object {
 	return pathtree.LazyMap{
 		List: func() (keys []string, _ error) {
@@ -87,7 +87,7 @@ func activeJobs(c *pathtree.Request, node *server.Node) pathtree.Object {
 		Get: func(key string) (pathtree.Object, error) {
 			id, err := guid.Parse(key)
 			if err != nil {
-				return nil, nil // what is no id is not there
+				return nil, nil // a name that is no id matches nothing
 			}
 			job, there := c.Server.Job(id)
 			if !there || job.Node != node.Name {

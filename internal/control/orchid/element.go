@@ -14,39 +14,38 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// element is a pool or an operation of a tree, as of a state. It is read by one
-// goroutine.
+// element is a pool or an operation of a tree in one state. Only one goroutine reads it.
 type element struct {
 	tree    *Tree
 	details *scheduling.Details
 	jobs    *scheduling.JobCounts
-	// guarantees are those of a pool; those of an operation are nothing.
+	// guarantees are a pool's; an operation has none.
 	guarantees *scheduling.PoolDetails
 	// pool is set for pools, operation and seat for operations.
 	pool      *core.Pool
 	operation *core.Operation
 	seat      *core.Seat
-	// record is what the server knows of an operation; nil if it has just ended.
+	// record is the server's record of an operation; nil if the operation has just ended.
 	record *server.Operation
 
-	// What was set and what holds, once somebody has asked for it.
+	// The options that were set and those in effect, computed on first use.
 	own   *pooltree.PoolConfig
 	holds *pooltree.Effective
 }
 
-// field is a key under which the scheduler's view shows something of an element.
+// field is a key of an element in the scheduler's view.
 type field struct {
 	name string
-	// of returns the value, and false if the element has none.
+	// of returns the value; false if the element has none.
 	of func(v *wire.Vectors, e *element) (yson.Node, bool)
 }
 
-// always makes a field that every element has.
+// always returns a field that every element has.
 func always(name string, of func(v *wire.Vectors, e *element) yson.Node) field {
 	return field{name, func(v *wire.Vectors, e *element) (yson.Node, bool) { return of(v, e), true }}
 }
 
-// sharesField, amountsField and numberField make fields of the commonest kinds.
+// sharesField, amountsField and numberField return fields of the most common kinds.
 func sharesField(name string, of func(e *element) resource.Shares) field {
 	return always(name, func(v *wire.Vectors, e *element) yson.Node { return v.Shares(of(e)) })
 }
@@ -81,7 +80,8 @@ func only(f field, when func(e *element) bool) field {
 	}}
 }
 
-// Number writes a number. Neither JSON nor people like infinities.
+// Number writes a number. It replaces infinities, which JSON does not have and people do not
+// expect.
 func Number(f float64) yson.Node {
 	switch {
 	case math.IsNaN(f):
@@ -92,10 +92,10 @@ func Number(f float64) yson.Node {
 	return yson.Double(f)
 }
 
-// maxRatio stands for a ratio without bound.
+// maxRatio represents an unbounded ratio.
 const maxRatio = 1e9
 
-// optionNode writes an option as it was set; one that is not is the entity.
+// optionNode writes an option as it was set; an unset one is the entity.
 func optionNode[T any](o document.Optional[T], write func(T) yson.Node) yson.Node {
 	if value, set := o.Get(); set {
 		return write(value)
@@ -107,8 +107,7 @@ func (e *element) total() resource.Amounts { return e.tree.Info.Total }
 
 func (e *element) isRoot() bool { return e.pool != nil && e.pool.Parent < 0 }
 
-// effective are the options that hold for a pool, or for the pool that an
-// operation is in.
+// effective are the options in effect for a pool, or for an operation's pool.
 func (e *element) effective() *pooltree.Effective {
 	if e.holds == nil {
 		pool := e.pool
@@ -121,7 +120,7 @@ func (e *element) effective() *pooltree.Effective {
 	return e.holds
 }
 
-// config is what was set on a pool; an ephemeral one and the root have nothing.
+// config has the options that were set on a pool; an ephemeral pool and the root have none.
 func (e *element) config() *pooltree.PoolConfig {
 	if e.own == nil {
 		e.own = &pooltree.PoolConfig{}
@@ -134,8 +133,8 @@ func (e *element) config() *pooltree.PoolConfig {
 	return e.own
 }
 
-// lowestStarving names the lowest pool, from the element up, that starves at least
-// so much.
+// lowestStarving names the lowest pool, from the element up, whose starvation is at least the given
+// one.
 func (e *element) lowestStarving(least scheduling.Starvation) string {
 	if e.seat != nil {
 		return e.tree.Info.LowestStarvingAbove(e.seat, least)
@@ -143,7 +142,7 @@ func (e *element) lowestStarving(least scheduling.Starvation) string {
 	return e.tree.Info.LowestStarving(e.pool.Slot, least)
 }
 
-// strong is the guarantee that was configured. The root has the whole tree.
+// strong is the configured guarantee. The root has the whole tree.
 func (e *element) strong() resource.Amounts {
 	if e.isRoot() {
 		return e.total()
@@ -151,8 +150,7 @@ func (e *element) strong() resource.Amounts {
 	return e.config().StrongGuarantee.Value().OrZero()
 }
 
-// bestShare bounds the share by what can be placed on nodes; without a bound it is
-// the whole tree.
+// bestShare is the largest share that can be placed on nodes; without a bound it is the whole tree.
 func (e *element) bestShare() resource.Shares {
 	if e.details.BestShare.IsZero() {
 		return resource.Ones()
@@ -160,7 +158,7 @@ func (e *element) bestShare() resource.Shares {
 	return e.details.BestShare
 }
 
-// filtered is what the nodes have that an element may use.
+// filtered is the resources of the nodes that an element may use.
 func (e *element) filtered() resource.Amounts {
 	filter := e.config().SchedulingTagFilter.Value()
 	if e.seat != nil {
@@ -178,7 +176,7 @@ func (e *element) filtered() resource.Amounts {
 	return sum
 }
 
-// commonFields are those of pools and operations alike, under new and old names.
+// commonFields are the fields that pools and operations share, under new and old names.
 var commonFields = []field{
 	textField("scheduling_status", func(e *element) string { return e.details.Status.String() }),
 	textField("starvation_status", func(e *element) string { return e.details.Starvation.String() }),

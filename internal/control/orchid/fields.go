@@ -18,7 +18,7 @@ func (e *element) isIntegral() bool {
 
 func (e *element) isFIFO() bool { return e.effective().Mode == pooltree.FIFO }
 
-// poolFields are those of pools, the common ones included.
+// poolFields are the fields of pools, the common ones included.
 var poolFields = newFields(slices.Concat([]field{
 	only(textField("parent", func(e *element) string { return e.tree.Info.PoolIn(e.pool.Parent).Name }),
 		func(e *element) bool { return !e.isRoot() }),
@@ -51,7 +51,7 @@ var poolFields = newFields(slices.Concat([]field{
 	textField("integral_guarantee_type", func(e *element) string { return e.config().Integral.Type.Value().String() }),
 }, integralFields, commonFields))
 
-// integralFields are those of pools that save what they do not use.
+// integralFields are the fields of pools that save what they do not use.
 var integralFields = integralOnly(
 	always("integral_pool_capacity", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.guarantees.Capacity) }),
 	numberField("integral_pool_capacity_ratio", func(e *element) float64 { return e.guarantees.CapacityRatio }),
@@ -79,7 +79,7 @@ func integralOnly(fields ...field) []field {
 	return fields
 }
 
-// operationFields are those of operations, the common ones included.
+// operationFields are the fields of operations, the common ones included.
 var operationFields = newFields(slices.Concat([]field{
 	textField("pool", func(e *element) string { return e.seat.Pool }),
 	always("start_time", func(_ *wire.Vectors, e *element) yson.Node { return wire.Instant(e.operation.Started) }),
@@ -134,7 +134,7 @@ var operationFields = newFields(slices.Concat([]field{
 	countField("started_job_count", func(e *element) int { return int(e.seat.Starts) }),
 }, commonFields))
 
-// unschedulable says why an operation gets nothing whatever is free.
+// unschedulable explains why an operation gets nothing, however much is free.
 func (e *element) unschedulable() string {
 	switch {
 	case e.details.Schedulable:
@@ -149,7 +149,7 @@ func (e *element) unschedulable() string {
 	return "no_pending_allocations"
 }
 
-// refusals counts why nodes gave the operation nothing.
+// refusals counts, by reason, the nodes' refusals to serve the operation.
 func (e *element) refusals() yson.Node {
 	var entries []yson.Entry
 	for reason, count := range e.seat.Refusals {
@@ -185,7 +185,7 @@ func newFields(list []field) fields {
 		f.index[list[i].name] = i
 	}
 	if len(f.index) != len(list) {
-		panic("two fields have one name") // a mistake of the programmer
+		panic("two fields have one name") // a programming error
 	}
 	return f
 }
@@ -217,9 +217,8 @@ func (f *fields) into(entries []yson.Entry, v *wire.Vectors, e *element, filter 
 	return entries
 }
 
-// choose turns names into a filter, in the order of the table. Names that no field
-// has are passed over: clients ask for those of other versions. No names are no
-// filter.
+// choose turns names into a filter, in the order of the table. Unknown names are ignored: clients
+// ask for fields of other versions. Without names there is no filter.
 func (f *fields) choose(names []string) []int {
 	if names == nil {
 		return nil

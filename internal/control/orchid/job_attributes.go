@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// storedJobAttributes is what the server keeps of a finished job beside columns.
+// storedJobAttributes are the attributes of a finished job that have no columns.
 type storedJobAttributes struct {
 	Incarnation uint32    `json:"incarnation"`
 	End         string    `json:"end"`
@@ -27,8 +27,8 @@ type storedJobAttributes struct {
 	CPU *server.CPUHistory `json:"cpu_history"`
 }
 
-// Describe writes a job with the named attributes, or with all of them but cpu_history, which is long. Names that
-// no job has are passed over.
+// Describe writes a job with the named attributes, or with all of them but cpu_history, which is long. It ignores unknown
+// names.
 func (j *JobView) Describe(v *OperationView, names []string, now time.Time) ([]yson.Entry, error) {
 	var entries []yson.Entry
 	var err error
@@ -69,14 +69,13 @@ func (j *JobView) common(v *OperationView) []yson.Entry {
 	}
 }
 
-// allocationOf is the allocation of a job: the identifier without the counter of
-// jobs in its top byte.
+// allocationOf is the allocation of a job: the job's id without the job counter in its top byte.
 func allocationOf(job guid.ID) guid.ID {
 	job[3] &= 0xffffff
 	return job
 }
 
-// briefStatistics are what a running job uses, as its node last said.
+// briefStatistics are a running job's usage, as its node last reported.
 func briefStatistics(job *server.Job) yson.Node {
 	return yson.Map(
 		yson.Pair("user_job_memory", yson.Int64(job.UserMemory)),
@@ -85,8 +84,8 @@ func briefStatistics(job *server.Job) yson.Node {
 		yson.Pair("smoothed_cpu", yson.Double(float64(job.SmoothedCPU)/100)))
 }
 
-// cpuHistory is how the CPU of a job went since it began: limit and use in cores for steps of equal length, nothing where
-// nobody knows.
+// cpuHistory is a job's CPU over time: limit and usage in cores for steps of equal length, and nothing where they are
+// unknown.
 func cpuHistory(h *server.CPUHistory) yson.Node {
 	list := func(hundredths []int32) yson.Node {
 		values := make([]yson.Node, len(hundredths))
@@ -139,7 +138,7 @@ func (j *JobView) describeLive(v *OperationView) []yson.Entry {
 	return entries
 }
 
-// describeRow writes a job of the archive.
+// describeRow writes an archived job.
 func (j *JobView) describeRow(v *OperationView) ([]yson.Entry, error) {
 	row := j.Row
 	var own storedJobAttributes
@@ -202,7 +201,7 @@ func (j *JobView) describeRow(v *OperationView) ([]yson.Entry, error) {
 	return entries, nil
 }
 
-// jobError is the error of a job. That of an aborted one carries the reason.
+// jobError is the error of a job. An aborted job's error carries the reason.
 func jobError(stored []byte, reason string) (yson.Node, bool, error) {
 	if len(stored) == 0 && reason == "" {
 		return yson.Entity(), false, nil
@@ -228,8 +227,7 @@ func jobEvent(state string, at time.Time) yson.Node {
 	return yson.Map(yson.Pair("state", yson.String(state)), yson.Pair("time", wire.Instant(at)))
 }
 
-// statisticsNode writes the statistics of a running job: a tree by the parts of
-// their paths.
+// statisticsNode writes a running job's statistics as a tree by the parts of their paths.
 func statisticsNode(list []*nodev1.Statistic) yson.Node {
 	tree := yson.Map()
 	for _, s := range list {
@@ -251,7 +249,7 @@ func withStatistic(tree yson.Node, path []string, leaf yson.Node) yson.Node {
 	return tree.With(path[0], withStatistic(below, path[1:], leaf))
 }
 
-// JobType is what all jobs are.
+// JobType is the type of all jobs.
 const JobType = "vanilla"
 
 // JobView is a job as one request sees it: running, or from the archive.
@@ -278,7 +276,7 @@ func (j *JobView) Start() time.Time {
 	return j.Row.StartTime
 }
 
-// Node is the name of the node that the job was given to.
+// Node is the name of the job's node.
 func (j *JobView) Node() string {
 	if j.Live != nil {
 		return j.Live.Node
@@ -286,7 +284,7 @@ func (j *JobView) Node() string {
 	return j.Row.Node
 }
 
-// Task is the name of the task that the job belongs to.
+// Task is the name of the job's task.
 func (j *JobView) Task() string {
 	if j.Live != nil {
 		return j.Live.TaskName
@@ -301,7 +299,7 @@ func (j *JobView) tree() string {
 	return j.Row.Tree
 }
 
-// Number is what the store knows the job by.
+// Number is the job's key in the store.
 func (j *JobView) Number() uint64 {
 	if j.Live != nil {
 		return uint64(j.Live.Number)

@@ -10,12 +10,11 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// folder is a directory of the scheduler's view: few children, each made when it
-// is asked for.
+// folder is a directory of the scheduler's view with few children, each computed on request.
 type folder struct {
 	pathtree.Bare
 	list []folderChild
-	// opaque ones are the entity when something above them is read.
+	// opaque folders appear as the entity when an ancestor is read.
 	opaque bool
 }
 
@@ -61,9 +60,8 @@ func (f folder) Child(c *pathtree.Request, key string) (pathtree.Object, error) 
 	return f.list[i].get(c)
 }
 
-// table is a directory of the scheduler's view with many children of one kind.
-// Read as a whole it is one value, which is made in one go; a path into it makes
-// only the child that it leads to.
+// table is a directory of the scheduler's view with many children of one kind. Read as a whole it
+// is one value, built at once; a path into it builds only the child that it leads to.
 type table struct {
 	pathtree.Bare
 	whole func() (yson.Node, error)
@@ -71,7 +69,7 @@ type table struct {
 	get   func(key string) (pathtree.Object, error)
 	// text writes the whole with some fields; it may be nil.
 	text func(as wire.Format, fields []string) ([][]byte, error)
-	// parts says that somebody wants children and not the whole.
+	// parts reports whether the request reads children and not the whole.
 	parts bool
 }
 
@@ -109,9 +107,8 @@ func (t table) as(c *pathtree.Request, key string) pathtree.Object {
 	return t
 }
 
-// wantsParts says whether a request is about children of a directory with this
-// name rather than about the directory as a whole. A wrong answer costs time and
-// changes nothing else.
+// wantsParts reports whether a request is about children of a directory with this name rather than
+// about the directory as a whole. A wrong answer costs time and changes nothing else.
 func wantsParts(c *pathtree.Request, key string) bool {
 	if c.Command == "list" {
 		return true
@@ -128,7 +125,7 @@ func wantsParts(c *pathtree.Request, key string) bool {
 	return false
 }
 
-// SortedKeys lists the keys of a map in their order.
+// SortedKeys lists the keys of a map in order.
 func SortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))
 	for key := range m {

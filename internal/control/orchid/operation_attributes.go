@@ -12,14 +12,14 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// operationAttribute is a key under which an operation shows something.
+// operationAttribute is a key of an operation in answers.
 type operationAttribute struct {
 	name string
-	// private ones are for those who may read the operation.
+	// private attributes are for users who may read the operation.
 	private bool
-	// listed ones are in lists that do not say what they want.
+	// listed attributes are in lists that do not name attributes.
 	listed bool
-	// of returns the value, and false if there is none at the moment.
+	// of returns the value; false if there is none now.
 	of func(c *pathtree.Request, v *OperationView) (yson.Node, bool, error)
 }
 
@@ -121,7 +121,7 @@ func hasFailedJobs(_ *pathtree.Request, v *OperationView) (yson.Node, bool, erro
 	return yson.Boolean(v.row.HasFailedJobs), true, nil
 }
 
-// StoredJSON reads a document of the store; nothing is an empty map.
+// StoredJSON reads a stored document; empty data is an empty map.
 func StoredJSON(data []byte) (yson.Node, error) {
 	if len(data) == 0 {
 		return yson.Map(), nil
@@ -147,8 +147,8 @@ func briefProgress(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	return StoredJSON(rows.Brief)
 }
 
-// fullProgress is the progress with tasks, statistics and, while the operation
-// lives, what the scheduler knows of it in each tree.
+// fullProgress is the progress with tasks, statistics and, for a live operation, its scheduling
+// state in each tree.
 func fullProgress(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	var n yson.Node
 	if v.Live != nil {
@@ -228,9 +228,9 @@ func unrecognizedSpec(c *pathtree.Request, v *OperationView) (yson.Node, error) 
 	return StoredJSON(rows.Unrecognized)
 }
 
-// runtimeParameters are the parameters that can be changed while the operation
-// runs, as they are now. Lists are not worth reading the specifications of archived
-// operations for: they show pools only.
+// runtimeParameters are the current values of the parameters that can change while the operation
+// runs. In lists, archived operations show only pools: reading their specifications would cost too
+// much.
 func runtimeParameters(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	spec := v.spec
 	if spec == nil && c.Command != "list_operations" {
@@ -266,7 +266,7 @@ func runtimeParameters(c *pathtree.Request, v *OperationView) (yson.Node, error)
 		yson.Pair("options_per_job_shell", yson.Map())), nil
 }
 
-// erasedTrees are trees that the user named and the operation is not in.
+// erasedTrees are trees that the user named but the operation is not in.
 func erasedTrees(spec *operation.Spec, v *OperationView) yson.Node {
 	var list []string
 	for _, name := range spec.PoolTrees.Value() {
@@ -328,7 +328,7 @@ func alertsOf(_ *pathtree.Request, v *OperationView) (yson.Node, error) {
 	return yson.Map(wire.Distinct(entries)...), nil
 }
 
-// alertNode writes an alert as clients know them: as an error.
+// alertNode writes an alert as clients expect it: as an error.
 func alertNode(alert server.Alert) yson.Node {
 	return yson.Map(
 		yson.Pair("code", yson.Int64(wire.CodeGeneric)),
@@ -372,7 +372,7 @@ func slotIndices(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	return yson.Map(entries...), nil
 }
 
-// slotIndex is the number of a live operation in its pool of a tree.
+// slotIndex is a live operation's number in its pool of a tree.
 func slotIndex(c *pathtree.Request, v *OperationView, tree string) (yson.Node, bool) {
 	if v.Live == nil || !c.Server.Leading() {
 		return yson.Entity(), false
@@ -408,11 +408,10 @@ func OperationAttributeBy(name string) (*operationAttribute, bool) {
 	return &operationAttributes[i], true
 }
 
-// DocumentStyle is how documents are written for clients.
+// DocumentStyle is the style of documents for clients.
 const DocumentStyle = document.ForPrograms
 
-// Describe writes an operation with the named attributes, or with all of them, or
-// with those of lists.
+// Describe writes an operation with the named attributes, with all of them, or with those of lists.
 func (v *OperationView) Describe(c *pathtree.Request, names []string, listing bool) ([]yson.Entry, error) {
 	var wanted []*operationAttribute
 	readable := error(nil)
@@ -432,7 +431,7 @@ func (v *OperationView) Describe(c *pathtree.Request, names []string, listing bo
 			readable = MayRead(c, v)
 		}
 		for i := range operationAttributes {
-			// What the user may not read is left out unless it is asked for.
+			// Attributes that the user may not read are left out unless they are named.
 			if a := &operationAttributes[i]; listing && a.listed || !listing && (!a.private || readable == nil) {
 				wanted = append(wanted, a)
 			}

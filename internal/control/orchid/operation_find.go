@@ -17,8 +17,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// OperationView is an operation as one request sees it: live, or from the archive.
-// What is expensive is read when it is asked for.
+// OperationView is an operation as one request sees it: live, or from the archive. Expensive parts
+// are read on request.
 type OperationView struct {
 	ID     guid.ID
 	Number core.OperationID
@@ -32,7 +32,7 @@ type OperationView struct {
 	spec     *operation.Spec
 }
 
-// operationKey reads which operation a request means.
+// operationKey reads which operation a request names.
 func operationKey(c *pathtree.Request) (server.OperationKey, error) {
 	var key server.OperationKey
 	alias, err := c.Parameters.Text("operation_alias", "")
@@ -61,8 +61,7 @@ func operationKey(c *pathtree.Request) (server.OperationKey, error) {
 	return key, nil
 }
 
-// noOperation is the answer about an operation that was never there or is
-// forgotten.
+// noOperation is the error for an operation that never existed or is no longer stored.
 func noOperation(key server.OperationKey) *wire.Error {
 	if key.Alias != "" {
 		return wire.Errorf(wire.CodeNoSuchOperation, "No such operation %s", key.Alias).With("operation_alias", yson.String(key.Alias))
@@ -104,7 +103,7 @@ func ViewOfLive(live *server.Operation) *OperationView {
 	return &OperationView{ID: live.ID, Number: live.Number, kind: live.Type, User: live.User, Live: live, spec: live.Spec}
 }
 
-// ViewOfRow is an operation of the store, which may live all the same.
+// ViewOfRow is the view of an operation in the store, which may still be live.
 func ViewOfRow(c *pathtree.Request, row *store.Operation) (*OperationView, error) {
 	if live, there := c.Server.OperationByNumber(core.OperationID(row.Number)); there {
 		return ViewOfLive(live), nil
@@ -116,12 +115,12 @@ func ViewOfRow(c *pathtree.Request, row *store.Operation) (*OperationView, error
 	return ViewOfStored(id, row), nil
 }
 
-// ViewOfStored is the view of an operation of the archive.
+// ViewOfStored is the view of an archived operation.
 func ViewOfStored(id guid.ID, row *store.Operation) *OperationView {
 	return &OperationView{ID: id, Number: core.OperationID(row.Number), kind: row.Type, User: row.User, row: row}
 }
 
-// stored reads the rows of an archived operation that are apart from the first.
+// storedSpecs reads the rows of an archived operation that are stored separately from the first.
 func (v *OperationView) storedSpecs(c *pathtree.Request) (*store.OperationSpec, error) {
 	if v.specs == nil {
 		specs, err := c.Server.Store().OperationSpec(c.Context, int32(v.Number))
@@ -144,7 +143,7 @@ func (v *OperationView) storedProgress(c *pathtree.Request) (*store.OperationPro
 	return v.Progress, nil
 }
 
-// resulting is the specification with every default; nil if it is lost.
+// resulting is the specification with all defaults; nil if it is lost.
 func (v *OperationView) resulting(c *pathtree.Request) (*operation.Spec, error) {
 	if v.spec != nil {
 		return v.spec, nil
@@ -165,7 +164,7 @@ func (v *OperationView) resulting(c *pathtree.Request) (*operation.Spec, error) 
 	return v.spec, nil
 }
 
-// Places are the pools that the operation is in, or was in, by tree.
+// Places are the operation's pools, now or when it ended, by tree.
 func (v *OperationView) Places() []core.Place {
 	if v.Live != nil {
 		return v.Live.Places
@@ -177,7 +176,7 @@ func (v *OperationView) Places() []core.Place {
 	return list
 }
 
-// Chain is the operation with what is above it, for questions about permissions.
+// Chain is the operation with everything above it, for permission checks.
 func (v *OperationView) Chain(c *pathtree.Request) (auth.Chain, error) {
 	spec, err := v.resulting(c)
 	if err != nil {
@@ -188,18 +187,18 @@ func (v *OperationView) Chain(c *pathtree.Request) (auth.Chain, error) {
 	if spec != nil {
 		owners = spec.Owners.Value()
 		if given, set := spec.ACL.Get(); set {
-			// It was checked when it was set; one that cannot be read allows nothing.
+			// It was validated when it was set; an unreadable list allows nothing.
 			list, _ = auth.ParseACL(given)
 		}
 	}
 	return auth.Chain{auth.OperationObject(v.ID.String(), v.User, owners, list), operationsAccess(c)}, nil
 }
 
-// OperationsPath is where operations are in the tree of paths.
+// OperationsPath is the path of the operations.
 const OperationsPath = "//sys/operations"
 
-// operationsAccess is what all operations inherit. Nothing above it counts: what
-// jobs read and wrote is not for everybody.
+// operationsAccess is what all operations inherit. Nothing above it counts: not everybody may see
+// what jobs read and wrote.
 func operationsAccess(c *pathtree.Request) auth.Object {
 	o := auth.Object{Kind: auth.KindNode, Name: OperationsPath, Owner: auth.Root, ACL: auth.OperationsACL(), Isolated: true}
 	if _, set := c.Server.Registry().ACL(OperationsPath); set {
@@ -208,7 +207,7 @@ func operationsAccess(c *pathtree.Request) auth.Object {
 	return o
 }
 
-// MayRead says whether the user may see the private parts of an operation.
+// MayRead checks whether the user may read an operation's private parts.
 func MayRead(c *pathtree.Request, v *OperationView) error {
 	chain, err := v.Chain(c)
 	if err != nil {
@@ -217,7 +216,7 @@ func MayRead(c *pathtree.Request, v *OperationView) error {
 	return c.Require(auth.ReadOperation(chain))
 }
 
-// MustLive refuses what cannot be done with an operation that has ended.
+// MustLive refuses requests that an ended operation cannot serve.
 func (v *OperationView) MustLive() error {
 	if v.Live != nil {
 		return nil
@@ -226,9 +225,8 @@ func (v *OperationView) MustLive() error {
 		With("operation_id", yson.String(v.ID.String())).With("state", yson.String(v.row.State))
 }
 
-// PoolChain is a pool with what is above it, for questions about permissions. A
-// pool that does not exist would be made for the user below another one; then it is
-// that.
+// PoolChain is a pool with everything above it, for permission checks. A pool that does not exist
+// would be created for the user below another one; the chain is then that pool's.
 func PoolChain(c *pathtree.Request, tree *server.TreeConfig, pool, user string) (auth.Chain, error) {
 	found, there := tree.Tree.Pool(pool)
 	if !there {
@@ -241,8 +239,8 @@ func PoolChain(c *pathtree.Request, tree *server.TreeConfig, pool, user string) 
 	return c.ChainAt(path)
 }
 
-// defaultParent is the pool below which the core makes pools of a user: that of the
-// map of users, that of the tree, or the root; FIFO pools are passed over.
+// defaultParent is the pool below which the core creates a user's pools: the one in the map of
+// users, the tree's default, or the root. It skips FIFO pools.
 func defaultParent(c *pathtree.Request, tree *pooltree.Tree, user string) *pooltree.Pool {
 	settings := tree.Settings()
 	names := []string{settings.DefaultParentPool.Value()}
@@ -266,7 +264,7 @@ func optionalMap(o document.Optional[document.Value]) yson.Node {
 	return wire.FromDocument(value)
 }
 
-// IsIn says whether the operation is in a tree.
+// IsIn reports whether the operation is in a tree.
 func (v *OperationView) IsIn(tree string) bool {
 	for _, p := range v.Places() {
 		if p.Tree == tree {
@@ -276,5 +274,5 @@ func (v *OperationView) IsIn(tree string) bool {
 	return false
 }
 
-// Key names the operation.
+// Key identifies the operation.
 func (v *OperationView) Key() server.OperationKey { return server.OperationKey{ID: v.ID} }

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// keyOf reads the name of an operation in a path: its id, or its alias.
+// keyOf reads the name of an operation in a path: its id or its alias.
 func keyOf(name string) (key server.OperationKey, err error) {
 	if name != "" && name[0] == '*' {
 		return server.OperationKey{Alias: name}, nil
@@ -24,13 +24,13 @@ func keyOf(name string) (key server.OperationKey, err error) {
 
 func parsePathText(text string) (ypath.Path, error) { return ypath.Parse(text) }
 
-// operationsNode is //sys/operations: 256 directories, in which operations are by
-// the last byte of their ids.
+// operationsNode is //sys/operations: 256 directories that hold operations by the last byte of
+// their ids.
 type operationsNode struct{ pathtree.Bare }
 
 func (operationsNode) Kind() string { return "map_node" }
 
-// Shape keeps whoever reads something above from getting all operations.
+// Shape is opaque, so that reading an ancestor does not return all operations.
 func (operationsNode) Shape() pathtree.Shape { return pathtree.OpaqueShape }
 
 func (operationsNode) Keys(*pathtree.Request) ([]string, error) {
@@ -61,7 +61,7 @@ func (operationBucket) Shape() pathtree.Shape { return pathtree.OpaqueShape }
 
 func bucketOf(id guid.ID) uint8 { return uint8(id[3]) }
 
-// Keys lists the operations that have not ended; others are found by their ids.
+// Keys lists the live operations; ended ones are found by id.
 func (b operationBucket) Keys(c *pathtree.Request) ([]string, error) {
 	var keys []string
 	for _, o := range c.Server.Operations() {
@@ -81,7 +81,7 @@ func (b operationBucket) Child(c *pathtree.Request, key string) (pathtree.Object
 func operationObject(c *pathtree.Request, name string, belongs func(guid.ID) bool) (pathtree.Object, error) {
 	key, err := keyOf(name)
 	if err != nil || belongs != nil && (key.Alias != "" || !belongs(key.ID)) {
-		return nil, nil // what is no id is not there
+		return nil, nil // a name that is no id matches nothing
 	}
 	v, err := operationBy(c, key)
 	if e := (*wire.Error)(nil); err != nil {
@@ -114,7 +114,7 @@ func (n operationNode) Meta(*pathtree.Request) pathtree.Meta {
 	return m
 }
 
-// Attributes that nodes have by themselves and operations call differently.
+// Attributes that all nodes have and operations name differently.
 var operationNodeHides = []string{"id", "type"}
 
 func (n operationNode) Attribute(c *pathtree.Request, _ *pathtree.Place, name string) (yson.Node, bool, error) {
@@ -156,7 +156,7 @@ func (n operationNode) Child(_ *pathtree.Request, key string) (pathtree.Object, 
 	return controllerOrchid(n.view), nil
 }
 
-// controllerOrchid is the inside of a running operation.
+// controllerOrchid is the orchid of a running operation.
 func controllerOrchid(v *OperationView) pathtree.Object {
 	return folder{list: []folderChild{
 		childValue("state", func(*pathtree.Request) (yson.Node, error) { return yson.String(v.state()), nil }),
@@ -169,7 +169,7 @@ func controllerOrchid(v *OperationView) pathtree.Object {
 	}}
 }
 
-// runningJobs has the running jobs of an operation by their ids.
+// runningJobs has an operation's running jobs by id.
 func runningJobs(c *pathtree.Request, v *OperationView) pathtree.Object {
 	return pathtree.LazyMap{
 		List: func() (keys []string, _ error) {
@@ -183,7 +183,7 @@ func runningJobs(c *pathtree.Request, v *OperationView) pathtree.Object {
 		Get: func(key string) (pathtree.Object, error) {
 			id, err := guid.Parse(key)
 			if err != nil {
-				return nil, nil // what is no id is not there
+				return nil, nil // a name that is no id matches nothing
 			}
 			job, there := c.Server.Job(id)
 			if !there || job.Operation != v.Number {

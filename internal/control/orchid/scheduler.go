@@ -15,10 +15,10 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// orchidPath is where the scheduler shows its inside. It is no stable interface.
+// orchidPath is the path of the scheduler's live state. It is not a stable interface.
 const orchidPath = "//sys/scheduler/orchid"
 
-// Live is the part of the tree of paths that shows what the scheduler does now.
+// Live is the part of the tree of paths that shows the scheduler's live state.
 func Live() pathtree.Live {
 	return pathtree.Live{
 		Mounts: []pathtree.Mount{
@@ -74,7 +74,7 @@ func serviceFolder(*pathtree.Request) pathtree.Object {
 	}}
 }
 
-// SchedulerAlerts are what people should know, as errors.
+// SchedulerAlerts are the scheduler's alerts, as errors.
 func SchedulerAlerts(s *server.Server) yson.Node {
 	var items []yson.Node
 	for _, alert := range s.Alerts() {
@@ -83,7 +83,7 @@ func SchedulerAlerts(s *server.Server) yson.Node {
 	return yson.List(items...)
 }
 
-// documentAt reads a document of the tree; what is not there is an empty map.
+// documentAt reads a document of the tree; a missing one is an empty map.
 func documentAt(c *pathtree.Request, path string) (yson.Node, error) {
 	p, err := parsePathText(path)
 	if err != nil {
@@ -100,8 +100,8 @@ func documentAt(c *pathtree.Request, path string) (yson.Node, error) {
 	return n, err
 }
 
-// orchidConfig is the configuration that holds: the settings of the server, and
-// over them what was set in the tree of paths.
+// orchidConfig is the configuration in effect: the server's settings, overridden by those set in
+// the tree of paths.
 func orchidConfig(c *pathtree.Request) (yson.Node, error) {
 	s := c.Server.Settings()
 	base := yson.Map(
@@ -121,12 +121,12 @@ func orchidConfig(c *pathtree.Request) (yson.Node, error) {
 	return wire.Merge(base, own), nil
 }
 
-// orchidOperations has the operations that have not ended, by id.
+// orchidOperations has the live operations by id.
 func orchidOperations(*pathtree.Request) pathtree.Object {
 	return operationDirectory{of: func(*server.Operation) bool { return true }}
 }
 
-// operationDirectory is a directory of operations that have not ended.
+// operationDirectory is a directory of live operations.
 type operationDirectory struct {
 	pathtree.Bare
 	of func(*server.Operation) bool
@@ -134,7 +134,7 @@ type operationDirectory struct {
 
 func (operationDirectory) Kind() string { return "map_node" }
 
-// Shape keeps whoever reads something above from getting all operations.
+// Shape is opaque, so that reading an ancestor does not return all operations.
 func (operationDirectory) Shape() pathtree.Shape { return pathtree.OpaqueShape }
 
 func (d operationDirectory) Keys(c *pathtree.Request) ([]string, error) {
@@ -215,8 +215,7 @@ func nodeInfoNode(state *State, node *server.Node) yson.Node {
 		yson.Pair("registration_error", wire.OrEntity(node.RegistrationError)))
 }
 
-// runningJobStatistics is what jobs of a node hold, by how easily it is taken from
-// them.
+// runningJobStatistics is the resources of a node's jobs, by how easily they can be preempted.
 func runningJobStatistics(info *core.Node) yson.Node {
 	var entries []yson.Entry
 	for class := range info.ClassUsage {
@@ -228,7 +227,7 @@ func runningJobStatistics(info *core.Node) yson.Node {
 	return yson.Map(append(entries, yson.Pair("preempted_job_count", yson.Int64(int64(info.Preempted))))...)
 }
 
-// orchidCluster is all trees together.
+// orchidCluster sums up all trees.
 func orchidCluster(c *pathtree.Request) (yson.Node, error) {
 	state, err := Current(c)
 	if err != nil {
@@ -252,7 +251,7 @@ func orchidCluster(c *pathtree.Request) (yson.Node, error) {
 		yson.Pair("total_node_count", yson.Int64(int64(all)))), nil
 }
 
-// orchidAllocations has the running jobs under the names of their allocations.
+// orchidAllocations has the running jobs by the id of their allocation.
 func orchidAllocations(c *pathtree.Request) pathtree.Object {
 	return pathtree.LazyMap{
 		Opaque: true,
@@ -267,7 +266,7 @@ func orchidAllocations(c *pathtree.Request) pathtree.Object {
 		Get: func(key string) (pathtree.Object, error) {
 			id, err := guid.Parse(key)
 			if err != nil {
-				return nil, nil // what is no id is not there
+				return nil, nil // a name that is no id matches nothing
 			}
 			id[3] = id[3]&0xffffff | 1<<24
 			job, there := c.Server.Job(id)
@@ -299,13 +298,13 @@ func allocationNode(s *server.Server, job *server.Job) yson.Node {
 		yson.Pair("preemption_timeout", yson.Entity()))
 }
 
-// classNames are the names of how easily jobs are preempted, by class.
+// classNames are the names of the preemption classes of jobs.
 var classNames = [...]string{
 	scheduling.NonPreemptible: scheduling.NonPreemptible.String(), scheduling.AggressivelyPreemptible: scheduling.AggressivelyPreemptible.String(),
 	scheduling.Preemptible: scheduling.Preemptible.String(),
 }
 
-// SupportedFeatures tells what clients ask about before they use it.
+// SupportedFeatures lists the features that clients check for before they use them.
 func SupportedFeatures() yson.Node {
 	return yson.Map(
 		yson.Pair("primitive_types", wire.Texts([]string{"int64", "uint64", "double", "boolean", "string", "any", "null"})),

@@ -12,9 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/engine/scheduling"
 )
 
-// State is what a server showed after an update, with what readers look up in it.
-// They share it until the next update. Indices that few need are made when they
-// are first asked for.
+// State is the state of a server after an update, with indices for readers. They share it until the
+// next update. Rarely used indices are built on first use.
 type State struct {
 	View  *server.View
 	Trees []*Tree
@@ -29,7 +28,7 @@ type Tree struct {
 	Info  *core.Tree
 
 	indexing sync.Once
-	// members and children are what is directly in each pool, by its number.
+	// members and children are the direct members of each pool, by the pool's number.
 	members  [][]*core.Seat
 	children [][]*core.Pool
 
@@ -39,7 +38,7 @@ type Tree struct {
 	texts writtenMaps
 }
 
-// settings are the options of the tree with defaults.
+// settings are the tree's options with defaults.
 func (t *Tree) settings() *pooltree.TreeConfig {
 	t.once.Do(func() { t.defaults = t.Info.Config.Settings() })
 	return &t.defaults
@@ -63,7 +62,7 @@ func (s *State) Tree(name string) (*Tree, bool) {
 	return nil, false
 }
 
-// Node returns a node by its name; one that the core does not know has nothing.
+// Node returns a node by name; a node that the core does not know is empty.
 func (s *State) Node(name string) *core.Node {
 	s.once.Do(func() {
 		s.nodes = make(map[string]*core.Node, s.View.Picture.NodeCount())
@@ -77,7 +76,7 @@ func (s *State) Node(name string) *core.Node {
 	return &core.Node{}
 }
 
-// index finds out what is directly in each pool.
+// index finds the direct members of each pool.
 func (t *Tree) index() {
 	t.indexing.Do(func() {
 		t.members, t.children = make([][]*core.Seat, t.Info.Slots()), make([][]*core.Pool, t.Info.Slots())
@@ -115,7 +114,7 @@ func (t *Tree) seats() (list []*core.Seat) {
 	return list
 }
 
-// seatOf returns an operation in the tree, nil if it is not in it.
+// seatOf returns an operation's seat in the tree, nil if it is not in the tree.
 func (t *Tree) seatOf(id core.OperationID) *core.Seat {
 	if o, there := t.State.View.Picture.Operation(id); there {
 		return t.State.View.Picture.Seat(o, t.Info.ID)
@@ -143,8 +142,7 @@ type orchidCache struct {
 	state *State
 }
 
-// orchidCaches has a cache for every server in this process, for as long as the
-// server is there.
+// orchidCaches has a cache for every server in this process, as long as the server exists.
 var orchidCaches sync.Map // of weak.Pointer[server.Server] to *orchidCache
 
 func cacheOf(s *server.Server) *orchidCache {
@@ -159,7 +157,7 @@ func cacheOf(s *server.Server) *orchidCache {
 	return cache.(*orchidCache)
 }
 
-// Forget makes the next reader begin with a new state, as the first one after an update does.
+// Forget makes the next reader build a new state, like the first reader after an update.
 func Forget(s *server.Server) {
 	cache := cacheOf(s)
 	cache.mutex.Lock()

@@ -61,7 +61,7 @@ func oldTreeOrchid(t *Tree) pathtree.Object {
 	}, t.facts()...)}
 }
 
-// facts are what both views tell of a tree.
+// facts are the parts of a tree that both views show.
 func (t *Tree) facts() []folderChild {
 	return []folderChild{
 		childValue("config", func(*pathtree.Request) (yson.Node, error) { return treeConfigNode(t.settings()), nil }),
@@ -86,7 +86,7 @@ func (t *Tree) nodeNames() []string {
 	return names
 }
 
-// ephemeralPools lists pools that exist because of operations, by who made them.
+// ephemeralPools lists the pools that exist because of operations, by the user who made them.
 func (t *Tree) ephemeralPools() yson.Node {
 	byUser := map[string][]string{}
 	for p := range t.Info.Pools() {
@@ -113,8 +113,8 @@ func (t *Tree) poolCount(*pathtree.Request) (yson.Node, error) {
 	return yson.Int64(int64(t.Info.PoolCount() - 1)), nil // without the root
 }
 
-// treeConfigNode writes the options of a tree that hold, defaults included. Those
-// with several names are there under all of them.
+// treeConfigNode writes a tree's options in effect, defaults included. Options with several names
+// appear under all of them.
 func treeConfigNode(settings *pooltree.TreeConfig) yson.Node {
 	n := wire.FromDocument(pooltree.TreeOptions.Write(settings, document.ForPrograms))
 	for _, option := range pooltree.TreeOptions.Options() {
@@ -131,7 +131,7 @@ func treeConfigNode(settings *pooltree.TreeConfig) yson.Node {
 	return n
 }
 
-// requestedFields reads which fields of elements a request wants; nil means all.
+// requestedFields reads which fields of elements a request asks for; nil means all.
 func requestedFields(c *pathtree.Request) ([]string, error) { return c.Parameters.TextList("fields") }
 
 // poolsTable has all pools of a tree, the root included.
@@ -161,8 +161,7 @@ func (t *Tree) poolsTable(c *pathtree.Request) pathtree.Object {
 	}.as(c, "pools")
 }
 
-// allPools makes all pools with the fields of a filter, on several processors if
-// there are many.
+// allPools builds all pools with the fields of a filter, on several processors if there are many.
 func (t *Tree) allPools(filter []int) yson.Node {
 	entries := make([]yson.Entry, t.Info.PoolCount())
 	workers := min(runtime.GOMAXPROCS(0), len(entries)/wire.EntriesAtOnce+1)
@@ -191,7 +190,7 @@ func elementNode(c *pathtree.Request, table *fields, e *element) pathtree.Object
 	}}
 }
 
-// operationName is the id of an operation; the record may have gone a moment ago.
+// operationName is the id of an operation; the record may have been removed meanwhile.
 func (e *element) operationName() (string, bool) {
 	if e.record == nil {
 		return "", false
@@ -199,7 +198,7 @@ func (e *element) operationName() (string, bool) {
 	return e.record.ID.String(), true
 }
 
-// operationsOf is a table of operations of a tree: all, or those directly in a pool.
+// operationsOf is a table of a tree's operations: all, or those directly in a pool.
 func (t *Tree) operationsOf(c *pathtree.Request, key string, in *core.Pool) pathtree.Object {
 	seats := func() []*core.Seat {
 		if in == nil {
@@ -246,7 +245,7 @@ func (t *Tree) operationsOf(c *pathtree.Request, key string, in *core.Pool) path
 	}.as(c, key)
 }
 
-// liveByName finds an operation that has not ended by its id.
+// liveByName finds a live operation by its id.
 func liveByName(c *pathtree.Request, name string) (*server.Operation, bool) {
 	key, err := keyOf(name)
 	if err != nil {
@@ -259,7 +258,7 @@ func (t *Tree) operationsTable(c *pathtree.Request) pathtree.Object {
 	return t.operationsOf(c, "operations", nil)
 }
 
-// byPools is a directory with something for each pool.
+// byPools is a directory with an entry for each pool.
 func (t *Tree) byPools(of func(p *core.Pool) pathtree.Object) pathtree.Object {
 	return pathtree.LazyMap{
 		List: func() (keys []string, _ error) {
@@ -303,7 +302,7 @@ func (t *Tree) childPools(c *pathtree.Request) pathtree.Object {
 	})
 }
 
-// distribution is what of the tree is promised, and what is not.
+// distribution is the promised part of the tree, and the rest.
 func (t *Tree) distribution(*pathtree.Request) (yson.Node, error) {
 	var strong resource.Amounts
 	total, root := t.Info.Total, t.Info.Root()
@@ -326,7 +325,7 @@ func (t *Tree) distribution(*pathtree.Request) (yson.Node, error) {
 	), nil
 }
 
-// Summary is what a tree has and what became of it.
+// Summary is a tree's resources and their use.
 func (t *Tree) Summary() yson.Node {
 	root := t.Info.Root()
 	var guaranteed resource.Amounts

@@ -9,28 +9,28 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Bounds of what is kept of written maps.
+// Limits of the cache of written maps.
 const (
 	writtenKept = 64 << 20        // bytes of one tree
-	writtenFor  = 5 * time.Second // after the first one was asked for
+	writtenFor  = 5 * time.Second // after the first request
 )
 
-// writtenKey is what a written map depends on beside the snapshot.
+// writtenKey is what a written map depends on besides the snapshot.
 type writtenKey struct {
 	as     wire.Format
 	fields string
 }
 
-// writtenText is a map that is being written or is written.
+// writtenText is a map that is written or being written.
 type writtenText struct {
 	once sync.Once
 	text [][]byte
 	err  error
 }
 
-// writtenMaps are the maps of pools of one snapshot that readers have asked for:
-// those who ask for the same get the same bytes. They are forgotten soon, because
-// the next snapshot is as good as here, or nobody asks any more.
+// writtenMaps are the maps of pools of one snapshot that readers have requested.
+// Equal requests get the same bytes. They are dropped soon, because the next
+// snapshot will replace them or no reader needs them any more.
 type writtenMaps struct {
 	mutex sync.Mutex
 	texts map[writtenKey]*writtenText

@@ -7,25 +7,25 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// accessDocument is what is stored of who may do what with an object.
+// accessDocument is the stored access data of an object.
 type accessDocument struct {
 	ACL json.RawMessage `json:"acl,omitempty"`
-	// Isolated objects inherit nothing.
+	// Isolated objects do not inherit.
 	Isolated bool   `json:"isolated,omitempty"`
 	Owner    string `json:"owner,omitempty"`
-	// Custom are attributes of users, each as binary YSON, of nodes that have no
-	// other place for them.
+	// Custom are users' attributes, each as binary YSON, of nodes that have no other place for
+	// them.
 	Custom map[string][]byte `json:"custom,omitempty"`
 }
 
-// AccessOf adds to an object what is stored of it under a key: a path, or "#" and
-// the id of a pool or a tree, which keep theirs when they move.
+// AccessOf adds the access data stored under a key to an object. The key is a path, or "#" and the
+// id of a pool or a tree, which keep their data when they move.
 func (c *Request) AccessOf(o auth.Object, key string) auth.Object {
 	row, there := c.Server.Registry().ACL(key)
 	if there {
 		d, list, err := readAccess(row.Document)
 		if err != nil {
-			// A list that cannot be read allows nothing.
+			// An unreadable list allows nothing.
 			c.Tree.Options.Log.Error("an access control list cannot be read", "object", key, "error", err)
 			o.Isolated = true
 			return o
@@ -44,7 +44,7 @@ func (c *Request) AccessOf(o auth.Object, key string) auth.Object {
 	return o
 }
 
-// builtinACL is the list of a path before anybody has set one.
+// builtinACL is the initial access list of a path.
 func builtinACL(path string) auth.ACL {
 	switch path {
 	case "/":

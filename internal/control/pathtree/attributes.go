@@ -13,15 +13,14 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// commonAttributes are what every node has. Clients expect them.
+// commonAttributes are the attributes of every node. Clients expect them.
 var commonAttributes = []string{
 	"id", "type", "key", "path", "parent_id", "count", "creation_time", "modification_time", "access_time", "revision",
 	"owner", "account", "acl", "inherit_acl", "effective_acl", "ref_counter", "resource_usage", "user_attribute_keys",
 	"builtin", "opaque", "lock_mode", "lock_count", "access_counter", "external", "native_cell_tag",
 }
 
-// AttributeAt returns an attribute of a node: one of its own, else one that all
-// nodes have.
+// AttributeAt returns an attribute of a node: one of its own, else one that all nodes have.
 func (c *Request) AttributeAt(at *Place, name string) (yson.Node, bool, error) {
 	if n, there, err := at.Attribute(c, at, name); there || err != nil {
 		return n, there, err
@@ -60,8 +59,7 @@ func (c *Request) AttributeAt(at *Place, name string) (yson.Node, bool, error) {
 	return c.constantAttribute(at, name)
 }
 
-// constantAttribute returns attributes that say the same of most nodes, and those
-// about access.
+// constantAttribute returns attributes that are equal for most nodes, and those about access.
 func (c *Request) constantAttribute(at *Place, name string) (yson.Node, bool, error) {
 	switch name {
 	case "owner":
@@ -94,7 +92,7 @@ func (c *Request) constantAttribute(at *Place, name string) (yson.Node, bool, er
 	return yson.Entity(), false, nil
 }
 
-// effectiveACL is all entries that reach the first object of a chain.
+// effectiveACL is all entries that apply to the first object of a chain.
 func effectiveACL(chain auth.Chain) auth.ACL {
 	var list auth.ACL
 	for i, o := range chain {
@@ -127,7 +125,7 @@ func (c *Request) allAttributes(at *Place) (yson.Node, error) {
 	return yson.Map(entries...), nil
 }
 
-// ReadAttribute returns what steps that begin with an attribute lead to.
+// ReadAttribute returns the value at steps that start with an attribute.
 func (c *Request) ReadAttribute(t *Target) (yson.Node, error) {
 	first, rest := t.Attribute[0], t.Attribute[1:]
 	if first.Kind == ypath.AllAttributes {
@@ -159,8 +157,7 @@ func (c *Request) ReadAttribute(t *Target) (yson.Node, error) {
 	return n, nil
 }
 
-// noAttribute is the answer about an attribute that is not there: one that nobody
-// has set, or one that nobody knows.
+// noAttribute is the error for a missing attribute: one that is not set, or an unknown one.
 func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 	if known, ok := at.Object.(interface{ knows(string) bool }); ok && known.knows(name) {
 		e := wire.Errorf(wire.CodeResolve, "Builtin attribute %q is not found", name)
@@ -180,13 +177,13 @@ func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 	return wire.Errorf(wire.CodeResolve, "Attribute %q is not found%s", name, didYouMean(name, names))
 }
 
-// AttributeFilter says which attributes nodes are to be returned with.
+// AttributeFilter selects the attributes that nodes are returned with.
 type AttributeFilter struct {
 	keys  []string
 	paths [][]ypath.Step
 }
 
-// FilterOf reads the parameter attributes: names, or maps of keys and paths.
+// FilterOf reads the parameter attributes: a list of names, or a map of keys and paths.
 func FilterOf(p wire.Parameters) (f AttributeFilter, err error) {
 	n, given := p.Get("attributes")
 	if !given {
@@ -216,11 +213,10 @@ func FilterOf(p wire.Parameters) (f AttributeFilter, err error) {
 	return f, err
 }
 
-// IsEmpty says that nodes are wanted without attributes.
+// IsEmpty reports whether nodes are returned without attributes.
 func (f AttributeFilter) IsEmpty() bool { return len(f.keys) == 0 && len(f.paths) == 0 }
 
-// On returns those attributes of a node that the filter asks for and that are
-// there.
+// On returns the attributes of a node that exist and that the filter selects.
 func (f AttributeFilter) On(c *Request, at *Place) ([]yson.Entry, error) {
 	if f.IsEmpty() {
 		return nil, nil
@@ -249,7 +245,7 @@ func (f AttributeFilter) On(c *Request, at *Place) ([]yson.Entry, error) {
 		}
 		inner, err := Dig(n, steps[1:], "")
 		if err != nil {
-			continue // it is not there
+			continue // there is none
 		}
 		for i := len(steps) - 1; i >= 0; i-- {
 			inner = yson.Map(yson.Pair(steps[i].Name, inner))
@@ -259,7 +255,7 @@ func (f AttributeFilter) On(c *Request, at *Place) ([]yson.Entry, error) {
 	return all.Entries(), nil
 }
 
-// firstTime is the first of some times that is known.
+// firstTime is the first known time of a list.
 func firstTime(list ...time.Time) time.Time {
 	for _, t := range list {
 		if !t.IsZero() {

@@ -14,13 +14,12 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// accessAttributes are the attributes that say who may do what with a node. They
-// are stored beside it.
+// accessAttributes are the attributes about access to a node. They are stored beside it.
 var accessAttributes = []string{"acl", "inherit_acl", "owner"}
 
 func isAccessAttribute(name string) bool { return slices.Contains(accessAttributes, name) }
 
-// isFixed says whether an attribute is one that all nodes have and nobody sets.
+// isFixed reports whether an attribute is one that all nodes have and nobody can set.
 func isFixed(name string) bool {
 	return slices.Contains(commonAttributes, name) && !isAccessAttribute(name) && name != "account"
 }
@@ -42,7 +41,7 @@ func besideOf(r *server.Registry, key string) (d accessDocument, err error) {
 	return d, err
 }
 
-// edit makes one change of what is stored beside a node.
+// edit applies one change to the data that is stored beside a node.
 func (d *accessDocument) edit(c *Request, e AttributeEdit) error {
 	old, there, err := d.get(e.Name)
 	if err != nil {
@@ -124,7 +123,7 @@ func (d *accessDocument) setACL(c *Request, n yson.Node, keep bool) error {
 	return err
 }
 
-// besideRows are the rows that the edits of what is beside a node make.
+// besideRows are the rows that edits of the data beside a node produce.
 func (c *Request) besideRows(r *server.Registry, key string, edits []AttributeEdit) (*store.Batch, error) {
 	d, err := besideOf(r, key)
 	if err != nil {
@@ -149,7 +148,7 @@ func (c *Request) accessRows(d accessDocument, key string, edits []AttributeEdit
 	return batch, nil
 }
 
-// editBeside changes what is stored beside a node.
+// editBeside changes the data that is stored beside a node.
 func (c *Request) editBeside(object, key string, edits []AttributeEdit) error {
 	if len(edits) == 0 {
 		return nil
@@ -157,8 +156,8 @@ func (c *Request) editBeside(object, key string, edits []AttributeEdit) error {
 	return c.EditRegistry(object, func(r *server.Registry) (*store.Batch, error) { return c.besideRows(r, key, edits) })
 }
 
-// besideNeeds is what changes beside a node need: the list, to administer it;
-// owners are for superusers; everything else, to write.
+// besideNeeds returns the permissions that changes beside a node need: administer for the list,
+// superuser for the owner, write for everything else.
 func besideNeeds(chain auth.Chain, edits []AttributeEdit) auth.Needs {
 	var names []string
 	for _, e := range edits {

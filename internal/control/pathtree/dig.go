@@ -8,8 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Dig returns what steps lead to inside a value. at is where the value is, for
-// messages.
+// Dig returns the part of a value at steps. at is the value's path, for messages.
 func Dig(n yson.Node, steps []ypath.Step, at string) (yson.Node, error) {
 	for i, step := range steps {
 		here := textAt(at, steps[:i])
@@ -56,8 +55,8 @@ func childOf(n yson.Node, step ypath.Step, here string) (yson.Node, error) {
 	return n, wire.Errorf(wire.CodeResolve, "Node %s cannot have children: it is of type %s", here, n.Kind())
 }
 
-// EditInside makes an edit of what steps lead to inside a value an edit of the
-// whole. Maps on the way are made if makeMaps says so. at is for messages.
+// EditInside turns an edit of the part at steps into an edit of the whole value. With makeMaps it
+// creates missing maps along the way. at is for messages.
 func EditInside(steps []ypath.Step, makeMaps bool, at string, e edit) edit {
 	if len(steps) == 0 {
 		return e
@@ -118,7 +117,7 @@ func editEntry(entries []yson.Entry, key string, e edit) ([]yson.Entry, error) {
 	return append(slices.Clip(entries), yson.Pair(key, next)), nil
 }
 
-// editItem edits an item of a list, or puts a new one in.
+// editItem edits an item of a list, or inserts a new one.
 func editItem(n yson.Node, step ypath.Step, e edit, at string) (yson.Node, error) {
 	position, ok := step.Position()
 	if !ok {
@@ -153,8 +152,7 @@ func SetTo(value yson.Node) edit {
 	return func(yson.Node, bool) (yson.Node, bool, error) { return value, true, nil }
 }
 
-// Removed is the edit that removes a value, which must be there unless force says
-// otherwise.
+// Removed is the edit that removes a value. The value must exist unless force is set.
 func Removed(what string, force bool) edit {
 	return func(_ yson.Node, there bool) (yson.Node, bool, error) {
 		if !there && !force {

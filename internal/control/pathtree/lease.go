@@ -10,12 +10,12 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// leases are transactions. Changes take effect at once, whatever transaction
-// they name; a transaction is only a name that must be pinged.
+// leases are transactions. Changes take effect at once, whatever transaction they name; a
+// transaction is only a name that must be pinged.
 type leases struct {
 	mutex sync.Mutex
 	table map[guid.ID]*Lease
-	locks map[string][]heldLock // by what is locked
+	locks map[string][]heldLock // by locked object
 }
 
 type heldLock struct {
@@ -34,14 +34,14 @@ type Lease struct {
 	Attributes []yson.Entry
 }
 
-// Bounds of transactions.
+// Limits of transactions.
 const (
 	DefaultLease = 15 * time.Second
 	MaxLease     = time.Hour
 	maxLeases    = 100_000
 )
 
-// Start makes a lease. Expired ones are forgotten on the way.
+// Start adds a lease. It also removes expired ones.
 func (l *leases) Start(entry *Lease) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -62,7 +62,7 @@ func (l *leases) Start(entry *Lease) error {
 	return nil
 }
 
-// Find returns a copy of a lease that has not ended.
+// Find returns a copy of an active lease.
 func (l *leases) Find(id guid.ID, now time.Time) (Lease, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -78,7 +78,7 @@ func noTransaction(id guid.ID) *wire.Error {
 	return wire.Errorf(wire.CodeNoTransaction, "No such transaction %s", id).With("transaction_id", yson.String(id.String()))
 }
 
-// Ping gives a lease its whole time again, and its ancestors if asked to.
+// Ping renews a lease for its whole timeout, and on request its ancestors.
 func (l *leases) Ping(id guid.ID, ancestors bool, now time.Time) error {
 	if _, err := l.Find(id, now); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *leases) Ping(id guid.ID, ancestors bool, now time.Time) error {
 	return nil
 }
 
-// End forgets a lease and those below it.
+// End removes a lease and its descendants.
 func (l *leases) End(id guid.ID, now time.Time) error {
 	if _, err := l.Find(id, now); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (l *leases) End(id guid.ID, now time.Time) error {
 	return nil
 }
 
-// list returns the ids of leases that have not ended, in the order of their text.
+// list returns the ids of active leases, sorted as text.
 func (l *leases) list(now time.Time) []string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -130,8 +130,8 @@ func (l *leases) list(now time.Time) []string {
 	return SortedUnique(ids)
 }
 
-// Lock takes a lock for a lease unless it is in conflict with one of another
-// lease that has not ended; those above the lease are no others.
+// Lock acquires a lock for a lease unless an active lease holds a conflicting one. Locks of the
+// lease's ancestors do not conflict.
 func (l *leases) Lock(key, path, mode string, by guid.ID, now time.Time) error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -157,14 +157,14 @@ func (l *leases) Lock(key, path, mode string, by guid.ID, now time.Time) error {
 	return nil
 }
 
-// Unlock gives back what a lease has locked of a node.
+// Unlock releases a lease's locks on a node.
 func (l *leases) Unlock(path string, by guid.ID) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.drop(func(held heldLock) bool { return held.by == by && held.path == path })
 }
 
-// drop forgets locks.
+// drop removes locks.
 func (l *leases) drop(which func(heldLock) bool) {
 	for key, list := range l.locks {
 		if list = slices.DeleteFunc(list, which); len(list) > 0 {
@@ -175,7 +175,7 @@ func (l *leases) drop(which func(heldLock) bool) {
 	}
 }
 
-// transactionsNode lists the transactions of now.
+// transactionsNode lists the active transactions.
 func transactionsNode(c *Request) Object {
 	return LazyMap{
 		Opaque: true,

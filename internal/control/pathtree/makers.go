@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Makers make objects that are found by a name and not by a path, by type.
+// Makers create objects that are found by name rather than by path, by type.
 var Makers = map[string]func(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, error){
 	"scheduler_pool":      makePool,
 	"scheduler_pool_tree": makeTree,
@@ -19,7 +19,7 @@ var Makers = map[string]func(c *Request, attributes yson.Node, ignoreExisting bo
 	"account":             makeAccount,
 }
 
-// NearestType guesses which type of objects that have names was meant.
+// NearestType guesses which type of named objects was meant.
 func NearestType(kind string) string {
 	names := slices.Sorted(maps.Keys(Makers))
 	for _, name := range names {

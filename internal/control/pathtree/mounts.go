@@ -8,14 +8,13 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Options are what a tree needs beside a server.
+// Options configure the tree of a server.
 type Options struct {
-	// Version is what clients are told about this program.
+	// Version is this program's version, as clients read it.
 	Version string
 	Log     *slog.Logger
-	// CheckConfig says what is wrong with a patch of the scheduler's configuration,
-	// ApplyConfig puts one into force that was found good and stored. Without them
-	// //sys/scheduler/config is a document like others.
+	// CheckConfig validates a patch of the scheduler's configuration. ApplyConfig applies a patch that was validated
+	// and stored. Without them //sys/scheduler/config is a document like others.
 	CheckConfig func(patch document.Value) (warnings document.Problems, err error)
 	ApplyConfig func(patch document.Value)
 	// Live is the part of the tree that shows the scheduler's live state.
@@ -32,8 +31,8 @@ type Live struct {
 	Node             func(c *Request, node *server.Node) Object
 }
 
-// Tree is the tree of paths of one server, with what is kept for requests: who
-// people are, and transactions.
+// Tree is the tree of paths of one server, with what it caches for requests: users, groups and tokens, and
+// transactions.
 type Tree struct {
 	server  *server.Server
 	Options Options
@@ -52,14 +51,14 @@ func New(s *server.Server, options Options) *Tree {
 	return t
 }
 
-// Mount is a part of the tree that answers for itself: the object at a path, and all below it. Everything on the way
-// to it is there too.
+// Mount is a part of the tree with its own object: the object at a path, and all below it. All directories above it
+// exist too.
 type Mount struct {
 	Path string
 	Make func(c *Request) Object
 }
 
-// mountsOf lists the parts of the tree beside plain nodes.
+// mountsOf lists all parts of the tree except plain nodes.
 func mountsOf(live Live) []Mount {
 	return append([]Mount{
 		{"//sys/accounts", func(*Request) Object { return accountsNode{} }},

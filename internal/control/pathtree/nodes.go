@@ -15,10 +15,10 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// NodesPath is where the nodes of the cluster are in the tree of paths.
+// NodesPath is the path of the cluster nodes.
 const NodesPath = "//sys/cluster_nodes"
 
-// fixedLink leads to another node, always.
+// fixedLink is a permanent link to another node.
 type fixedLink struct {
 	Bare
 	to string
@@ -88,7 +88,7 @@ func (nodesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) er
 	return c.editBeside(at.Path(), at.Path(), edits)
 }
 
-// Create makes a node known before it is seen, so that it can be banned or tagged.
+// Create registers a node before it first reports, so that it can be banned or tagged.
 func (nodesNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
 	name := keys[0]
 	if len(keys) > 1 || what.Kind != "cluster_node" && what.Kind != "map_node" {
@@ -105,7 +105,7 @@ func (nodesNode) Create(c *Request, at *Place, keys []string, what Creation) (gu
 	return pathID(JoinPath(NodesPath, name)), err
 }
 
-// clusterNode is a node of the cluster.
+// clusterNode is one cluster node.
 type clusterNode struct {
 	Bare
 	node   *server.Node
@@ -129,7 +129,7 @@ func (n clusterNode) Keys(*Request) ([]string, error) {
 	return []string{"orchid"}, nil
 }
 
-// nodeAttributes are the attributes of a node of the cluster that are its own.
+// nodeAttributes are the attributes that only cluster nodes have.
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
 	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
@@ -176,7 +176,7 @@ func (n clusterNode) Attribute(_ *Request, _ *Place, name string) (yson.Node, bo
 	return n.description(name)
 }
 
-// description returns attributes that say what the node is.
+// description returns attributes that describe the node.
 func (n clusterNode) description(name string) (yson.Node, bool, error) {
 	node := n.node
 	host := node.Name
@@ -224,7 +224,7 @@ func (n clusterNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit
 	return c.Server.EditNode(c.Context, c.Caller(at.Path()), n.node.Name, func(s *server.NodeSettings) error { return c.editNode(s, edits) })
 }
 
-// editNode changes what administrators say about a node.
+// editNode changes a node's settings, which administrators make.
 func (c *Request) editNode(s *server.NodeSettings, edits []AttributeEdit) error {
 	for _, e := range edits {
 		if err := c.editNodeAttribute(s, e); err != nil {
@@ -238,7 +238,7 @@ func (c *Request) editNodeAttribute(s *server.NodeSettings, e AttributeEdit) err
 	var old yson.Node
 	kind, isFlag := flagOf(e.Name)
 	switch {
-	case isFlag && kind != server.PendingRestart: // which only requests set
+	case isFlag && kind != server.PendingRestart: // only maintenance requests set it
 		old = yson.Boolean(s.UnderMaintenance(kind))
 	case e.Name == "ban_message":
 		old = yson.String(s.BanMessage)
@@ -292,8 +292,7 @@ func setNodeAttribute(s *server.NodeSettings, name string, value yson.Node) erro
 	return nil
 }
 
-// isPlainWord says whether text is short and printable, as names of nodes and tags
-// are.
+// isPlainWord reports whether text is short and printable, as names of nodes and tags are.
 func isPlainWord(text string) bool {
 	if text == "" || len(text) > 200 {
 		return false
@@ -346,7 +345,7 @@ func setOverrides(s *server.NodeSettings, value yson.Node) error {
 	return nil
 }
 
-// flagOf is the type of maintenance that an attribute of a node tells of.
+// flagOf is the type of maintenance that a node's attribute shows.
 func flagOf(attribute string) (server.MaintenanceType, bool) {
 	switch attribute {
 	case "banned":
@@ -370,8 +369,8 @@ func MaintenanceRequests(list []server.MaintenanceRequest) yson.Node {
 	return yson.Map(entries...)
 }
 
-// banMessage is why a node is banned: what was set, or what the first who asked for it
-// said.
+// banMessage is why a node is banned: the message that was set, or the comment of the first ban
+// request.
 func banMessage(n *server.Node) string {
 	if n.BanMessage != "" {
 		return n.BanMessage

@@ -14,9 +14,8 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// people is a copy of the users, groups and tokens of the registry in the form
-// in which they are asked about. It is made anew after every change through this
-// API, and at least once in peopleAge for changes that come from elsewhere.
+// people is a copy of the registry's users, groups and tokens, indexed for lookups. It is rebuilt
+// after every change through this API, and at least once in peopleAge for changes from elsewhere.
 type people struct {
 	mutex    sync.Mutex
 	made     time.Time
@@ -26,7 +25,7 @@ type people struct {
 
 const peopleAge = 300 * time.Millisecond
 
-// forget makes the next request look at the registry again.
+// forget makes the next request read the registry again.
 func (p *people) forget() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -36,7 +35,7 @@ func (p *people) forget() {
 func (p *people) Current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	// The first token closes the server at once.
+	// The first token must close the server at once.
 	agrees := p.tokens.IsEmpty() == !t.server.Registry().HasTokens()
 	if p.subjects != nil && !p.made.IsZero() && now.Sub(p.made) < peopleAge && agrees {
 		return p.subjects, p.tokens, nil
@@ -53,7 +52,7 @@ func (p *people) Current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens,
 	return subjects, tokens, nil
 }
 
-// subjectDocument is what is stored of a user or a group beside the name.
+// subjectDocument is the stored data of a user or a group beside the name.
 type subjectDocument struct {
 	server.Object
 	Banned bool `json:"banned,omitempty"`
@@ -69,8 +68,7 @@ func subjectOf(data []byte) (d subjectDocument, err error) {
 	return d, err
 }
 
-// DirectoryOf makes the directory of what is stored. What cannot be is left out
-// and reported.
+// DirectoryOf builds the directory from the registry. It skips and reports invalid rows.
 func DirectoryOf(r *server.Registry) (*auth.Directory, error) {
 	d := auth.NewDirectory()
 	var changes []auth.Change
@@ -105,9 +103,8 @@ func DirectoryOf(r *server.Registry) (*auth.Directory, error) {
 	return d, errors.Join(wrong...)
 }
 
-// TokensOf makes the tokens of what is stored. A row that cannot be read is reported and
-// counts as a revoked token: it lets nobody in, and does not open a server that has no
-// other tokens.
+// TokensOf builds the tokens from the registry. A row that cannot be read is reported and counts as
+// a revoked token: nobody can use it, and it does not open a server that has no other tokens.
 func TokensOf(r *server.Registry) (*auth.Tokens, error) {
 	var records []auth.TokenRecord
 	var wrong []error
@@ -131,7 +128,7 @@ func TokenRecord(row store.Token) (auth.TokenRecord, error) {
 	}, err
 }
 
-// SortedUnique is a list as a set.
+// SortedUnique returns a list sorted, without duplicates.
 func SortedUnique(list []string) []string {
 	list = slices.Clone(list)
 	slices.Sort(list)

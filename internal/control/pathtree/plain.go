@@ -13,22 +13,21 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// PlainNode is a node that means nothing to the scheduler: a directory, a
-// document, a link, a small file. It is a row of the registry, or one of the
-// directories that are always there.
+// PlainNode is a node that means nothing to the scheduler: a directory, a document, a link, a small
+// file. It is a row of the registry, or one of the directories that always exist.
 type PlainNode struct {
 	Bare
 	Path string
 	Row  store.PathNode
 	info plainInfo
-	// builtin nodes have no row until somebody gives them attributes.
+	// builtin nodes have no row until a user sets attributes on them.
 	builtin bool
 }
 
-// plainInfo is what is stored of a plain node beside its value.
+// plainInfo is the stored data of a plain node beside its value.
 type plainInfo struct {
 	ID guid.ID `json:"id"`
-	// Custom has attributes of users, each as binary YSON, by name.
+	// Custom has users' attributes by name, each as binary YSON.
 	Custom map[string][]byte `json:"custom,omitempty"`
 }
 
@@ -38,8 +37,8 @@ func rootObject(c *Request) Object {
 	return root
 }
 
-// alwaysThere are directories that exist without a row: the ones here and all on
-// the way to a mount.
+// alwaysThere reports whether a directory exists without a row: one listed here, or one above a
+// mount.
 func (t *Tree) alwaysThere(path string) bool {
 	switch path {
 	case "/", "//sys", "//tmp", "//home", "//sys/scheduler", "//sys/controller_agents":
@@ -99,7 +98,7 @@ func (n *PlainNode) Shape() Shape {
 	return DocumentShape
 }
 
-// Meta is what is stored of the node.
+// Meta is the stored metadata of the node.
 func (n *PlainNode) Meta(*Request) Meta {
 	return Meta{ID: n.info.ID, Created: n.Row.Created, Modified: n.Row.Modified}
 }
@@ -116,7 +115,7 @@ func (n *PlainNode) Child(c *Request, key string) (Object, error) {
 	return c.plain(path)
 }
 
-// Keys lists stored children, mounts and directories on the way to them.
+// Keys lists stored children, mounts and the directories above mounts.
 func (n *PlainNode) Keys(c *Request) ([]string, error) {
 	if n.Shape() != MapShape {
 		return nil, nil
@@ -144,7 +143,7 @@ func (t *Tree) mountPaths() []string {
 	return paths
 }
 
-// keyBelow returns the key of a node below another, and whether it is its child.
+// keyBelow returns the key of a node below another, and whether the node is a direct child.
 func keyBelow(parent, path string) (key string, direct bool) {
 	rest, below := strings.CutPrefix(path, parent)
 	if !below {
@@ -157,7 +156,7 @@ func keyBelow(parent, path string) (key string, direct bool) {
 	return steps[0].Name, true
 }
 
-// Value is what is stored; files are not read this way.
+// Value is the stored value; files are not read this way.
 func (n *PlainNode) Value(*Request) (yson.Node, error) {
 	if n.Shape() == OpaqueShape {
 		return yson.Entity(), nil
@@ -165,7 +164,7 @@ func (n *PlainNode) Value(*Request) (yson.Node, error) {
 	return wire.Unstored(n.Row.Document)
 }
 
-// Attribute returns what people set, and what some types and paths have.
+// Attribute returns the attributes that users set, and those of some types and paths.
 func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, bool, error) {
 	if data, there := n.info.Custom[name]; there {
 		value, err := wire.Unstored(data)
@@ -191,7 +190,7 @@ func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, boo
 	return yson.Entity(), false, nil
 }
 
-// AttributeNames lists what people set, and what some types and paths have.
+// AttributeNames lists the attributes that users set, and those of some types and paths.
 func (n *PlainNode) AttributeNames(*Request) (builtin, custom []string) {
 	for name := range n.info.Custom {
 		custom = append(custom, name)
@@ -212,7 +211,7 @@ func (n *PlainNode) AttributeNames(*Request) (builtin, custom []string) {
 	return builtin, custom
 }
 
-// findID looks for the object with an id.
+// findID finds the object with an id.
 func (c *Request) findID(root *Place, id guid.ID) (*Place, error) {
 	var path string
 	switch id.Kind() {

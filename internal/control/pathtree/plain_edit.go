@@ -15,8 +15,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// plainKinds are the types of plain nodes with what their values must be; no kind
-// means any.
+// plainKinds are the types of plain nodes with the kinds that their values may have; no kind means
+// any.
 var plainKinds = map[string][]yson.Kind{
 	"map_node":     {yson.MapKind},
 	"string_node":  {yson.StringKind},
@@ -30,7 +30,7 @@ var plainKinds = map[string][]yson.Kind{
 	"file":         nil,
 }
 
-// emptyValue is what a new node of a type holds.
+// emptyValue is the value of a new node of a type.
 func emptyValue(kind string) yson.Node {
 	switch kind {
 	case "string_node":
@@ -51,7 +51,7 @@ func emptyValue(kind string) yson.Node {
 	return yson.Entity()
 }
 
-// Bounds of plain nodes: the scheduler keeps them in memory.
+// Limits of plain nodes: the scheduler keeps them in memory.
 const (
 	maxPlainNodes = 200_000
 	maxPlainValue = 32 << 20
@@ -84,7 +84,7 @@ func (c *Request) plainRow(id guid.ID, path, kind string, value yson.Node, custo
 	return row, err
 }
 
-// plainGUID is the kind of ids of nodes of a type, as YTsaurus numbers them.
+// plainGUID is the kind of ids for nodes of a type, as YTsaurus numbers them.
 func plainGUID(kind string) guid.Kind {
 	switch kind {
 	case "string_node":
@@ -166,7 +166,7 @@ func (c *Request) plainRows(rows []store.PathNode, path string, what Creation) (
 	return rows, nil
 }
 
-// Create makes plain nodes.
+// Create creates plain nodes.
 func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
 	if n.Shape() != MapShape {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Node %s of type %q cannot have children", n.Path, n.Kind())
@@ -207,8 +207,8 @@ func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) 
 	})
 }
 
-// newPath returns the path of a node that is to be made, and whether there is one already.
-// It refuses nodes that are always there.
+// newPath returns the path of a node to be created, and whether it already exists. It refuses nodes
+// that always exist.
 func (c *Request) newPath(r *server.Registry, above, key string) (path string, there bool, err error) {
 	if len(key) > 1000 {
 		return "", false, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
@@ -221,8 +221,8 @@ func (c *Request) newPath(r *server.Registry, above, key string) (path string, t
 	return path, there, nil
 }
 
-// plainDirectories adds the rows of the directories that are missing below a node, and
-// returns the path of the last one.
+// plainDirectories adds the rows of the missing directories below a node, and returns the path of
+// the last one.
 func (c *Request) plainDirectories(r *server.Registry, batch *store.Batch, path string, keys []string) (string, error) {
 	for _, key := range keys {
 		next, there, err := c.newPath(r, path, key)
@@ -240,8 +240,8 @@ func (c *Request) plainDirectories(r *server.Registry, batch *store.Batch, path 
 	return path, nil
 }
 
-// forgetAccess deletes what is stored beside nodes that are removed, and beside paths at
-// which new nodes are made: a new node must not inherit the access list of another one.
+// forgetAccess deletes the data stored beside removed nodes, and beside paths at which new nodes
+// are created: a new node must not inherit the access list of an old one.
 func forgetAccess(r *server.Registry, batch *store.Batch, lists ...[]store.PathNode) {
 	for _, rows := range lists {
 		for _, row := range rows {
@@ -252,7 +252,7 @@ func forgetAccess(r *server.Registry, batch *store.Batch, lists ...[]store.PathN
 	}
 }
 
-// withAccess adds the rows of the access attributes of a new node.
+// withAccess adds the rows for the access attributes of a new node.
 func (c *Request) withAccess(batch *store.Batch, above *Place, path string, attributes yson.Node) (*store.Batch, error) {
 	var edits []AttributeEdit
 	for _, e := range EditsOf(attributes) {
@@ -418,7 +418,7 @@ func (info *plainInfo) edit(e AttributeEdit, makeMaps bool) error {
 	return err
 }
 
-// Remove removes the node, with what is below it if recursive says so.
+// Remove removes the node, with everything below it if recursive is set.
 func (n *PlainNode) Remove(c *Request, at *Place, recursive bool) error {
 	if n.builtin {
 		return CannotRemove(n.Path)
@@ -482,8 +482,8 @@ func (n *PlainNode) Move(c *Request, at *Place, to *Place, keys []string, copyin
 	})
 }
 
-// transplantRows adds the rows that copy or move a node, which then has this identity, and
-// everything below it to another path. Copies have identities and access lists of their own.
+// transplantRows adds the rows that copy or move a node and everything below it to another path.
+// The node then has the given id. Copies get new ids and separate access lists.
 func (c *Request) transplantRows(r *server.Registry, batch *store.Batch, from, to string, id guid.ID, copying bool) error {
 	rows := rowsFrom(r, from)
 	if len(rows) == 0 || rows[0].Path != from {
@@ -518,7 +518,7 @@ func (c *Request) transplantRows(r *server.Registry, batch *store.Batch, from, t
 	return nil
 }
 
-// KindOf is the type of a node that is made of a value.
+// KindOf is the type of a node that is created from a value.
 func KindOf(n yson.Node) string {
 	switch n.Kind() {
 	case yson.MapKind:
@@ -538,13 +538,12 @@ func EditsOf(attributes yson.Node) []AttributeEdit {
 	return edits
 }
 
-// on is the edit of the whole attribute. Maps on the way into it are made if
-// makeMaps says so.
+// on is the edit of the whole attribute. With makeMaps it creates missing maps along the way.
 func (e AttributeEdit) on(makeMaps bool) edit {
 	return EditInside(e.Steps, makeMaps, "@"+ypath.Escape(e.Name), e.Edit)
 }
 
-// CannotRemove is the refusal to remove a node.
+// CannotRemove is the error for a node that cannot be removed.
 func CannotRemove(path string) *wire.Error {
 	return wire.Errorf(wire.CodeGeneric, "Node %s cannot be removed", path)
 }

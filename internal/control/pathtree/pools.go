@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// PoolTreesPath is where pool trees are in the tree of paths.
+// PoolTreesPath is the path of the pool trees.
 const PoolTreesPath = "//sys/pool_trees"
 
 // poolsLink is //sys/pools: the default tree.
@@ -130,7 +130,7 @@ func (c *Request) TreeChain(tree *server.TreeConfig) auth.Chain {
 	return chain
 }
 
-// ChainOfPool is the chain of a pool; that of the tree for its root.
+// ChainOfPool is the chain of a pool; for the root, the chain of the tree.
 func (c *Request) ChainOfPool(tree *server.TreeConfig, name string) auth.Chain {
 	var chain auth.Chain
 	pool, there := tree.Tree.Pool(name)
@@ -194,7 +194,7 @@ func (n treeNode) AttributeNames(c *Request) (builtin, custom []string) {
 	return []string{"name", "config"}, c.customNames("#" + n.tree.Object.ID.String())
 }
 
-// normal makes steps inside an attribute those of primary names.
+// normal replaces the names in steps inside an attribute with primary names.
 func (n treeNode) normal(name string, steps []ypath.Step) []ypath.Step {
 	if name != "config" {
 		return normalSteps(steps)
@@ -231,7 +231,7 @@ type poolNode struct {
 	written *document.Value
 }
 
-// config is the options that are set, by their primary names.
+// config has the options that are set, by primary name.
 func (n *poolNode) config() document.Value {
 	if n.written == nil {
 		config := n.pool.Config()
@@ -295,7 +295,7 @@ func (n *poolNode) normal(name string, steps []ypath.Step) []ypath.Step {
 	return steps
 }
 
-// findTree finds a tree of a configuration.
+// findTree finds a tree in a configuration.
 func findTree(trees *server.Trees, name string) (*server.TreeConfig, error) {
 	tree, there := trees.Find(name)
 	if !there {
@@ -304,7 +304,7 @@ func findTree(trees *server.Trees, name string) (*server.TreeConfig, error) {
 	return tree, nil
 }
 
-// FindPool finds a pool of a tree; its root by its own name or none.
+// FindPool finds a pool of a tree; the root by its name or the empty name.
 func FindPool(tree *server.TreeConfig, name string) (*pooltree.Pool, error) {
 	if name == "" {
 		name = pooltree.RootName
@@ -333,7 +333,7 @@ func PoolPlaceOf(c *Request, attributes yson.Node) (*server.TreeConfig, error) {
 	return findTree(trees, name)
 }
 
-// treeNameProblem says what is wrong with the name of a tree.
+// treeNameProblem describes what is wrong with the name of a tree.
 func treeNameProblem(name string) string {
 	switch {
 	case name == "":

@@ -14,9 +14,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// EditTree changes one tree: the closure gets the tree as it is now and returns
-// edits, which are validated together and applied entirely or not at all. It asks
-// for permissions itself.
+// EditTree changes one tree: the closure gets the current tree and returns edits, which are
+// validated together and applied entirely or not at all. The closure checks permissions itself.
 func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfig) ([]pooltree.Edit, error)) error {
 	return c.EditTrees(object, func(trees *server.Trees) (*server.Trees, error) {
 		tree, err := findTree(trees, name)
@@ -45,15 +44,15 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 	})
 }
 
-// optionEdits are edits of attributes of a pool or tree, sorted by where they go.
+// optionEdits are edits of a pool's or tree's attributes, sorted by destination.
 type optionEdits struct {
-	options []AttributeEdit // by primary names, unknown ones too
+	options []AttributeEdit // by primary name, unknown ones included
 	beside  []AttributeEdit
-	// name and parent are the new ones of a pool, nil if they stay.
+	// name and parent are a pool's new ones, nil if they do not change.
 	name, parent *string
 }
 
-// sortPoolEdits refuses what cannot be set on a pool.
+// sortPoolEdits sorts edits and refuses attributes that cannot be set on a pool.
 func sortPoolEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	spelling := map[string]string{}
 	for _, e := range edits {
@@ -102,7 +101,7 @@ func (e AttributeEdit) text() (string, error) {
 	return text, nil
 }
 
-// applyOptions makes edits of a configuration that is written as a document.
+// applyOptions applies edits to a configuration in the form of a document.
 func applyOptions(config document.Value, edits []AttributeEdit, knows func(string) bool) (document.Value, error) {
 	for _, e := range edits {
 		old, there := config.Get(e.Name)
@@ -131,7 +130,7 @@ func applyOptions(config document.Value, edits []AttributeEdit, knows func(strin
 	return config, nil
 }
 
-// readPool reads a configuration of a pool; problems name the pool.
+// readPool decodes the configuration of a pool; problems name the pool.
 func (c *Request) readPool(name string, config document.Value) (pooltree.PoolConfig, error) {
 	r := document.NewReader("")
 	r.KeepUnknown = true
@@ -165,7 +164,7 @@ func (n *poolNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) 
 	return c.editBeside(at.Path(), "#"+n.tree.Pool(name).ID.String(), sorted.beside)
 }
 
-// planPool are the edits of a tree that edits of attributes of a pool mean.
+// planPool turns edits of a pool's attributes into edits of its tree.
 func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEdits) ([]pooltree.Edit, error) {
 	pool, err := FindPool(tree, name)
 	if err != nil {
@@ -191,7 +190,7 @@ func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEd
 			return nil, err
 		}
 		c.Warnings = slices.DeleteFunc(c.Warnings, func(p document.Problem) bool {
-			// Others were told when those were set.
+			// Problems of other options were reported when those were set.
 			return !slices.ContainsFunc(options, func(option string) bool { return hasOption(p, option) })
 		})
 		plan = append(plan, pooltree.SetPool{Pool: name, Config: after})
@@ -220,7 +219,7 @@ func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEd
 	return plan, nil
 }
 
-// hasOption says whether a problem is about an option of a pool.
+// hasOption reports whether a problem is about an option of a pool.
 func hasOption(p document.Problem, option string) bool {
 	steps, err := ypath.ParseSteps("/" + p.Path)
 	return err != nil || slices.ContainsFunc(steps, func(s ypath.Step) bool { return document.Normal(s.Name) == option })
@@ -270,8 +269,8 @@ func makePool(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	return c.addPools(tree.Name, parent, []string{*sorted.name}, sorted)
 }
 
-// addPools makes a pool under the last of the names, with empty ones before it,
-// each below the one before.
+// addPools creates a pool under the last of the names, and empty pools under the names in front of
+// it, each below the previous one.
 func (c *Request) addPools(treeName, parent string, names []string, sorted optionEdits) (guid.ID, error) {
 	last := names[len(names)-1]
 	object := JoinPath(JoinPath(PoolTreesPath, treeName), last)
@@ -328,7 +327,7 @@ func (n *poolNode) Create(c *Request, _ *Place, keys []string, what Creation) (g
 	return c.createPools(n.tree.Name, n.pool.Name(), keys, what)
 }
 
-// createPools makes pools at paths, as people did before pools were objects.
+// createPools creates pools at paths, as clients did before pools were objects.
 func (c *Request) createPools(tree, parent string, keys []string, what Creation) (guid.ID, error) {
 	if what.Kind != "scheduler_pool" && what.Kind != "map_node" {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only pools can be created in a pool tree, not %q", wire.CutText(what.Kind, 100))
@@ -381,8 +380,8 @@ func poolsBelow(p *pooltree.Pool) (list []*pooltree.Pool) {
 	return list
 }
 
-// forgetBeside deletes what was stored beside objects that are removed. The edit of the
-// trees that removes them lists their keys.
+// forgetBeside deletes the data stored beside removed objects. The edit of the trees that removes
+// them lists their keys.
 func (c *Request) forgetBeside(object string, keys *[]string) error {
 	return c.EditRegistry(object, func(r *server.Registry) (*store.Batch, error) {
 		batch := &store.Batch{}
@@ -395,9 +394,8 @@ func (c *Request) forgetBeside(object string, keys *[]string) error {
 	})
 }
 
-// Move makes a pool a child of another one of its tree, under the last of the keys, below
-// new pools under those before it. A copy is a new pool with the same options and nothing
-// below it.
+// Move makes a pool a child of another pool of its tree, under the last of the keys, below new
+// pools under the keys in front of it. A copy is a new pool with the same options and no children.
 func (n *poolNode) Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error) {
 	name, parent, tree := n.pool.Name(), pooltree.RootName, ""
 	switch above := to.Object.(type) {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// implied is the flow and the burst that a pool of the first level gives its
-// subpools without having any of its own: it takes them straight from the tree.
+// implied is the flow and the burst that a first-level pool gives its subpools
+// without having any itself: they come directly from the tree.
 func implied(p *pooltree.Pool) (flow, burst resource.Amounts) {
 	own := p.Config()
 	for _, child := range p.Children() {
@@ -22,9 +22,9 @@ func implied(p *pooltree.Pool) (flow, burst resource.Amounts) {
 	return flow, burst
 }
 
-// RequireImplied refuses a change by which a pool of the first level gives its
-// subpools more than it did of what it does not have itself, unless whoever makes
-// the change may write to the tree. Else the owner of such a pool could promise
+// RequireImplied refuses a change by which a first-level pool gives its subpools
+// more than before of a resource that it does not have itself, unless the caller
+// may write to the tree. Otherwise the owner of such a pool could promise
 // themselves the whole cluster.
 func (c *Request) RequireImplied(before, after *pooltree.Tree, tree auth.Chain) error {
 	for _, p := range after.Root().Children() {

@@ -14,23 +14,23 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// Request is one command being carried out for somebody, as the tree of paths sees it.
+// Request is one run of a command for a user, as the tree of paths sees it.
 type Request struct {
 	Context context.Context
 	Server  *server.Server
 	Tree    *Tree
 	Command string // its name
-	// Who makes the request, and the users and groups as of its beginning.
+	// Who is the caller; the users and groups are as of the request's start.
 	Who      auth.Identity
 	Subjects *auth.Directory
 	Now      time.Time
 
 	Parameters wire.Parameters
 	ID         string // for logs and audits
-	Mutation   string // a name under which it is carried out once; may be empty
-	// Remembered is what is stored of the answer under the mutation.
+	Mutation   string // a name under which the request runs only once; may be empty
+	// Remembered is the answer that is stored under the mutation.
 	Remembered string
-	// Warnings are told beside a success.
+	// Warnings are returned with a success.
 	Warnings document.Problems
 
 	// edits is the request's transaction; after runs when it is committed.
@@ -39,22 +39,22 @@ type Request struct {
 	committed bool
 }
 
-// EditTrees adds a change of the pool trees to the request's transaction, which Commit
-// commits. The edit sees the changes that the request has made before.
+// EditTrees adds a change of the pool trees to the request's transaction, which Commit commits. The
+// edit sees the request's earlier changes.
 func (c *Request) EditTrees(object string, edit func(*server.Trees) (*server.Trees, error)) error {
 	c.edits.Trees = append(c.edits.Trees, server.TreesEdit{Object: object, Edit: edit})
 	return c.stillOpen()
 }
 
-// EditRegistry adds a change of the registry to the request's transaction, which Commit
-// commits. The edit sees the changes that the request has made before. What it sets as
-// Remembered is the answer to a repetition of the request.
+// EditRegistry adds a change of the registry to the request's transaction, which Commit commits.
+// The edit sees the request's earlier changes. If it sets Remembered, that is the answer to a
+// repeated request.
 func (c *Request) EditRegistry(object string, edit func(*server.Registry) (*store.Batch, error)) error {
 	c.edits.Registry = append(c.edits.Registry, server.RegistryEdit{Object: object, Edit: edit})
 	return c.stillOpen()
 }
 
-// AfterCommit runs a function when the request's changes are on disk.
+// AfterCommit runs a function after the request's changes are on disk.
 func (c *Request) AfterCommit(f func()) { c.after = append(c.after, f) }
 
 // stillOpen refuses changes after the transaction was committed: a request has one.
@@ -65,9 +65,9 @@ func (c *Request) stillOpen() error {
 	return nil
 }
 
-// Commit commits the changes that the request has collected, all or none. It does nothing
-// if there are none. The API calls it when a command has run without an error; a command
-// calls it itself if its answer depends on what was committed.
+// Commit commits the changes that the request has collected, all or none. It does nothing if there
+// are none. The API calls it after a command has run without an error; a command calls it itself if
+// its answer depends on the committed state.
 func (c *Request) Commit() error {
 	edits := c.edits
 	if c.edits = (server.Edits{}); len(edits.Trees)+len(edits.Registry) == 0 {
@@ -91,16 +91,16 @@ func (c *Request) Commit() error {
 	return nil
 }
 
-// Caller is who asks for a change of an object, for the audit.
+// Caller is the originator of a change of an object, for the audit.
 func (c *Request) Caller(object string) server.Caller {
 	return server.Caller{User: c.Who.String(), Command: c.Command, Object: object, Request: c.ID, Mutation: c.Mutation}
 }
 
-// Require refuses what the user may not do.
+// Require refuses a request that the user's permissions do not allow.
 func (c *Request) Require(needs auth.Needs) error { return c.Subjects.Decide(c.Who.User, needs).Err() }
 
-// Live refuses to answer from a copy: what is asked for is known only to the
-// leader. The request is then forwarded.
+// Live refuses to answer from a copy if only the leader has the state. The request is then
+// forwarded.
 func (c *Request) Live() error {
 	if !c.Server.Leading() {
 		return server.ErrNotLeading
@@ -108,7 +108,7 @@ func (c *Request) Live() error {
 	return nil
 }
 
-// Warn keeps what is worth telling beside a success.
+// Warn adds warnings to a successful answer.
 func (c *Request) Warn(warnings document.Problems) { c.Warnings = append(c.Warnings, warnings...) }
 
 // NewID makes an identifier.

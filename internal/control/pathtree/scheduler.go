@@ -16,11 +16,11 @@ const (
 	agentsSetting = "controller_agents_config"
 )
 
-// settingNode is a document of the registry that the scheduler obeys.
+// settingNode is a document in the registry that configures the scheduler.
 type settingNode struct {
 	Bare
 	setting string
-	// check refuses a value; apply puts it into force when it is stored.
+	// check refuses a bad value; apply puts the value into effect once it is stored.
 	check func(c *Request, value document.Value) error
 	apply func(c *Request, value document.Value)
 }
@@ -98,7 +98,7 @@ func applyConfig(c *Request, value document.Value) {
 	}
 }
 
-// checkDefaultPools wants names of pools by users.
+// checkDefaultPools requires a map from users to names of pools.
 func checkDefaultPools(_ *Request, value document.Value) error {
 	for _, e := range value.Entries() {
 		if _, ok := e.Value.Text(); !ok {
@@ -108,7 +108,7 @@ func checkDefaultPools(_ *Request, value document.Value) error {
 	return nil
 }
 
-// instancesNode lists the schedulers that lead or answer here.
+// instancesNode lists the leader and this server.
 func instancesNode(c *Request, orchid func(c *Request) Object) Object {
 	return LazyMap{
 		List: func() ([]string, error) {

@@ -40,8 +40,7 @@ func (n subjectsNode) Child(c *Request, key string) (Object, error) {
 	return subjectNode{name: key, group: n.groups, document: d}, err
 }
 
-// subjectRow is what is stored of a user or a group; those that are always there
-// need have nothing.
+// subjectRow is the stored data of a user or a group; the built-in ones need not have any.
 func subjectRow(r *server.Registry, group bool, name string) (subjectDocument, error) {
 	if group {
 		row, _ := r.Group(name)
@@ -257,8 +256,8 @@ func (c *Request) makeSubject(attributes yson.Node, ignoreExisting, group bool) 
 	})
 }
 
-// accountsNode is //sys/accounts. Nothing is accounted here; clients only look
-// whether an account is there.
+// accountsNode is //sys/accounts. Nothing is accounted here; clients only check whether an account
+// exists.
 type accountsNode struct{ Bare }
 
 func (accountsNode) Kind() string { return "account_map" }

@@ -5,11 +5,11 @@ import "github.com/weirhq/weir/internal/value/yson"
 // sysAttributes are the attributes of //sys.
 var sysAttributes = []string{"cell_id", "cell_tag", "cluster_name", "config", "leader", "master_version"}
 
-// sysConfig is what clients expect in //sys/@config; what is written there lies
-// over it and means nothing to us.
+// sysConfig is what clients expect in //sys/@config. Values that users write there override it and
+// have no effect here.
 var sysConfig = yson.Map(yson.Pair("node_tracker", yson.Map(yson.Pair("forbid_maintenance_attribute_writes", yson.Boolean(false)))))
 
-// cellID is the same in all clusters, as the cell of identifiers is.
+// cellID is the same in all clusters, as is the cell in identifiers.
 const cellID = "ffcef5f3-ac2c7ff2-3ff0259-ffffffff"
 
 func sysAttribute(c *Request, name string) (yson.Node, bool, error) {

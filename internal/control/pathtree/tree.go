@@ -15,60 +15,58 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Shape says how a node of the tree is read.
+// Shape is how a node of the tree is read.
 type Shape uint8
 
 const (
 	MapShape      Shape = iota // a map of its children
 	OpaqueShape                // has children and attributes, and is the entity when read
-	DocumentShape              // a value that paths go into
-	LinkShape                  // stands for another node; value is its path
+	DocumentShape              // a value that paths lead into
+	LinkShape                  // a link to another node; value is its path
 )
 
-// Meta is what every node has.
+// Meta is the metadata of every node.
 type Meta struct {
 	ID                guid.ID
 	Created, Modified time.Time
 }
 
-// Object is a node of the tree of paths as one request sees it. Embed [bare] for
-// what a kind of nodes does not have.
+// Object is a node of the tree of paths as one request sees it. Embed [Bare] for the methods that a
+// kind of nodes does not need.
 type Object interface {
 	// Kind is the attribute type: map_node, scheduler_pool.
 	Kind() string
 	Shape() Shape
-	// Meta identifies the node; a zero id is replaced by one made of the path.
+	// Meta identifies the node; a zero id is replaced by one derived from the path.
 	Meta(c *Request) Meta
-	// access is the node as something that has an access control list.
+	// access returns the node as an object with an access control list.
 	access(c *Request, at *Place) auth.Object
 	// Child returns the child under a key, or nil.
 	Child(c *Request, key string) (Object, error)
 	// Keys lists the children in their order.
 	Keys(c *Request) ([]string, error)
-	// Value is what a document or another leaf holds.
+	// Value is the value of a document or another leaf.
 	Value(c *Request) (yson.Node, error)
-	// Attribute returns an attribute of the node's own; the ones that all nodes
-	// have are added to them.
+	// Attribute returns one of the node's own attributes, not one that all nodes have.
 	Attribute(c *Request, at *Place, name string) (value yson.Node, there bool, err error)
-	// AttributeNames lists the attributes of the node's own that are there now, and
-	// which of them were made by users.
+	// AttributeNames lists the node's own attributes that exist now, and which of them users made.
 	AttributeNames(c *Request) (builtin, custom []string)
 }
 
-// An edit makes a new value of an old one. Without keep the value is removed.
+// An edit computes a new value from an old one. Without keep the value is removed.
 type edit func(old yson.Node, there bool) (next yson.Node, keep bool, err error)
 
 // AttributeEdit is an edit of one attribute.
 type AttributeEdit struct {
 	Name string
-	// Steps are where inside of the attribute the change is, for messages and for
-	// rules about parts of attributes.
+	// Steps lead to the change inside the attribute, for messages and for rules about parts of
+	// attributes.
 	Steps []ypath.Step
 	Edit  edit
 }
 
-// What nodes can do besides being read. Each method checks permissions itself and adds
-// its changes to the request's transaction, so that methods can be combined.
+// What nodes can do besides being read. Each method checks permissions itself and adds its changes
+// to the request's transaction, so that methods can be combined.
 type (
 	// AttributesEditor changes attributes, all or none.
 	AttributesEditor interface {
@@ -78,8 +76,8 @@ type (
 	ValueEditor interface {
 		EditValue(c *Request, at *Place, e edit) error
 	}
-	// Parent makes children: a node under the last of the keys, and directories
-	// under those before it.
+	// Parent creates children: a node under the last of the keys, and directories under the keys in
+	// front of it.
 	Parent interface {
 		Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error)
 	}
@@ -87,25 +85,25 @@ type (
 	Remover interface {
 		Remove(c *Request, at *Place, recursive bool) error
 	}
-	// Mover gives itself another parent and name: the last of the keys, below new
-	// directories under those before it.
+	// Mover moves itself to another parent and name: the last of the keys, below new directories
+	// under the keys in front of it.
 	Mover interface {
 		Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error)
 	}
 )
 
-// Creation is what is to be created.
+// Creation describes a node to create.
 type Creation struct {
 	Kind       string
 	Attributes yson.Node // a map
-	Value      yson.Node // of documents and the like
+	Value      yson.Node // for documents and the like
 	Recursive  bool
-	// Replace says that a node that is there goes with everything below it.
+	// Replace reports whether an existing node is removed with everything below it.
 	Replace bool
-	id      guid.ID // of a plain node; zero means a new one
+	id      guid.ID // for a plain node; zero means a new one
 }
 
-// Bare has nothing; nodes embed it.
+// Bare is an empty node; other nodes embed it.
 type Bare struct{}
 
 // Shape is that of a directory.
@@ -135,14 +133,14 @@ func (Bare) access(c *Request, at *Place) auth.Object {
 	return c.AccessOf(auth.Object{Kind: auth.KindNode, Name: at.Path()}, at.Path())
 }
 
-// Place is a node together with the way to it from the root.
+// Place is a node together with its path from the root.
 type Place struct {
 	Object
 	Key   string
 	Above *Place // nil at the root
 }
 
-// Path is the way from the root as text.
+// Path is the path from the root as text.
 func (p *Place) Path() string {
 	if p.Above == nil {
 		return "/"
@@ -150,7 +148,7 @@ func (p *Place) Path() string {
 	return p.Above.Path() + "/" + ypath.Escape(p.Key)
 }
 
-// Chain is the node and everything above it, for questions about permissions.
+// Chain is the node and everything above it, for permission checks.
 func (p *Place) Chain(c *Request) auth.Chain {
 	var chain auth.Chain
 	for at := p; at != nil; at = at.Above {
@@ -159,7 +157,7 @@ func (p *Place) Chain(c *Request) auth.Chain {
 	return chain
 }
 
-// Identity is the id of the node. One that has none gets it from its path.
+// Identity is the id of the node. A node without one gets it from its path.
 func (p *Place) Identity(c *Request) guid.ID {
 	if m := p.Meta(c); !m.ID.IsZero() {
 		return m.ID
@@ -167,7 +165,7 @@ func (p *Place) Identity(c *Request) guid.ID {
 	return pathID(p.Path())
 }
 
-// pathID is the id of a node that is always there.
+// pathID is the id of a node that always exists.
 func pathID(path string) guid.ID {
 	sum := sha256.Sum256([]byte(path))
 	return guid.New(guid.Object, binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16]))
@@ -186,20 +184,19 @@ func (p *Place) Below(c *Request, key string) (*Place, error) {
 type Target struct {
 	*Place
 	Path ypath.Path
-	// Missing are steps to children that are not there.
+	// Missing are steps to children that do not exist.
 	Missing []ypath.Step
 	// Inside are steps into the value of a document.
 	Inside []ypath.Step
-	// Attribute begins with the step to an attribute; empty if the path leads to
-	// a node.
+	// Attribute starts with the step to an attribute; empty if the path leads to a node.
 	Attribute []ypath.Step
 }
 
-// maxLinks is how many links a path may lead through.
+// maxLinks is the most links that a path may follow.
 const maxLinks = 16
 
-// Walk follows a path as far as there are nodes. stay says that a link at the end
-// of the path is meant itself.
+// Walk follows a path as far as nodes exist. With stay it does not follow a link at the end of the
+// path.
 func (c *Request) Walk(path ypath.Path, stay bool) (Target, error) {
 	t := Target{Path: path}
 	links := 0
@@ -242,7 +239,7 @@ func (c *Request) Walk(path ypath.Path, stay bool) (Target, error) {
 	return t, nil
 }
 
-// follow returns where a link leads.
+// follow returns the target of a link.
 func (c *Request) follow(link *Place) (*Place, error) {
 	value, err := link.Value(c)
 	if err != nil {
@@ -267,7 +264,7 @@ func (c *Request) follow(link *Place) (*Place, error) {
 	return at, nil
 }
 
-// startOf is the node at which a path begins.
+// startOf is the node at which a path starts.
 func (c *Request) startOf(path ypath.Path) (*Place, error) {
 	root := &Place{Object: rootObject(c)}
 	if path.Object == "" {
@@ -284,7 +281,7 @@ func (c *Request) startOf(path ypath.Path) (*Place, error) {
 	return at, err
 }
 
-// Find follows a path that must lead somewhere.
+// Find follows a path that must lead to an existing node.
 func (c *Request) Find(path ypath.Path, stay bool) (Target, error) {
 	t, err := c.Walk(path, stay)
 	if err != nil {
@@ -293,8 +290,8 @@ func (c *Request) Find(path ypath.Path, stay bool) (Target, error) {
 	return t, t.MustExist(c)
 }
 
-// MustExist refuses a target whose nodes are not all there. Those who may not
-// read the last node that is there do not learn what is below it.
+// MustExist refuses a target with missing nodes. Users who may not read the last existing node do
+// not learn what is below it.
 func (t *Target) MustExist(c *Request) error {
 	if len(t.Missing) == 0 {
 		return nil
@@ -307,8 +304,8 @@ func (t *Target) MustExist(c *Request) error {
 	return ResolveError(t.Path, cause)
 }
 
-// mostCompared is how many names are compared with one that is not there: more are
-// too much work for a guess.
+// mostCompared is the most names that are compared with a missing one: more would be too much work
+// for a guess.
 const mostCompared = 1000
 
 // nearestKey guesses which child of a node was meant.
@@ -335,16 +332,16 @@ func noChild(path, key string) *wire.Error {
 	return wire.Errorf(wire.CodeResolve, "Node %s has no child with key %q", path, key)
 }
 
-// ResolveError says that a path leads nowhere, and why.
+// ResolveError is the error for a path that leads nowhere, with the cause.
 func ResolveError(path ypath.Path, cause error) *wire.Error {
 	text := path.String()
 	return wire.Errorf(wire.CodeResolve, "Error resolving path %s", text).With("path", yson.String(text)).Because(cause)
 }
 
-// IsResolve says whether an error means that something is not there.
+// IsResolve reports whether an error means that something does not exist.
 func IsResolve(err error) bool { return err != nil && wire.AsError(err).Code == wire.CodeResolve }
 
-// steps joins keys to a path.
+// JoinPath appends a key to a path.
 func JoinPath(path, key string) string {
 	if path == "/" {
 		return "//" + ypath.Escape(key)
@@ -352,13 +349,12 @@ func JoinPath(path, key string) string {
 	return path + "/" + ypath.Escape(key)
 }
 
-// textAt writes where inside a value something is.
+// textAt writes the position inside a value.
 func textAt(base string, steps []ypath.Step) string {
 	return strings.TrimSuffix(base, "/") + ypath.FormatSteps(steps)
 }
 
-// ChainAtPath is the chain of the node at a path, for questions about
-// permissions.
+// ChainAtPath is the chain of the node at a path, for permission checks.
 func (c *Request) ChainAtPath(text string) (auth.Chain, error) {
 	path, err := ypath.Parse(text)
 	if err != nil {
@@ -371,7 +367,7 @@ func (c *Request) ChainAtPath(text string) (auth.Chain, error) {
 	return t.Chain(c), nil
 }
 
-// ChainAt is the node at a path with what is above it.
+// ChainAt is the node at a path with everything above it.
 func (c *Request) ChainAt(path string) (auth.Chain, error) {
 	p, err := ypath.Parse(path)
 	if err != nil {
@@ -384,7 +380,7 @@ func (c *Request) ChainAt(path string) (auth.Chain, error) {
 	return t.Chain(c), nil
 }
 
-// MayReadNode refuses what the user may not read.
+// MayReadNode refuses nodes that the user may not read.
 func (c *Request) MayReadNode(at *Place) error {
 	return c.Require(auth.Requires(auth.Read, at.Chain(c)))
 }

@@ -102,8 +102,8 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	return id, c.editBeside(path, "#"+id.String(), sorted.beside)
 }
 
-// sortTreeEdits refuses what cannot be set on a tree. Options are edits inside of
-// "config", whether they came as attributes of their own or not.
+// sortTreeEdits sorts edits and refuses attributes that cannot be set on a tree. Options become
+// edits inside "config", even if they were given as separate attributes.
 func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	node := treeNode{}
 	for _, e := range edits {
@@ -125,8 +125,7 @@ func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	return out, nil
 }
 
-// applyTreeOptions makes edits of "config". A value is not replaced by one of
-// another kind.
+// applyTreeOptions applies edits of "config". A new value must be of the same kind as the old one.
 func applyTreeOptions(config document.Value, edits []AttributeEdit) (document.Value, error) {
 	for _, e := range edits {
 		inner := e.Edit
@@ -154,7 +153,7 @@ func applyTreeOptions(config document.Value, edits []AttributeEdit) (document.Va
 	return config, nil
 }
 
-// sameKind says whether one value may take the place of another.
+// sameKind reports whether one value may replace another.
 func sameKind(a, b yson.Node) bool {
 	_, aNumber := a.Double()
 	_, bNumber := b.Double()

@@ -20,30 +20,29 @@ var built embed.FS
 //go:embed placeholder.html
 var placeholder []byte
 
-// policy allows the page its own files and its own server, and nothing else: no
-// script or style in the text of the page, no other host, no frame around it.
+// policy allows the page only its own files and its own server: no inline script or style, no other
+// host, no frame around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// A file is one file of the page, ready to be sent.
+// file is one file of the page, ready to send.
 type file struct {
 	plain, packed []byte // packed is empty where gzip does not help
 	media         string
 	tag           string
-	// lasting says that the name changes with the contents.
+	// lasting reports whether the name changes with the contents.
 	lasting bool
 }
 
-// page is all files by their address, and the one that answers for places inside
-// the page.
+// page is all files by address, and the index file, which answers for places inside the page.
 type page struct {
 	files   map[string]*file
 	index   *file
 	version string
 }
 
-// Handler serves the page. Addresses without a file are places inside the page and
-// get its first file; version is told in a header.
+// Handler serves the page. Addresses without a file are places inside the page and get its index
+// file. A header carries the version.
 func Handler(version string) http.Handler {
 	dist, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -52,13 +51,13 @@ func Handler(version string) http.Handler {
 	return newPage(dist, version)
 }
 
-// IsBuilt says whether the page is in this program.
+// IsBuilt reports whether this program contains the built page.
 func IsBuilt() bool {
 	_, err := built.Open("dist/index.html")
 	return err == nil
 }
 
-// newPage reads the files of a built page once. What cannot be read is not there.
+// newPage reads the files of a built page once. It skips files that cannot be read.
 func newPage(dist fs.FS, version string) *page {
 	p := &page{files: map[string]*file{}, version: version}
 	_ = fs.WalkDir(dist, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -76,7 +75,7 @@ func newPage(dist fs.FS, version string) *page {
 	return p
 }
 
-// newFile prepares a file. Names under assets have a hash of the contents in them.
+// newFile prepares a file. Names under assets contain a hash of the contents.
 func newFile(name string, data []byte) *file {
 	sum := sha256.Sum256(data)
 	f := &file{plain: data, tag: `"` + hex.EncodeToString(sum[:12]) + `"`, lasting: strings.HasPrefix(name, "assets/")}
@@ -119,7 +118,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f, there := p.files[path.Clean(r.URL.Path)]
 	if !there {
 		if strings.HasPrefix(r.URL.Path, "/assets/") {
-			// A page of an older build asks for its files: the answer must not be a page.
+			// A page of an older build requests its files: the answer must not be a page.
 			http.NotFound(w, r)
 			return
 		}
@@ -128,8 +127,8 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.send(w, r)
 }
 
-// send writes the file, compressed if the browser takes that, or says that the
-// browser has it already.
+// send writes the file, compressed if the browser accepts that, or answers that the browser's copy
+// is current.
 func (f *file) send(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.media)
@@ -158,7 +157,7 @@ func (f *file) send(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	// A browser that went away is no error of ours.
+	// A disconnected browser is not our error.
 	_, _ = w.Write(data)
 }
 

@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Errorf makes an error without attributes.
+// Errorf returns an error without attributes.
 func Errorf(code int, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -62,7 +62,7 @@ func (e *Error) With(name string, value yson.Node) *Error {
 	return e
 }
 
-// Because adds what the error came from.
+// Because adds the causes of the error.
 func (e *Error) Because(causes ...error) *Error {
 	for _, cause := range causes {
 		e.Inner = append(e.Inner, AsError(cause))
@@ -70,7 +70,7 @@ func (e *Error) Because(causes ...error) *Error {
 	return e
 }
 
-// HasCode says whether an error, or one inside it, has the code.
+// HasCode reports whether an error, or one inside it, has the code.
 func (e *Error) HasCode(code int) bool {
 	return e.Code == code || slices.ContainsFunc(e.Inner, func(inner *Error) bool { return inner.HasCode(code) })
 }
@@ -122,13 +122,12 @@ func AsError(err error) *Error {
 	return Errorf(CodeGeneric, "%s", err.Error())
 }
 
-// Unavailable is an error that clients wait out.
+// Unavailable is an error that makes clients wait and retry.
 func Unavailable(message string) *Error {
 	return &Error{Code: codeUnavailable, Message: message, Status: http.StatusServiceUnavailable}
 }
 
-// problemsError tells everything that is wrong with a document, one inner error
-// for each.
+// problemsError lists all problems of a document, one inner error for each.
 func problemsError(problems document.Problems) *Error {
 	list := make([]*Error, len(problems))
 	for i, p := range problems {
@@ -153,7 +152,7 @@ func (e *Error) Node() yson.Node {
 		yson.Pair("inner_errors", yson.List(inner...)))
 }
 
-// Distinct keeps the first of entries with one key.
+// Distinct keeps the first of the entries with equal keys.
 func Distinct(entries []yson.Entry) []yson.Entry {
 	var list []yson.Entry
 	for _, e := range entries {
@@ -173,7 +172,7 @@ func (e *Error) JSON() []byte {
 	return AsciiJSON(text)
 }
 
-// readable replaces bytes that are no text.
+// readable replaces bytes that are not text.
 func readable(n yson.Node) yson.Node {
 	entries := func(list []yson.Entry) []yson.Entry {
 		out := make([]yson.Entry, len(list))
@@ -220,11 +219,10 @@ func AsciiJSON(text []byte) []byte {
 	return out
 }
 
-// MaxErrorHeader is how long an error in a header may be: clients refuse longer
-// lines.
+// MaxErrorHeader is the longest error in a header: clients refuse longer lines.
 const MaxErrorHeader = 32 << 10
 
-// Header is the error for a header: shortened if it is long.
+// Header is the error for a header, shortened if it is long.
 func (e *Error) Header() string {
 	text := e.JSON()
 	if len(text) <= MaxErrorHeader {
@@ -250,7 +248,7 @@ func (e *Error) codes(list []int) []int {
 	return list
 }
 
-// CutText shortens text to so many bytes.
+// CutText shortens text to at most the given number of bytes.
 func CutText(text string, most int) string {
 	if len(text) <= most {
 		return text

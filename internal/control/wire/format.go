@@ -7,8 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Format is how a value is written or read: YSON of a flavour, or JSON with
-// options.
+// Format is how a value is encoded: YSON of a flavour, or JSON with options.
 type Format struct {
 	JSON    bool
 	Flavour yson.Format
@@ -39,8 +38,7 @@ func (f Format) Read(data []byte) (yson.Node, error) {
 	return yson.Parse(data)
 }
 
-// FormatOfMedia reads a media type; ok is false for one that is no format of
-// ours.
+// FormatOfMedia reads a media type; ok is false if it is not one of our formats.
 func FormatOfMedia(text string) (f Format, ok bool) {
 	media, _, err := mime.ParseMediaType(strings.TrimSpace(text))
 	if err != nil {
@@ -59,8 +57,7 @@ func FormatOfMedia(text string) (f Format, ok bool) {
 	return Format{}, false
 }
 
-// FormatOf reads a format as parameters and headers have it: a string with
-// attributes.
+// FormatOf reads a format from a parameter or header: a string with attributes.
 func FormatOf(n yson.Node) (Format, error) {
 	name, ok := n.Text()
 	if !ok {
@@ -92,8 +89,8 @@ func FormatOf(n yson.Node) (Format, error) {
 	return Format{}, Errorf(CodeGeneric, "Format %q is not supported: it must be yson or json", CutText(name, 100))
 }
 
-// jsonOptions reads the attributes of the format json. Unknown ones are passed
-// over: clients put some of their own there.
+// jsonOptions reads the attributes of the format json. It ignores unknown ones: clients add their
+// own.
 func jsonOptions(attribute func(string) yson.Node, flavour string) (yson.JSONOptions, error) {
 	isSet := func(key string) bool {
 		b, _ := attribute(key).Boolean()
@@ -121,7 +118,7 @@ func jsonOptions(attribute func(string) yson.Node, flavour string) (yson.JSONOpt
 	return o, nil
 }
 
-// HeaderValue reads a header that has YSON or, as older clients write it, JSON.
+// HeaderValue reads a header with YSON or, from older clients, JSON.
 func HeaderValue(name, text string) (yson.Node, error) {
 	n, err := yson.Parse([]byte(text))
 	if err == nil {

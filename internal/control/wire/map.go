@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Joins says whether maps in the format are their entries one after the other, so
-// that they can be written in pieces.
+// Joins reports whether a map in this format is the concatenation of its entries,
+// so that it can be written in pieces.
 func (f Format) Joins() bool {
 	if f.JSON {
 		return !f.Options.Pretty && f.Options.Attributes != yson.AttributesAlways
@@ -18,8 +18,8 @@ func (f Format) Joins() bool {
 	return f.Flavour != yson.Pretty
 }
 
-// Around writes a value in which there is one entity, and returns what is before
-// and after it.
+// Around writes a value that contains one entity, and returns the text before and
+// after it.
 func (f Format) Around(n yson.Node) (before, after []byte, err error) {
 	text, err := f.Write(n)
 	entity := "#"
@@ -30,7 +30,7 @@ func (f Format) Around(n yson.Node) (before, after []byte, err error) {
 	return before, after, err
 }
 
-// entry writes an entry of a map behind dst.
+// entry appends an entry of a map to dst.
 func (f Format) entry(dst []byte, e *yson.Entry) ([]byte, error) {
 	at := len(dst)
 	var err error
@@ -42,7 +42,7 @@ func (f Format) entry(dst []byte, e *yson.Entry) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	// Without brackets; JSON needs a comma, YSON has a semicolon already.
+	// Remove the brackets; JSON needs a comma, YSON already has a semicolon.
 	copy(dst[at:], dst[at+1:len(dst)-1])
 	dst = dst[:len(dst)-2]
 	if f.JSON {
@@ -52,8 +52,8 @@ func (f Format) entry(dst []byte, e *yson.Entry) ([]byte, error) {
 }
 
 // WriteMap writes a map of count entries, on several processors if there are many.
-// An entry is valid until the next one is asked for; entries makes a source of
-// them for each processor.
+// entries returns a separate source for each processor. An entry is valid until
+// the next call of its source.
 func (f Format) WriteMap(count int, entries func() func(at int) yson.Entry) ([][]byte, error) {
 	workers := min(runtime.GOMAXPROCS(0), count/EntriesAtOnce+1)
 	parts, problems := make([][]byte, workers+1), make([]error, workers)
@@ -94,5 +94,5 @@ func Length(pieces [][]byte) (sum int) {
 	return sum
 }
 
-// EntriesAtOnce is how many pools one goroutine makes or writes at least.
+// EntriesAtOnce is the least number of pools that one goroutine builds or writes.
 const EntriesAtOnce = 500

@@ -24,8 +24,8 @@ const (
 	CodeNoSuchPool           = 223
 )
 
-// operationError turns errors of the core and the server about operations and jobs
-// into those that clients know.
+// operationError turns errors of the core and the server about operations and jobs into errors that
+// clients know.
 func operationError(err error) *Error {
 	var (
 		joined interface{ Unwrap() []error }
@@ -89,8 +89,7 @@ func poolError(e *core.PoolError) *Error {
 		Because(Errorf(code, "%s", e))
 }
 
-// OperationResult writes an error of an operation or a job in the form that
-// clients know.
+// OperationResult writes an error of an operation or a job in the form that clients expect.
 func OperationResult(e *operation.Error) yson.Node {
 	if e == nil {
 		return yson.Map(
@@ -108,7 +107,7 @@ func OperationResult(e *operation.Error) yson.Node {
 		yson.Pair("inner_errors", yson.List(inner...)))
 }
 
-// sentence begins a message with a capital, as clients and tests of others expect.
+// sentence capitalises a message, as clients and the tests of others expect.
 func sentence(text string) string {
 	switch {
 	case text == "operation aborted":

@@ -10,11 +10,11 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Parameters are what a command was given. Keys that a command does not ask for
-// are not looked at; the entity is the same as nothing.
+// Parameters are the parameters of a command. Keys that a command does not read are ignored; the
+// entity counts as not given.
 type Parameters struct{ Node yson.Node }
 
-// Get returns a parameter under the first of its names that is there.
+// Get returns a parameter under the first of its names that is given.
 func (p Parameters) Get(names ...string) (yson.Node, bool) {
 	for _, name := range names {
 		if n, ok := p.Node.Get(name); ok && !n.IsEntity() {
@@ -24,18 +24,18 @@ func (p Parameters) Get(names ...string) (yson.Node, bool) {
 	return yson.Entity(), false
 }
 
-// Has says whether a parameter was given.
+// Has reports whether a parameter was given.
 func (p Parameters) Has(names ...string) bool {
 	_, ok := p.Get(names...)
 	return ok
 }
 
-// Missing is the lack of a required parameter.
+// Missing is the error for a missing required parameter.
 func Missing(name string) *Error {
 	return Errorf(CodeGeneric, "Missing required parameter /%s", name).With("parameter", yson.String(name))
 }
 
-// WrongType is a parameter of another type than the expected one.
+// WrongType is the error for a parameter of the wrong type.
 func WrongType(name, expected string, n yson.Node) *Error {
 	return Errorf(CodeGeneric, "Error parsing parameter /%s: it has invalid type: expected %s, actual %s", name, expected, n.Kind()).
 		With("parameter", yson.String(name))
@@ -54,7 +54,7 @@ func (p Parameters) Text(name, otherwise string) (string, error) {
 	return s, nil
 }
 
-// NeedText returns a string that must be there.
+// NeedText returns a required string.
 func (p Parameters) NeedText(name string) (string, error) {
 	if !p.Has(name) {
 		return "", Missing(name)
@@ -62,8 +62,8 @@ func (p Parameters) NeedText(name string) (string, error) {
 	return p.Text(name, "")
 }
 
-// Boolean returns a truth. Query strings have no booleans, so their words and
-// numbers will do.
+// Boolean returns a boolean. Query strings have no booleans, so it also accepts their words and
+// numbers.
 func (p Parameters) Boolean(name string, otherwise bool) (bool, error) {
 	n, ok := p.Get(name)
 	if !ok {
@@ -99,7 +99,7 @@ func (p Parameters) Integer(name string, otherwise int64) (int64, error) {
 	return i, nil
 }
 
-// Duration returns a length of time: milliseconds, or text with units.
+// Duration returns a duration: milliseconds, or text with units.
 func (p Parameters) Duration(name string, otherwise time.Duration) (time.Duration, error) {
 	n, ok := p.Get(name)
 	if !ok {
@@ -149,7 +149,7 @@ func (p Parameters) ID(name string) (guid.ID, error) {
 	return id, nil
 }
 
-// NeedID returns an identifier that must be there.
+// NeedID returns a required identifier.
 func (p Parameters) NeedID(name string) (guid.ID, error) {
 	if !p.Has(name) {
 		return guid.ID{}, Missing(name)
@@ -202,8 +202,7 @@ func (p Parameters) Document(name string) (document.Value, error) {
 	return ToDocument(n)
 }
 
-// Path returns a path that must be there. Attributes that came with it, in either
-// notation, are dropped.
+// Path returns a required path. Attributes that came with it, in either notation, are dropped.
 func (p Parameters) Path(name string) (ypath.Path, error) {
 	text, err := p.NeedText(name)
 	if err != nil {
@@ -233,16 +232,16 @@ func (p Parameters) AttributeNamesOf(name string) ([]string, error) {
 	return p.TextList(name)
 }
 
-// textInto is a parameter that is text and where it goes.
+// textInto is a text parameter and its destination.
 type textInto struct {
 	name string
 	into *string
 }
 
-// TextInto says where a parameter that is text goes; see [Parameters.TextsInto].
+// TextInto returns a text parameter with its destination; see [Parameters.TextsInto].
 func TextInto(name string, into *string) textInto { return textInto{name, into} }
 
-// TextsInto reads parameters that are text and may be left out.
+// TextsInto reads optional text parameters.
 func (p Parameters) TextsInto(list ...textInto) (err error) {
 	for _, t := range list {
 		if *t.into, err = p.Text(t.name, ""); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Bounds on what a query string may build.
+// Limits on what a query string may build.
 const (
 	maxQueryDepth = 32
 	maxQueryPairs = 10_000
@@ -78,8 +78,8 @@ func (b *branch) put(key, value string) error {
 	return nil
 }
 
-// step goes to a child, which is made if it is not there. Inside brackets nothing
-// and numbers are places of a list.
+// step goes to a child, creating it if it does not exist. Inside brackets, an empty part or a
+// number is a position in a list.
 func (b *branch) step(part string, inBrackets bool) (next *branch, why string) {
 	if b.text != nil {
 		return nil, "it is both a value and a map or a list"
@@ -130,7 +130,7 @@ func (b *branch) node() yson.Node {
 	return yson.Map(entries...)
 }
 
-// Merge puts one map over another, key by key; maps in them are merged too.
+// Merge merges one map over another, key by key, recursively.
 func Merge(under, over yson.Node) yson.Node {
 	if under.Kind() != yson.MapKind || over.Kind() != yson.MapKind {
 		return over

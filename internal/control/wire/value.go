@@ -43,9 +43,9 @@ func FromDocument(v document.Value) yson.Node {
 	return yson.Entity()
 }
 
-// ToDocument turns YSON into a document, which has no attributes: they are
-// dropped. Nesting deeper than documents have, and bytes that are no text, are
-// refused: what is stored as a document must be readable as one.
+// ToDocument turns YSON into a document. It drops attributes, which documents do not have. It
+// refuses nesting deeper than documents allow, and bytes that are not text: a stored document must
+// be readable as one.
 func ToDocument(n yson.Node) (document.Value, error) { return documentAt(n, 0) }
 
 func documentAt(n yson.Node, depth int) (document.Value, error) {
@@ -97,7 +97,7 @@ func documentAt(n yson.Node, depth int) (document.Value, error) {
 	return document.Null(), nil
 }
 
-// MustBeText refuses bytes that are no text.
+// MustBeText refuses bytes that are not text.
 func MustBeText(s string) error {
 	if utf8.ValidString(s) {
 		return nil
@@ -105,10 +105,10 @@ func MustBeText(s string) error {
 	return Errorf(CodeGeneric, "%s is not UTF-8 text", CutText(yson.String(s).String(), 100))
 }
 
-// TimeLayout is how instants are written.
+// TimeLayout is the layout of instants.
 const TimeLayout = "2006-01-02T15:04:05.000000Z"
 
-// Instant writes a time; never is the entity.
+// Instant writes a time; the zero time is the entity.
 func Instant(t time.Time) yson.Node {
 	if t.IsZero() {
 		return yson.Entity()
@@ -125,11 +125,10 @@ func Texts(list []string) yson.Node {
 	return yson.List(items...)
 }
 
-// Stored writes a value for the store: binary YSON keeps attributes and the kinds
-// of numbers.
+// Stored encodes a value for the store: binary YSON keeps attributes and the kinds of numbers.
 func Stored(n yson.Node) ([]byte, error) { return yson.Append(nil, n, yson.Binary) }
 
-// Unstored reads what stored wrote.
+// Unstored decodes what Stored wrote.
 func Unstored(data []byte) (yson.Node, error) {
 	if len(data) == 0 {
 		return yson.Entity(), nil

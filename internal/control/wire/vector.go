@@ -9,11 +9,11 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Vectors makes maps by resource. A view of ten thousand pools has hundreds of
-// thousands of them, so their entries are cut from blocks, and zeros are shared.
+// Vectors builds maps by resource. A view of ten thousand pools has hundreds of thousands of them,
+// so their entries are allocated in blocks, and zeros are shared.
 type Vectors struct{ block, last []yson.Entry }
 
-// vectorBlock is how many entries a block has.
+// vectorBlock is the number of entries in a block.
 const vectorBlock = 64 * int(resource.KindCount)
 
 // kindNames are the names of resources, by kind.
@@ -30,7 +30,7 @@ var (
 	oneShares   = new(Vectors).makeShares(resource.Ones())
 )
 
-// entries returns room for one vector.
+// entries allocates space for one vector.
 func (v *Vectors) entries() []yson.Entry {
 	const size = int(resource.KindCount)
 	if len(v.block) < size {
@@ -42,8 +42,7 @@ func (v *Vectors) entries() []yson.Entry {
 	return cut
 }
 
-// Reuse takes back the room of the last block: what was made of it is no longer
-// needed.
+// Reuse makes the last block available again: the vectors in it are no longer needed.
 func (v *Vectors) Reuse() { v.block = v.last }
 
 // Shares writes fractions of a tree's resources.
@@ -65,8 +64,8 @@ func (v *Vectors) makeShares(s resource.Shares) yson.Node {
 	return yson.Map(entries...)
 }
 
-// Amounts writes amounts in the units that people write: cores are a double,
-// everything else whole numbers.
+// Amounts writes amounts in the units that people write: cores as a double, everything else as
+// whole numbers.
 func (v *Vectors) Amounts(a resource.Amounts) yson.Node {
 	if a.IsZero() {
 		return zeroAmounts
@@ -82,8 +81,8 @@ func (v *Vectors) makeAmounts(a resource.Amounts) yson.Node {
 	return yson.Map(entries...)
 }
 
-// AmountNode writes one amount in the unit of its resource; CPU is never a whole number to
-// clients.
+// AmountNode writes one amount in the unit of its resource; clients never see CPU as a whole
+// number.
 func AmountNode(k resource.Kind, amount int64) yson.Node {
 	if k == resource.CPU {
 		return yson.Double(float64(amount) / float64(k.Scale()))
@@ -129,10 +128,10 @@ func PartialNode(p resource.Partial) yson.Node {
 	return yson.Map(entries...)
 }
 
-// Milliseconds writes a length of time.
+// Milliseconds writes a duration.
 func Milliseconds(d time.Duration) yson.Node { return yson.Int64(d.Milliseconds()) }
 
-// Seconds writes a length of time that need not be finite.
+// Seconds writes a duration that need not be finite.
 func Seconds(s float64) yson.Node {
 	if math.IsInf(s, 0) || math.IsNaN(s) {
 		return yson.Entity()
@@ -148,10 +147,10 @@ func OrEntity(text string) yson.Node {
 	return yson.String(text)
 }
 
-// Amounts writes a vector of resources as clients know it.
+// Amounts writes a vector of resources in the form that clients expect.
 func Amounts(a resource.Amounts) yson.Node { return Partial(resource.PartialOf(a)) }
 
-// Partial writes those amounts that are set.
+// Partial writes the amounts that are set.
 func Partial(p resource.Partial) yson.Node {
 	var entries []yson.Entry
 	for _, k := range resource.Kinds {

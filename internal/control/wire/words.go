@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// problemWords says a broken rule in the words that clients of YTsaurus look for.
-// Rules without such words have none.
+// problemWords describes a broken rule in the words that clients of YTsaurus match on; empty for
+// rules without such words.
 func problemWords(p document.Problem) string {
 	fact := func(name string) string { return factText(p.Fact(name)) }
 	pool, option := fact("pool"), fact("option")
@@ -60,7 +60,7 @@ func problemWords(p document.Problem) string {
 	return ""
 }
 
-// guaranteeWords is what the parts of a guarantee are called.
+// guaranteeWords is the name of the parts of a guarantee.
 func guaranteeWords(option string) string {
 	switch {
 	case strings.Contains(option, "burst"):
@@ -81,8 +81,8 @@ func factText(v document.Value) string {
 	return v.String()
 }
 
-// problemError is one broken rule: the words of clients before our own sentence,
-// and the facts for programs.
+// problemError is the error for one broken rule: the words for clients, then our own sentence, and
+// the facts for programs.
 func problemError(p document.Problem) *Error {
 	message := p.String()
 	if words := problemWords(p); words != "" {

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// slack is the part of a value by which it may exceed a round one and still be
-// taken for it: sums of rounded values do not quite meet.
+// slack is the fraction by which a value may exceed a round one and still count as equal: sums of
+// rounded values are not exact.
 const slack = 1e-4
 
-// yTicks returns round values from zero up to the largest one or more, and the last
-// of them.
+// yTicks returns round values from zero up to at least the largest one, and the last of them.
 func yTicks(largest float64, unit Unit) (ticks []float64, top float64) {
 	if !(largest > 0) || math.IsInf(largest, 0) {
 		largest = 1
@@ -27,8 +26,8 @@ func yTicks(largest float64, unit Unit) (ticks []float64, top float64) {
 	}
 }
 
-// roundStep returns the smallest of 1, 2, 2.5, 5 times a power of ten, or of two
-// for binary units, that is not below the least.
+// roundStep returns the smallest of 1, 2, 2.5, 5 times a power of ten, or of two for binary units,
+// that is at least least.
 func roundStep(least float64, unit Unit) float64 {
 	if unit.Binary && least >= 1 {
 		return math.Pow(2, math.Ceil(math.Log2(least)-1e-9))
@@ -67,7 +66,7 @@ func stepOf(steps []float64, least float64) float64 {
 	return math.Ceil(least/last) * last
 }
 
-// tick is a place on the axis of time, in seconds, and what stands there.
+// tick is a position on the time axis, in seconds, and its label.
 type tick struct {
 	at    float64
 	label string
@@ -82,9 +81,8 @@ func timeTicks(end float64) (ticks []tick) {
 	return ticks
 }
 
-// dateTicks returns round dates and times of day between a date and so many
-// seconds later, at most about ten. Dates of another year than that of the tick
-// before say so.
+// dateTicks returns round dates and times of day from a date until end seconds later, at most about
+// ten. A date whose year differs from the previous tick's includes the year.
 func dateTicks(start time.Time, end float64) (ticks []tick) {
 	start = start.UTC()
 	step := stepOf(timeSteps, end/10)
@@ -110,7 +108,7 @@ func dateTicks(start time.Time, end float64) (ticks []tick) {
 	return ticks
 }
 
-// FormatTime writes seconds shortly: 90 is 1m30s, 93600 is 1d2h.
+// FormatTime writes seconds in short form: 90 is 1m30s, 93600 is 1d2h.
 func FormatTime(seconds float64) string {
 	if seconds < 0 || math.IsNaN(seconds) || math.IsInf(seconds, 0) {
 		return "–"
@@ -127,7 +125,7 @@ func FormatTime(seconds float64) string {
 	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}} {
 		n := rest / unit.seconds
 		rest %= unit.seconds
-		// Two units are enough for anybody to read.
+		// Two units are precise enough.
 		if n > 0 && parts < 2 {
 			b.WriteString(strconv.FormatInt(n, 10) + unit.name)
 			parts++
@@ -146,7 +144,7 @@ func (u Unit) Format(v float64) string {
 	switch {
 	case u.Percent:
 		if math.Abs(v) < 0.1 {
-			return trim(v*100, 2) + " %" // 0.25 % is a tick of a cluster that idles
+			return trim(v*100, 2) + " %" // 0.25 % is a tick of an idle cluster
 		}
 		return trim(v*100, 1) + " %"
 	case u.Duration:
@@ -177,7 +175,7 @@ func scaled(v, base float64, prefixes [7]string) string {
 	return trim(v, 0) + prefixes[i]
 }
 
-// trim writes a number with at most so many decimals.
+// trim writes a number with at most the given number of decimals.
 func trim(v float64, decimals int) string {
 	text := strconv.FormatFloat(v, 'f', decimals, 64)
 	if strings.Contains(text, ".") {

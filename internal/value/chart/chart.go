@@ -1,9 +1,8 @@
-// Package chart draws small charts as SVG: lines over time and bars. Inside an HTML
-// page, colours come from its style sheet by class, so that one picture serves
-// light and dark pages; [Style] and [Script] are what the page needs besides.
-// [Picture] draws a file that stands by itself.
+// Package chart draws small charts as SVG: lines over time and bars. Inside an HTML page, colours
+// come from its style sheet by class, so that one picture serves light and dark pages; the page
+// also needs [Style] and [Script]. [Picture] draws a self-contained file.
 //
-// The package knows nothing of what it draws and imports nothing of ours.
+// The package knows nothing about the data that it draws and imports nothing of ours.
 package chart
 
 import (
@@ -35,32 +34,32 @@ const (
 	Filled
 	Dashed
 	Dotted
-	// Wide lines are pale and lie below all others, so that a line of the same
-	// values can be seen on them.
+	// Wide lines are pale and below all others, so that a line of the same values is visible on top
+	// of them.
 	Wide
-	// Stacked lines stand on each other in the order of the chart, each as an area
-	// on the sum of those before it.
+	// Stacked lines are drawn on top of each other in the order of the chart, each as an area on
+	// the sum of the previous ones.
 	Stacked
 )
 
 var lookNames = [...]string{"solid", "filled", "dashed", "dotted", "wide", "stacked"}
 
-// Colours is how many colours there are; beyond them they repeat.
+// Colours is the number of colours; after that they repeat.
 const Colours = 8
 
-// Line is values over time. Each holds for an interval, or is that of the moment at
-// which the interval begins; then straight lines join them.
+// Line is values over time. Each value holds for an interval, or, if Joined, for the moment at
+// which the interval starts; straight lines then join them.
 type Line struct {
 	Name   string
 	Values []float64
-	Joined bool // values are those of moments
+	Joined bool // values are of moments
 	Look   Look
 	Colour int // from 0
 }
 
 // Unit is how values are written on an axis.
 type Unit struct {
-	// Name stands beside the title: "cores".
+	// Name is written beside the title: "cores".
 	Name string
 	// Binary uses powers of 1024 for large numbers: KiB, MiB.
 	Binary bool
@@ -68,7 +67,7 @@ type Unit struct {
 	Percent bool
 	// Duration writes seconds as times.
 	Duration bool
-	// Whole numbers have no ticks between them.
+	// Whole units have no ticks between whole numbers.
 	Whole bool
 }
 
@@ -76,16 +75,16 @@ type Unit struct {
 type TimeChart struct {
 	Title string
 	Unit  Unit
-	// Step is the length of an interval in seconds; End is where the last one
-	// ends, if it is cut short.
+	// Step is the length of an interval in seconds; End is the end of the last one if it is
+	// shorter.
 	Step, End float64
-	// Start is the date of time zero; where it is given, the axis has dates.
+	// Start is the date of time zero; if it is set, the axis has dates.
 	Start time.Time
 	Lines []Line
-	// Height in pixels; zero means the usual.
+	// Height in pixels; zero means the default.
 	Height int
-	// Least is the least top of the axis; zero means that of the values. What is
-	// above Cap is drawn at the top; zero means no cap.
+	// Least is the least top of the axis; zero means that of the values. Values above Cap are drawn
+	// at the top; zero means no cap.
 	Least, Cap float64
 }
 
@@ -117,7 +116,7 @@ func newFrame(height int, top float64) frame {
 	}
 }
 
-// y returns where a value is; values beyond the frame are at its edge.
+// y returns the position of a value; values beyond the frame are at its edge.
 func (f *frame) y(value float64) float64 {
 	part := 0.0
 	if f.top > 0 && value > 0 {
@@ -131,8 +130,7 @@ func number(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
 }
 
-// SVG draws the chart as a figure with its legend. Lines without values are left
-// out.
+// SVG draws the chart as a figure with its legend. It omits lines without values.
 func (c TimeChart) SVG() string {
 	var b strings.Builder
 	f, ticks, end := c.prepare()
@@ -151,14 +149,14 @@ func (c TimeChart) SVG() string {
 	return b.String()
 }
 
-// draw draws what is inside the frame and beside its axes.
+// draw draws the contents of the frame and its axes.
 func (c *TimeChart) draw(b *strings.Builder, f frame, ticks []float64, end float64) {
 	f.grid(b, ticks, c.Unit)
 	f.timeAxis(b, c.Start, end)
 	c.lines(b, &f, end)
 }
 
-// prepare leaves out lines without values, stacks the others and finds the bounds of both axes.
+// prepare removes lines without values, stacks the others and finds the bounds of both axes.
 func (c *TimeChart) prepare() (f frame, ticks []float64, end float64) {
 	largest := c.Least
 	points := 0
@@ -180,7 +178,7 @@ func (c *TimeChart) prepare() (f frame, ticks []float64, end float64) {
 	return newFrame(c.Height, top), ticks, end
 }
 
-// stack adds to each stacked line what those before it have.
+// stack adds the values of the previous stacked lines to each one.
 func (c *TimeChart) stack() {
 	var below []float64
 	for i := range c.Lines {
@@ -197,8 +195,8 @@ func (c *TimeChart) stack() {
 	}
 }
 
-// lines draws wide lines first, then stacked ones from the top to the bottom, so
-// that each covers the ones on it, then the others.
+// lines draws wide lines first, then stacked ones from the top to the bottom, so that each covers
+// the ones above it, then the others.
 func (c *TimeChart) lines(b *strings.Builder, f *frame, end float64) {
 	for _, l := range c.Lines {
 		if l.Look == Wide {
@@ -217,7 +215,7 @@ func (c *TimeChart) lines(b *strings.Builder, f *frame, end float64) {
 	}
 }
 
-// caption begins a figure with its title and the unit of its axis.
+// caption starts a figure with its title and the unit of its axis.
 func caption(b *strings.Builder, title string, unit Unit) {
 	fmt.Fprintf(b, `<figure class="chart"><figcaption>%s`, html.EscapeString(title))
 	if unit.Name != "" {
@@ -256,8 +254,7 @@ func (f *frame) grid(b *strings.Builder, ticks []float64, unit Unit) {
 	}
 }
 
-// timeAxis draws the times below. Every other label can be hidden where there is
-// little room.
+// timeAxis draws the times below. Every other label can be hidden if there is little space.
 func (f *frame) timeAxis(b *strings.Builder, start time.Time, end float64) {
 	if end <= 0 {
 		return
@@ -277,8 +274,8 @@ func (f *frame) timeAxis(b *strings.Builder, start time.Time, end float64) {
 	}
 }
 
-// line draws values as steps, because each holds for an interval, or joins them. Runs
-// of equal values are one step.
+// line draws values as steps, because each holds for an interval, or joins them. Runs of equal
+// values are one step.
 func (f *frame) line(b *strings.Builder, l Line, step, end float64) {
 	if end <= 0 {
 		return
@@ -334,7 +331,7 @@ func (c BarChart) SVG() string {
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`, number(width), number(f.height), html.EscapeString(c.Title))
 	f.grid(&b, ticks, c.Unit)
 	each := (f.right - f.left) / float64(max(len(c.Bars), 1))
-	every := int(math.Ceil(46 / each)) // labels that would touch are left out
+	every := int(math.Ceil(46 / each)) // omit labels that would touch
 	for i, bar := range c.Bars {
 		x, y := f.left+float64(i)*each, f.y(bar.Value)
 		fmt.Fprintf(&b, `<rect class="bar c%d" x="%s" y="%s" width="%s" height="%s"><title>%s: %s</title></rect>`,
@@ -348,7 +345,7 @@ func (c BarChart) SVG() string {
 			fmt.Fprintf(&b, `<text class="%s" x="%s" y="%s" text-anchor="middle">%s</text>`,
 				class, number(x+each/2), number(f.lower+16), html.EscapeString(bar.Label))
 		}
-		// Small bars beside large ones cannot be told from none.
+		// Next to large bars, small bars look like none.
 		if each >= 46 && bar.Value > 0 {
 			fmt.Fprintf(&b, `<text class="tick" x="%s" y="%s" text-anchor="middle">%s</text>`,
 				number(x+each/2), number(y-4), html.EscapeString(c.Unit.Format(bar.Value)))

@@ -11,7 +11,7 @@ import (
 //go:embed picture.css
 var pictureStyle string
 
-// Geometry of a picture. The width of a letter is a guess on the safe side: nothing here measures fonts.
+// Geometry of a picture. The width of a letter is a generous guess: nothing here measures fonts.
 const (
 	titleHeight = 24.0
 	legendRow   = 18.0
@@ -21,7 +21,7 @@ const (
 	pictureEdge = 14.0
 )
 
-// Picture draws charts below each other as one SVG file with its own colours on a white ground.
+// Picture draws charts below each other as one SVG file with its own colours on a white background.
 func Picture(charts ...TimeChart) []byte {
 	var b strings.Builder
 	y := pictureEdge
@@ -32,7 +32,7 @@ func Picture(charts ...TimeChart) []byte {
 		`<rect class="ground" width="100%%" height="100%%"/>%[4]s</svg>`+"\n", number(width+pictureEdge), number(y), pictureStyle, b.String())
 }
 
-// picture draws one chart from y down and returns where the next one begins.
+// picture draws one chart from y down and returns where the next one starts.
 func (c TimeChart) picture(b *strings.Builder, y float64) float64 {
 	f, ticks, end := c.prepare()
 	fmt.Fprintf(b, `<text class="title" x="%s" y="%s">%s <tspan class="unit">%s</tspan></text>`,

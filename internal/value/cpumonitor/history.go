@@ -2,14 +2,14 @@ package cpumonitor
 
 import "time"
 
-// HistorySize is how many of the last checks a monitor remembers.
+// HistorySize is the number of checks that a monitor remembers.
 const HistorySize = 300
 
 // Sample is one check, for display.
 type Sample struct {
 	Time     time.Time `json:"time"`
 	Smoothed float64   `json:"smoothed"`
-	// Limit is the one after the check.
+	// Limit is the limit after the check.
 	Limit float64 `json:"limit"`
 	Vote  Vote    `json:"vote"`
 }

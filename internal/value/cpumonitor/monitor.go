@@ -1,19 +1,19 @@
-// Package cpumonitor owns the decision how much CPU a running job is to be
-// guaranteed, from what it uses: smoothing, votes, and the advised limit.
+// Package cpumonitor decides how much CPU a running job is guaranteed, from its usage: smoothing,
+// votes, and the advised limit.
 //
-// At every check the CPU time that the job has used so far comes in. Use since
-// the last check is smoothed exponentially; each smoothed value votes for less,
-// for more or for neither, as it is below, above or within an interval around the
-// current limit; and when the last votes agree, the limit is multiplied by a
-// coefficient. So use is kept between the two bounds of the limit:
+// At every check the caller passes in the CPU time that the job has used so far. Usage since the
+// last check is smoothed exponentially. Each smoothed value votes for less, for more or for
+// neither, as it is below, above or within an interval around the current limit. When the last
+// votes agree, the limit is multiplied by a coefficient. This keeps usage between the two bounds of
+// the limit:
 //
 //	Observe ──► no advice
 //	        └─► advice ──► Applied   the limit is the new one
-//	                   └─► Refused   it stays; voting begins anew
+//	                   └─► Refused   it stays; voting restarts
 //
-// A monitor belongs to one job. The package is pure: time and readings come in,
-// the caller sets what is advised. It imports nothing but the standard library
-// and must not know of containers or operations.
+// A monitor belongs to one job. The package is pure: the caller passes in time and readings, and
+// applies the advice. It imports only the standard library and must not know about containers or
+// operations.
 package cpumonitor
 
 import (
@@ -23,7 +23,7 @@ import (
 	"time"
 )
 
-// Vote is what one smoothed value says about the limit.
+// Vote is the vote of one smoothed value about the limit.
 type Vote int8
 
 const (
@@ -32,29 +32,29 @@ const (
 	VoteMore Vote = 1
 )
 
-// Advice is what follows from a reading.
+// Advice is the result of a reading.
 type Advice struct {
-	// Limit is the new limit. It is set when Change is.
+	// Limit is the new limit, if Change is set.
 	Limit float64
-	// Change says that the limit is to be another one.
+	// Change reports whether the limit changes.
 	Change bool
-	// Apply says that the caller is to set Limit on the container and tell the
-	// outcome by Applied or Refused. It is never set without EnableReclaim: then
-	// the monitor takes the limit for set.
+	// Apply asks the caller to set Limit on the container and to report the outcome by Applied or
+	// Refused. It is never set without EnableReclaim: the monitor then assumes that the limit is
+	// set.
 	Apply bool
 }
 
-// Monitor follows the CPU use of one job.
+// Monitor follows the CPU usage of one job.
 //
-// Invariants: floor ≤ soft ≤ hard; sum is the sum of votes; fewer votes are kept
-// than the window has, except while a reading is being taken in.
+// Invariants: floor ≤ soft ≤ hard; sum is the sum of votes; there are fewer votes than the window
+// has, except while a reading is processed.
 type Monitor struct {
 	options Options
 	hard    float64 // what the job was given
 	floor   float64
 	soft    float64 // the current limit
 
-	begun     bool // there was a reading
+	begun     bool // there has been a reading
 	last      time.Time
 	lastTotal time.Duration
 
@@ -71,14 +71,14 @@ type Monitor struct {
 	history ring
 }
 
-// pending is advice that the caller has not answered.
+// pending is advice that the caller has not answered yet.
 type pending struct {
 	limit float64
-	// What preemptibleTime becomes if the limit is set.
+	// The value of preemptibleTime if the limit is set.
 	preemptibleTime float64
 }
 
-// New returns the monitor of a job that was given so many cores.
+// New returns the monitor of a job with hard cores.
 func New(options Options, hard float64) (*Monitor, error) {
 	if err := errors.Join(options.Validate(), checkHard(hard)); err != nil {
 		return nil, fmt.Errorf("CPU monitor: %w", err)
@@ -86,8 +86,8 @@ func New(options Options, hard float64) (*Monitor, error) {
 	return &Monitor{options: options, hard: hard, floor: min(hard, options.MinCPULimit), soft: hard}, nil
 }
 
-// FirstCheck is when the first reading of a job that started then is due. Others
-// follow every CheckPeriod; one that was missed is not made up for.
+// FirstCheck is when the first reading is due for a job that started at the given time. Others
+// follow every CheckPeriod; a missed one is not made up for.
 func (m *Monitor) FirstCheck(started time.Time) time.Time { return started.Add(m.options.StartDelay) }
 
 // Options returns the options of the monitor.
@@ -96,13 +96,13 @@ func (m *Monitor) Options() Options { return m.options }
 // Limit is the current limit in cores.
 func (m *Monitor) Limit() float64 { return m.soft }
 
-// HardLimit is what the job was given, the most that Limit can be.
+// HardLimit is the job's allocated CPU, the upper bound of Limit.
 func (m *Monitor) HardLimit() float64 { return m.hard }
 
-// Observe takes in a reading: the CPU time that all processes of the job, the
-// proxy's included, have used so far. A reading that is not later than the last
-// one is ignored; when the CPU time is less than before, counting began anew, and
-// so does the monitor's interval. Advice that was not answered counts as refused.
+// Observe processes a reading: the CPU time that all processes of the job, the proxy's included,
+// have used so far. It ignores a reading that is not later than the last one. If the CPU time is
+// less than before, the counter restarted, and so does the monitor's interval. Advice without an
+// answer counts as refused.
 func (m *Monitor) Observe(now time.Time, total time.Duration) Advice {
 	m.pending = nil
 	if m.begun && !now.After(m.last) {
@@ -137,8 +137,8 @@ func (m *Monitor) Observe(now time.Time, total time.Duration) Advice {
 	return advice
 }
 
-// smooth takes in a measured use. The first value is what the job was given: a
-// fresh job is presumed to need what it asked for.
+// smooth processes a measured usage. The first value is the job's allocated CPU: a new job is
+// presumed to need what it requested.
 func (m *Monitor) smooth(usage float64) {
 	if !m.judged {
 		m.judged, m.smoothed = true, m.hard
@@ -157,8 +157,8 @@ func (m *Monitor) vote() Vote {
 	return VoteStay
 }
 
-// decide counts the votes and returns the limit that they want. A decision uses
-// them up, even one that the bounds turn into no change.
+// decide counts the votes and returns the limit that they ask for. A decision consumes them, even
+// if the bounds turn it into no change.
 func (m *Monitor) decide() float64 {
 	if len(m.votes) < m.options.VoteWindowSize {
 		return m.soft
@@ -178,7 +178,7 @@ func (m *Monitor) decide() float64 {
 	return limit
 }
 
-// Applied tells that the limit of the last advice was set.
+// Applied reports that the limit of the last advice was set.
 func (m *Monitor) Applied() {
 	if m.pending == nil {
 		return
@@ -188,19 +188,18 @@ func (m *Monitor) Applied() {
 	m.pending = nil
 }
 
-// Refused tells that the limit of the last advice could not be set. The limit
-// stays; voting has begun anew.
+// Refused reports that the limit of the last advice could not be set. The limit stays; voting has
+// restarted.
 func (m *Monitor) Refused() { m.pending = nil }
 
-// Statistics are the figures of a job, in hundredths of a core and of a
-// core-second.
+// Statistics are the figures of a job, in hundredths of a core and of a core-second.
 type Statistics struct {
-	// SmoothedUsageX100 is the smoothed use now.
+	// SmoothedUsageX100 is the current smoothed usage.
 	SmoothedUsageX100 int64 `json:"smoothed_cpu_usage_x100"`
-	// PreemptibleX100 is by how much the limit is below what the job was given.
+	// PreemptibleX100 is the difference between the job's allocated CPU and the limit.
 	PreemptibleX100 int64 `json:"preemptible_cpu_x100"`
-	// The others are sums over time: of smoothed use, of what the job was given,
-	// of what could be taken from it, and of what was.
+	// The others are sums over time: of smoothed usage, of the job's allocated CPU,
+	// of the CPU that could be preempted, and of the CPU that was.
 	AggregatedSmoothedUsageX100 int64 `json:"aggregated_smoothed_cpu_usage_x100"`
 	AggregatedMaxUsageX100      int64 `json:"aggregated_max_cpu_usage_x100"`
 	AggregatedPreemptibleX100   int64 `json:"aggregated_preemptible_cpu_x100"`
@@ -222,5 +221,5 @@ func (m *Monitor) Statistics() Statistics {
 	return s
 }
 
-// hundredths rounds, once, when a figure is reported.
+// hundredths rounds a figure once, when it is reported.
 func hundredths(x float64) int64 { return int64(math.Round(min(x*100, math.MaxInt64/2))) }

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Options are those of the section job_cpu_monitor, under the same names.
+// Options are the options of the section job_cpu_monitor, under the same names.
 type Options struct {
-	// EnableReclaim lets the limit be changed. Without it everything is computed
-	// and shown as if it were, and nothing is to be applied.
+	// EnableReclaim lets the monitor change the limit. Without it everything is computed and shown
+	// as if it did, but nothing is to be applied.
 	EnableReclaim bool
 	CheckPeriod   time.Duration
 	StartDelay    time.Duration
 	// SmoothingFactor is the weight of the newest reading.
 	SmoothingFactor float64
-	// RelativeUpperBound and RelativeLowerBound are parts of the current limit
-	// between which use is to be.
+	// RelativeUpperBound and RelativeLowerBound are the parts of the current limit between which
+	// usage should be.
 	RelativeUpperBound  float64
 	RelativeLowerBound  float64
 	IncreaseCoefficient float64
@@ -28,7 +28,7 @@ type Options struct {
 	MinCPULimit           float64
 }
 
-// DefaultOptions are those of the documents.
+// DefaultOptions are the defaults in the user documents.
 func DefaultOptions() Options {
 	return Options{
 		CheckPeriod: time.Second, SmoothingFactor: 0.1, RelativeUpperBound: 0.9, RelativeLowerBound: 0.6,
@@ -36,7 +36,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all problems of the options.
 func (o *Options) Validate() error {
 	var problems []error
 	between := func(name string, value, least, most float64) {

@@ -1,12 +1,12 @@
-// Package digest owns approximate quantiles of positive samples: memory use as a
-// part of a limit, from which reserves are chosen.
+// Package digest owns approximate quantiles of positive samples: memory use as a part of a limit,
+// from which reserves are chosen.
 //
-// A digest keeps no samples but counts them in buckets whose edges grow by a
-// constant factor, so that a quantile is right up to that factor, whatever the
-// samples are, and takes the same memory for ten of them as for a million.
+// A digest stores no samples. It counts them in buckets whose edges grow by a constant factor, so a
+// quantile is right up to that factor, whatever the samples are, and ten samples need the same
+// memory as a million.
 //
-// The package is pure and imports nothing but the standard library; it must not
-// know what the samples measure.
+// The package is pure and imports only the standard library; it must not know what the samples
+// measure.
 package digest
 
 import (
@@ -19,13 +19,13 @@ import (
 // MaxBuckets bounds the memory of a digest.
 const MaxBuckets = 1000
 
-// DefaultPrecision is the relative error of digests that do not say.
+// DefaultPrecision is the relative error of digests that do not set one.
 const DefaultPrecision = 0.01
 
 // Options describe a digest.
 type Options struct {
-	// LowerBound and UpperBound are the least and the greatest answer. Samples
-	// beyond them count as the bounds.
+	// LowerBound and UpperBound are the least and the greatest answer. Samples beyond them count as
+	// the bounds.
 	LowerBound float64
 	UpperBound float64
 	// DefaultValue is the answer before there are samples; zero: LowerBound.
@@ -34,8 +34,8 @@ type Options struct {
 	Precision float64
 }
 
-// Digest counts samples. The zero value is of no use: make one with New. A
-// Digest must not be copied with an assignment once it has samples; see Clone.
+// Digest counts samples. The zero value is not usable: make one with New. A Digest must not be
+// copied by assignment once it has samples; see Clone.
 type Digest struct {
 	options Options
 	logStep float64
@@ -44,8 +44,7 @@ type Digest struct {
 	count   int64
 }
 
-// New returns an empty digest. The error has everything that is wrong with the
-// options.
+// New returns an empty digest. The error lists all problems of the options.
 func New(options Options) (Digest, error) {
 	if options.DefaultValue == 0 {
 		options.DefaultValue = options.LowerBound
@@ -80,13 +79,13 @@ func New(options Options) (Digest, error) {
 	return d, nil
 }
 
-// Options returns what the digest was made with, defaults filled in.
+// Options returns the options of the digest, with defaults filled in.
 func (d *Digest) Options() Options { return d.options }
 
 // Count is the number of samples.
 func (d *Digest) Count() int64 { return d.count }
 
-// Add counts a sample. What is no positive finite number is ignored.
+// Add counts a sample. It ignores anything but positive finite numbers.
 func (d *Digest) Add(x float64) {
 	bucket := math.Log(x/d.options.LowerBound) / d.logStep
 	isNumber := bucket >= math.MinInt32 && bucket <= math.MaxInt32 // NaN is not
@@ -100,9 +99,9 @@ func (d *Digest) Add(x float64) {
 	d.count++
 }
 
-// Quantile returns a value that at least the given part of all samples does not
-// exceed: the upper edge of the bucket in which that part is reached. It is
-// always within the bounds; of a digest without samples it is the default value.
+// Quantile returns a value that at least the given part of all samples does not exceed: the upper
+// edge of the bucket in which that part is reached. It is always within the bounds. For a digest
+// without samples it is the default value.
 func (d *Digest) Quantile(part float64) float64 {
 	if d.count == 0 {
 		return d.options.DefaultValue
@@ -121,7 +120,7 @@ func (d *Digest) Quantile(part float64) float64 {
 	return d.options.UpperBound
 }
 
-// Clone returns a digest that goes its own way from here.
+// Clone returns an independent copy.
 func (d *Digest) Clone() Digest {
 	copied := *d
 	copied.buckets = slices.Clone(d.buckets)

@@ -8,14 +8,14 @@ type Snapshot struct {
 	UpperBound   float64 `json:"upper_bound"`
 	DefaultValue float64 `json:"default_value"`
 	Precision    float64 `json:"relative_precision"`
-	// Buckets are index and count of those that are not empty, by index.
+	// Buckets are the index and count of each nonempty bucket, by index.
 	Buckets [][2]int64 `json:"buckets,omitempty"`
 }
 
 // maxCount keeps counts exact as floating-point numbers.
 const maxCount = 1 << 53
 
-// Snapshot returns the state of the digest. It shares nothing with it.
+// Snapshot returns the state of the digest. It shares no memory with it.
 func (d *Digest) Snapshot() Snapshot {
 	s := Snapshot{
 		LowerBound: d.options.LowerBound, UpperBound: d.options.UpperBound,
@@ -29,7 +29,7 @@ func (d *Digest) Snapshot() Snapshot {
 	return s
 }
 
-// Restore returns the digest that a snapshot was taken of.
+// Restore returns the digest of a snapshot.
 func Restore(s Snapshot) (Digest, error) {
 	d, err := New(Options{LowerBound: s.LowerBound, UpperBound: s.UpperBound, DefaultValue: s.DefaultValue, Precision: s.Precision})
 	if err != nil {

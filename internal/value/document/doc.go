@@ -1,13 +1,13 @@
-// Package document is the neutral form of everything that people and programs
-// write for us to read: pool trees, operation specifications, scenarios,
-// configuration files, arguments of API commands.
+// Package document is the neutral form of all input from people and programs:
+// pool trees, operation specifications, scenarios, configuration files,
+// arguments of API commands.
 //
 // It owns three things:
 //
-//   - [Value]: a tree of scalars, lists and ordered maps that remembers the line
-//     and column it came from. Package notation reads YAML and JSON into Values.
-//   - [Problems]: everything that is wrong with a document, each with its place,
-//     a stable rule and a sentence.
+//   - [Value]: a tree of scalars, lists and ordered maps with the line and column
+//     of each value. Package notation reads YAML and JSON into Values.
+//   - [Problems]: all errors of a document, each with its place, a stable rule
+//     and a sentence.
 //   - [Table]: the options of a Go struct as data. One table reads a map
 //     strictly, writes it back, compares two structs, fills in defaults and
 //     lists the options for documentation.
@@ -33,7 +33,7 @@
 //	options.Read(reader, value, &config)
 //	return reader.Problems().Err()
 //
-// The package knows nothing of pools or operations, imports nothing of ours, and
-// never panics on a document. Tables are the programmer's: a table with two
-// options of one name panics when it is made.
+// The package knows nothing about pools or operations, imports nothing of ours,
+// and never panics on a document. Tables are code: NewTable panics if two options
+// have the same name.
 package document

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Durations reads lengths of time that are not negative. A bare number is
-// milliseconds, as everywhere in YTsaurus; text has units: 500ms, 30s, 2m,
-// 1h30m, 24h, 1d.
+// Durations reads durations that are not negative. A bare number is milliseconds, as
+// everywhere in YTsaurus; text has units: 500ms, 30s, 2m, 1h30m, 24h, 1d.
 var Durations = NewType(Shape{Kind: "duration", Says: durationSays, Minimum: Int(0)},
 	readDuration, writeDuration, same[time.Duration])
 
@@ -63,7 +62,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	if !found {
 		return time.ParseDuration(text)
 	}
-	// Hours have the same grammar as days, and the sign goes with the first part.
+	// Hours have the same grammar as days, and the sign belongs to the first part.
 	inHours, err := time.ParseDuration(days + "h")
 	if err != nil || strings.ContainsAny(days, "hmsnuµμ") || inHours.Abs() > math.MaxInt64/24 {
 		return 0, fmt.Errorf("%q is not a duration", Shorten(text))

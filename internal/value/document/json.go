@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// JSON returns v as JSON text with the given indent, or in one line when it is
+// JSON returns v as JSON text with the given indent, or on one line if it is
 // empty. Keys keep their order. NaN and the infinities are an error, because
 // JSON does not have them.
 func (v Value) JSON(indent string) ([]byte, error) {
@@ -21,7 +21,7 @@ func (v Value) JSON(indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// MarshalJSON is JSON in one line.
+// MarshalJSON is JSON on one line.
 func (v Value) MarshalJSON() ([]byte, error) { return v.appendJSON(nil) }
 
 func (v Value) appendJSON(b []byte) ([]byte, error) {

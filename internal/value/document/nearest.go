@@ -2,12 +2,12 @@ package document
 
 import "strings"
 
-// Normal returns a key or the name of a value as we compare it: a hyphen is an
-// underscore.
+// Normal returns a key or the name of a value in the form used for comparison: a hyphen
+// is an underscore.
 func Normal(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// Nearest returns the candidate that name was most likely meant to be. Earlier
-// candidates win ties. There is none when all are too different.
+// Nearest returns the candidate that name was most likely meant to be. Earlier candidates
+// win ties. It returns none if all are too different.
 func Nearest(name string, candidates []string) (string, bool) {
 	const longest = 100
 	if len(name) > longest {
@@ -23,8 +23,8 @@ func Nearest(name string, candidates []string) (string, bool) {
 	return best, best != ""
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbours that lead from a to b. A result of limit or more may be too small.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbours
+// that lead from a to b. A result of limit or more may be too small.
 func editDistance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit

@@ -12,14 +12,14 @@ func Some[F any](value F) Optional[F] { return Optional[F]{value: value, set: tr
 // Get returns the value and whether it is set.
 func (o Optional[F]) Get() (F, bool) { return o.value, o.set }
 
-// IsSet says whether there is a value.
+// IsSet reports whether there is a value.
 func (o Optional[F]) IsSet() bool { return o.set }
 
-// Value returns the value, or the zero value of its type when it is unset. Use
-// it where defaults have been filled in.
+// Value returns the value, or the zero value of its type if it is unset. Use it
+// after defaults have been filled in.
 func (o Optional[F]) Value() F { return o.value }
 
-// Or returns the value, or fallback when it is unset.
+// Or returns the value, or fallback if it is unset.
 func (o Optional[F]) Or(fallback F) F {
 	if o.set {
 		return o.value
@@ -27,7 +27,7 @@ func (o Optional[F]) Or(fallback F) F {
 	return fallback
 }
 
-// OrElse returns o, or other when o is unset.
+// OrElse returns o, or other if o is unset.
 func (o Optional[F]) OrElse(other Optional[F]) Optional[F] {
 	if o.set {
 		return o

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Rule is the stable name of a rule that a document broke. Programs tell
-// problems apart by their rules; the sentences are for people and may improve.
+// Rule is the stable name of a rule that a document broke. Programs distinguish problems by their
+// rules; the sentences are for people and may change.
 type Rule string
 
 // Rules of this package. Packages that validate further define their own.
@@ -31,17 +31,17 @@ const (
 	RuleValueAdjusted Rule = "value_adjusted" // a value was replaced by a legal one
 )
 
-// Problem is one thing that is wrong, or worth a warning, in a document.
+// Problem is one error or warning about a document.
 type Problem struct {
 	File string
 	Position
-	// Path leads to the place through the keys: "pools/production/weight".
+	// Path leads to the problem through the keys: "pools/production/weight".
 	Path string
 	Rule Rule
 	// Message is a sentence without a full stop that reads well after the path:
 	// "must be a number from 0 to 1, not 1.5".
 	Message string
-	// Facts are what the message speaks about, for programs: amounts, names.
+	// Facts are the amounts and names in the message, for programs.
 	Facts []Entry
 }
 
@@ -55,7 +55,7 @@ func (p Problem) Fact(name string) Value {
 	return Null()
 }
 
-// String returns the problem in one line: "pools.yaml:12:5: pools/a/weight: …".
+// String returns the problem on one line: "pools.yaml:12:5: pools/a/weight: …".
 func (p Problem) String() string {
 	var b strings.Builder
 	switch {
@@ -74,11 +74,11 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is a list of problems. It is an error; use Err to return it, so that
-// an empty list is no error.
+// Problems is a list of problems. It is an error; use Err to return it, so that an empty list is
+// not an error.
 type Problems []Problem
 
-// Error returns one problem a line.
+// Error returns one problem per line.
 func (ps Problems) Error() string {
 	var b strings.Builder
 	for i, p := range ps {
@@ -90,7 +90,7 @@ func (ps Problems) Error() string {
 	return b.String()
 }
 
-// Err returns ps as an error, or nil when there is none.
+// Err returns ps as an error, or nil if it is empty.
 func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
@@ -98,8 +98,8 @@ func (ps Problems) Err() error {
 	return ps
 }
 
-// Sorted returns the problems in the order of a report: by file and place, and
-// in the order in which they were found where the place is the same or unknown.
+// Sorted returns the problems in the order of a report: by file and position, and in the order in
+// which they were found if the position is equal or unknown.
 func (ps Problems) Sorted() Problems {
 	sorted := slices.Clone(ps)
 	slices.SortStableFunc(sorted, func(a, b Problem) int {

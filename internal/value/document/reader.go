@@ -2,11 +2,11 @@ package document
 
 import "strings"
 
-// Reader collects what is wrong with a document while tables read it. It knows
-// the path to the value that is being read.
+// Reader collects the problems of a document while tables read it. It knows the path to the current
+// value.
 type Reader struct {
-	// KeepUnknown makes tables that can do so keep unknown keys and warn about
-	// them, instead of refusing them.
+	// KeepUnknown makes tables that support it keep unknown keys and warn about them, instead of
+	// refusing them.
 	KeepUnknown bool
 
 	file     string
@@ -33,7 +33,7 @@ func (r *Reader) Enter(key string) { r.path = append(r.path, key) }
 // Leave undoes Enter.
 func (r *Reader) Leave() { r.path = r.path[:len(r.path)-1] }
 
-// Path returns the path to the value that is being read.
+// Path returns the path to the current value.
 func (r *Reader) Path() string {
 	if len(r.path) == 0 {
 		return ""
@@ -65,5 +65,5 @@ func (r *Reader) Add(p Problem) { r.problems = append(r.problems, p) }
 // AddWarning adds a warning as it is.
 func (r *Reader) AddWarning(p Problem) { r.warnings = append(r.warnings, p) }
 
-// HasProblems says whether anything has been refused.
+// HasProblems reports whether the reader has any problem.
 func (r *Reader) HasProblems() bool { return len(r.problems) > 0 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Option is one key of a map that is read into a struct of type T: its names,
-// what it is for, and how it is read, written and compared. Make one with Maybe,
-// Plain, Section or Kept.
+// Option is one key of a map that is read into a struct of type T: its names, its purpose, and how
+// it is read, written and compared. Make one with Maybe, Plain, Section or Kept.
 type Option[T any] struct {
 	info Info
 	ops  operations[T]
@@ -19,14 +18,14 @@ type Info struct {
 	Name    string
 	Aliases []string
 	Doc     string
-	// Default is what an unset option stands for; null when it has no default.
+	// Default is the effective value of an unset option; null if there is no default.
 	Default Value
-	// NotSupported says why the option has no effect; empty when it has one.
+	// NotSupported is the reason why the option has no effect; empty if it has one.
 	NotSupported string
 	Shape        Shape
 }
 
-// operations are what a table does with one option of a T.
+// operations are a table's operations on one option of a T.
 type operations[T any] struct {
 	read        func(r *Reader, v Value, into *T) bool
 	write       func(from *T, style Style) (Value, bool)
@@ -35,7 +34,7 @@ type operations[T any] struct {
 	diff        func(prefix string, a, b *T) []Change
 }
 
-// Maybe is an option that can be told from unset.
+// Maybe is an option that can be distinguished from unset.
 func Maybe[T, F any](name, doc string, at func(*T) *Optional[F], t Type[F]) Option[T] {
 	o := Option[T]{info: Info{Name: name, Doc: doc, Shape: t.shape}}
 	if value, ok := t.fallback.Get(); ok {
@@ -138,8 +137,7 @@ func Plain[T, F any](name, doc string, at func(*T) *F, t Type[F]) Option[T] {
 	return o
 }
 
-// Section is a nested map with a table of its own. It is written when one of its
-// options is set.
+// Section is a nested map with a separate table. It is written if one of its options is set.
 func Section[T, F any](name, doc string, at func(*T) *F, table *Table[F]) Option[T] {
 	o := Plain(name, doc, at, table.Type())
 	o.ops.fillDefault = func(into *T) { table.FillDefaults(at(into)) }
@@ -147,14 +145,14 @@ func Section[T, F any](name, doc string, at func(*T) *F, table *Table[F]) Option
 	return o
 }
 
-// Extras are entries of a map that are kept as they are, because no option knows
-// them or because the option is not supported.
+// Extras are entries of a map that are kept unchanged, because no option has their key or because
+// the option is not supported.
 type Extras []Entry
 
 // Get returns the kept value under this name.
 func (x Extras) Get(name string) (Value, bool) { return Map(x...).Get(name) }
 
-// set returns a copy, so that structs that were copied do not share writes.
+// set returns a copy, so that copied structs do not share writes.
 func (x Extras) set(name string, v Value) Extras {
 	entries := Map(x...).With(name, v).entries
 	for i := range entries {
@@ -163,8 +161,8 @@ func (x Extras) set(name string, v Value) Extras {
 	return entries
 }
 
-// Kept is an option that is known and accepted but has no effect; reason says
-// why. Its value is kept among the extras.
+// Kept is an option that is known and accepted but has no effect, for the given reason. Its value
+// is kept among the extras.
 func Kept[T any](name, reason string, at func(*T) *Extras) Option[T] {
 	o := Option[T]{info: Info{Name: name, NotSupported: reason, Shape: Anything.shape}}
 	o.ops = operations[T]{
@@ -201,8 +199,8 @@ func (o Option[T]) Alias(names ...string) Option[T] {
 	return o
 }
 
-// NotSupported returns the option with a warning whenever it is set: it is
-// checked and kept, but has no effect for this reason.
+// NotSupported returns the option with a warning whenever it is set: it is validated and kept, but
+// has no effect for this reason.
 func (o Option[T]) NotSupported(reason string) Option[T] {
 	o.info.NotSupported = reason
 	return o
@@ -228,7 +226,7 @@ func Within[O, I any](options []Option[I], at func(*O) *I) []Option[O] {
 	return outer
 }
 
-// Change is a difference in one option. Null stands for unset.
+// Change is a difference in one option. Null means unset.
 type Change struct {
 	Option   string
 	Old, New Value
@@ -264,7 +262,7 @@ type Table[T any] struct {
 	extras  func(*T) *Extras
 }
 
-// NewTable makes a table. It panics when two options have a name in common.
+// NewTable returns a table. It panics if two options have a name in common.
 func NewTable[T any](options ...Option[T]) *Table[T] {
 	t := &Table[T]{options: options, index: map[string]int{}}
 	for i, o := range options {
@@ -279,8 +277,8 @@ func NewTable[T any](options ...Option[T]) *Table[T] {
 	return t
 }
 
-// KeepingUnknown returns the table with a place for unknown keys, which it uses
-// when the reader says KeepUnknown.
+// KeepingUnknown returns the table with a place for unknown keys, which it uses if the reader has
+// KeepUnknown set.
 func (t *Table[T]) KeepingUnknown(at func(*T) *Extras) *Table[T] {
 	keeping := *t
 	keeping.extras = at
@@ -305,8 +303,8 @@ func (t *Table[T]) Resolve(key string) (name string, ok bool) {
 	return t.options[i].info.Name, true
 }
 
-// Find returns the entry of a map that gives an option, under any of its names.
-// Rules between options use it to point at what they speak of.
+// Find returns the entry of a map that sets an option, under any of its names. Rules between
+// options use it to locate their problems.
 func (t *Table[T]) Find(v Value, name string) (Entry, bool) {
 	for _, e := range v.entries {
 		if found, ok := t.Resolve(e.Key); ok && found == name {
@@ -324,12 +322,12 @@ func (t *Table[T]) lookup(key string) (int, bool) {
 	return i, ok
 }
 
-// Read reads a map into a struct and reports everything that is wrong with it.
-// Options that are absent or wrong leave their fields as they were; null is an
-// empty map. Keys listed in beside belong to somebody else and are passed over.
+// Read reads a map into a struct and reports all problems. Absent or wrong options leave their
+// fields unchanged; null is an empty map. Keys listed in beside belong to other readers and are
+// ignored.
 //
-// It returns the names of the options that were wrong, so that rules between
-// options need not be applied to values that nobody wrote.
+// It returns the names of the wrong options, so that rules between options need not be applied to
+// values that nobody wrote.
 func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []string) {
 	if v.kind == NullKind {
 		return nil
@@ -339,7 +337,7 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 		return t.names
 	}
 	var few [96]int
-	seen := few[:] // index of the entry that gave the option, plus one
+	seen := few[:] // index of the entry that set the option, plus one
 	if len(t.options) > len(few) {
 		seen = make([]int, len(t.options))
 	}
@@ -416,8 +414,8 @@ func (t *Table[T]) Write(from *T, style Style) Value {
 	return Map(entries...)
 }
 
-// WriteOption returns one option if it is set, by any of its names, or what was
-// kept under a name that no option has.
+// WriteOption returns one option if it is set, by any of its names, or the value kept under a name
+// that no option has.
 func (t *Table[T]) WriteOption(from *T, name string, style Style) (Value, bool) {
 	if i, known := t.lookup(name); known {
 		return t.options[i].ops.write(from, style)
@@ -425,7 +423,7 @@ func (t *Table[T]) WriteOption(from *T, name string, style Style) (Value, bool) 
 	return t.unknownExtras(from).Get(name)
 }
 
-// unknownExtras returns what was kept under names that the table does not have.
+// unknownExtras returns the values kept under names that the table does not have.
 func (t *Table[T]) unknownExtras(from *T) (unknown Extras) {
 	if t.extras == nil {
 		return nil
@@ -438,23 +436,22 @@ func (t *Table[T]) unknownExtras(from *T) (unknown Extras) {
 	return unknown
 }
 
-// Fill takes every option that is unset in into from under, also inside
-// sections.
+// Fill copies every option that is unset in into from under, also inside sections.
 func (t *Table[T]) Fill(into, under *T) {
 	for i := range t.options {
 		t.options[i].ops.fill(into, under)
 	}
 }
 
-// FillDefaults sets every unset option that has a default to it.
+// FillDefaults sets every unset option to its default, if it has one.
 func (t *Table[T]) FillDefaults(into *T) {
 	for i := range t.options {
 		t.options[i].ops.fillDefault(into)
 	}
 }
 
-// Diff returns the options in which a and b differ, in the order of the table,
-// and then the kept unknown keys in which they do.
+// Diff returns the options that differ between a and b, in the order of the table, and then the
+// kept unknown keys that differ.
 func (t *Table[T]) Diff(a, b *T) []Change { return t.diff("", a, b) }
 
 func (t *Table[T]) diff(prefix string, a, b *T) (changes []Change) {
@@ -476,7 +473,7 @@ func (t *Table[T]) diff(prefix string, a, b *T) (changes []Change) {
 	return changes
 }
 
-// Equal says whether a and b have the same options set to the same values.
+// Equal reports whether a and b have the same options set to the same values.
 func (t *Table[T]) Equal(a, b *T) bool { return len(t.Diff(a, b)) == 0 }
 
 // Type returns the type of a nested map that this table reads.

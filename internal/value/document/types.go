@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Style says for whom values are written.
+// Style is the audience that values are written for.
 type Style uint8
 
 const (
-	// ForPrograms writes what programs expect: durations are milliseconds, amounts are numbers.
+	// ForPrograms writes values for programs: durations as milliseconds, amounts as numbers.
 	ForPrograms Style = iota
-	// ForPeople writes what people like to edit: 30s, 64GiB.
+	// ForPeople writes values as people edit them: 30s, 64GiB.
 	ForPeople
 )
 
@@ -35,21 +35,21 @@ type Shape struct {
 	Options []Info
 }
 
-// Type says how values of a Go type are read, written and compared. Types are
-// values: methods return changed copies.
+// Type defines how values of a Go type are read, written and compared. Types are values: methods
+// return changed copies.
 type Type[F any] struct {
 	shape    Shape
 	read     func(r *Reader, v Value) (F, bool)
 	write    func(f F, style Style) Value
 	equal    func(a, b F) bool
-	merge    func(over, under F) F // of nested maps; without it the upper value wins whole
+	merge    func(over, under F) F // for nested maps; without it the upper value replaces the lower one
 	diff     func(prefix string, a, b F) []Change
-	fill     func(*F) // puts defaults inside
+	fill     func(*F) // fills in defaults inside
 	fallback Optional[F]
 }
 
-// NewType returns a type. Read must report a problem to the reader when it
-// returns false; write must be its inverse in every style.
+// NewType returns a type. read must report a problem to the reader if it returns false; write must
+// be its inverse in every style.
 func NewType[F any](
 	shape Shape,
 	read func(r *Reader, v Value) (F, bool),
@@ -62,15 +62,14 @@ func NewType[F any](
 // Shape describes the values of the type.
 func (t Type[F]) Shape() Shape { return t.shape }
 
-// Default returns the type with a default, which [Table.FillDefaults] uses and
-// documentation shows.
+// Default returns the type with a default, which [Table.FillDefaults] uses and documentation shows.
 func (t Type[F]) Default(value F) Type[F] {
 	t.fallback = Some(value)
 	return t
 }
 
-// That returns the type restricted to the values for which holds is true.
-// Says completes "must be …".
+// That returns the type restricted to the values for which holds returns true. says completes "must
+// be …".
 func (t Type[F]) That(says string, rule Rule, holds func(F) bool) Type[F] {
 	read := t.read
 	t.shape.Says = says
@@ -85,7 +84,7 @@ func (t Type[F]) That(says string, rule Rule, holds func(F) bool) Type[F] {
 	return t
 }
 
-// mustBe reports that v is not what it says.
+// mustBe reports that v breaks a rule; says describes what it must be.
 func mustBe(r *Reader, v Value, rule Rule, says string) {
 	r.Refuse(v.at, rule, "must be "+says+", not "+describe(v), Pair("value", plainFact(v)))
 }
@@ -180,7 +179,7 @@ var Anything = NewType(Shape{Kind: "any", Says: "any value"},
 	func(_ *Reader, v Value) (Value, bool) { return v, true },
 	func(v Value, _ Style) Value { return v }, Value.Equal)
 
-// bound writes a bound of an ordered type as documents would.
+// bound writes a bound of an ordered type as it appears in documents.
 func bound[F any](t Type[F], f F) Value { return t.write(f, ForPeople) }
 
 // Between restricts a type to values from lo to hi, both included.
@@ -190,7 +189,7 @@ func Between[F cmp.Ordered](t Type[F], lo, hi F) Type[F] {
 	return t.That(says, RuleOutOfRange, func(f F) bool { return lo <= f && f <= hi })
 }
 
-// AtLeast restricts a type to values that are lo or more.
+// AtLeast restricts a type to values of at least lo.
 func AtLeast[F cmp.Ordered](t Type[F], lo F) Type[F] {
 	t.shape.Minimum = bound(t, lo)
 	says := fmt.Sprintf("%s of at least %v", t.shape.Says, t.shape.Minimum)
@@ -281,7 +280,7 @@ func ListOf[F any](item Type[F]) Type[[]F] {
 		func(a, b []F) bool { return slices.EqualFunc(a, b, item.equal) })
 }
 
-// OneOrMore is ListOf that also takes a single item for a list of one.
+// OneOrMore is ListOf that also accepts a single item as a list of one.
 func OneOrMore[F any](item Type[F]) Type[[]F] {
 	t := ListOf(item)
 	list := t.read
@@ -296,7 +295,7 @@ func OneOrMore[F any](item Type[F]) Type[[]F] {
 	return t
 }
 
-// Distinct restricts a list to items that differ from each other.
+// Distinct restricts a list to pairwise different items.
 func Distinct[F any](t Type[[]F], equal func(a, b F) bool) Type[[]F] {
 	read := t.read
 	t.read = func(r *Reader, v Value) ([]F, bool) {
@@ -346,6 +345,6 @@ func MapOf[F any](item Type[F]) Type[[]Named[F]] {
 		})
 }
 
-// ReadAs reads v as a value of the type, for readers of types that build on
-// others. It reports a problem to the reader when it returns false.
+// ReadAs reads v as a value of the type, for readers of types that build on others. It reports a
+// problem to the reader if it returns false.
 func ReadAs[F any](t Type[F], r *Reader, v Value) (F, bool) { return t.read(r, v) }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind says what a Value is.
+// Kind is the kind of a Value.
 type Kind uint8
 
 const (
@@ -33,16 +33,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// MaxDepth is how deep lists and maps may be nested: far deeper than people write, and shallow enough to recurse.
+// MaxDepth is the deepest nesting of lists and maps: far deeper than people write, and shallow enough to recurse.
 const MaxDepth = 100
 
-// Position is a place in a text, counted from one. The zero Position is
-// nowhere: the value was not read from a text.
+// Position is a place in a text, counted from one. The zero Position means that the value was not read from a text.
 type Position struct {
 	Line, Column int32
 }
 
-// IsZero says whether the position is nowhere.
+// IsZero reports whether the position is unknown.
 func (p Position) IsZero() bool { return p.Line == 0 }
 
 // String returns "line:column".
@@ -81,15 +80,14 @@ func Bool(b bool) Value {
 // Int returns a whole number.
 func Int(i int64) Value { return Value{kind: IntKind, number: uint64(i)} }
 
-// Uint returns a whole number. Where the difference between signed and unsigned
-// does not matter, numbers that fit into int64 should be made with Int.
+// Uint returns a whole number. If the difference between signed and unsigned does not matter, use Int for numbers that fit into int64.
 func Uint(u uint64) Value { return Value{kind: UintKind, number: u} }
 
 // Float returns a floating point number.
 func Float(f float64) Value { return Value{kind: FloatKind, number: math.Float64bits(f)} }
 
-// Number returns f as a whole number when it is one that float64 holds exactly,
-// and as a floating point number otherwise: 2 is written "2", not "2.0".
+// Number returns f as a whole number if it is one that float64 holds exactly, and as a floating point number otherwise: 2 is written
+// "2", not "2.0".
 func Number(f float64) Value {
 	const exact = 1 << 53
 	if f == math.Trunc(f) && math.Abs(f) <= exact {
@@ -104,12 +102,10 @@ func Text(s string) Value { return Value{kind: StringKind, text: s} }
 // List returns a list of the items, which it keeps.
 func List(items ...Value) Value { return Value{kind: ListKind, items: items} }
 
-// Map returns a map with the entries in this order. It keeps the slice and does
-// not look for duplicate keys.
+// Map returns a map with the entries in this order. It keeps the slice and does not check for duplicate keys.
 func Map(entries ...Entry) Value { return Value{kind: MapKind, entries: entries} }
 
-// Pair returns an entry that comes from no text. It serves maps and the facts of
-// a Problem.
+// Pair returns an entry that comes from no text, for maps and for the facts of a Problem.
 func Pair(key string, value Value) Entry { return Entry{Key: key, Value: value} }
 
 // At returns v with another position.
@@ -118,20 +114,20 @@ func (v Value) At(p Position) Value {
 	return v
 }
 
-// Kind returns what v is.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
 // Position returns where v was read.
 func (v Value) Position() Position { return v.at }
 
-// IsNull says whether v is null.
+// IsNull reports whether v is null.
 func (v Value) IsNull() bool { return v.kind == NullKind }
 
 // Bool returns a boolean.
 func (v Value) Bool() (value, ok bool) { return v.number != 0, v.kind == BoolKind }
 
-// Int64 returns a whole number that fits. A float without a fraction is a whole
-// number as long as float64 tells it from its neighbours.
+// Int64 returns a whole number that fits. A float without a fraction counts as a whole number as long as float64 distinguishes it from
+// its neighbours.
 func (v Value) Int64() (value int64, ok bool) {
 	switch v.kind {
 	case IntKind:
@@ -173,11 +169,10 @@ func (v Value) Float64() (value float64, ok bool) {
 // Text returns a string.
 func (v Value) Text() (value string, ok bool) { return v.text, v.kind == StringKind }
 
-// Items returns the items of a list, and nothing of anything else.
+// Items returns the items of a list, and nil for any other kind.
 func (v Value) Items() []Value { return v.items }
 
-// Entries returns the entries of a map in their order, and nothing of anything
-// else.
+// Entries returns the entries of a map in order, and nil for any other kind.
 func (v Value) Entries() []Entry { return v.entries }
 
 // Get returns the value under exactly this key of a map.
@@ -190,8 +185,8 @@ func (v Value) Get(key string) (Value, bool) {
 	return Value{}, false
 }
 
-// With returns the map v with the value under key set; a key it had keeps its
-// place, a new one goes last. Null is taken for an empty map.
+// With returns the map v with the value under key set. An existing key keeps its position; a new one is last. Null counts as an empty
+// map.
 func (v Value) With(key string, value Value) Value {
 	entries := slices.Clone(v.entries)
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
@@ -209,8 +204,8 @@ func (v Value) Without(key string) Value {
 	return v
 }
 
-// Equal says whether two values are the same apart from their positions. The
-// order of keys matters; 5 signed is 5 unsigned; NaN is NaN.
+// Equal reports whether two values are equal apart from their positions. The order of keys matters; 5 signed equals 5 unsigned; NaN
+// equals NaN.
 func (v Value) Equal(w Value) bool {
 	if v.kind != w.kind {
 		return v.equalAcrossSigns(w)
@@ -374,7 +369,7 @@ func formatFloat(f float64) string {
 	return text
 }
 
-// String returns v in one line, for messages: {cpu: 100, memory: 64GiB}.
+// String returns v on one line, for messages: {cpu: 100, memory: 64GiB}.
 func (v Value) String() string {
 	var b strings.Builder
 	v.appendTo(&b)
@@ -418,7 +413,7 @@ func (v Value) appendTo(b *strings.Builder) {
 	}
 }
 
-// appendWord quotes text that could be taken for something else.
+// appendWord quotes text that could be read as something else.
 func appendWord(b *strings.Builder, text string) {
 	for i, c := range []byte(text) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '<'

@@ -1,10 +1,10 @@
-// Package guid owns the identifiers that clients see: four hexadecimal numbers
-// with dashes between them, as YTsaurus writes them.
+// Package guid owns the identifiers that clients see: four hexadecimal numbers with dashes between
+// them, as YTsaurus writes them.
 //
 //	9d1c2b3a-5e6f7081-3ff03e8-1a2b3c4d
 //
-// The third number says of what kind the object is. Randomness is passed in. The
-// package imports nothing of ours.
+// The third number contains the kind of the object. The caller passes in randomness. The package
+// imports nothing of ours.
 package guid
 
 import (
@@ -16,7 +16,7 @@ import (
 // ID is an identifier. The zero value belongs to nothing.
 type ID [4]uint32
 
-// Kind is what an identifier belongs to.
+// Kind is the kind of object that an identifier belongs to.
 type Kind uint16
 
 const (
@@ -34,17 +34,18 @@ const (
 	Object Kind = 303
 )
 
-// cell marks identifiers as those of one cluster; clusters do not meet.
+// cell is the cluster part of identifiers. It is constant, because clusters do not share
+// identifiers.
 const cell = 0x3ff
 
-// New makes an identifier of 96 random bits.
+// New returns an identifier of 96 random bits.
 func New(kind Kind, high, low uint64) ID {
 	return ID{uint32(high >> 32), uint32(high), cell<<16 | uint32(kind), uint32(low)}
 }
 
-// OfJob is the identifier of the job with a number. Numbers are never used again,
-// so neither are these. The top byte of the last part counts jobs of one
-// allocation, from one: clients find the allocation by clearing it.
+// OfJob is the identifier of the job with a number. Numbers are never reused, so neither are these
+// identifiers. The top byte of the last part counts the jobs of one allocation, from one: clients
+// clear it to get the allocation.
 func OfJob(number uint64) ID {
 	return ID{uint32(number >> 32), uint32(number), cell<<16 | uint32(Job), 1<<24 | mix(number)&0xffffff}
 }
@@ -55,8 +56,8 @@ func JobNumber(id ID) (number uint64, ok bool) {
 	return number, id == OfJob(number)
 }
 
-// mix makes identifiers of neighbours look different, for people who tell them
-// apart by their ends.
+// mix makes the identifiers of consecutive numbers look different, for people who compare only
+// their ends.
 func mix(n uint64) uint32 {
 	n ^= n >> 33
 	n *= 0xff51afd7ed558ccd
@@ -64,10 +65,10 @@ func mix(n uint64) uint32 {
 	return uint32(n)
 }
 
-// Kind says what the identifier belongs to.
+// Kind returns the kind of object that the identifier belongs to.
 func (id ID) Kind() Kind { return Kind(id[2]) }
 
-// IsZero says whether it belongs to nothing.
+// IsZero reports whether the identifier belongs to nothing.
 func (id ID) IsZero() bool { return id == ID{} }
 
 // String writes the four numbers without leading zeros.

@@ -1,17 +1,16 @@
-// Package nodefilter owns boolean formulas over node tags, which choose the
-// nodes of a pool tree, a pool or an operation.
+// Package nodefilter owns boolean formulas over node tags, which select the nodes of a pool tree, a
+// pool or an operation.
 //
 //	formula = [ term { "|" term } ]        empty: every node
 //	term    = factor { "&" factor }
 //	factor  = { "!" } ( tag | "%true" | "%false" | "(" formula ")" )
 //
-// The operator ! binds tightest, then &, then |. A tag is any run of printable
-// characters other than white space and the operators, and does not begin with
-// %: internal, rack-1, gpu_a100, cluster/foo, a.b:c. This is wider than what
-// YTsaurus accepts for tags of its nodes, so none of its formulas is refused. A
-// tag is true for a node that has it.
+// The operator ! binds tightest, then &, then |. A tag is any run of printable characters other
+// than white space and the operators, and does not start with %: internal, rack-1, gpu_a100,
+// cluster/foo, a.b:c. This is wider than what YTsaurus accepts for tags of its nodes, so none of
+// its formulas is refused. A tag is true for a node that has it.
 //
-// Values only: the package knows nothing of nodes and imports nothing of ours.
+// It has only values: the package knows nothing about nodes and imports nothing of ours.
 package nodefilter
 
 import (
@@ -20,9 +19,9 @@ import (
 	"strings"
 )
 
-// Filter is a formula. The zero value is the empty formula and matches every
-// node. Filters are immutable values; two that differ only in spaces, needless
-// parentheses or double negation are equal with ==.
+// Filter is a formula. The zero value is the empty formula and matches every node. Filters are
+// immutable values; two that differ only in spaces, needless parentheses or double negation are
+// equal with ==.
 type Filter struct {
 	// text is the canonical form.
 	text string
@@ -32,13 +31,13 @@ type Filter struct {
 	code string
 }
 
-// An instruction looks at one tag and says where to go next. Targets are
-// numbers of later instructions, or accept or reject, so every evaluation ends.
+// An instruction tests one tag and selects the next instruction. Targets are numbers of later
+// instructions, or accept or reject, so every evaluation ends.
 //
 //	bytes 0–3    offset of the tag in the canonical text
 //	bytes 4–7    length of the tag; 0 goes to the first target at once
 //	bytes 8–11   target if the node has the tag
-//	bytes 12–15  target if it has not
+//	bytes 12–15  target if it does not
 const (
 	instructionSize = 16
 
@@ -46,9 +45,8 @@ const (
 	reject = ^uint32(0) - 1
 )
 
-// Matches says whether a node whose tags are those for which has returns true
-// satisfies the formula. It asks only as much as it needs to know, in the order
-// of the text, and does not allocate.
+// Matches reports whether a node satisfies the formula; has returns whether the node has a tag.
+// Matches calls has only as often as it needs to, in the order of the text, and does not allocate.
 func (f Filter) Matches(has func(tag string) bool) bool {
 	if f.code == "" {
 		return true
@@ -80,12 +78,11 @@ func word(s string, i int) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// IsEmpty says whether the formula is empty. %true matches every node too, but
-// is not empty.
+// IsEmpty reports whether the formula is empty. %true also matches every node, but is not empty.
 func (f Filter) IsEmpty() bool { return f.code == "" }
 
-// String returns the canonical text: one space around & and |, and parentheses
-// only where they are needed. Parse reads it back to an equal filter.
+// String returns the canonical text: one space around & and |, and parentheses only where needed.
+// Parse reads it back as an equal filter.
 func (f Filter) String() string { return f.text }
 
 // Tags returns the tags that the formula mentions, sorted, each once.
@@ -100,9 +97,9 @@ func (f Filter) Tags() []string {
 	return slices.Compact(tags)
 }
 
-// TokenCount returns the number of tags, constants and operators, each counted
-// as often as it occurs; parentheses do not count. The limit on the size of
-// pools' and operations' filters is stated in it.
+// TokenCount returns the number of tags, constants and operators, each counted as often as it
+// occurs; parentheses do not count. The limit on the size of pools' and operations' filters uses
+// this number.
 func (f Filter) TokenCount() int {
 	count := 0
 	f.scan(func(t token) {
@@ -125,7 +122,7 @@ func (f Filter) scan(visit func(token)) {
 	}
 }
 
-// And returns the filter that matches what both match.
+// And returns the filter that matches the nodes that both match.
 func And(f, g Filter) Filter {
 	switch {
 	case f.IsEmpty():
@@ -168,7 +165,7 @@ func (t tree) print() (string, []uint32) {
 	type step struct {
 		literal string // printed as it is if not empty
 		node    int32
-		above   kind // operator of the parent, which decides about parentheses
+		above   kind // operator of the parent, which determines parentheses
 	}
 	var text strings.Builder
 	offsets := make([]uint32, len(t))
@@ -204,12 +201,10 @@ func (t tree) print() (string, []uint32) {
 	return text.String(), offsets
 }
 
-// compile emits instructions from the last to the first, because then the place
-// to which an instruction jumps is known when it is emitted. Until the end
-// instructions are numbered in the order of emission.
+// compile emits instructions from the last to the first, so that an instruction's target is known
+// when it is emitted. Until the end, instructions are numbered in the order of emission.
 func (t tree) compile(offsets []uint32) string {
-	// entry as a target stands for the instruction that was emitted last, at the
-	// time when the step is taken.
+	// entry, as a target, means the most recently emitted instruction at the time of the step.
 	const entry = reject - 1
 	type step struct {
 		node           int32

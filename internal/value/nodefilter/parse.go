@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// longestText bounds the text of a formula, as written and in its canonical
-// form. It is far above any use and far below where offsets need more than 32
-// bits.
+// longestText bounds the text of a formula, as written and in its canonical form. It is far above
+// any use, and far below the size at which offsets need more than 32 bits.
 const longestText = 1 << 20
 
 // Parse reads a formula. The error is a *SyntaxError.
@@ -32,8 +31,8 @@ func tooLong(text string) error {
 	return &SyntaxError{Text: text, Message: fmt.Sprintf("the formula is longer than %d bytes", longestText)}
 }
 
-// kind of a node of the syntax tree. Operators are in the order of how tightly
-// they bind.
+// kind is the kind of a node of the syntax tree. Operators are in the order of how tightly they
+// bind.
 type kind uint8
 
 const (
@@ -95,8 +94,8 @@ func parseTree(text string) (tree, error) {
 	}
 }
 
-// take handles one token. The token before it tells whether an operand or an
-// operator is expected here.
+// take handles one token. The previous token determines whether an operand or an operator is
+// expected.
 func (p *parser) take(previous, t token) error {
 	afterOperand := previous.kind == tokenTag || previous.kind == tokenConstant || previous.kind == tokenClose
 	switch t.kind {
@@ -141,7 +140,7 @@ func (p *parser) takePrefix(t token) error {
 		}
 	case tokenNot:
 		if last := len(p.pending) - 1; last >= 0 && p.pending[last].token.kind == tokenNot {
-			p.pending = p.pending[:last] // two negations are none
+			p.pending = p.pending[:last] // two negations cancel out
 			return nil
 		}
 		p.pending = append(p.pending, pending{t, kindNot})
@@ -218,8 +217,7 @@ func (p *parser) fail(t token, format string, args ...any) error {
 	return &SyntaxError{Text: p.text, Offset: t.offset, Message: fmt.Sprintf(format, args...)}
 }
 
-// missingOperand says what is wrong with an operator or ) that stands where a
-// tag should.
+// missingOperand describes the error of an operator or ) where a tag should be.
 func missingOperand(previous, t token) string {
 	switch {
 	case previous.kind == tokenOpen && t.kind == tokenClose:
@@ -234,7 +232,7 @@ func missingOperand(previous, t token) string {
 	return fmt.Sprintf("expected a tag, ! or ( between %s and %s", previous.text, t.text)
 }
 
-// missingOperator says what is wrong with a tag, ! or ( that follows an operand.
+// missingOperator describes the error of a tag, ! or ( that follows an operand.
 func missingOperator(previous, t token) string {
 	for _, tag := range []token{t, previous} {
 		switch strings.ToLower(tag.text) {
@@ -281,7 +279,7 @@ type token struct {
 	offset int
 }
 
-// scanner cuts a text into tokens.
+// scanner splits a text into tokens.
 type scanner struct {
 	text   string
 	offset int
@@ -328,7 +326,7 @@ func (s *scanner) skipTag() error {
 	return nil
 }
 
-// operatorKind returns tokenEnd for what is not an operator.
+// operatorKind returns tokenEnd for anything but an operator.
 func operatorKind(c byte) tokenKind {
 	switch c {
 	case '!':
@@ -345,14 +343,14 @@ func operatorKind(c byte) tokenKind {
 	return tokenEnd
 }
 
-// SyntaxError says what is wrong with a formula and where.
+// SyntaxError describes an error in a formula and its place.
 type SyntaxError struct {
 	// Text is the whole formula.
 	Text string
-	// Offset is the byte in Text that the message is about; len(Text) when
-	// something is missing at the end.
+	// Offset is the byte in Text that the message is about; len(Text) if something is missing at
+	// the end.
 	Offset int
-	// Message says what is wrong, in one line, without the place.
+	// Message describes the error on one line, without the place.
 	Message string
 }
 

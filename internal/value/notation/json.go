@@ -9,9 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// ParseJSON reads one JSON document. Whole numbers are exact, duplicate keys and
-// nesting deeper than MaxDepth are refused, and every value has its position.
-// The error is of type Problems.
+// ParseJSON reads one JSON document. Whole numbers are exact, duplicate keys and nesting deeper
+// than MaxDepth are refused, and every value has its position. The error is of type Problems.
 func ParseJSON(file string, data []byte) (document.Value, error) {
 	p := &jsonParser{file: file, data: data, line: 1, decoder: json.NewDecoder(bytes.NewReader(data))}
 	p.decoder.UseNumber()
@@ -47,7 +46,7 @@ func (p *jsonParser) refuse(at document.Position, rule document.Rule, message st
 	return document.Problems{{File: p.file, Position: at, Rule: rule, Message: message}}
 }
 
-// position counts lines up to offset, which must not be before the last one.
+// position counts lines up to offset, which must not be smaller than the last one.
 func (p *jsonParser) position(offset int) document.Position {
 	offset = min(max(offset, p.offset), len(p.data))
 	at := after(document.Position{Line: p.line, Column: p.column + 1}, p.data[p.offset:offset])
@@ -144,7 +143,7 @@ func (p *jsonParser) object(at document.Position, depth int) (document.Value, er
 		if token == json.Delim('}') {
 			return document.Map(entries...).At(at), nil
 		}
-		key := token.(string) // the decoder lets nothing else through
+		key := token.(string) // the decoder allows nothing else
 		if first, duplicate := keys.add(entries, key); duplicate {
 			return document.Value{}, p.refuse(keyAt, document.RuleDuplicateKey, duplicateMessage(key, first.At))
 		}

@@ -1,12 +1,12 @@
-// Package notation reads documents that people and programs write as YAML or JSON, and
-// writes YAML. A text becomes a [document.Value] in which every value knows its line and column,
-// or [document.Problems] that name the place and the rule.
+// Package notation reads documents that people and programs write as YAML or JSON, and writes YAML.
+// It turns a text into a [document.Value] in which every value has its line and column, or returns
+// [document.Problems] with the place and the rule.
 //
-// Both notations have the same limits: one document in a text, UTF-8, no key twice in a map,
-// nesting down to [document.MaxDepth], whole numbers that are exact.
+// Both notations have the same limits: one document in a text, UTF-8, no duplicate keys in a map,
+// nesting down to [document.MaxDepth], exact whole numbers.
 //
-// It stands above document so that what computes with values, the core first of all, needs only the
-// standard library. JSON is written by [document.Value.JSON].
+// It is a layer above document, so that code that computes with values, most of all the core, needs
+// only the standard library. [document.Value.JSON] writes JSON.
 package notation
 
 import (
@@ -19,18 +19,17 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Bounds on texts. They are far above what people write and far below what hurts.
+// Limits on texts. They are far above what people write and far below what does harm.
 const (
 	// MaxSize is the longest text in bytes.
 	MaxSize = 64 << 20
-	// maxAliased is how many values all aliases of a YAML document may stand for.
+	// maxAliased is the most values that all aliases of a YAML document may expand to.
 	maxAliased = 1 << 20
 )
 
 var tooDeep = fmt.Sprintf("lists and maps are nested deeper than %d levels", document.MaxDepth)
 
-// Parse reads a document as JSON when the name of the file ends in .json, and as
-// YAML otherwise.
+// Parse reads a document as JSON if the name of the file ends in .json, and as YAML otherwise.
 func Parse(file string, data []byte) (document.Value, error) {
 	if strings.EqualFold(filepath.Ext(file), ".json") {
 		return ParseJSON(file, data)
@@ -38,7 +37,7 @@ func Parse(file string, data []byte) (document.Value, error) {
 	return ParseYAML(file, data)
 }
 
-// checkText refuses what no format may contain.
+// checkText refuses text that no format may contain.
 func checkText(file string, data []byte) error {
 	if len(data) > MaxSize {
 		return document.Problems{{File: file, Rule: document.RuleTooLarge,
@@ -59,7 +58,7 @@ func checkText(file string, data []byte) error {
 	return document.Problems{{File: file, Position: at, Rule: document.RuleSyntax, Message: "the text is not UTF-8"}}
 }
 
-// after returns the position behind text that starts at p. Columns count characters.
+// after returns the position after text that starts at p. Columns count characters.
 func after(p document.Position, text []byte) document.Position {
 	for _, c := range text {
 		switch {
@@ -76,14 +75,14 @@ func duplicateMessage(key string, first document.Position) string {
 	return fmt.Sprintf("key %q is here for the second time; the first is at line %d", document.Shorten(key), first.Line)
 }
 
-// keySet finds duplicate keys: it looks at all entries while they are few, and
-// in a map when they are many.
+// keySet finds duplicate keys: it compares all entries while there are few, and uses a map if there
+// are many.
 type keySet struct {
 	index map[string]int
 }
 
-// add returns the entry that already has this key, if there is one. The new
-// entry must be the next of entries.
+// add returns the entry that already has this key, if there is one. The new entry must be the next
+// of entries.
 func (s *keySet) add(entries []document.Entry, key string) (first document.Entry, duplicate bool) {
 	const few = 16
 	if s.index == nil {

@@ -43,17 +43,17 @@ func ParseYAML(file string, data []byte) (document.Value, error) {
 type yamlParser struct {
 	file     string
 	aliases  map[*yaml.Node]*aliased
-	expanded int // values that aliases stood for so far
+	expanded int // values that aliases have expanded to so far
 }
 
-// aliased is what an anchor stands for.
+// aliased is the value of an anchor.
 type aliased struct {
 	value document.Value
 	size  extent
-	open  bool // still being read: an alias now would contain itself
+	open  bool // still being read: an alias here would contain itself
 }
 
-// extent is how much a value contains.
+// extent is the size of a value.
 type extent struct {
 	values int // itself included
 	levels int // of lists and maps, itself included
@@ -77,9 +77,9 @@ var (
 	yamlUnknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
 )
 
-// syntax turns an error of the YAML library, which is text with a line number,
-// into ours. The library leaves out the number of the first line, and counts from
-// zero in errors of its parser, though not of its scanner.
+// syntax converts an error of the YAML library, which is text with a line number, into ours. The
+// library omits the number of the first line, and counts from zero in errors of its parser, though
+// not of its scanner.
 func (p *yamlParser) syntax(err error, data []byte) error {
 	message := err.Error()
 	start := document.Position{Line: 1, Column: 1}
@@ -145,7 +145,7 @@ func (p *yamlParser) collection(n *yaml.Node, depth int) (v document.Value, size
 
 func (p *yamlParser) alias(n *yaml.Node, depth int) (document.Value, extent, error) {
 	a := p.aliases[n.Alias]
-	if a == nil { // a scalar, or an anchor in a place we did not read
+	if a == nil { // a scalar, or an anchor in a place that we did not read
 		v, size, err := p.value(n.Alias, depth)
 		return v, size, err
 	}
@@ -365,8 +365,8 @@ func yamlWord(v document.Value) *yaml.Node {
 	return n
 }
 
-// yamlString quotes what the library would write in a form that does not read
-// back: it keeps line breaks and odd characters only between double quotes.
+// yamlString quotes text that the library would write in a form that does not read back: it keeps
+// line breaks and odd characters only between double quotes.
 func yamlString(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	if text == "<<" { // not a merge key

@@ -2,8 +2,8 @@ package resource
 
 import "math"
 
-// Unlimited stands for "no limit". It is far from the ends of int64, so that
-// sums of a few unlimited amounts do not wrap; Add and Sub saturate at it.
+// Unlimited means "no limit". It is far from the ends of int64, so that sums of
+// a few unlimited amounts do not wrap; Add and Sub saturate at it.
 const Unlimited int64 = math.MaxInt64 / 4
 
 // Amounts is a quantity of every resource in storage units (see [Kind.Scale]).
@@ -24,8 +24,8 @@ func (a Amounts) Add(b Amounts) Amounts {
 }
 
 // Sub returns a-b. An unlimited component of a stays unlimited whatever is
-// taken from it; an unlimited component of b taken from a finite one saturates
-// at -Unlimited.
+// subtracted from it; an unlimited component of b subtracted from a finite one
+// saturates at -Unlimited.
 func (a Amounts) Sub(b Amounts) Amounts {
 	for k := range a {
 		if a[k] < Unlimited {
@@ -55,7 +55,7 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return a
 }
 
-// Dominates says whether a >= b in every component.
+// Dominates reports whether a >= b in every component.
 func (a Amounts) Dominates(b Amounts) bool {
 	for k := range a {
 		if a[k] < b[k] {
@@ -65,10 +65,10 @@ func (a Amounts) Dominates(b Amounts) bool {
 	return true
 }
 
-// IsZero says whether every component is zero.
+// IsZero reports whether every component is zero.
 func (a Amounts) IsZero() bool { return a == Amounts{} }
 
-// IsNonNegative says whether no component is below zero.
+// IsNonNegative reports whether no component is below zero.
 func (a Amounts) IsNonNegative() bool { return a.Dominates(Amounts{}) }
 
 // Times returns a multiplied by factor, each component rounded half away from
@@ -115,9 +115,9 @@ func FromFloat(k Kind, v float64) int64 {
 	return roundToInt(v * float64(k.Scale()))
 }
 
-// Share returns a as fractions of total. A resource of which the total is zero
-// has the share zero, whatever the amount: what a tree does not have can limit
-// nobody in it.
+// Share returns a as fractions of total. If the total of a resource is zero,
+// its share is zero, whatever the amount: a resource that a tree does not have
+// cannot limit anybody in it.
 func (a Amounts) Share(total Amounts) (s Shares) {
 	for k := range a {
 		if total[k] != 0 {
@@ -127,8 +127,8 @@ func (a Amounts) Share(total Amounts) (s Shares) {
 	return s
 }
 
-// Dominant returns the kind whose share of total is largest; the first in the
-// order of kinds wins a tie, and cpu is the answer when every share is zero.
+// Dominant returns the kind with the largest share of total. The first in the
+// order of kinds wins a tie; cpu is the answer if every share is zero.
 func (a Amounts) Dominant(total Amounts) Kind {
 	best, share := CPU, 0.0
 	for k := range a {
@@ -142,8 +142,8 @@ func (a Amounts) Dominant(total Amounts) Kind {
 	return best
 }
 
-// Partial is a vector some components of which may be absent. For guarantees
-// and limits "absent" and "zero" mean different things.
+// Partial is a vector whose components may be absent. For guarantees and limits
+// "absent" and "zero" mean different things.
 type Partial struct {
 	amounts Amounts
 	set     uint8
@@ -173,10 +173,10 @@ func (p Partial) Get(k Kind) (int64, bool) {
 	return p.amounts[k], p.set&(1<<k) != 0
 }
 
-// Has says whether component k is present.
+// Has reports whether component k is present.
 func (p Partial) Has(k Kind) bool { return p.set&(1<<k) != 0 }
 
-// IsTrivial says whether no component is present.
+// IsTrivial reports whether no component is present.
 func (p Partial) IsTrivial() bool { return p.set == 0 }
 
 // Or returns the vector with absent components taken from fallback.

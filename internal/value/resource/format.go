@@ -7,9 +7,9 @@ import (
 )
 
 // FormatAmount writes v storage units of kind k for people: "1.5", "64 GiB",
-// "unlimited". Memory is in the largest binary unit that is not above it, with
-// at most two decimals, and is rounded when that does not say it exactly. Use
-// FormatExact where the text will be read back.
+// "unlimited". Memory is in the largest binary unit that does not exceed it,
+// rounded to at most two decimals. Use FormatExact for text that will be read
+// back.
 func FormatAmount(k Kind, v int64) string {
 	if k == Memory {
 		return formatSigned(k, v, roundedBytes)
@@ -18,8 +18,8 @@ func FormatAmount(k Kind, v int64) string {
 }
 
 // FormatExact writes v so that ParseLimit returns it again (for v >= 0):
-// "64GiB", "1.5", "1073741825". Memory has a unit only where at most two
-// decimals are enough. There are no spaces in it.
+// "64GiB", "1.5", "1073741825". Memory has a unit only if at most two decimals
+// are enough. The text has no spaces.
 func FormatExact(k Kind, v int64) string {
 	if k == Memory {
 		return formatSigned(k, v, exactBytes)
@@ -91,8 +91,8 @@ func binaryUnitName(i int) string {
 	return strings.ToUpper(string(memoryUnits[i].letter)) + "iB"
 }
 
-// String lists the components that are not zero in the order of kinds:
-// "cpu=100, memory=64GiB". A vector of zeros is "nothing".
+// String lists the nonzero components in the order of kinds: "cpu=100,
+// memory=64GiB". A vector of zeros is "nothing".
 func (a Amounts) String() string {
 	var b strings.Builder
 	for _, k := range Kinds {
@@ -106,7 +106,7 @@ func (a Amounts) String() string {
 	return b.String()
 }
 
-// String lists the components that are present, zeros too: "cpu=100, gpu=0". A
+// String lists the present components, zeros included: "cpu=100, gpu=0". A
 // vector without components is "unset".
 func (p Partial) String() string {
 	var b strings.Builder
@@ -130,7 +130,7 @@ func appendComponent(b *strings.Builder, k Kind, v int64) {
 	b.WriteString(FormatExact(k, v))
 }
 
-// volumeUnits name what a volume counts besides seconds.
+// volumeUnits are the units of volumes.
 var volumeUnits = [KindCount]string{"slot·s", "core·s", "gpu·s", "B·s", "net·s"}
 
 // FormatVolume writes component k of a volume with three or four significant
@@ -180,8 +180,8 @@ func roundDigits(v float64) float64 {
 	return math.Round(v)
 }
 
-// String lists the components that are not zero in the order of kinds. A volume
-// of zeros is "nothing".
+// String lists the nonzero components in the order of kinds. A volume of zeros
+// is "nothing".
 func (v Volume) String() string {
 	var parts []string
 	for _, k := range Kinds {

@@ -13,8 +13,8 @@ import (
 // component is the string "unlimited".
 func (a Amounts) MarshalJSON() ([]byte, error) { return marshalComponents(PartialOf(a)), nil }
 
-// UnmarshalJSON reads what MarshalJSON writes; absent components are zero. It
-// also takes strings as ParseLimit does.
+// UnmarshalJSON reads what MarshalJSON writes; absent components are zero. It also accepts strings
+// as ParseLimit does.
 func (a *Amounts) UnmarshalJSON(data []byte) error {
 	p, err := unmarshalComponents(data)
 	if err == nil {
@@ -23,7 +23,7 @@ func (a *Amounts) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// MarshalJSON writes an object with the components that are present.
+// MarshalJSON writes an object with the present components.
 func (p Partial) MarshalJSON() ([]byte, error) { return marshalComponents(p), nil }
 
 // UnmarshalJSON reads an object whose keys are names of kinds. Components
@@ -97,8 +97,8 @@ func unmarshalComponents(data []byte) (p Partial, err error) {
 	return p, nil
 }
 
-// jsonAmount reads a number, which may be negative because differences of
-// amounts are stored too, or a string as people write it.
+// jsonAmount reads a number, which may be negative because differences of amounts are stored too,
+// or a string as people write it.
 func jsonAmount(k Kind, value json.Token) (int64, error) {
 	var text string
 	switch value := value.(type) {

@@ -1,9 +1,9 @@
-// Package resource holds amounts of the five resources a cluster divides, as
-// exact integers in a fixed array, and shares: the same amounts as fractions of
-// a pool tree's total.
+// Package resource holds amounts of the five resources that a cluster divides, as
+// exact integers in a fixed array, and shares: the same amounts as fractions of a
+// pool tree's total.
 //
-// Values only: nothing here knows of pools, nodes or operations, and the package
-// imports nothing of ours.
+// It has only values: nothing here knows about pools, nodes or operations, and
+// the package imports nothing of ours.
 package resource
 
 import "fmt"
@@ -37,7 +37,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// ParseKind finds a kind by its name. "user_memory" is another name of memory.
+// ParseKind finds a kind by name. "user_memory" is an alias of memory.
 func ParseKind(name string) (Kind, bool) {
 	if name == "user_memory" {
 		return Memory, true

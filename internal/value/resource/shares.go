@@ -55,7 +55,7 @@ func (s Shares) Max(t Shares) Shares {
 	return s
 }
 
-// Dominates says whether s >= t in every component.
+// Dominates reports whether s >= t in every component.
 func (s Shares) Dominates(t Shares) bool {
 	for k := range s {
 		if s[k] < t[k] {
@@ -65,7 +65,8 @@ func (s Shares) Dominates(t Shares) bool {
 	return true
 }
 
-// Near says whether no component of s and t differs by more than tolerance.
+// Near reports whether no component of s and t differs by more than
+// tolerance.
 func (s Shares) Near(t Shares, tolerance float64) bool {
 	for k := range s {
 		if !(math.Abs(s[k]-t[k]) <= tolerance) {
@@ -86,7 +87,7 @@ func (s Shares) Largest() float64 {
 	return m
 }
 
-// Smallest is the value of the least component.
+// Smallest is the value of the smallest component.
 func (s Shares) Smallest() float64 {
 	m := s[0]
 	for _, v := range s[1:] {
@@ -97,7 +98,7 @@ func (s Shares) Smallest() float64 {
 	return m
 }
 
-// IsZero says whether every component is zero.
+// IsZero reports whether every component is zero.
 func (s Shares) IsZero() bool { return s == Shares{} }
 
 // Of returns the amounts that are the fraction s of total, rounded to storage

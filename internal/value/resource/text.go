@@ -50,8 +50,8 @@ func ParseAmount(k Kind, text string) (int64, error) {
 	return v, nil
 }
 
-// ParseLimit is ParseAmount that also takes "unlimited", "inf", "infinity" and
-// "∞", for which it returns Unlimited.
+// ParseLimit is ParseAmount that also accepts "unlimited", "inf", "infinity" and "∞", for which it
+// returns Unlimited.
 func ParseLimit(k Kind, text string) (int64, error) {
 	if isUnlimitedWord(strings.TrimSpace(text)) {
 		return Unlimited, nil
@@ -224,8 +224,7 @@ func isWord(text string) bool {
 	return true
 }
 
-// toStorage rounds an exact quantity to storage units of kind k, or says why it
-// must not.
+// toStorage rounds an exact quantity to storage units of kind k, or returns why it cannot.
 func toStorage(k Kind, quantity *big.Rat, unit string) (int64, error) {
 	quantity.Mul(quantity, new(big.Rat).SetInt64(k.Scale()))
 	rounded := roundHalfUp(quantity)

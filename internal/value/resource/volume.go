@@ -36,12 +36,12 @@ func (v Volume) Min(w Volume) Volume { return Volume(Shares(v).Min(Shares(w))) }
 // Max returns the componentwise maximum.
 func (v Volume) Max(w Volume) Volume { return Volume(Shares(v).Max(Shares(w))) }
 
-// IsZero says whether every component is zero.
+// IsZero reports whether every component is zero.
 func (v Volume) IsZero() bool { return v == Volume{} }
 
-// Ratio is the volume in seconds of the whole tree: the least of v/total over
-// the resources the tree has, because a pool can spend only what it has of
-// every resource. It is zero when the tree has nothing.
+// Ratio is the volume in seconds of the whole tree: the minimum of v/total over
+// the tree's resources, because a pool can spend only what it has of every
+// resource. It is zero if the tree has no resources.
 func (v Volume) Ratio(total Amounts) float64 {
 	ratio, found := 0.0, false
 	for k := range v {

@@ -33,15 +33,14 @@ func Parse(text string) (Path, error) {
 	return path, nil
 }
 
-// ParseSteps reads what leads from some node on: "/a/@b", or nothing. Errors are of type
-// *SyntaxError.
+// ParseSteps reads relative steps: "/a/@b", or nothing. Errors are of type *SyntaxError.
 func ParseSteps(text string) ([]Step, error) {
 	p := parser{text: text}
 	return p.steps()
 }
 
-// CutSuffix divides the text of a rich path before its columns or ranges, which begin with the first
-// "{" or "[" that has no backslash: "//tmp/t{a,b}[#1:#2]". Without them the suffix is empty.
+// CutSuffix splits the text of a rich path in front of its columns or ranges, which start with the
+// first "{" or "[" without a backslash: "//tmp/t{a,b}[#1:#2]". Without them the suffix is empty.
 func CutSuffix(text string) (path, suffix string) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -91,7 +90,7 @@ func (p *parser) object() (string, error) {
 	return id, nil
 }
 
-// steps reads to the end of the text. A "&" of the root has been read.
+// steps reads to the end of the text. A "&" of the root has already been read.
 func (p *parser) steps() ([]Step, error) {
 	var steps []Step
 	if count := strings.Count(p.text[p.pos:], "/"); count > 0 {
@@ -137,7 +136,7 @@ func (p *parser) refuseByte(at int) error {
 	return p.refuse(at, `here must come "/" or the end of the path`)
 }
 
-// step reads "/" and what belongs to it.
+// step reads "/" and its name or operator.
 func (p *parser) step() (Step, error) {
 	p.pos++
 	kind := Child
@@ -212,13 +211,13 @@ func (p *parser) escape() (byte, error) {
 	return 0, p.refuse(at, `after "\" must come one of %s or xHH with two hexadecimal digits`, strings.Join(strings.Split(special, ""), " "))
 }
 
-// Where says how a Position is meant.
+// Where is the meaning of a Position.
 type Where uint8
 
 const (
 	At     Where = iota // the item with this index
-	Before              // a new item before that one
-	After               // a new item behind that one
+	Before              // a new item in front of that one
+	After               // a new item after that one
 )
 
 // A Position is a place in a list. A negative index counts from the end: -1 is the last item.
@@ -227,8 +226,8 @@ type Position struct {
 	Index int64
 }
 
-// Position takes a Child for a place in a list: "3", "-1", "before:3", "after:-1", "begin" (before the
-// first item) and "end" (behind the last). It returns false for all other names.
+// Position reads a Child as a position in a list: "3", "-1", "before:3", "after:-1", "begin" (in front
+// of the first item) and "end" (after the last). It returns false for all other names.
 func (s Step) Position() (Position, bool) {
 	if s.Kind != Child {
 		return Position{}, false
@@ -252,9 +251,9 @@ func (s Step) Position() (Position, bool) {
 	return Position{Where: where, Index: index}, true
 }
 
-// Resolve returns where in a list of this length the position is: for At the index of an existing item,
-// otherwise the index that a new item gets. It returns false outside the list. At the ends of an empty
-// list "begin" and "end" are the same place.
+// Resolve returns the index of the position in a list of this length: for At, that of an existing item;
+// otherwise, the index that a new item gets. It returns false outside the list. In an empty list
+// "begin" and "end" are the same position.
 func (p Position) Resolve(length int) (index int, ok bool) {
 	if length == 0 && (p == Position{Before, 0} || p == Position{After, -1}) {
 		return 0, true

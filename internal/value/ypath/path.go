@@ -9,16 +9,16 @@ import (
 // A Path leads from a root through the tree. The zero Path is the root of the tree. It is immutable:
 // its methods return new Paths, and its Steps must not be modified.
 type Path struct {
-	// Object is the id of the object where the path begins, such as "1-2-3-4", or empty for the root of
+	// Object is the id of the object where the path starts, such as "1-2-3-4", or empty for the root of
 	// the tree.
 	Object string
 	// Stay is set if a link at the root is not followed ("&").
 	Stay bool
-	// Steps follow each other from the root.
+	// Steps lead from the root to the end of the path, in order.
 	Steps []Step
 }
 
-// StepKind says what a Step selects.
+// StepKind is the kind of thing that a Step selects.
 type StepKind uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	EveryAttribute                 // "/@*"
 )
 
-// A Step leads from a node to something that belongs to it.
+// A Step leads from a node to one of its parts.
 type Step struct {
 	Kind StepKind
 	// Name is the key or the name, without escapes; empty for kinds that have none.
@@ -44,7 +44,7 @@ func (p Path) Child(key string) Path { return p.Join(Step{Kind: Child, Name: key
 // Attribute returns the path to an attribute.
 func (p Path) Attribute(name string) Path { return p.Join(Step{Kind: Attribute, Name: name}) }
 
-// Join returns p with more steps behind it.
+// Join returns p with more steps at its end.
 func (p Path) Join(steps ...Step) Path {
 	p.Steps = slices.Concat(p.Steps, steps)
 	return p
@@ -61,8 +61,8 @@ func (p Path) Parent() (parent Path, last Step, ok bool) {
 	return p, last, true
 }
 
-// CutAttribute divides p before its first attribute step: the path of the node, and the steps that
-// begin with the attribute. found is false if the path leads to a node.
+// CutAttribute splits p in front of its first attribute step: the path of the node, and the steps that
+// start with the attribute. found is false if the path leads to a node.
 func (p Path) CutAttribute() (node Path, inside []Step, found bool) {
 	for i, step := range p.Steps {
 		if step.Kind.isAttribute() {
@@ -74,7 +74,7 @@ func (p Path) CutAttribute() (node Path, inside []Step, found bool) {
 	return p, nil, false
 }
 
-// CutPrefix returns the steps that lead from prefix to p, if it leads through prefix.
+// CutPrefix returns the steps that lead from prefix to p, if p starts with prefix.
 func (p Path) CutPrefix(prefix Path) (rest []Step, found bool) {
 	if p.Object != prefix.Object || p.Stay != prefix.Stay || len(p.Steps) < len(prefix.Steps) ||
 		!slices.Equal(p.Steps[:len(prefix.Steps)], prefix.Steps) {
@@ -83,12 +83,12 @@ func (p Path) CutPrefix(prefix Path) (rest []Step, found bool) {
 	return p.Steps[len(prefix.Steps):], true
 }
 
-// Equal says whether two paths are written alike, apart from escapes that were not needed.
+// Equal reports whether two paths are written alike, apart from needless escapes.
 func (p Path) Equal(other Path) bool {
 	return p.Object == other.Object && p.Stay == other.Stay && slices.Equal(p.Steps, other.Steps)
 }
 
-// IsRoot says whether p is the root of the tree.
+// IsRoot reports whether p is the root of the tree.
 func (p Path) IsRoot() bool { return p.Object == "" && len(p.Steps) == 0 }
 
 func (k StepKind) isAttribute() bool {
@@ -134,7 +134,7 @@ func appendSteps(b []byte, steps []Step) []byte {
 	return b
 }
 
-// special are the bytes that a literal has only behind a backslash.
+// special are the bytes that a literal may contain only after a backslash.
 const special = `\/@&*[{`
 
 // Escape returns a name as a literal of a path.
@@ -155,7 +155,7 @@ func appendLiteral(b []byte, name string) []byte {
 	return b
 }
 
-// A SyntaxError says what is wrong with a path, and where.
+// A SyntaxError describes an error in a path, and its place.
 type SyntaxError struct {
 	Path    string
 	Offset  int // of the offending byte, from zero; the length of Path at its end

@@ -27,7 +27,7 @@ func ParseFragment(data []byte, shape Shape) (Node, error) {
 		}
 	default:
 		if token, err := r.Next(); err == nil && r.node(&n, token) {
-			_, _ = r.Next() // leaves io.EOF, or what is wrong behind the value
+			_, _ = r.Next() // sets io.EOF, or the error after the value
 		}
 	}
 	if r.err != io.EOF {
@@ -36,9 +36,9 @@ func ParseFragment(data []byte, shape Shape) (Node, error) {
 	return n, nil
 }
 
-// CutAttributes reads attributes at the very beginning of data, as rich paths have them:
-// <append=%true>//tmp/t. It returns what stands behind them, which need not be YSON. Without
-// attributes rest is data.
+// CutAttributes reads attributes at the start of data, as rich paths have them:
+// <append=%true>//tmp/t. It returns the rest, which need not be YSON. Without attributes rest is
+// data.
 func CutAttributes(data []byte) (attributes []Entry, rest []byte, err error) {
 	if len(data) == 0 || data[0] != '<' {
 		return nil, data, nil
@@ -55,11 +55,11 @@ func CutAttributes(data []byte) (attributes []Entry, rest []byte, err error) {
 	return attributes, data[r.pos:], nil
 }
 
-// ReadNode reads the value that begins with the next token, attributes included. At the top of an
+// ReadNode reads the value that starts with the next token, attributes included. At the top of an
 // input without further values it returns io.EOF: a loop of ReadNode reads a list fragment. In a
-// map, and in a map fragment, the caller first takes the KeyToken from Next.
+// map, and in a map fragment, the caller first reads the KeyToken with Next.
 //
-// Nodes read in a row share blocks of memory of a few KiB.
+// Nodes that are read in a row share blocks of memory of a few KiB.
 func (r *Reader) ReadNode() (Node, error) {
 	token, err := r.Next()
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *Reader) ReadNode() (Node, error) {
 	return r.Complete(token)
 }
 
-// Complete reads the rest of the value that begins with a token that Next has just returned. It
-// serves callers who walk through a list and look for its end themselves.
+// Complete reads the rest of the value that starts with the token that Next has just returned. It
+// is for callers that walk through a list and detect its end themselves.
 func (r *Reader) Complete(token Token) (Node, error) {
 	var n Node
 	if !r.node(&n, token) {
@@ -78,8 +78,8 @@ func (r *Reader) Complete(token Token) (Node, error) {
 	return n, nil
 }
 
-// node completes the value that begins with token. It returns false if there is an error, which
-// is then in r.err; so do its parts.
+// node completes the value that starts with token. It returns false on an error, which is then in
+// r.err; so do the functions it calls.
 func (r *Reader) node(n *Node, token Token) bool {
 	var attributes []Entry
 	if token == BeginAttributes {
@@ -191,7 +191,7 @@ func (r *Reader) entriesUntil(end Token) []Entry {
 }
 
 // failDuplicate points at the second of two equal keys. A Reader of a stream may have dropped its
-// place; then the end of the map has to do.
+// place; the error is then at the end of the map.
 func (r *Reader) failDuplicate(key string, at int64) {
 	ahead := int(at - r.Offset())
 	if r.pos+ahead < 0 {
@@ -213,7 +213,7 @@ type builder struct {
 	offsets []int64 // of the keys in entries
 
 	texts      strings.Builder  // a block of string contents
-	keys       [keySlots]string // keys seen lately, by keySlot
+	keys       [keySlots]string // recent keys, by keySlot
 	nodeBlock  []Node
 	entryBlock []Entry
 	moreBlock  []more
@@ -232,7 +232,7 @@ const (
 	largestStack = 4 << 10 // Nodes and Entries; after a larger input the stacks are not kept
 )
 
-// reset forgets everything of an earlier input, so that a Reader that waits in a pool holds no
+// reset drops everything of an earlier input, so that a Reader that waits in a pool holds no
 // Nodes.
 func (b *builder) reset() {
 	if cap(b.nodes)+cap(b.entries) > largestStack {
@@ -244,13 +244,13 @@ func (b *builder) reset() {
 		nextBlock: firstBlock, textBlock: firstText}
 }
 
-// expect tells how long the input is.
+// expect sets the expected length of the input.
 func (b *builder) expect(size int) {
 	b.textBlock = min(max(size, firstText), largestText)
 	b.nextBlock = min(max(size/16, firstBlock), largestBlock)
 }
 
-// copyText returns text as a string that lies in a block with others.
+// copyText returns text as a string that shares a block with others.
 func (b *builder) copyText(text []byte) string {
 	if len(text) == 0 {
 		return ""
@@ -307,7 +307,7 @@ func (b *builder) pushNode(n Node) {
 	b.nodes = append(b.nodes, n)
 }
 
-// push puts an entry on the stack.
+// push pushes an entry onto the stack.
 func (b *builder) push(entry Entry, at int64) {
 	if b.entries == nil {
 		b.entries, b.offsets = make([]Entry, 0, firstBlock), make([]int64, 0, firstBlock)
@@ -316,7 +316,7 @@ func (b *builder) push(entry Entry, at int64) {
 	b.offsets = append(b.offsets, at)
 }
 
-// takeNodes removes the Nodes above mark from the stack and returns them in a slice of their own.
+// takeNodes removes the Nodes above mark from the stack and returns them in a separate slice.
 func (b *builder) takeNodes(mark int) []Node {
 	children := b.nodes[mark:]
 	b.nodes = b.nodes[:mark]
@@ -348,8 +348,8 @@ func carve[T any](block *[]T, children []T, b *builder) []T {
 	return cut
 }
 
-// duplicate finds the first key that stood before. Few keys are compared with each other; many go
-// through a map, whose order is never looked at.
+// duplicate finds the first repeated key. It compares few keys with each other; for many it uses a
+// map, whose order never matters.
 func (b *builder) duplicate(entries []Entry) int {
 	const few, many = 32, 1024
 	if len(entries) <= few {

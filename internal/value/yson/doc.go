@@ -1,11 +1,11 @@
-// Package yson is the notation of the YT world: a tree of values with attributes on any of
+// Package yson implements YSON, the notation of YT: a tree of values with attributes on any of
 // them, written as text, as indented text or as bytes, and its mapping to JSON.
 //
 // It owns:
 //
 //   - [Node]: a value in memory. Immutable; the zero Node is the entity "#".
 //   - [Parse] and [Append]: between bytes and Nodes. Text and binary may be mixed freely on
-//     input, whatever the caller was told about the format.
+//     input, whatever format was declared.
 //   - [Reader] and [Writer]: the same, token by token, for input and output that should not be
 //     held in memory. A fragment (the rows of a table, the entries of a map without its braces)
 //     is read one Node at a time with [Reader.ReadNode].
@@ -14,23 +14,23 @@
 //
 // Three decisions hold everywhere:
 //
-//   - Order. A map keeps its keys in the order in which they were read or given, and they are
+//   - Order. A map keeps its keys in the order in which they were read or given, and is
 //     written in that order. Nothing sorts; the same Node is always written as the same bytes.
-//   - Keys. A map with one key twice is refused when it becomes a Node. The Reader hands out
+//   - Keys. A map with a duplicate key is refused when it becomes a Node. The Reader returns
 //     tokens and does not compare keys.
 //   - Depth. Lists, maps and attributes nest at most [MaxDepth] deep, in both directions, so
 //     that what was read can be written and what was written can be read.
 //
-// Size is the caller's to limit: a list of entities grows twentyfold when it becomes a Node,
-// and a Reader holds one string whole. Errors in a notation are of type [*SyntaxError] and say
-// where they are; no input makes the package panic.
+// The caller must limit sizes: a list of entities grows twentyfold when it becomes a Node,
+// and a Reader holds a whole string in memory. Errors in a notation are of type [*SyntaxError]
+// and include their place; no input makes the package panic.
 //
-// Buffers are handed in: Append continues a slice, Reader and Writer have Reset and keep theirs.
-// Pools of such things belong to those who have goroutines.
+// The caller owns buffers: Append extends a slice, Reader and Writer keep theirs across Reset.
+// Pools of Readers and Writers belong to the code that has goroutines.
 //
 // The package imports nothing of ours. Which format a request asked for, and what a value means,
-// is the business of its users.
+// is up to its users.
 package yson
 
-// MaxDepth is how deep lists, maps and attributes may nest.
+// MaxDepth is the deepest nesting of lists, maps and attributes.
 const MaxDepth = 256

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// A SyntaxError says what is wrong with an input, and where.
+// A SyntaxError describes an error in an input, and its place.
 type SyntaxError struct {
 	Notation string // "YSON" or "JSON"
 	Message  string
@@ -18,7 +18,7 @@ type SyntaxError struct {
 	truncated bool
 }
 
-// Error names the place twice: line and column serve text, the offset serves bytes.
+// Error gives the place twice: line and column for text, the offset for bytes.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at line %d, column %d (byte %d): %s", e.Notation, e.Line, e.Column, e.Offset, e.Message)
 }
@@ -31,7 +31,7 @@ func (e *SyntaxError) Unwrap() error {
 	return nil
 }
 
-// errTooDeep is what Writer and AppendJSON say of a Node that nobody could read back.
+// errTooDeep is the error of Writer and AppendJSON for a Node that could not be read back.
 var errTooDeep = errors.New(tooDeepMessage)
 
 var tooDeepMessage = fmt.Sprintf("values are nested deeper than %d levels", MaxDepth)

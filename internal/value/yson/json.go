@@ -12,28 +12,28 @@ import (
 type JSONOptions struct {
 	// Pretty writes an item on each line, with four spaces for each level (format=pretty).
 	Pretty bool
-	// UTF8 takes strings for UTF-8 text (encode_utf8=false). Otherwise every byte is one code point
+	// UTF8 treats strings as UTF-8 text (encode_utf8=false). Otherwise every byte is one code point
 	// up to U+00FF, in both directions.
 	UTF8 bool
-	// Attributes says when "$attributes" is written (attributes_mode).
+	// Attributes selects when "$attributes" is written (attributes_mode).
 	Attributes AttributesMode
-	// AnnotateWithTypes writes scalars as {"$type":"int64","$value":1}. What is written so is read
-	// back as exactly the same Node, uint64 included.
+	// AnnotateWithTypes writes scalars as {"$type":"int64","$value":1}. They read back as exactly
+	// the same Node, uint64 included.
 	AnnotateWithTypes bool
 	// Stringify writes numbers and booleans as strings. Only with AnnotateWithTypes can they be
-	// told from strings again.
+	// distinguished from strings again.
 	Stringify bool
 	// StringifyNaN writes NaN and the infinities as the strings "nan", "inf" and "-inf"
 	// (stringify_nan_and_infinity). Otherwise they are an error, because JSON does not have them.
 	StringifyNaN bool
 	// Plain gives "$" no meaning: keys are not doubled, attributes neither written nor read.
 	Plain bool
-	// StringLimit, unless zero, cuts longer strings to so many bytes and marks them with
+	// StringLimit, unless zero, cuts longer strings to this many bytes and marks them with
 	// "$incomplete" (string_length_limit). With UTF8 it cuts between characters.
 	StringLimit int
 }
 
-// AttributesMode says when attributes are written to JSON. Reading does not depend on it.
+// AttributesMode selects when attributes are written to JSON. Reading does not depend on it.
 type AttributesMode uint8
 
 const (
@@ -42,7 +42,7 @@ const (
 	AttributesNever
 )
 
-// Keys with a meaning of their own. All other keys that begin with "$" have that doubled.
+// Keys with a special meaning. All other keys that start with "$" have it doubled.
 const (
 	valueKey      = "$value"
 	attributesKey = "$attributes"
@@ -50,7 +50,7 @@ const (
 	incompleteKey = "$incomplete"
 )
 
-// A JSONError says which value of a Node cannot be written as JSON.
+// A JSONError reports which value of a Node cannot be written as JSON.
 type JSONError struct {
 	Path    string // "/key/3/@attribute", empty for the whole
 	Message string
@@ -63,8 +63,8 @@ func (e *JSONError) Error() string {
 	return fmt.Sprintf("value of %s as JSON: %s", e.Path, e.Message)
 }
 
-// AppendJSON writes a value behind dst as JSON, all in ASCII unless options.UTF8 is set. An error is
-// of type *JSONError; then dst has grown by a useless beginning.
+// AppendJSON appends a value to dst as JSON, all in ASCII unless options.UTF8 is set. An error is of
+// type *JSONError; dst then ends with an incomplete value.
 func AppendJSON(dst []byte, n Node, options JSONOptions) ([]byte, error) {
 	w := jsonWriter{JSONOptions: options, b: dst}
 	if options.Plain {
@@ -140,7 +140,7 @@ func (w *jsonWriter) cutAt(text string) int {
 	return end
 }
 
-// bare writes a value without regard to its attributes.
+// bare writes a value without its attributes.
 func (w *jsonWriter) bare(n *Node, text string, depth int) error {
 	switch n.kind {
 	case StringKind:
@@ -256,7 +256,7 @@ func (w *jsonWriter) entries(entries []Entry, depth int, slash string) error {
 	return nil
 }
 
-// inside adds a step to the path of an error on its way out.
+// inside adds a step to the path of an error while the calls return.
 func inside(slash, step string, err error) error {
 	var problem *JSONError
 	if errors.As(err, &problem) {
@@ -270,7 +270,7 @@ func (w *jsonWriter) open(bracket byte) {
 	w.levels++
 }
 
-// shut closes what is not empty.
+// shut closes a container that is not empty.
 func (w *jsonWriter) shut(bracket byte) {
 	w.levels--
 	w.newline()
@@ -302,7 +302,7 @@ func (w *jsonWriter) specialKey(key string) {
 
 const lowerHex = "0123456789abcdef"
 
-// text writes a string, each byte or each character for itself.
+// text writes a string byte by byte or character by character.
 func (w *jsonWriter) text(s string) error {
 	if w.UTF8 && !utf8.ValidString(s) {
 		return &JSONError{Message: "the string is not UTF-8, which encode_utf8=false requires"}

@@ -7,9 +7,8 @@ import (
 )
 
 // ParseJSON reads one JSON document as a Node. Of the options only UTF8 and Plain matter: "$value",
-// "$attributes" and "$type" are understood whether or not they were asked for, and "$incomplete" is
-// passed over. Whole numbers are exact: int64 if they fit, else uint64. Errors are of type
-// *SyntaxError.
+// "$attributes" and "$type" are always recognised, and "$incomplete" is ignored. Whole numbers are
+// exact: int64 if they fit, else uint64. Errors are of type *SyntaxError.
 func ParseJSON(data []byte, options JSONOptions) (Node, error) {
 	p := jsonParser{data: data, utf8: options.UTF8, plain: options.Plain}
 	p.build.reset()
@@ -33,7 +32,7 @@ type jsonParser struct {
 	err         error
 }
 
-// fail records an error at a place. It returns false, as everything does that found one.
+// fail records an error at a place. It returns false, as do all functions that find one.
 func (p *jsonParser) fail(at int, format string, args ...any) bool {
 	if p.err == nil {
 		at = min(at, len(p.data))
@@ -44,7 +43,7 @@ func (p *jsonParser) fail(at int, format string, args ...any) bool {
 	return false
 }
 
-// space skips white space and says whether something follows it.
+// space skips white space and reports whether something follows it.
 func (p *jsonParser) space() bool {
 	for p.pos < len(p.data) {
 		switch p.data[p.pos] {
@@ -57,7 +56,7 @@ func (p *jsonParser) space() bool {
 	return false
 }
 
-// next skips white space and returns the byte behind it, zero at the end.
+// next skips white space and returns the byte after it, zero at the end.
 func (p *jsonParser) next() byte {
 	if p.space() {
 		return p.data[p.pos]
@@ -72,8 +71,8 @@ func (p *jsonParser) found() string {
 	return "not " + quoteByte(p.data[p.pos])
 }
 
-// value reads a value whose containers are at this depth. A bare value is what stands under
-// "$value", and has no "$value" of its own.
+// value reads a value whose containers are at this depth. A bare value is the value under "$value",
+// and has no "$value" itself.
 func (p *jsonParser) value(n *Node, depth int, bare bool) bool {
 	switch c := p.next(); {
 	case c == '{':
@@ -135,8 +134,8 @@ func (p *jsonParser) number(n *Node) bool {
 	return true
 }
 
-// jsonNumber checks the grammar -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? and says whether there
-// is a fraction or an exponent.
+// jsonNumber checks the grammar -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? and reports whether
+// there is a fraction or an exponent.
 func jsonNumber(word []byte) (double, ok bool) {
 	digits := func() bool {
 		from := len(word)
@@ -207,7 +206,7 @@ func (p *jsonParser) list(n *Node, depth int) bool {
 	return true
 }
 
-// A jsonWrapper collects what an object says about the value under its "$value".
+// A jsonWrapper collects an object's information about the value under its "$value".
 type jsonWrapper struct {
 	start      int  // of the object
 	bare       bool // the object cannot be a wrapper
@@ -341,7 +340,7 @@ func (p *jsonParser) special(wrapper *jsonWrapper, key string, depth int) bool {
 	return true
 }
 
-// unwrap makes a Node of a wrapper.
+// unwrap turns a wrapper into a Node.
 func (p *jsonParser) unwrap(n *Node, wrapper *jsonWrapper, mark int) bool {
 	if !wrapper.has[0] {
 		for i := range wrapperKeys {
@@ -366,8 +365,8 @@ func (p *jsonParser) unwrap(n *Node, wrapper *jsonWrapper, mark int) bool {
 	return true
 }
 
-// convert gives the value of a wrapper the type it names. Strings become anything they spell, whole
-// numbers any number.
+// convert converts the value of a wrapper to the type it names. Strings become any value that they
+// spell, whole numbers any number.
 func (p *jsonParser) convert(n *Node, wrapper *jsonWrapper) bool {
 	converted, known := n.as(wrapper.typeName)
 	switch {
@@ -380,7 +379,8 @@ func (p *jsonParser) convert(n *Node, wrapper *jsonWrapper) bool {
 	return true
 }
 
-// as returns a scalar as one of the named type. What cannot be converted stays as it is.
+// as returns a scalar converted to the named type. A value that cannot be converted is returned
+// unchanged.
 func (n Node) as(typeName string) (converted Node, known bool) {
 	switch typeName {
 	case "string":
@@ -416,7 +416,7 @@ func (n Node) as(typeName string) (converted Node, known bool) {
 	return n, true
 }
 
-// doubleFromText reads a number from a string: more strictly than strconv, which also knows
+// doubleFromText reads a number from a string, more strictly than strconv, which also accepts
 // hexadecimal numbers and "infinity".
 func doubleFromText(text string) (float64, bool) {
 	switch text {

@@ -96,7 +96,7 @@ func (p *jsonParser) escapedRune(at int) (rune, bool) {
 	return 0, p.fail(at, "U+%04X is half of a pair without its other half", r)
 }
 
-// fourDigits reads the digits of the escape that begins at a place.
+// fourDigits reads the digits of the escape that starts at a place.
 func (p *jsonParser) fourDigits(at int) (rune, bool) {
 	value := 0
 	for range 4 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Kind says what a Node is.
+// Kind is the kind of a Node.
 type Kind uint8
 
 const (
@@ -39,7 +39,7 @@ type Node struct {
 	more   *more // nil for a scalar without attributes, which most Nodes are
 }
 
-// more is what only some Nodes have.
+// more is the part that only some Nodes have.
 type more struct {
 	items      []Node
 	entries    []Entry
@@ -86,7 +86,7 @@ func List(items ...Node) Node {
 }
 
 // Map returns a map with the entries in this order. It keeps the slice. Keys must differ; the
-// parsers see to that, other callers have to.
+// parsers check that, other callers must.
 func Map(entries ...Entry) Node {
 	n := Node{kind: MapKind}
 	if len(entries) > 0 {
@@ -98,10 +98,10 @@ func Map(entries ...Entry) Node {
 // Pair returns an Entry.
 func Pair(key string, value Node) Entry { return Entry{Key: key, Value: value} }
 
-// Kind returns what n is.
+// Kind returns the kind of n.
 func (n Node) Kind() Kind { return n.kind }
 
-// IsEntity says whether n is the entity.
+// IsEntity reports whether n is the entity.
 func (n Node) IsEntity() bool { return n.kind == EntityKind }
 
 // Boolean returns a boolean.
@@ -152,7 +152,7 @@ func (n Node) Double() (value float64, ok bool) {
 // Text returns the bytes of a string.
 func (n Node) Text() (value string, ok bool) { return n.text, n.kind == StringKind }
 
-// Items returns the items of a list, and nothing of anything else.
+// Items returns the items of a list, and nil for any other kind.
 func (n Node) Items() []Node {
 	if n.more == nil {
 		return nil
@@ -160,7 +160,7 @@ func (n Node) Items() []Node {
 	return n.more.items
 }
 
-// Entries returns the entries of a map in their order, and nothing of anything else.
+// Entries returns the entries of a map in order, and nil for any other kind.
 func (n Node) Entries() []Entry {
 	if n.more == nil {
 		return nil
@@ -168,12 +168,12 @@ func (n Node) Entries() []Entry {
 	return n.more.entries
 }
 
-// Get returns the value under a key of a map. It looks at every entry: whoever looks up many keys
+// Get returns the value under a key of a map. It scans the entries: callers that look up many keys
 // of a large map should index it.
 func (n Node) Get(key string) (Node, bool) { return find(n.Entries(), key) }
 
-// With returns the map n with the value under key set: a key it had keeps its place, a new one
-// goes last. What is no map becomes one. Attributes stay.
+// With returns the map n with the value under key set: an existing key keeps its position, a new
+// one is last. A Node that is not a map becomes one. Attributes stay.
 func (n Node) With(key string, value Node) Node {
 	entries := slices.Clone(n.Entries())
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
@@ -233,8 +233,8 @@ func find(entries []Entry, key string) (Node, bool) {
 	return Node{}, false
 }
 
-// Equal says whether two Nodes are the same: of one kind, with the same attributes, keys in the
-// same order. 5 is not 5u; NaN is NaN.
+// Equal reports whether two Nodes are equal: of one kind, with the same attributes, keys in the
+// same order. 5 is not 5u; NaN equals NaN.
 func (n Node) Equal(other Node) bool {
 	if n.kind != other.kind {
 		return false
@@ -262,7 +262,7 @@ func (n Node) Equal(other Node) bool {
 
 func (e Entry) equal(other Entry) bool { return e.Key == other.Key && e.Value.Equal(other.Value) }
 
-// String returns n as text YSON in one line, for messages.
+// String returns n as text YSON on one line, for messages.
 func (n Node) String() string {
 	text, err := Append(nil, n, Text)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Shape says what stands at the top of an input or output.
+// Shape is the structure of the top level of an input or output.
 type Shape uint8
 
 const (
@@ -77,7 +77,7 @@ type Reader struct {
 
 	number  uint64
 	text    []byte
-	keyAt   int64  // where the last key begins
+	keyAt   int64  // where the last key starts
 	scratch []byte // for strings that had to be unescaped
 	err     error
 	build   builder
@@ -95,7 +95,7 @@ const (
 	wantEnd
 )
 
-// initialBuffer is what a Reader of a stream begins with. It grows to the longest string.
+// initialBuffer is the initial buffer size of a Reader of a stream. The buffer grows to the longest string.
 const initialBuffer = 32 << 10
 
 // largestKept is the largest buffer that Reset keeps.
@@ -108,8 +108,8 @@ func NewReader(in io.Reader, shape Shape) *Reader {
 	return r
 }
 
-// Reset makes r read another stream and keeps its buffers unless they have become large. The Reader takes as much of in as it
-// likes. Nodes that r has read stay valid.
+// Reset makes r read another stream and keeps its buffers unless they have become large. The Reader may read ahead in in.
+// Nodes that r has read stay valid.
 func (r *Reader) Reset(in io.Reader, shape Shape) {
 	if r.owned == nil || cap(r.owned) > largestKept {
 		r.owned = make([]byte, 0, initialBuffer)
@@ -118,7 +118,7 @@ func (r *Reader) Reset(in io.Reader, shape Shape) {
 	r.in = in
 }
 
-// ResetBytes makes r read data, which it does not copy and which must not change meanwhile.
+// ResetBytes makes r read data, which it does not copy and which must not change while r reads it.
 func (r *Reader) ResetBytes(data []byte, shape Shape) { r.reset(data, shape) }
 
 func (r *Reader) reset(data []byte, shape Shape) {
@@ -158,13 +158,13 @@ func (r *Reader) Double() float64 { return math.Float64frombits(r.number) }
 // Next, Skip or ReadNode and must not be modified.
 func (r *Reader) Bytes() []byte { return r.text }
 
-// Offset returns how many bytes of the input have been read as tokens.
+// Offset returns the number of input bytes that have been read as tokens.
 func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 
-// Depth returns how many containers are open.
+// Depth returns the number of open containers.
 func (r *Reader) Depth() int { return r.depth }
 
-// Next returns the next token, or io.EOF behind the last one.
+// Next returns the next token, or io.EOF after the last one.
 func (r *Reader) Next() (Token, error) {
 	if r.err != nil {
 		return NoToken, r.err
@@ -207,7 +207,7 @@ func (r *Reader) Next() (Token, error) {
 	return r.closing(c)
 }
 
-// value reads the token that begins with c where a value must be.
+// value reads the token that starts with c where a value is expected.
 func (r *Reader) value(c byte) (Token, error) {
 	switch starts[c] {
 	case startsWord:
@@ -285,7 +285,7 @@ func (r *Reader) opening(c byte) (Token, error) {
 	return token, nil
 }
 
-// closers has the token that each closing bracket is.
+// closers maps each closing bracket to its token.
 var closers = [256]Token{']': EndList, '}': EndMap, '>': EndAttributes}
 
 func (r *Reader) closing(c byte) (Token, error) {
@@ -307,7 +307,7 @@ func (r *Reader) closing(c byte) (Token, error) {
 	return token, nil
 }
 
-// endValue is called behind every value.
+// endValue is called after every value.
 func (r *Reader) endValue() {
 	r.state = wantSeparator
 	if r.depth == 0 && r.shape == Single {
@@ -315,7 +315,7 @@ func (r *Reader) endValue() {
 	}
 }
 
-// itemState is where the next item of the innermost container begins.
+// itemState is the state in which the next item of the innermost container starts.
 func (r *Reader) itemState() readerState {
 	if r.depth == 0 {
 		return r.startState()
@@ -342,8 +342,8 @@ func (r *Reader) endOfInput() (Token, error) {
 	return NoToken, r.err
 }
 
-// Skip reads to the end of the value that begins with the next token, attributes included. Like
-// ReadNode it returns io.EOF where the input has no further value.
+// Skip reads to the end of the value that starts with the next token, attributes included. Like ReadNode it returns io.EOF if
+// the input has no further value.
 func (r *Reader) Skip() error {
 	depth := r.depth
 	for {
@@ -360,15 +360,14 @@ func (r *Reader) Skip() error {
 	}
 }
 
-// misuse reports a call of Skip or ReadNode where no value begins. It is the caller's mistake,
-// but one that bad input may lead to.
+// misuse reports a call of Skip or ReadNode where no value starts. It is the caller's error, but bad input may lead to it.
 func (r *Reader) misuse(token Token) error {
 	r.fail(0, false, fmt.Sprintf("%v stands where a value was to be read", token))
 	return r.err
 }
 
-// fill reads more input behind data. It drops what lies before pos, so positions that must
-// survive are counted from pos. It returns false when there is no more.
+// fill appends more input to data. It drops what is in front of pos, so positions that must survive are counted from pos. It
+// returns false if there is no more.
 func (r *Reader) fill() bool {
 	if r.in == nil {
 		return false
@@ -428,8 +427,7 @@ func (r *Reader) skipSpace() (c byte, more bool) {
 	}
 }
 
-// refuseAt ends reading with an error at pos+ahead. Without more input the error is that the
-// input ended, or why it could not be read.
+// refuseAt ends reading with an error at pos+ahead. Without more input the error is that the input ended, or the read error.
 func (r *Reader) refuseAt(ahead int, more bool, message string) (Token, error) {
 	r.fail(ahead, !more, message)
 	return NoToken, r.err
@@ -438,7 +436,7 @@ func (r *Reader) refuseAt(ahead int, more bool, message string) (Token, error) {
 // fail is refuseAt for scanners: it returns false, as they do.
 func (r *Reader) fail(ahead int, truncated bool, message string) bool {
 	if r.err != nil {
-		return false // the stream broke, and what follows from it is not worth saying
+		return false // the stream broke; errors that follow from this are not worth reporting
 	}
 	at := min(r.pos+ahead, len(r.data))
 	line, column := lineAndColumn(r.data[:at])
@@ -452,7 +450,7 @@ func (r *Reader) fail(ahead int, truncated bool, message string) bool {
 	return false
 }
 
-// hint names what was found instead, and says what people who think of JSON should write.
+// hint names what was found instead, and suggests the YSON form to users who think of JSON.
 func hint(c byte, more bool) string {
 	switch {
 	case !more:

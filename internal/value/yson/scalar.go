@@ -62,8 +62,8 @@ func appendDouble(b []byte, value float64, format Format) []byte {
 	return b
 }
 
-// appendDecimal writes a finite number so that it reads back as the same, without an exponent where
-// that is short. It says whether the result looks like a whole number.
+// appendDecimal writes a finite number so that it reads back as the same, without an exponent if
+// that is short. It reports whether the result looks like a whole number.
 func appendDecimal(b []byte, value float64) (result []byte, whole bool) {
 	magnitude := math.Abs(value)
 	if magnitude != 0 && (magnitude < 1e-6 || magnitude >= 1e21) {
@@ -74,7 +74,7 @@ func appendDecimal(b []byte, value float64) (result []byte, whole bool) {
 
 const upperHex = "0123456789ABCDEF"
 
-// plainInText says which bytes stand for themselves between quotes.
+// plainInText is the set of bytes that need no escape between quotes.
 var plainInText = func() (set [256]bool) {
 	for c := 0x20; c < 0x7f; c++ {
 		set[c] = c != '"' && c != '\\'

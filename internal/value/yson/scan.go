@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Bytes that begin a binary scalar.
+// Bytes that start a binary scalar.
 const (
 	stringMarker = 0x01
 	int64Marker  = 0x02
@@ -17,7 +17,7 @@ const (
 	uint64Marker = 0x06
 )
 
-// starts tells by its first byte what a token is.
+// starts classifies tokens by their first byte.
 var starts = classify()
 
 const (
@@ -51,7 +51,7 @@ func classify() (table [256]uint8) {
 	return table
 }
 
-// inWord says which bytes continue a bare word, inNumber which continue a number.
+// inWord is the set of bytes that continue a bare word, inNumber the set that continue a number.
 var inWord, inNumber = continuations()
 
 func continuations() (word, number [256]bool) {
@@ -66,11 +66,10 @@ func continuations() (word, number [256]bool) {
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
-// Scanners read one token that begins at pos. They look ahead, counting from pos, and move pos
-// only when they have the whole token, because fill drops what is before it.
+// Scanners read one token that starts at pos. They look ahead, counting from pos, and move pos only
+// when they have the whole token, because fill drops what is in front of it.
 
-// span returns how many bytes belong to a token whose first byte does and whose further ones are
-// in the set.
+// span returns the length of the token at pos: its first byte and all following bytes in the set.
 func (r *Reader) span(set *[256]bool) int {
 	length := 1
 	for {
@@ -122,12 +121,13 @@ func (r *Reader) scanQuoted() bool {
 	return true
 }
 
-// simpleEscapes has what each letter after a backslash stands for, zero for none.
+// simpleEscapes maps each letter after a backslash to its byte, zero for none.
 var simpleEscapes = [256]byte{
 	'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '"': '"', '\'': '\'', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v',
 }
 
-// unescape appends text to b with its escapes replaced. If one is wrong it says where and why.
+// unescape appends text to b with its escapes replaced. If one is wrong it returns its place and
+// the reason.
 func unescape(b, text []byte) (result []byte, bad int, why string) {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -136,7 +136,7 @@ func unescape(b, text []byte) (result []byte, bad int, why string) {
 			i++
 			continue
 		}
-		c = text[i+1] // the scanner has seen to it that something follows
+		c = text[i+1] // the scanner has ensured that something follows
 		if simple := simpleEscapes[c]; simple != 0 {
 			b = append(b, simple)
 			i += 2
@@ -209,7 +209,8 @@ func (r *Reader) scanNumber() (Token, bool) {
 	return token, true
 }
 
-// parseNumber reads a number whose bytes are all inNumber. It says why it is none.
+// parseNumber reads a number whose bytes are all inNumber. If it is not a number, why is the
+// reason.
 func parseNumber(word []byte) (token Token, number uint64, why string) {
 	digits := word
 	negative := digits[0] == '-'
@@ -270,7 +271,7 @@ const notNumber = "is not a number"
 var powersOfTen = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
 	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// parseDouble is parseNumber for what is no whole number and not short.
+// parseDouble is parseNumber for numbers that are neither whole nor short.
 func parseDouble(word []byte) (token Token, number uint64, why string) {
 	double, err := strconv.ParseFloat(string(word), 64)
 	switch {
@@ -366,7 +367,7 @@ func (r *Reader) scanBinaryString() bool {
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// ensure reads until so many bytes lie behind pos. It does not believe a length before the bytes
+// ensure reads until size bytes are available from pos. It does not trust a length before the bytes
 // are there: a short input cannot make it allocate much.
 func (r *Reader) ensure(size int) bool {
 	for len(r.data)-r.pos < size {
@@ -377,7 +378,7 @@ func (r *Reader) ensure(size int) bool {
 	return true
 }
 
-// varint reads the number behind the marker at pos. It returns where the token goes on, counted
+// varint reads the number after the marker at pos. It returns where the token continues, counted
 // from pos.
 func (r *Reader) varint(longest int, largest uint64) (value uint64, next int, ok bool) {
 	for i := range longest {

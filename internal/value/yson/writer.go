@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// Format is how YSON is written. Readers take all of them, mixed.
+// Format is how YSON is written. Readers accept all formats, mixed.
 type Format uint8
 
 const (
@@ -28,8 +28,7 @@ func (f Format) String() string {
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }
 
-// Append writes one value behind dst. The only errors are those of a Node that nests deeper than
-// MaxDepth.
+// Append appends one value to dst. It fails only for a Node that nests deeper than MaxDepth.
 func Append(dst []byte, n Node, format Format) ([]byte, error) {
 	var w Writer
 	w.reset(format, Single)
@@ -38,11 +37,11 @@ func Append(dst []byte, n Node, format Format) ([]byte, error) {
 	return w.buffer, w.Close()
 }
 
-// A Writer writes YSON token by token. Keys and strings are always quoted in text, and ";" stands
-// behind every item, the last one included, as YT itself does it.
+// A Writer writes YSON token by token. Keys and strings are always quoted in text, and ";" follows
+// every item, the last one included, as in YT itself.
 //
-// A call that does not fit, such as a value where a key must be, makes the Writer ignore everything
-// that follows; Close returns the first such error. Values are to be closed before Close.
+// After an invalid call, such as a value where a key is expected, the Writer ignores everything
+// that follows; Close returns the first such error. Values must be closed before Close.
 type Writer struct {
 	out    io.Writer // nil: everything stays in buffer
 	buffer []byte
@@ -61,12 +60,12 @@ type writerState uint8
 const (
 	writesItem  writerState = iota // of a list: value
 	writesKey                      // of a map or of attributes
-	writesValue                    // behind a key, or at the start of a Single
-	writesBare                     // behind attributes: a value without attributes
+	writesValue                    // after a key, or at the start of a Single
+	writesBare                     // after attributes: a value without attributes
 	writesEnd                      // nothing may follow
 )
 
-// flushAt is how much a Writer collects before it writes. Longer strings make it longer.
+// flushAt is the buffer size at which a Writer writes. Longer strings make the buffer larger.
 const flushAt = 32 << 10
 
 // NewWriter returns a Writer to a stream. Without a stream it keeps everything for Bytes.
@@ -76,7 +75,7 @@ func NewWriter(out io.Writer, format Format, shape Shape) *Writer {
 	return w
 }
 
-// Reset makes w write something else and keeps its buffer. What Bytes returned becomes invalid.
+// Reset makes w write a new output and keeps its buffer. The result of Bytes becomes invalid.
 func (w *Writer) Reset(out io.Writer, format Format, shape Shape) {
 	w.out, w.buffer = out, w.buffer[:0]
 	w.reset(format, shape)
@@ -100,7 +99,7 @@ func (w *Writer) topState() writerState {
 // Bytes returns what is not yet flushed: without a stream, everything.
 func (w *Writer) Bytes() []byte { return w.buffer }
 
-// Flush hands everything written so far to the stream.
+// Flush writes everything so far to the stream.
 func (w *Writer) Flush() error {
 	if w.out == nil || len(w.buffer) == 0 {
 		return w.err
@@ -112,8 +111,8 @@ func (w *Writer) Flush() error {
 	return w.err
 }
 
-// Close flushes and returns the first error: of the stream, of a call that did not fit, or of a
-// value that is not complete. It does not close the stream.
+// Close flushes and returns the first error: of the stream, of an invalid call, or of an incomplete
+// value. It does not close the stream.
 func (w *Writer) Close() error {
 	if w.err == nil && (w.depth > 0 || w.state == writesValue || w.state == writesBare) {
 		w.err = errors.New("YSON output is not complete")
@@ -288,7 +287,7 @@ func (w *Writer) node(n *Node) {
 	}
 }
 
-// Copy writes everything that r still has to w, as it comes, and closes w.
+// Copy writes everything that r has left to w as it is read, and closes w.
 func Copy(w *Writer, r *Reader) error {
 	for {
 		token, err := r.Next()
@@ -332,7 +331,7 @@ func Copy(w *Writer, r *Reader) error {
 	}
 }
 
-// beginValue prepares for a value, and says whether one may be written now.
+// beginValue prepares for a value, and reports whether one may be written now.
 func (w *Writer) beginValue() bool {
 	switch {
 	case w.err != nil:
@@ -367,7 +366,7 @@ func (w *Writer) endKey() {
 	w.state = writesValue
 }
 
-// beginItem begins the line of an item.
+// beginItem starts the line of an item.
 func (w *Writer) beginItem() {
 	if w.format == Pretty {
 		if w.empty && w.depth > 0 {
@@ -422,8 +421,8 @@ func (w *Writer) open(bracket byte, token Token, state writerState) {
 	w.state, w.empty = state, true
 }
 
-// close writes the closing bracket if the innermost container is of the kind of token and stands
-// between two items.
+// close writes the closing bracket if the innermost container matches token and is between two
+// items.
 func (w *Writer) close(bracket byte, token Token, state writerState) bool {
 	if w.err != nil {
 		return false
