@@ -110,6 +110,7 @@ func (c *Cluster) returned(o outcome) {
 	}
 	now := c.clock.Now()
 	if o.life != n.life || n.dead {
+		n.uploadAgain(o.uploads)
 		if n.speaks() {
 			n.wake(now)
 		}
@@ -138,7 +139,9 @@ func (n *node) compose() call {
 	} else if request, err := n.session.Heartbeat(); err == nil {
 		a.heartbeat = request
 	}
-	a.uploads, n.uploads = n.uploads, nil
+	if a.heartbeat != nil && n.confirmed { // until then the scheduler takes no output from it
+		a.uploads, n.uploads = n.uploads, nil
+	}
 	return a
 }
 
@@ -157,6 +160,7 @@ func (n *node) hear(now time.Time, o outcome) {
 		n.wake(now.Add(n.afterError(o.err, random)))
 		return
 	}
+	n.arrived(now, o.uploads)
 	if o.welcome != nil {
 		if err := n.session.Welcome(o.welcome); err != nil {
 			totals.Failures++
@@ -164,7 +168,7 @@ func (n *node) hear(now time.Time, o outcome) {
 			return
 		}
 		totals.Registrations++
-		n.failing = false
+		n.failing, n.confirmed = false, false
 		n.registered(true)
 		n.pace.Adopt(n.session.Settings())
 		n.wake(now.Add(n.pace.Succeeded(nil, random)))
@@ -181,10 +185,10 @@ func (n *node) hear(now time.Time, o outcome) {
 		n.wake(now.Add(n.pace.Failed(0, random)))
 		return
 	}
-	n.failing = false
+	n.failing, n.confirmed = false, true
 	n.pace.Adopt(n.session.Settings())
 	pause := n.pace.Succeeded(o.response, random)
-	if n.session.Urgent() || o.heartbeat.GetMore() {
+	if n.session.Urgent() || o.heartbeat.GetMore() || len(n.uploads) > 0 {
 		pause = 0
 	}
 	n.wake(now.Add(pause))

@@ -19,6 +19,7 @@ type job struct {
 	cpu       int64
 	memory    int64
 	stop      stop
+	result    *nodev1.JobResult // of a job that is over and whose output has not arrived
 	over      bool
 }
 
@@ -148,11 +149,30 @@ func (n *node) end(now time.Time, j *job, result *nodev1.JobResult) {
 			})
 		}
 	}
-	if n.session.JobFinished(result) {
-		n.cluster.ledger.finished(now, n.name, j.identity, result)
+	if result.GetStderr().GetUploaded() {
+		j.result = result // it is told when the output has arrived
+	} else {
+		n.finish(now, j, result)
 	}
 	if !n.calling && !n.failing {
 		n.wake(now)
+	}
+}
+
+// finish lets the session report a result.
+func (n *node) finish(now time.Time, j *job, result *nodev1.JobResult) {
+	if n.session.JobFinished(result) {
+		n.cluster.ledger.finished(now, n.name, j.identity, result)
+	}
+}
+
+// arrived tells the results whose output has arrived.
+func (n *node) arrived(now time.Time, uploads []*nodev1.UploadRequest) {
+	for _, piece := range uploads {
+		if j := n.jobs[piece.GetJob()]; j != nil && j.result != nil {
+			n.finish(now, j, j.result)
+			j.result = nil
+		}
 	}
 }
 

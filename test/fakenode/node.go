@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
@@ -22,12 +24,13 @@ type node struct {
 	jobs        map[uint64]*job
 	uploads     []*nodev1.UploadRequest
 
-	plan    uint64    // of the next time to speak
-	calling bool      // a call is on its way
-	queued  bool      // waits for a caller
-	inTouch bool      // counted as registered
-	failing bool      // the last call failed: it waits, whatever happens
-	late    []outcome // came while the agent was paused
+	plan      uint64    // of the next time to speak
+	calling   bool      // a call is on its way
+	queued    bool      // waits for a caller
+	inTouch   bool      // counted as registered
+	confirmed bool      // a heartbeat of the session was answered
+	failing   bool      // the last call failed: it waits, whatever happens
+	late      []outcome // came while the agent was paused
 
 	paused, dead, cut, muted, draining bool
 }
@@ -44,8 +47,23 @@ func (n *node) begin(now time.Time) {
 		}
 	}
 	n.session = nodeproto.NewNodeSession(n.description, n.incarnation, restored)
+	pieces := n.uploads
+	n.uploads, n.confirmed = nil, false
+	n.uploadAgain(pieces)
 	n.pace = nodeproto.Pace{}
 	n.pace.Adopt(n.cluster.config.Pace)
+}
+
+// uploadAgain uploads pieces whose jobs wait for it, as this incarnation.
+func (n *node) uploadAgain(pieces []*nodev1.UploadRequest) {
+	for _, piece := range pieces {
+		if j := n.jobs[piece.GetJob()]; j == nil || j.result == nil {
+			continue
+		}
+		own := proto.CloneOf(piece)
+		own.Incarnation = n.incarnation
+		n.uploads = append(n.uploads, own)
+	}
 }
 
 // restart is the end of an incarnation and the beginning of the next.

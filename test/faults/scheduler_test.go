@@ -157,7 +157,10 @@ func (s *scheduler) ready() string {
 	return strings.TrimSpace(text)
 }
 
-func (s *scheduler) leads() bool { return s.ready() == "leading" }
+func (s *scheduler) leads() bool {
+	first, _, _ := strings.Cut(s.ready(), "\n") // what is held back comes after it
+	return first == "leading"
+}
 
 func (s *scheduler) standsBy() bool { return strings.HasPrefix(s.ready(), "standing by") }
 

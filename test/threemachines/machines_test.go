@@ -182,7 +182,8 @@ func (n *network) says(m *machine, want string) func() (string, bool) {
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		return fmt.Sprint(string(text), err), err == nil && strings.TrimSpace(string(text)) == want
+		first, _, _ := strings.Cut(string(text), "\n") // what is held back comes after it
+		return fmt.Sprint(string(text), err), err == nil && strings.TrimSpace(first) == want
 	}
 }
 

@@ -53,11 +53,10 @@ func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	leader, standing := s.Server.Leader(), s.Server.Standing()
 	switch {
 	case s.Server.Leading():
-		text := "leading"
+		fmt.Fprintln(w, "leading")
 		if held := s.Server.HeldBackText(); held != "" {
-			text += "; " + held
+			fmt.Fprintln(w, held)
 		}
-		fmt.Fprintln(w, text)
 	case standing != "":
 		http.Error(w, "standing by: "+standing, http.StatusServiceUnavailable)
 	case leader.Address == s.Server.Address():

@@ -186,7 +186,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 		s.log.Log(ctx, level, "a term cannot begin", "epoch", lease.Epoch, "error", err)
 		s.alerts.raise(AlertRevival, err.Error())
 	} else {
-		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(t.awaited), "took", time.Since(began))
+		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(*s.held.Load()), "took", time.Since(began))
 		err = t.run(reign)
 		s.log.Info("no longer leading", "epoch", lease.Epoch, "reason", err)
 	}
