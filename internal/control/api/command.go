@@ -32,6 +32,9 @@ type command struct {
 	// changes reports whether the command changes anything. Such a command runs on the leader,
 	// accepts mutation ids, and refuses GET and HEAD.
 	changes bool
+	// clientsGet is set for the commands that change things and that clients of YTsaurus send
+	// with GET all the same. Only GET is accepted beside PUT and POST.
+	clientsGet bool
 	// parameters are all that it reads besides [commonParameters].
 	parameters []parameter
 	// input is the type of the request's body, none by default. output is the type of the answer,
@@ -151,13 +154,17 @@ func (c *command) outputIn(version int) dataType {
 
 // methods are the HTTP methods that the command accepts.
 func (c *command) methods() []string {
-	if c.changes {
+	switch {
+	case c.changes && c.clientsGet:
+		return []string{http.MethodGet, http.MethodPut, http.MethodPost}
+	case c.changes:
 		return []string{http.MethodPut, http.MethodPost}
 	}
 	return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost}
 }
 
-// checkMethod refuses methods that the command does not accept: GET and HEAD never change anything.
+// checkMethod refuses methods that the command does not accept: GET and HEAD change nothing, except
+// where YTsaurus's own clients leave no choice.
 func (c *command) checkMethod(method string) error {
 	if slices.Contains(c.methods(), method) {
 		return nil

@@ -152,12 +152,12 @@ var jobCommands = []command{
 		parameters: []parameter{jobID, operationID, operationAlias}, output: rawBytes, heavy: true, run: getJobInput,
 	},
 	{
-		name: "abort_job", about: "ends a job; another one takes its place", needs: manageJob, changes: true,
+		name: "abort_job", about: "ends a job; another one takes its place", needs: manageJob, changes: true, clientsGet: true,
 		parameters: []parameter{jobID, operationID, operationAlias, {"interrupt_timeout", aDuration, "0", "how long the job may take to end by itself"}},
 		silentV3:   true, run: abortJob,
 	},
 	{
-		name: "abandon_job", about: "says that jobs of vanilla operations cannot be abandoned", needs: manageJob, changes: true,
+		name: "abandon_job", about: "says that jobs of vanilla operations cannot be abandoned", needs: manageJob, changes: true, clientsGet: true,
 		parameters: []parameter{jobID, operationID, operationAlias}, silentV3: true, run: abandonJob,
 	},
 }
