@@ -1,6 +1,6 @@
-// Command reference uses known amounts of memory and CPU, against which measurements of containers and jobs are
-// held. It imports no room: what it uses has to be what it was told to use. It is a program of its own because a test
-// binary that was built to find races uses more than it is told.
+// Command reference uses known amounts of memory and CPU, as a reference for measurements of containers and jobs. It
+// imports no room: it must use only what its arguments request. It is a separate program because a test binary built
+// with the race detector uses more than that.
 package main
 
 import (
@@ -68,7 +68,7 @@ func run(steps []string) int {
 	return 0
 }
 
-// wait runs the steps that do nothing but let others do something.
+// wait runs the steps that only wait.
 func wait(verb, value string) error {
 	number, _ := strconv.Atoi(value)
 	switch verb {
