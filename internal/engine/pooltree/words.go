@@ -11,11 +11,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// RootName is how the root pool of a tree is called. No other pool can be.
+// RootName is the name of the root pool of a tree. No other pool can have it.
 const RootName = "<Root>"
 
-// Weights are compared with each other, so that a spread beyond these bounds
-// would drown in rounding. A weight of zero is read as MinWeight.
+// Weights are compared with each other; a spread beyond these bounds would be lost in
+// rounding. A weight of zero is read as MinWeight.
 const (
 	MinWeight = 1.0 / (1 << 26)
 	MaxWeight = 1 << 26
@@ -47,7 +47,7 @@ const (
 	Relaxed
 )
 
-// PreemptionScope says whose starvation lets an operation preempt.
+// PreemptionScope is whose starvation lets an operation preempt.
 type PreemptionScope uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	Angle
 )
 
-// PreemptionMode says how jobs of an operation are taken away.
+// PreemptionMode is how jobs of an operation are preempted.
 type PreemptionMode uint8
 
 const (

@@ -1,14 +1,14 @@
-// Package distribution owns chance in simulations: seeds that are derived by
-// name, so that what one part draws does not depend on what others draw, and
-// the distributions that job counts, sizes, durations and arrivals follow.
+// Package distribution owns randomness in simulations: seeds that are derived by name, so that
+// the draws of one part do not depend on those of others, and the distributions of job counts,
+// sizes, durations and arrivals.
 //
 // Every draw is a monotone function of one uniform number from PCG. Two runs
 // with the same seed draw the same values, and values of two distributions that
 // are drawn at the same place are coupled: the larger uniform gives the larger
 // value in both.
 //
-// Values only: the package knows nothing of scenarios and imports nothing of
-// ours.
+// Values only: the package knows nothing about scenarios and imports no package of this
+// module.
 package distribution
 
 import (
