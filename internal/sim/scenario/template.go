@@ -200,7 +200,7 @@ func stepWindows(r *document.Reader, v document.Value, steps []demandStep, repea
 	return closed, true
 }
 
-// operationDocument is a template as it is written.
+// operationDocument is a template as written.
 type operationDocument struct {
 	name      opt[string]
 	user      opt[string]
@@ -213,8 +213,7 @@ type operationDocument struct {
 	duration  opt[distribution.Distribution]
 }
 
-// specificationOptions are those of an operation's specification; gang is a
-// short word for is_gang.
+// specificationOptions are those of an operation's specification; gang is an alias of is_gang.
 func specificationOptions() []document.Option[pooltree.OperationOptions] {
 	options := pooltree.OperationOptionList()
 	for i, o := range options {
