@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// account sums up what jobs use and how they end. Usage is exact: it is summed up whenever it
-// changes.
+// account sums up what jobs use and how they end. Usage is exact: it is summed
+// up whenever it changes.
 type account struct {
 	usage   resource.Amounts // of running jobs
 	since   time.Duration    // when used was last brought up to date
@@ -115,8 +115,8 @@ type poolName struct {
 	name string
 }
 
-// poolAccount is the account of a pool. account, waits and operations cover its own
-// operations; the rest covers everything below it.
+// poolAccount is the account of a pool. account, waits and operations cover its
+// own operations; the rest covers everything below it.
 type poolAccount struct {
 	account
 	tree      core.TreeID
@@ -170,7 +170,8 @@ func (b *books) open(r *run) {
 	b.setTrees(r.trees)
 }
 
-// setTrees makes accounts for new pools, and records guarantees and parents of all.
+// setTrees makes accounts for new pools, and records guarantees and parents of
+// all.
 func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 	for i := range b.pools {
 		b.pools[i].strong = resource.Amounts{}
@@ -186,9 +187,9 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 	}
 }
 
-// pool returns the index of a pool's account, and opens one if there is none. Until the pool
-// is observed it counts as below the root, or below the pool whose ephemeral subpool it is by
-// its name.
+// pool returns the index of a pool's account, and opens one if there is none.
+// Until the pool is observed it counts as below the root, or below the pool
+// whose ephemeral subpool it is by its name.
 func (b *books) pool(tree core.TreeID, name string) int32 {
 	key := poolName{tree, name}
 	if i, ok := b.byName[key]; ok {

@@ -116,8 +116,8 @@ func figureName(c scenario.Check) string {
 
 var vectorFigures = append([]scenario.Figure{scenario.FairShare, scenario.Usage, scenario.Demand, scenario.LostResources}, averages...)
 
-// subject is what an expectation is about: exactly one of the fields is set, or none for the
-// cluster.
+// subject is what an expectation is about: exactly one of the fields is set, or
+// none for the cluster.
 type subject struct {
 	run       *run
 	operation *operationAccount
@@ -142,8 +142,8 @@ func (s subject) String() string {
 	return "the cluster"
 }
 
-// subjects finds the subjects of an expectation. The name of a template means each of its
-// operations.
+// subjects finds the subjects of an expectation. The name of a template means
+// each of its operations.
 func (r *run) subjects(e *scenario.Expectation) (list []subject) {
 	switch {
 	case e.Operation != "":
@@ -281,8 +281,8 @@ func (s subject) state() string {
 	return o.state.String()
 }
 
-// startedBefore reports whether the first job has started before those of all operations with
-// this name.
+// startedBefore reports whether the first job has started before those of all
+// operations with this name.
 func (s subject) startedBefore(name string) bool {
 	if s.operation == nil || s.operation.started == never {
 		return false
@@ -305,7 +305,8 @@ type figures struct {
 	classes                  [len(scheduling.JobCounts{}.Classes)]int32
 }
 
-// view returns the observation of an operation, in all of its trees together, or of a pool.
+// view returns the observation of an operation, in all of its trees together, or
+// of a pool.
 func (s subject) view() (f figures, ok bool) {
 	if p := s.pool; p != nil {
 		return figures{

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// number returns a numeric figure; false if the subject has none, for example because it has
-// not arrived.
+// number returns a numeric figure; false if the subject has none, for example
+// because it has not arrived.
 func (s subject) number(c scenario.Check, from time.Duration, since map[scenario.Figure]outcome.Vector) (float64, bool) {
 	if s.missing != "" {
 		return 0, false

@@ -9,11 +9,12 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Simulated nodes know two kinds of jobs. Jobs without an interruption_signal end at once when
-// they are preempted. Jobs with one are asked to finish: they run until they have, at most for
-// the preemption timeout, and hold their resources meanwhile. To the core these resources are
-// free already, so it might have started another job in their place: that job waits on its
-// node, at most for its own timeout.
+// Simulated nodes know two kinds of jobs. Jobs without an interruption_signal end
+// at once when they are preempted. Jobs with one are asked to finish: they run
+// until they have, at most for the preemption timeout, and hold their resources
+// meanwhile. To the core these resources are free already, so it might have
+// started another job in their place: that job waits on its node, at most for its
+// own timeout.
 
 // leavingJob is a job that was asked to finish.
 type leavingJob struct {
@@ -46,8 +47,8 @@ func (r *run) left(job core.JobID) {
 	}
 }
 
-// roomOn is what a node has free in fact. The core already counts waiting jobs, and no longer
-// counts leaving ones.
+// roomOn is what a node has free in fact. The core already counts waiting jobs,
+// and no longer counts leaving ones.
 func (r *run) roomOn(id core.NodeID) resource.Amounts {
 	n, _ := r.core.NodeInfo(id)
 	room := n.Limits.Sub(n.Usage)
@@ -64,7 +65,8 @@ func (r *run) roomOn(id core.NodeID) resource.Amounts {
 	return room
 }
 
-// releaseWaiting starts jobs that have waited on a node and fit now, in order of arrival.
+// releaseWaiting starts jobs that have waited on a node and fit now, in order of
+// arrival.
 func (r *run) releaseWaiting(id core.NodeID) {
 	for i := 0; i < len(r.waiting); {
 		if r.waiting[i].Node != id || !r.roomOn(id).Dominates(r.waiting[i].Resources) {
@@ -78,8 +80,8 @@ func (r *run) releaseWaiting(id core.NodeID) {
 	}
 }
 
-// withdraw removes a waiting job that is stopped before it started, and reports whether it
-// waited.
+// withdraw removes a waiting job that is stopped before it started, and reports
+// whether it waited.
 func (r *run) withdraw(job core.JobID) bool {
 	before := len(r.waiting)
 	if before > 0 {

@@ -23,7 +23,7 @@ const (
 // jobKey identifies a job within its operation. A restarted job has the same key.
 type jobKey struct{ task, cookie int32 }
 
-// nobody is the index that stands for no operation.
+// nobody is the index of no operation.
 const nobody int32 = -1
 
 // job is a job that the core counts on a node.
@@ -36,7 +36,8 @@ type job struct {
 	key       jobKey
 	node      core.NodeID
 	tree      core.TreeID
-	// generation distinguishes events of this job from those of earlier jobs in the same slot.
+	// generation distinguishes events of this job from those of earlier jobs in
+	// the same slot.
 	generation int32
 	prev, next int32 // other jobs of the node; -1: none
 	state      jobState
@@ -105,7 +106,8 @@ func (r *run) put(j job) int32 {
 	return slot
 }
 
-// current returns the job in a slot if it is still the job that an event was meant for.
+// current returns the job in a slot if it is still the job that an event was meant
+// for.
 func (r *run) current(slot, generation int32) *job {
 	if j := &r.jobs.table[slot]; j.generation == generation && j.state == jobRunning {
 		return j
@@ -113,7 +115,8 @@ func (r *run) current(slot, generation int32) *job {
 	return nil
 }
 
-// finish ends a job that has run for its duration, and makes its node report it at once.
+// finish ends a job that has run for its duration, and makes its node report it at
+// once.
 func (r *run) finish(slot, generation int32) {
 	if j := r.current(slot, generation); j != nil {
 		j.state = jobCompleted
@@ -241,9 +244,9 @@ func (r *run) stop(s *core.Stopped, grace time.Duration) {
 	r.forget(slot)
 }
 
-// absorb carries out the core's decisions: places first, because jobs refer to them; stopped
-// jobs before started ones. Preempted jobs that cannot be interrupted end at once, and the
-// core is notified.
+// absorb carries out the core's decisions: places first, because jobs refer to
+// them; stopped jobs before started ones. Preempted jobs that cannot be
+// interrupted end at once, and the core is notified.
 func (r *run) absorb() {
 	for _, m := range r.out.Moved {
 		r.placed(m.Operation, m.Tree, m.Pool)

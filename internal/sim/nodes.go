@@ -41,8 +41,8 @@ func (r *run) makeNodes() {
 	}
 }
 
-// places returns when in the period each node reports: nodes that the core had at the start
-// keep their time, others get a random one.
+// places returns when in the period each node reports: nodes that the core had
+// at the start keep their time, others get a random one.
 func (r *run) places(known int) []place {
 	seed := distribution.Seed(r.scenario.Seed).Named("heartbeats")
 	var places []place
@@ -75,8 +75,8 @@ func (r *run) addNode(id core.NodeID) error {
 	return nil
 }
 
-// loseNode ends everything on a node. The core is notified unless it has to detect the loss by
-// itself.
+// loseNode ends everything on a node. The core is notified unless it has to
+// detect the loss by itself.
 func (r *run) loseNode(id core.NodeID, silently bool) error {
 	n := &r.nodes[id]
 	n.alive = false
@@ -120,8 +120,8 @@ func (r *run) nodesOf(group string, alive bool, count int) (ids []core.NodeID) {
 	return ids
 }
 
-// planReport queues an out-of-band heartbeat of a node, one for all jobs that finish at this
-// moment.
+// planReport queues an out-of-band heartbeat of a node, one for all jobs that
+// finish at this moment.
 func (r *run) planReport(id core.NodeID) {
 	if n := &r.nodes[id]; !n.reportPlanned {
 		n.reportPlanned = true

@@ -11,13 +11,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// viewEvery spaces out observations of operations: with more operations than this, not every
-// observation of pools also observes operations.
+// viewEvery spaces out observations of operations: with more operations than this,
+// not every observation of pools also observes operations.
 const viewEvery = 2000
 
-// observe updates the books with the core's own figures. Observed values count until the next
-// observation. It does not read a core again if nothing has happened to it since: in quiet
-// times observations are far more frequent than changes.
+// observe updates the books with the core's own figures. Observed values count
+// until the next observation. It does not read a core again if nothing has
+// happened to it since: in quiet times observations are far more frequent than
+// changes.
 func (r *run) observe(operations bool) {
 	b := &r.books
 	wait := time.Duration(1+r.active/viewEvery) * r.scenario.Statistics.Period
@@ -37,8 +38,8 @@ func (r *run) observe(operations bool) {
 	}
 }
 
-// coreMoves records that something happens to the core, so that observed values may no longer
-// hold.
+// coreMoves records that something happens to the core, so that observed values
+// may no longer hold.
 func (r *run) coreMoves() { r.poolsKnown, r.viewsKnown = false, false }
 
 // parentByName guesses the parent of a pool that has not been observed.
@@ -112,13 +113,13 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 	p.interval, p.preempted = outcome.Vector{}, 0
 }
 
-// keptFrom is the part of a guarantee that must be met for it to count as kept: jobs have
-// sizes, and starting them needs a moment.
+// keptFrom is the part of a guarantee that must be met for it to count as kept:
+// jobs have sizes, and starting them needs a moment.
 const keptFrom = 0.99
 
-// settleGuarantee compares what a pool had with what it was guaranteed and demanded: its
-// configured strong guarantee, and what the core granted it for its volume. The resource that
-// is the largest part of its tree decides.
+// settleGuarantee compares what a pool had with what it was guaranteed and
+// demanded: its configured strong guarantee, and what the core granted it for its
+// volume. The resource that is the largest part of its tree decides.
 func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
 	total := &b.totals[p.tree]
 	var promise outcome.Vector
@@ -209,8 +210,8 @@ func (b *books) note(c *core.Core, operations bool) {
 	}
 }
 
-// number returns the account of the i-th observed pool. Observations seldom differ in their
-// pools, so it tries the last one's answer first.
+// number returns the account of the i-th observed pool. Observations seldom differ
+// in their pools, so it tries the last one's answer first.
 func (b *books) number(s *core.PoolView, i int) int32 {
 	if i == len(b.numbers) {
 		b.numbers = append(b.numbers, b.pool(s.Tree, s.Name))
@@ -220,7 +221,8 @@ func (b *books) number(s *core.PoolView, i int) int32 {
 	return b.numbers[i]
 }
 
-// notePool stores what was observed of the i-th pool. Its parent has been stored before.
+// notePool stores what was observed of the i-th pool. Its parent has been stored
+// before.
 func (b *books) notePool(i int) {
 	s := &b.poolViews[i]
 	parent := int32(-1)
@@ -249,8 +251,8 @@ func (b *books) notePool(i int) {
 	p.state = f
 }
 
-// waitingJobs is how many jobs a pool demands and does not have: not all pending jobs, but
-// those that could run now.
+// waitingJobs is how many jobs a pool demands and does not have: not all pending
+// jobs, but those that could run now.
 func waitingJobs(s *core.PoolView) int64 {
 	return max(s.Demand[resource.UserSlots]-s.Usage[resource.UserSlots], 0)
 }

@@ -112,8 +112,8 @@ func (r *run) indexOf(id core.OperationID) int32 {
 
 func (r *run) operation(id core.OperationID) *operationAccount { return &r.operations[r.indexOf(id)] }
 
-// nextArrival queues the next operation of a source. Operations from before the run have
-// arrived already.
+// nextArrival queues the next operation of a source. Operations from before the
+// run have arrived already.
 func (r *run) nextArrival(source int32) {
 	next, ok := r.sources[source].Next()
 	for ok && next.At < r.from {
@@ -168,7 +168,8 @@ func (r *run) submit(w workload.Operation) {
 	}
 }
 
-// settlePlaces records in which pools an operation is after a change that concerns it.
+// settlePlaces records in which pools an operation is after a change that
+// concerns it.
 func (r *run) settlePlaces(id core.OperationID) {
 	for tree := range core.TreeID(len(r.trees)) {
 		if pool, ok := r.core.PoolOf(id, tree); ok {
@@ -177,7 +178,8 @@ func (r *run) settlePlaces(id core.OperationID) {
 	}
 }
 
-// placed records in which pool of a tree an operation is, and moves its usage there.
+// placed records in which pool of a tree an operation is, and moves its usage
+// there.
 func (r *run) placed(id core.OperationID, tree core.TreeID, name string) {
 	o := r.operation(id)
 	pool := r.books.pool(tree, name)
@@ -249,7 +251,8 @@ func (r *run) close(index int32) {
 	r.settleClosing()
 }
 
-// settleClosing completes operations whose demand has ended and whose last job has ended.
+// settleClosing completes operations whose demand has ended and whose last job
+// has ended.
 func (r *run) settleClosing() {
 	for i := 0; i < len(r.closing); {
 		o := &r.operations[r.closing[i]]
@@ -355,8 +358,8 @@ func (r *run) editTree(a scenario.EditTree) error {
 	return nil
 }
 
-// eachOperation calls do for all operations with a name, or from a template, that have not
-// ended.
+// eachOperation calls do for all operations with a name, or from a template, that
+// have not ended.
 func (r *run) eachOperation(name string, do func(*operationAccount) error) error {
 	found := false
 	for i := range r.operations {
@@ -374,7 +377,8 @@ func (r *run) eachOperation(name string, do func(*operationAccount) error) error
 	return nil
 }
 
-// eachNode calls do for the first nodes of a group that are alive, or that are not.
+// eachNode calls do for the first nodes of a group that are alive, or that are
+// not.
 func (r *run) eachNode(group string, alive bool, count int, do func(core.NodeID) error) error {
 	ids := r.nodesOf(group, alive, count)
 	if len(ids) < count && alive {

@@ -2,8 +2,9 @@ package sim
 
 import "time"
 
-// kind is the kind of an event. Events of the same moment are ordered by kind: first what
-// ends, then what changes, then what the scheduler does, then observations.
+// kind is the kind of an event. Events of the same moment are ordered by kind:
+// first what ends, then what changes, then what the scheduler does, then
+// observations.
 type kind uint8
 
 const (
@@ -12,7 +13,7 @@ const (
 	kindAction                // a: index of an event of the scenario
 	kindArrival               // a: index of a source
 	kindAgain                 // operation that has run out of jobs
-	kindClose                 // operation whose demand window closes
+	kindClose                 // a: operation that has run out of jobs
 	kindUpdate                //
 	kindOutOfBand             // a: node
 	kindHeartbeat             // a: node; of the ring, never in the queue
@@ -22,12 +23,12 @@ const (
 	kindEnd                   //
 )
 
-// event is something that happens at a moment. It is a small value, so that a queue of
-// millions is one block of memory.
+// event is something that happens at a moment. It is a small value, so that a
+// queue of millions is one block of memory.
 type event struct {
 	at time.Duration
-	// order is the kind in the upper eight bits and a running number below, so that one
-	// comparison orders events of the same moment.
+	// order is the kind in the upper eight bits and a running number below, so
+	// that one comparison orders events of the same moment.
 	order uint64
 	a, b  int32
 }
@@ -40,8 +41,9 @@ func (e event) before(f event) bool {
 	return e.at < f.at || e.at == f.at && e.order < f.order
 }
 
-// queue yields events in order of time, kind and insertion. It is a heap with four children,
-// which is shallower than one with two and touches fewer cache lines. The zero queue is empty.
+// queue yields events in order of time, kind and insertion. It is a heap with
+// four children, which is shallower than one with two and touches fewer cache
+// lines. The zero queue is empty.
 type queue struct {
 	heap []event
 	next uint64 // running number

@@ -109,8 +109,8 @@ func (b *books) order() (list []visit) {
 	return list
 }
 
-// poolResult returns the figures of the first pool in order, in which everything below the
-// pool follows it.
+// poolResult returns the figures of the first pool in order, in which everything
+// below the pool follows it.
 func (r *run) poolResult(order []visit) outcome.Pool {
 	b := &r.books
 	p := &b.pools[order[0].pool]

@@ -9,9 +9,9 @@ import (
 	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
-// ring is the regular heartbeats of all nodes. Each node has a fixed place within the period,
-// so the next heartbeat is the next one in a circle: keeping the many heartbeats of a large
-// cluster in order costs nothing.
+// ring is the regular heartbeats of all nodes. Each node has a fixed place within
+// the period, so the next heartbeat is the next one in a circle: keeping the many
+// heartbeats of a large cluster in order costs nothing.
 type ring struct {
 	period time.Duration
 	places []place // by offset, then by node

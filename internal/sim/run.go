@@ -1,14 +1,15 @@
-// Package sim drives a scheduling core on virtual time. It models nodes, jobs and users as a
-// scenario describes them, turns their actions into inputs of the core, carries out the core's
-// decisions, and keeps the accounts: what each element was entitled to, demanded and got, how
-// long it waited and how often it was preempted.
+// Package sim drives a scheduling core on virtual time. It models nodes, jobs and
+// users as a scenario describes them, turns their actions into inputs of the core,
+// carries out the core's decisions, and keeps the accounts: what each element was
+// entitled to, demanded and got, how long it waited and how often it was
+// preempted.
 //
-// A run starts with a scenario and an empty core ([Run]), or with a fork of a core that is in
-// use ([Resume]).
+// A run starts with a scenario and an empty core ([Run]), or with a fork of a core
+// that is in use ([Resume]).
 //
-// A run is a sequence of events in a fixed order: by time, then by kind, then by insertion.
-// Nothing depends on the wall clock, on goroutines or on the order of maps, so the same
-// scenario gives the same result, byte for byte.
+// A run is a sequence of events in a fixed order: by time, then by kind, then by
+// insertion. Nothing depends on the wall clock, on goroutines or on the order of
+// maps, so the same scenario gives the same result, byte for byte.
 //
 // The package opens no file and prints nothing.
 package sim
@@ -30,8 +31,8 @@ import (
 type Progress struct {
 	// Now is the virtual date.
 	Now time.Time
-	// Fraction is the completed part of the run, from 0 to 1. It is an estimate if the
-	// scenario has no duration.
+	// Fraction is the completed part of the run, from 0 to 1. It is an estimate if
+	// the scenario has no duration.
 	Fraction float64
 	// Operations and RunningJobs are how many there are now.
 	Operations  int
@@ -42,7 +43,8 @@ type Progress struct {
 type Options struct {
 	// Progress is called from time to time if it is not nil.
 	Progress func(Progress)
-	// Verify checks the invariants of the core after every input. A violation ends the run.
+	// Verify checks the invariants of the core after every input. A violation ends
+	// the run.
 	Verify bool
 	Bounds Bounds
 }
@@ -62,15 +64,17 @@ type BoundError struct {
 // Error names the bound.
 func (e *BoundError) Error() string { return fmt.Sprintf("more than %d %s", e.Most, e.What) }
 
-// Run simulates a scenario on a new core. An error means that the run could not finish: the
-// context ended, the core refused an event of the scenario, a bound was reached, or the core
-// broke an invariant. Failed expectations are no error; see [outcome.Result.Failed].
+// Run simulates a scenario on a new core. An error means that the run could not
+// finish: the context ended, the core refused an event of the scenario, a bound
+// was reached, or the core broke an invariant. Failed expectations are no error;
+// see [outcome.Result.Failed].
 func Run(ctx context.Context, s *scenario.Scenario, options Options) (*outcome.Result, error) {
 	return newRun(s, core.New(SettingsOf(s)), options).complete(ctx)
 }
 
-// SettingsOf returns the core's settings for a scenario. The core watches for silent nodes
-// only if the scenario has them: otherwise heartbeats of idle nodes need not be simulated.
+// SettingsOf returns the core's settings for a scenario. The core watches for
+// silent nodes only if the scenario has them: otherwise heartbeats of idle nodes
+// need not be simulated.
 func SettingsOf(s *scenario.Scenario) core.Settings {
 	settings := core.DefaultSettings()
 	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
@@ -87,8 +91,8 @@ type run struct {
 	scenario *scenario.Scenario
 	core     *core.Core
 	options  Options
-	// everyBeat reports whether every heartbeat must be simulated, because the core gives up
-	// silent nodes.
+	// everyBeat reports whether every heartbeat must be simulated, because the
+	// core gives up silent nodes.
 	everyBeat bool
 	start     *Start // nil if the core was empty
 	// watch, if not nil, sees every accepted input, with the core's decisions.
@@ -105,19 +109,21 @@ type run struct {
 	defaultTree string
 	nodes       []node // by core.NodeID
 	jobs        jobTable
-	// leaving and waiting are jobs for which the core's view differs from the node's; see
-	// interrupt.go.
+	// leaving and waiting are jobs for which the core's view differs from the
+	// node's; see interrupt.go.
 	leaving []leavingJob
 	waiting []waitingJob
-	// operations are in order of arrival: first those that the core had at the start, whose
-	// indices are in inherited, then new ones, whose identifiers start at firstNew.
+	// operations are in order of arrival: first those that the core had at the
+	// start, whose indices are in inherited, then new ones, whose identifiers
+	// start at firstNew.
 	operations []operationAccount
 	inherited  map[core.OperationID]int32
 	firstNew   core.OperationID
 	sources    []*workload.Source
 	// next is the next operation of each source, for which there is an event.
 	next []workload.Operation
-	// closing are operations whose demand window has closed and whose last jobs still run.
+	// closing are operations whose demand window has closed and whose last jobs
+	// still run.
 	closing []int32
 
 	books books
@@ -177,7 +183,8 @@ func (r *run) bound(what string, is, most int) {
 	}
 }
 
-// prepare reads what the core has, gives it what the scenario adds, and plans what is to come.
+// prepare reads what the core has, gives it what the scenario adds, and plans what
+// is to come.
 func (r *run) prepare() error {
 	r.expectations.open(r)
 	if r.start != nil {
@@ -303,8 +310,8 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// step processes the next event: one from the queue, or the heartbeat that is due before it.
-// The queue always holds an update.
+// step processes the next event: one from the queue, or the heartbeat that is due
+// before it. The queue always holds an update.
 func (r *run) step() {
 	top := r.queue.top()
 	if beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind() {
@@ -380,9 +387,9 @@ func (r *run) update() {
 	}
 }
 
-// patience is how long nothing may run or start, with operations waiting and nothing more to
-// come, before a run without a duration ends. It is longer than the time after which
-// schedulers fail stuck operations.
+// patience is how long nothing may run or start, with operations waiting and
+// nothing more to come, before a run without a duration ends. It is longer than
+// the time after which schedulers fail stuck operations.
 const patience = 3 * time.Hour
 
 func (r *run) end() {

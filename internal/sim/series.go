@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// series stores values over time in a bounded number of intervals. When there are too many, it
-// joins neighbours and intervals become twice as long.
+// series stores values over time in a bounded number of intervals. When there are
+// too many, it joins neighbours and intervals become twice as long.
 type series struct {
 	kinds []resource.Kind // that the cluster has
 	step  time.Duration

@@ -33,8 +33,8 @@ func specOf(w *workload.Operation) (*operation.Spec, error) {
 	return &spec, nil
 }
 
-// withFurther adds to the one task, named jobs, the other options that the scenario has for
-// it.
+// withFurther adds to the one task, named jobs, the other options that the
+// scenario has for it.
 func withFurther(spec, tasks document.Value) document.Value {
 	given, _ := spec.Get("tasks")
 	further, ok := given.Get("jobs")

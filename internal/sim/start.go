@@ -16,8 +16,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Start is a core with nodes, jobs and operations from which a run continues. The run reads
-// these from the core; the other fields add what a core does not know.
+// Start is a core with nodes, jobs and operations from which a run continues. The
+// run reads these from the core; the other fields add what a core does not know.
 type Start struct {
 	// Core belongs to the run, which changes it: see From.
 	Core *core.Core
@@ -26,15 +26,16 @@ type Start struct {
 	Now time.Time
 	// Durations returns how long the jobs of existing operations run.
 	Durations Durations
-	// Phases are when nodes report within the heartbeat period, counted from the Start of the
-	// scenario. A node without a phase keeps the one of its last report.
+	// Phases are when nodes report within the heartbeat period, counted from the
+	// Start of the scenario. A node without a phase keeps the one of its last
+	// report.
 	Phases map[core.NodeID]time.Duration
 	// Name returns the name of an operation; nil names it by its number.
 	Name func(core.OperationID) string
 }
 
-// From returns a start at the present state of a core that another component owns. It forks
-// the core, so that the run does not change the original.
+// From returns a start at the present state of a core that another component owns.
+// It forks the core, so that the run does not change the original.
 func From(c *core.Core, now time.Time, durations Durations) *Start {
 	fork := c.Fork()
 	fork.Together(nil) // a run uses one processor
@@ -52,14 +53,14 @@ type Attempt struct {
 	Age time.Duration
 }
 
-// Durations returns how long an attempt runs from its start, more than its age. It must depend
-// on its argument alone: then two runs that differ in one change differ only by its
-// consequences.
+// Durations returns how long an attempt runs from its start, more than its age. It
+// must depend on its argument alone: then two runs that differ in one change differ
+// only by its consequences.
 type Durations func(Attempt) time.Duration
 
-// Drawn draws durations, in seconds, from a distribution. Each attempt has a separate
-// sequence. A job that is older than many draws gets a Pareto tail: it runs up to ten times
-// its age.
+// Drawn draws durations, in seconds, from a distribution. Each attempt has a
+// separate sequence. A job that is older than many draws gets a Pareto tail: it
+// runs up to ten times its age.
 func Drawn(seed distribution.Seed, law distribution.Distribution) Durations {
 	const tries = 64
 	return func(a Attempt) time.Duration {
@@ -73,12 +74,13 @@ func Drawn(seed distribution.Seed, law distribution.Distribution) Durations {
 	}
 }
 
-// Resume continues a scenario from a start, up to the scenario's duration. Events of the
-// scenario before the start have happened already; its nodes are added to those of the core,
-// and its trees, if it has any, replace the core's. Jobs that the core is stopping end at
-// once. The core watches for silent nodes only if the scenario has them. Operations with
-// demand over time are not continued, and operations of two sources that arrive at the same
-// moment arrive in the order of the sources.
+// Resume continues a scenario from a start, up to the scenario's duration. Events
+// of the scenario before the start have happened already; its nodes are added to
+// those of the core, and its trees, if it has any, replace the core's. Jobs that
+// the core is stopping end at once. The core watches for silent nodes only if the
+// scenario has them. Operations with demand over time are not continued, and
+// operations of two sources that arrive at the same moment arrive in the order of
+// the sources.
 func Resume(ctx context.Context, start *Start, s *scenario.Scenario, options Options) (*outcome.Result, error) {
 	r, err := newResumed(start, s, options)
 	if err != nil {

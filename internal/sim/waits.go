@@ -36,8 +36,8 @@ func (w waits) figures() outcome.Waits {
 	}
 }
 
-// rank is the index of the smallest value that at least this part of all values does not
-// exceed.
+// rank is the index of the smallest value that at least this part of all values
+// does not exceed.
 func rank(part float64, count int) int {
 	return max(int(math.Ceil(part*float64(count)))-1, 0)
 }

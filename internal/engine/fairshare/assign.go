@@ -25,8 +25,8 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 	if e.options.Improved {
 		p.factor = e.improvedFactor(p, given)
 	} else {
-		// The fit factor may be too large by rounding; without this correction the children
-		// would get more than the pool, level after level.
+		// The fit factor may be too large by rounding; without this correction
+		// the children would get more than the pool, level after level.
 		most := given.Add(resource.Uniform(Epsilon))
 		p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
 			return most.Dominates(e.sumAt(p, f, shares))
@@ -86,8 +86,9 @@ type fifoPrefix struct {
 	sum      resource.Shares
 }
 
-// sumAt returns what the pool's children get together at fit factor f. It may use shares as
-// scratch space. In a FIFO pool it recomputes only the operation at the border.
+// sumAt returns what the pool's children get together at fit factor f. It may
+// use shares as scratch space. In a FIFO pool it recomputes only the operation
+// at the border.
 func (e *Engine) sumAt(p *pool, f float64, shares []resource.Shares) resource.Shares {
 	if p.settings.Mode != FIFO {
 		return e.divide(p, f, shares)

@@ -2,10 +2,11 @@ package fairshare
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// climb walks a straight piece of a function, from value a to value b, and computes which
-// suggestion each part of it needs: the largest excess over the guarantee in any component,
-// and at least zero. Over a straight piece that is the upper envelope of a handful of lines,
-// so the walk stops wherever another component becomes the scarcest.
+// climb walks a straight piece of a function, from value a to value b, and
+// computes which suggestion each part of it needs: the largest excess over the
+// guarantee in any component, and at least zero. Over a straight piece that is
+// the upper envelope of a handful of lines, so the walk stops wherever another
+// component becomes the scarcest.
 type climb struct {
 	a, b      *resource.Shares
 	guarantee *resource.Shares
@@ -37,8 +38,9 @@ func newClimb(a, b, guarantee, limit *resource.Shares) climb {
 	return c
 }
 
-// next advances to the next point where the scarcest component changes, or to the end, and
-// reports whether the walk continues. It might not move if two components are equally scarce.
+// next advances to the next point where the scarcest component changes, or to
+// the end, and reports whether the walk continues. It might not move if two
+// components are equally scarce.
 func (c *climb) next() (more bool) {
 	t, base, slope := c.reach, c.base, c.slope
 	for k := range c.rise {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// curve is a pool's share by suggestion, generated from the pool's fit as far as callers need
-// it. After the last point the value is constant up to 1.
+// curve is a pool's share by suggestion, generated from the pool's fit as far
+// as callers need it. After the last point the value is constant up to 1.
 type curve struct {
 	points []point
 	done   bool
@@ -121,10 +121,10 @@ func (c *curve) finish() {
 	c.done = true
 }
 
-// curvePoint returns point i of the pool's curve, generating it if necessary, or false if the
-// curve has fewer points. It generates many points at a time: a parent asks its children in
-// turn, and the data that a child needs for the next point would have left the processor's
-// cache by its next turn.
+// curvePoint returns point i of the pool's curve, generating it if necessary,
+// or false if the curve has fewer points. It generates many points at a time: a
+// parent asks its children in turn, and the data that a child needs for the
+// next point would have left the processor's cache by its next turn.
 func (e *Engine) curvePoint(p *pool, i int) (point, bool) {
 	c := &p.curve
 	if i >= len(c.points) && !c.done {
@@ -144,8 +144,8 @@ const batch = 16
 // bounds are what a pool may take without a suggestion and at most.
 type bounds struct{ guarantee, limit resource.Shares }
 
-// fitted fits a guarantee and limits to the least that a pool takes: children's
-// guarantees, at fit factor zero, are taken in any case.
+// fitted fits a guarantee and limits to the least share of a pool: it always
+// includes the children's guarantees, at fit factor zero.
 func fitted(least *resource.Shares, guarantee, limit resource.Shares) bounds {
 	limit = limit.Max(*least)
 	return bounds{guarantee.Max(*least).Min(limit), limit}

@@ -173,7 +173,8 @@ func (e *Engine) configure() {
 	e.fitGuarantees()
 }
 
-// begin prepares pools for an update: their states, and the order of operations in FIFO pools.
+// begin prepares pools for an update: their states, and the order of operations
+// in FIFO pools.
 func (e *Engine) begin(tree *Tree) {
 	for _, at := range e.order {
 		p := &e.pools[at]
@@ -188,8 +189,8 @@ func (e *Engine) begin(tree *Tree) {
 	}
 }
 
-// sharePromised divides the guarantees of pools that request it, as if no element had anything
-// beyond guarantees.
+// sharePromised divides the guarantees of pools that request it, as if no
+// element had anything beyond guarantees.
 func (e *Engine) sharePromised() {
 	e.promised = e.promised[:0]
 	if len(e.promising) == 0 {

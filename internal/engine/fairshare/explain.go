@@ -22,7 +22,8 @@ const (
 	// that a rest stays idle.
 	BoundStep
 
-	// boundParent: the share of the parent is exhausted; the parent's own bound explains why.
+	// boundParent: the share of the parent is exhausted; the parent's own
+	// bound explains why.
 	boundParent
 )
 
@@ -51,8 +52,9 @@ type Derivation struct {
 type Link struct {
 	Slot  int32
 	Share resource.Shares
-	// Suggestion is what the parent offered above the guarantee: the element may use that much
-	// of every resource. 1 means that only its own demand and limits bind it.
+	// Suggestion is what the parent offered above the guarantee: the element
+	// may use that much of every resource. 1 means that only its own demand
+	// and limits bind it.
 	Suggestion float64
 	// Guarantee is the strong and integral guarantee that comes first.
 	Guarantee resource.Shares

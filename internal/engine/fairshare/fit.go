@@ -6,8 +6,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// fit is a pool's share by fit factor, ignoring its own limits: how its children would spend
-// growing permission. It is generated as far as callers need it.
+// fit is a pool's share by fit factor, ignoring its own limits: how its
+// children would spend growing permission. It is generated as far as callers
+// need it.
 //
 //	fair share  the fit factor f is in [0, 1]; child i gets the suggestion
 //	            min(1, f × weight / least weight)
@@ -201,8 +202,8 @@ func (f *fit) total() (v resource.Shares) {
 	return v
 }
 
-// growSum advances to the next break point of any child; children that jump there do so
-// together.
+// growSum advances to the next break point of any child; children that jump
+// there do so together.
 func (e *Engine) growSum(p *pool) {
 	f := &p.fit
 	x := f.moveTo()
@@ -252,8 +253,8 @@ func (e *Engine) growImproved(p *pool) {
 	e.stepEach(p, x)
 }
 
-// stepEach passes the break points at x one child after another; each has its own fit factor,
-// at which that child alone may jump.
+// stepEach passes the break points at x one child after another; each has its
+// own fit factor, at which that child alone may jump.
 func (e *Engine) stepEach(p *pool, x float64) {
 	f := &p.fit
 	for i := range f.sources {

@@ -80,8 +80,8 @@ func (e *Engine) isRebuilt(tree *Tree) bool {
 	return false
 }
 
-// rebuild rebuilds the lists of pools and children. Pools that stay in their slots keep their
-// functions; pools that lose or gain a child are marked.
+// rebuild rebuilds the lists of pools and children. Pools that stay in their
+// slots keep their functions; pools that lose or gain a child are marked.
 func (e *Engine) rebuild(tree *Tree) {
 	old, oldNodes := e.pools, e.nodes
 	for slot := range oldNodes {
@@ -251,7 +251,8 @@ func (e *Engine) limitElement(slot int32, parent resource.Shares) {
 	}
 }
 
-// arrange assigns positions to operations of FIFO pools, and none to those of other pools.
+// arrange assigns positions to operations of FIFO pools, and none to those of
+// other pools.
 func (e *Engine) arrange(p *pool) {
 	p.unsorted = false
 	if p.settings.Mode == FIFO {
@@ -263,7 +264,8 @@ func (e *Engine) arrange(p *pool) {
 	}
 }
 
-// sortFIFO sorts the children of a FIFO pool into the order in which they are served.
+// sortFIFO sorts the children of a FIFO pool into the order in which they are
+// served.
 func (e *Engine) sortFIFO(p *pool) {
 	keys := p.settings.FIFOKeys
 	if len(keys) == 0 {
@@ -303,8 +305,8 @@ func specifiedWeight(element *Element) float64 {
 	return element.Weight
 }
 
-// weigh computes the effective weights. It runs after guarantees are fitted, because weights
-// may be inferred from them.
+// weigh computes the effective weights. It runs after guarantees are fitted,
+// because weights may be inferred from them.
 func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 	for _, at := range e.order {
 		p := &e.pools[at]

@@ -2,9 +2,9 @@ package fairshare
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// Result is what one update computed. [Engine.Update] fills it. A Result that is passed in
-// again has its memory reused, and unchanged values are not written again, so the caller must
-// not modify it in between.
+// Result is what one update computed. [Engine.Update] fills it. A Result that is
+// passed in again has its memory reused, and unchanged values are not written
+// again, so the caller must not modify it in between.
 type Result struct {
 	Total resource.Amounts
 	// Elements is indexed like Tree.Elements.
@@ -15,12 +15,12 @@ type Result struct {
 	// be shorter than Elements.
 	States []State
 	Alerts []Alert
-	// Promised is the division of guarantees alone in pools that request it, indexed like
-	// Elements; empty if none does.
+	// Promised is the division of guarantees alone in pools that request it,
+	// indexed like Elements; empty if none does.
 	Promised []resource.Shares
-	// Changed reports, by slot, whether anything above may differ from what this Result held
-	// for the slot before the last update, Attributes included. It may be true for an
-	// unchanged element, but never false for a changed one.
+	// Changed reports, by slot, whether anything above may differ from what this
+	// Result held for the slot before the last update, Attributes included. It may
+	// be true for an unchanged element, but never false for a changed one.
 	Changed []bool
 
 	engine *Engine // that filled it
@@ -48,8 +48,9 @@ type Attributes struct {
 	Usage  resource.Shares
 	Demand resource.Shares
 	Limits resource.Shares
-	// Estimated is the part of strong guarantees that the element gets when all elements
-	// demand more; Guaranteed counts integral flows as well and divides the whole cluster.
+	// Estimated is the part of strong guarantees that the element gets when all
+	// elements demand more; Guaranteed counts integral flows as well and divides
+	// the whole cluster.
 	Estimated  resource.Shares
 	Guaranteed resource.Shares
 	// Dominant is the resource whose share is largest, by usage if there is
@@ -126,8 +127,8 @@ type PoolResult struct {
 	// Inferred is the strong guarantee with absent resources filled in, before
 	// it is fitted to the parent and to limits.
 	Inferred resource.Amounts
-	// BurstRatio is the effective ratio, after scaling for overcommit; SpecifiedBurstRatio is
-	// as configured. The totals are of the subtree.
+	// BurstRatio is the effective ratio, after scaling for overcommit;
+	// SpecifiedBurstRatio is as configured. The totals are of the subtree.
 	BurstRatio, SpecifiedBurstRatio float64
 	FlowRatio                       float64
 	TotalBurstRatio, TotalFlowRatio float64
@@ -144,8 +145,8 @@ type PoolResult struct {
 	estimatedRest, guaranteedRest resource.Shares
 }
 
-// offersAs reports whether operations directly in the pool have the same attributes as they
-// would with another outcome.
+// offersAs reports whether operations directly in the pool have the same
+// attributes as they would with another outcome.
 func (p *PoolResult) offersAs(other *PoolResult) bool {
 	return p.childWeights == other.childWeights && p.estimatedRest == other.estimatedRest &&
 		p.guaranteedRest == other.guaranteedRest && p.Limits == other.Limits
@@ -186,8 +187,8 @@ func (r *Result) PromisedSplit(slot int32) Split {
 	return Split{WeightProportional: total, Total: total}
 }
 
-// AlertCode is what is wrong with the configuration of a tree. The numbers are those of
-// YTsaurus.
+// AlertCode is what is wrong with the configuration of a tree. The numbers are
+// those of YTsaurus.
 type AlertCode int
 
 const (

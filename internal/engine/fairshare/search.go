@@ -12,9 +12,10 @@ const (
 	compression = 1e-15
 )
 
-// searchMax returns the largest float64 in [lo, hi] that satisfies ok, which must be monotone
-// (true, then false) and is assumed to hold at lo. It bisects the bit patterns, so the answer
-// satisfies ok exactly: later steps rely on that, which is why a division is not enough.
+// searchMax returns the largest float64 in [lo, hi] that satisfies ok, which
+// must be monotone (true, then false) and is assumed to hold at lo. It bisects
+// the bit patterns, so the answer satisfies ok exactly: later steps rely on
+// that, which is why a division is not enough.
 func searchMax(lo, hi float64, ok func(float64) bool) float64 {
 	if lo == hi || ok(hi) {
 		return hi
@@ -22,8 +23,9 @@ func searchMax(lo, hi float64, ok func(float64) bool) float64 {
 	return bisect(orderedBits(lo), orderedBits(hi), ok)
 }
 
-// searchMaxNear is searchMax over [lo, guess] for a guess that is usually too large by only a
-// few units in the last place: it checks next to the guess first.
+// searchMaxNear is searchMax over [lo, guess] for a guess that is usually too
+// large by only a few units in the last place: it checks next to the guess
+// first.
 func searchMaxNear(lo, guess float64, ok func(float64) bool) float64 {
 	if lo == guess || ok(guess) {
 		return guess
@@ -54,8 +56,8 @@ func bisect(low, high uint64, ok func(float64) bool) float64 {
 	return fromOrderedBits(low)
 }
 
-// orderedBits maps float64 to uint64 and preserves the order. Negative zero becomes zero: the
-// two are one number here.
+// orderedBits maps float64 to uint64 and preserves the order. Negative zero
+// becomes zero: the two are one number here.
 func orderedBits(v float64) uint64 {
 	if v == 0 {
 		v = 0

@@ -38,10 +38,10 @@ type Options struct {
 	// integral pool is at most k × resource flow.
 	CapacitySaturationPeriod time.Duration
 	// RelaxedShareMultiplierLimit caps a relaxed pool's integral share at this
-	// many times its flow, unless the pool has a multiplier of its own.
+	// many times its flow, unless the pool has its own multiplier.
 	RelaxedShareMultiplierLimit float64
-	// DistributeFreeVolume is the default for pools that do not set whether they hand the
-	// overflow of some children to others.
+	// DistributeFreeVolume is the default for pools that do not set whether
+	// they hand the overflow of some children to others.
 	DistributeFreeVolume bool
 	// InferWeightMultiplier gives pools without a weight one derived from their
 	// guarantees; zero switches inference off.
@@ -54,8 +54,8 @@ type Options struct {
 	// ImprovedDistributionGap lets the improved computation hand out a rest
 	// smaller than Epsilon.
 	ImprovedDistributionGap bool
-	// TruncateFIFO removes the share of gang operations in FIFO pools that got less than they
-	// demand (a legacy rule).
+	// TruncateFIFO removes the share of gang operations in FIFO pools that got
+	// less than they demand (a legacy rule).
 	TruncateFIFO bool
 }
 

@@ -61,7 +61,8 @@ type spender struct{ peak, flow float64 }
 // duty is the fraction of time that the pool can be on permanently.
 func (s spender) duty() float64 { return min(1, s.flow/s.peak) }
 
-// spendable is the volume that the pool can spend in a window, starting with a full bucket.
+// spendable is the volume that the pool can spend in a window, starting with a
+// full bucket.
 func (s spender) spendable(period, window float64) float64 {
 	return min(s.peak*window, s.flow*(period+window))
 }

@@ -3,9 +3,9 @@
 //
 // # What is promised
 //
-// Two promises hold at every moment. A strong guarantee is a constant amount. A burst
-// guarantee is an amount that a burst pool gets whenever it demands it, as long as it has
-// saved volume. So at every moment
+// Two promises hold at every moment. A strong guarantee is a constant amount. A
+// burst guarantee is an amount that a burst pool gets whenever it demands it, as
+// long as it has saved volume. So at every moment
 //
 //	Σ strong + Σ burst ≤ cluster                                          (1)
 //
@@ -15,12 +15,13 @@
 //
 //	Σ strong + Σ flow ≤ cluster                                           (2)
 //
-// A relaxed pool is promised that it gets its volume "in the end, within a day". We read this
-// as: a relaxed pool that always demands more gets every unit of volume at most k after it was
-// credited. For a constant flow this is equivalent to its bucket never overflowing: at time t
-// all volume credited before t−k has been spent exactly when what is saved is at most k ×
-// flow. Volume that overflows is lost, not late, so this is the line between a promise kept
-// and a promise broken:
+// A relaxed pool is promised that it gets its volume "in the end, within a day".
+// We read this as: a relaxed pool that always demands more gets every unit of
+// volume at most k after it was credited. For a constant flow this is equivalent
+// to its bucket never overflowing: at time t all volume credited before t−k has
+// been spent exactly when what is saved is at most k × flow. Volume that
+// overflows is lost, not late, so this is the line between a promise kept and a
+// promise broken:
 //
 //	worst delay of relaxed pools ≤ k                                      (3)
 //
@@ -61,8 +62,8 @@
 // when resources grow by different factors, because guarantees that name only
 // some resources are completed in proportion to the cluster.
 //
-// The package is pure: a value in, a value out. It must not import any package of this module
-// but resource.
+// The package is pure: a value in, a value out. It must not import any package of
+// this module but resource.
 package feasibility
 
 import (
@@ -148,8 +149,8 @@ func DefaultOptions() Options {
 
 // Verdict is the answer.
 type Verdict struct {
-	// OK reports whether every promise can be kept and every job can be placed: no finding is
-	// Broken.
+	// OK reports whether every promise can be kept and every job can be placed:
+	// no finding is Broken.
 	OK bool
 	// Findings are ordered: what is broken first, then warnings, then notes;
 	// within that in the order of the checks.
@@ -181,9 +182,9 @@ func (n Needs) String() string {
 	return quantity(n.Main, n.Total[n.Main])
 }
 
-// Check analyses the promises made to pools on a cluster, and whether jobs can be placed on
-// its nodes. The error, if any, lists everything that is malformed in the input; promises that
-// do not fit are findings, not errors.
+// Check analyses the promises made to pools on a cluster, and whether jobs can be
+// placed on its nodes. The error, if any, lists everything that is malformed in
+// the input; promises that do not fit are findings, not errors.
 func Check(cluster Cluster, pools []Pool, jobs []Job, options Options) (Verdict, error) {
 	if err := validate(cluster, pools, jobs, options); err != nil {
 		return Verdict{}, err

@@ -83,17 +83,18 @@ type Finding struct {
 	Pool string
 	// Job is the job that does not fit.
 	Job string
-	// Resource is the resource that is short; if several are, the one that is short by the
-	// largest factor. Others are the rest.
+	// Resource is the resource that is short; if several are, the one that is
+	// short by the largest factor. Others are the rest.
 	Resource resource.Kind
 	Others   []resource.Kind
-	// Required and Available are amounts of Resource in storage units: what would be enough
-	// for all pools, and what there is. For a job they are what it needs and what the largest
-	// node has.
+	// Required and Available are amounts of Resource in storage units: what
+	// would be enough for all pools, and what there is. For a job they are what
+	// it needs and what the largest node has.
 	Required  int64
 	Available int64
-	// Conflict is the set of pools that conflict even without the others. If Smallest is set,
-	// no set with fewer pools conflicts; otherwise no pool can be removed from it.
+	// Conflict is the set of pools that conflict even without the others. If
+	// Smallest is set, no set with fewer pools conflicts; otherwise no pool can
+	// be removed from it.
 	Conflict []Claim
 	Smallest bool
 	// ConflictRequired is what would be enough for the pools in the conflict

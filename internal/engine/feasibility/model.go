@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// model is the input with all derived values that the checks need. It is rebuilt for every
-// size of the cluster.
+// model is the input with all derived values that the checks need. It is
+// rebuilt for every size of the cluster.
 type model struct {
 	total   resource.Amounts
 	pools   []Pool
@@ -83,9 +83,10 @@ func (m *model) name(pool int) string {
 	return m.pools[pool].Name
 }
 
-// inferStrong completes the guarantees of a pool's children: an omitted resource gets the
-// child's part of the parent's guarantee in the main resource, scaled down, except at the
-// root, to what the written guarantees leave.
+// inferStrong completes the guarantees of a pool's children: an omitted
+// resource gets the child's part of the parent's guarantee in the main
+// resource, scaled down, except at the root, to what the written guarantees
+// leave.
 func (m *model) inferStrong(parent int) {
 	children, main := m.childrenOf(parent), m.options.MainResource
 	parentStrong := m.strongOf(parent)
@@ -203,9 +204,9 @@ type claim struct {
 	flow, burst float64
 }
 
-// claims lists, in the order of pools, everything that is promised from a place's resources:
-// for the root the strong guarantees of its children, for a pool its own; and all integral
-// guarantees below.
+// claims lists, in the order of pools, everything that is promised from a
+// place's resources: for the root the strong guarantees of its children, for a
+// pool its own; and all integral guarantees below.
 func (m *model) claims(at int) []claim {
 	var list []claim
 	for _, i := range m.subtree(at) {

@@ -40,9 +40,9 @@ func place(job Job, nodes []NodeGroup) Placement {
 	return p
 }
 
-// finding reports a job that fits no node. Its resource is the one of which the largest node
-// is short by the largest factor; if there is none, no node has enough of all resources at
-// once.
+// finding reports a job that fits no node. Its resource is the one of which the
+// largest node is short by the largest factor; if there is none, no node has
+// enough of all resources at once.
 func (p Placement) finding() (Finding, bool) {
 	if p.Fits {
 		return Finding{}, false

@@ -35,7 +35,7 @@ func (b Budget) FreeOnAverage() int64 { return b.Total - b.Strong - b.Flow }
 // Starvation is the worst that burst pools can do to relaxed ones.
 type Starvation struct {
 	// Resource is the scarcest after strong guarantees. Amounts below are in
-	// its storage units, volumes in the unit that people write × seconds.
+	// its storage units, volumes in the unit that users write × seconds.
 	Resource resource.Kind
 	// Available is what strong guarantees leave, Flow the sum of relaxed flows.
 	Available int64
@@ -44,8 +44,8 @@ type Starvation struct {
 	Multiplier float64
 	// Period is k.
 	Period time.Duration
-	// CatchesUp reports whether the worst delay is finite; if not, Delay, Window and Backlog
-	// are meaningless.
+	// CatchesUp reports whether the worst delay is finite; if not, Delay,
+	// Window and Backlog are meaningless.
 	CatchesUp bool
 	// Delay is the longest time for which relaxed pools wait for volume, and
 	// Window the length of the window that leads to it.
@@ -62,7 +62,7 @@ type Starvation struct {
 }
 
 // Breakpoint is a window in which the bucket of some burst pool just runs
-// empty. Volumes are in the unit that people write × seconds.
+// empty. Volumes are in the unit that users write × seconds.
 type Breakpoint struct {
 	Window   time.Duration
 	Burst    float64 // what burst pools take, with full buckets at the start
@@ -149,8 +149,8 @@ func (m *model) starvation(at int, claims []claim, quick bool) []Finding {
 	return []Finding{f}
 }
 
-// enough finds the smallest amount of the scarce resource with which relaxed pools would get
-// their volume in time, all else being equal.
+// enough finds the smallest amount of the scarce resource with which relaxed
+// pools would get their volume in time, all else being equal.
 func (m *model) enough(at int, claims []claim, scarce resource.Kind) int64 {
 	c, strong, _ := m.opponents(claims)
 	total := float64(m.total[scarce])

@@ -12,9 +12,9 @@ func (m *model) findings() []Finding {
 	return append(m.broken(false), m.remarks()...)
 }
 
-// broken returns the promises that cannot be kept, and also guarantees that are completed
-// above limits, which are warnings. With quick it stops after the first place where something
-// is broken and searches for no conflicts.
+// broken returns the promises that cannot be kept, and also guarantees that are
+// completed above limits, which are warnings. With quick it stops after the
+// first place where something is broken and searches for no conflicts.
 func (m *model) broken(quick bool) []Finding {
 	found := m.missing()
 	if quick && hasBroken(found) {
@@ -37,8 +37,8 @@ func (m *model) broken(quick bool) []Finding {
 // isLimited reports whether limits leave a pool less than the cluster has.
 func (m *model) isLimited(pool int) bool { return !m.limits[pool].Dominates(m.total) }
 
-// missing reports promises of resources that the cluster lacks completely. As shares they
-// would count as nothing, and pass every other check.
+// missing reports promises of resources that the cluster lacks completely. As
+// shares they would count as nothing, and pass every other check.
 func (m *model) missing() (found []Finding) {
 	for _, pool := range m.pools {
 		promised := pool.Strong.OrZero()
@@ -72,9 +72,9 @@ func (m *model) childrenOverParent(parent int, quick bool) []Finding {
 	return []Finding{finding}
 }
 
-// overCapacity compares what is promised at a place with what it has: strong guarantees first,
-// then these with flows and these with bursts, then the curves of relaxed pools. A later check
-// adds nothing where an earlier one fails.
+// overCapacity compares what is promised at a place with what it has: strong
+// guarantees first, then these with flows and these with bursts, then the curves
+// of relaxed pools. A later check adds nothing where an earlier one fails.
 func (m *model) overCapacity(at int, quick bool) []Finding {
 	codes := [3]Code{StrongOverCluster, FlowOverCluster, BurstOverCluster}
 	if at != Root {
@@ -110,8 +110,8 @@ func (m *model) overCapacity(at int, quick bool) []Finding {
 	return found
 }
 
-// isWritten reports whether any of the short resources is in the pool's guarantee as it was
-// written.
+// isWritten reports whether any of the short resources is in the pool's
+// guarantee as it was written.
 func (m *model) isWritten(pool int, f Finding) bool {
 	written := m.pools[pool].Strong.Has(f.Resource)
 	for _, k := range f.Others {
@@ -126,12 +126,12 @@ func (c claim) strongOnly() claim { return claim{pool: c.pool, strong: c.strong}
 func (c claim) withFlow() claim   { return claim{pool: c.pool, strong: c.strong, flow: c.flow} }
 func (c claim) withBurst() claim  { return claim{pool: c.pool, strong: c.strong, burst: c.burst} }
 
-// ratio is the fraction of every resource that a part of a claim needs besides the strong
-// guarantee.
+// ratio is the fraction of every resource that a part of a claim needs besides
+// the strong guarantee.
 func (c claim) ratio() float64 { return c.flow + c.burst }
 
-// compare sums up what claims need and reports the resource that exceeds capacity by the
-// largest factor.
+// compare sums up what claims need and reports the resource that exceeds
+// capacity by the largest factor.
 func (m *model) compare(claims []claim, capacity resource.Amounts, part func(claim) claim, quick bool) (Finding, bool) {
 	finding := Finding{Severity: Broken}
 	worst, over := 0.0, false
@@ -186,9 +186,9 @@ func (m *model) exceeds(k resource.Kind, strong int64, ratio float64, capacity i
 	return float64(strong)+ratio*float64(m.total[k]) > float64(capacity)*(1+tolerance)
 }
 
-// required is the least whole amount that claims fit into, if they do not fit into capacity.
-// Parts of a unit are rounded up, and only after summing: claims that exceed capacity by half
-// a user slot need one more of them.
+// required is the least whole amount that claims fit into, if they do not fit
+// into capacity. Parts of a unit are rounded up, and only after summing: claims
+// that exceed capacity by half a user slot need one more of them.
 func (m *model) required(k resource.Kind, strong int64, ratio float64, capacity int64) int64 {
 	exact := ratio * float64(m.total[k])
 	whole := math.Round(exact)

@@ -74,8 +74,8 @@ func (c *checker) refuseDraft(d *PoolDraft, rule document.Rule, message string, 
 	})
 }
 
-// readable reports whether an option of a pool was read without problems, so that rules about
-// it make sense.
+// readable reports whether an option of a pool was read without problems, so
+// that rules about it make sense.
 func (c *checker) readable(p *Pool, option string) bool {
 	return p.IsRoot() || !hasWrong(c.draft.Pools[c.sources[p.index]].wrong, option)
 }
@@ -90,8 +90,8 @@ func joinPath(parts ...string) string {
 	return strings.Join(kept, "/")
 }
 
-// structure gives every pool of the draft its place. It puts misplaced pools below the root,
-// so that the remaining rules can still be applied to them.
+// structure gives every pool of the draft its place. It puts misplaced pools
+// below the root, so that the remaining rules can still be applied to them.
 func (c *checker) structure() {
 	drafts := c.draft.Pools
 	names := make(map[string]int, len(drafts)+1)

@@ -57,8 +57,8 @@ func (c *checker) counts(p *Pool, prefix string, total, running document.Optiona
 			fmt.Sprintf("is %d, which is less than max_running_operation_count, %d", t, r), facts...)
 		return
 	}
-	// A total below the default of the running limit is a common way to write "few operations"
-	// and needs no warning.
+	// A total below the default of the running limit is a common way to write
+	// "few operations" and needs no warning.
 	if running.IsSet() {
 		c.warnPool(p, prefix+"max_running_operation_count", RuleIneffective,
 			fmt.Sprintf("is %d, but max_operation_count is %d: no more than %d will ever run", r, t, t), facts...)
@@ -113,8 +113,8 @@ func (c *checker) presetRules(p *Pool) {
 	}
 }
 
-// thresholdHidesJobs reports whether a number of jobs has no effect because the threshold
-// itself sets user_slots.
+// thresholdHidesJobs reports whether a number of jobs has no effect because
+// the threshold itself sets user_slots.
 func thresholdHidesJobs(threshold document.Optional[resource.Partial], jobs document.Optional[int]) bool {
 	return jobs.IsSet() && threshold.Value().Has(resource.UserSlots)
 }
@@ -243,7 +243,8 @@ func (c *checker) priorityRules(p *Pool) {
 	}
 }
 
-// donorAbove searches for a donor up to the next priority pool, which hides it.
+// donorAbove searches for a donor up to the next priority pool, which hides
+// it.
 func (c *checker) donorAbove(p *Pool) bool {
 	for above, ok := p.Parent(); ok; above, ok = above.Parent() {
 		if above.config.PriorityGuaranteeDonorship.Value() {

@@ -8,8 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Changes are the differences between two trees. Every list has a stable order: that of the
-// new tree, or of the old one for removed pools.
+// Changes are the differences between two trees. Every list has a stable order:
+// that of the new tree, or of the old one for removed pools.
 type Changes struct {
 	Tree      []document.Change
 	Removed   []PoolPlace
@@ -80,7 +80,8 @@ func (p *Pool) parentName() string {
 	return parent.name
 }
 
-// reordered reports whether the children that a pool had and still has are in another order.
+// reordered reports whether the children that a pool had and still has are in
+// another order.
 func reordered(from, to *Pool) bool {
 	staying := func(p, other *Pool) (names []string) {
 		for _, child := range p.Children() {

@@ -33,8 +33,8 @@ type PoolDraft struct {
 	wrong  []string       // options that could not be read
 }
 
-// Source returns the map that the pool was read from, where callers of Read find their own
-// keys.
+// Source returns the map that the pool was read from, where callers of Read find
+// their own keys.
 func (p *PoolDraft) Source() document.Value { return p.source }
 
 // Keys are keys of a document that belong to the caller of Read and not to the
@@ -63,8 +63,9 @@ func Read(r *document.Reader, v document.Value, keys Keys) *Draft {
 	return d
 }
 
-// splitTree returns the options of a tree as one map, and its pools. An option that is given
-// both beside and inside "config" is in the map twice, so that the table rejects it.
+// splitTree returns the options of a tree as one map, and its pools. An option
+// that is given both beside and inside "config" is in the map twice, so that the
+// table rejects it.
 func splitTree(r *document.Reader, v document.Value) (options, pools document.Value) {
 	pools, _ = v.Get("pools")
 	config, ok := v.Get("config")
@@ -165,8 +166,8 @@ func (p *poolReader) pool(key document.Optional[string], at document.Position, v
 	p.pools(d.pools, name.Value())
 }
 
-// position finds where an option of a map is: at its key, or at the map if the key is missing.
-// The option may be a path.
+// position finds where an option of a map is: at its key, or at the map if the
+// key is missing. The option may be a path.
 func position[T any](source document.Value, table *document.Table[T], option string) (document.Position, bool) {
 	first, rest, nested := strings.Cut(option, "/")
 	for _, e := range source.Entries() {
@@ -185,7 +186,8 @@ func position[T any](source document.Value, table *document.Table[T], option str
 	return document.Position{}, false
 }
 
-// hasWrong reports whether an option, or the section that contains it, could not be read.
+// hasWrong reports whether an option, or the section that contains it, could not
+// be read.
 func hasWrong(wrong []string, option string) bool {
 	for _, w := range wrong {
 		if w == option || strings.HasPrefix(option, w+"/") {
@@ -195,12 +197,12 @@ func hasWrong(wrong []string, option string) bool {
 	return false
 }
 
-// deepestNesting is how deep Document nests pools. It writes deeper trees as a list with
-// parents, so that the document can be read back.
+// deepestNesting is how deep Document nests pools. It writes deeper trees as a
+// list with parents, so that the document can be read back.
 const deepestNesting = 40
 
-// Document writes the tree as a document from which Read makes the same tree: only explicitly
-// set options, under their primary names.
+// Document writes the tree as a document from which Read makes the same tree:
+// only explicitly set options, under their primary names.
 func (t *Tree) Document(style document.Style) document.Value {
 	v := TreeOptions.Write(&t.config, style)
 	if t.Len() == 0 {

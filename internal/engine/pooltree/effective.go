@@ -20,9 +20,11 @@ type Effective struct {
 
 	// AllowAggressivePreemption is the value of the nearest pool that sets it.
 	AllowAggressivePreemption bool
-	// AllowNormalPreemption is false if it is false on the pool or anywhere above it.
+	// AllowNormalPreemption is false if it is false on the pool or anywhere
+	// above it.
 	AllowNormalPreemption bool
-	// WaitingForResourcesTimeout is unset if nothing from this pool up to the tree sets it.
+	// WaitingForResourcesTimeout is unset if nothing from this pool up to the
+	// tree sets it.
 	WaitingForResourcesTimeout document.Optional[time.Duration]
 
 	// Guarantees over time.
@@ -34,7 +36,8 @@ type Effective struct {
 	TruncateFIFO bool
 	// AllowGangOperations reports whether gang operations may run here.
 	AllowGangOperations bool
-	// ForbidImmediateOperations reports whether operations may run in subpools only.
+	// ForbidImmediateOperations reports whether operations may run in subpools
+	// only.
 	ForbidImmediateOperations bool
 }
 
@@ -73,8 +76,8 @@ func (s Starvation) For(o SchedulingOptions) Starvation {
 	return s
 }
 
-// setMinShare sets the timeout of the strong guarantee: that of the fair share unless a
-// shorter one is configured.
+// setMinShare sets the timeout of the strong guarantee: that of the fair share
+// unless a shorter one is configured.
 func (s *Starvation) setMinShare(minShare document.Optional[time.Duration]) {
 	s.minShare = minShare
 	s.MinShareTimeout = min(minShare.Or(s.FairShareTimeout), s.FairShareTimeout)
@@ -96,9 +99,9 @@ func withJobCount(threshold resource.Partial, jobs document.Optional[int]) resou
 	return threshold
 }
 
-// inherited is what a pool passes to its children besides Effective. The threshold and the
-// number of jobs are inherited separately, because the number only fills in what the threshold
-// omits.
+// inherited is what a pool passes to its children besides Effective. The
+// threshold and the number of jobs are inherited separately, because the number
+// only fills in what the threshold omits.
 type inherited struct {
 	threshold resource.Partial
 	jobs      document.Optional[int]

@@ -60,8 +60,8 @@ type IntegralGuarantees struct {
 	DistributeFreeVolume document.Optional[bool]
 }
 
-// PoolPreemption has the options that decide when a pool starves and what may be preempted
-// from it. They are also what a preset can set.
+// PoolPreemption has the options that decide when a pool starves and what may be
+// preempted from it. They are also what a preset can set.
 type PoolPreemption struct {
 	FairSharePreemptionTimeout      document.Optional[time.Duration]
 	MinSharePreemptionTimeout       document.Optional[time.Duration]
@@ -256,8 +256,8 @@ func concat[T any](lists ...[]T) (all []T) {
 	return all
 }
 
-// userOptions are what users may set on their own pools; all other options are for
-// administrators.
+// userOptions are what users may set on their own pools; all other options are
+// for administrators.
 var userOptions = map[string]bool{
 	"weight": true, "max_operation_count": true, "max_running_operation_count": true,
 	"min_share_resources": true, "forbid_immediate_operations": true, "mode": true,
@@ -265,16 +265,16 @@ var userOptions = map[string]bool{
 	"ephemeral_subpool_config": true, "abc": true, "integral_guarantees": true,
 }
 
-// UserMaySet reports whether a user who is not an administrator may set this option, given by
-// any of its names, on their own pool.
+// UserMaySet reports whether a user who is not an administrator may set this
+// option, given by any of its names, on their own pool.
 func UserMaySet(option string) bool {
 	name, _ := PoolOptions.Resolve(option)
 	return userOptions[name]
 }
 
-// PresetConfig is a named set of options that pools can refer to. It may hold only the options
-// of starvation and preemption: the identity of a pool and its promises stay on the pool
-// itself.
+// PresetConfig is a named set of options that pools can refer to. It may hold
+// only the options of starvation and preemption: the identity of a pool and its
+// promises stay on the pool itself.
 type PresetConfig struct {
 	Preemption PoolPreemption
 	Extras     document.Extras
@@ -287,8 +287,8 @@ var presetTable = document.NewTable(concat(
 		{"allow_regular_allocations_on_ssd_nodes", []string{"allow_regular_jobs_on_ssd_nodes"}, reasonSSD},
 	}))...)
 
-// presetType reads a preset and reports pool options that are known but not allowed in
-// presets.
+// presetType reads a preset and reports pool options that are known but not
+// allowed in presets.
 var presetType = func() document.Type[PresetConfig] {
 	t := presetTable.Type()
 	return document.NewType(t.Shape(),
@@ -316,8 +316,8 @@ var presetType = func() document.Type[PresetConfig] {
 		func(a, b PresetConfig) bool { return presetTable.Equal(&a, &b) })
 }()
 
-// withPresets returns the preemption options of a pool on top of those of its presets. It
-// ignores unknown presets; the checker reports them.
+// withPresets returns the preemption options of a pool on top of those of its
+// presets. It ignores unknown presets; the checker reports them.
 func (c *TreeConfig) withPresets(pool *PoolConfig) PoolPreemption {
 	merged := PresetConfig{Preemption: pool.Preemption}
 	for _, name := range pool.Presets.Value() {

@@ -80,8 +80,8 @@ type Packing struct {
 	MaxHeartbeatAge        document.Optional[time.Duration]
 }
 
-// TreePreemption has the options of a tree that decide when operations starve and what may be
-// preempted for them.
+// TreePreemption has the options of a tree that decide when operations starve
+// and what may be preempted for them.
 type TreePreemption struct {
 	EnablePoolStarvation            document.Optional[bool]
 	FairSharePreemptionTimeout      document.Optional[time.Duration]

@@ -70,8 +70,8 @@ func (w Window) contains(now time.Duration) bool {
 	return since < w.To-w.From
 }
 
-// next returns the first moment after now at which the window starts or ends; Forever if there
-// is none.
+// next returns the first moment after now at which the window starts or ends;
+// Forever if there is none.
 func (w Window) next(now time.Duration) time.Duration {
 	if now < w.From {
 		return w.From

@@ -42,8 +42,8 @@ func AppendBadInput(b []byte, id string, err error) []byte {
 	return append(w.buffer, '}')
 }
 
-// answerWriter writes elements one after another. Its methods for object keys omit zeros in
-// brief answers.
+// answerWriter writes elements one after another. Its methods for object keys
+// omit zeros in brief answers.
 type answerWriter struct {
 	buffer []byte
 	file   *File
@@ -165,7 +165,8 @@ func (w *answerWriter) pool(slot int32, pool *fairshare.PoolResult) {
 	}
 }
 
-// derivable writes what a reader could compute from the input; only full answers have it.
+// derivable writes what a reader could compute from the input; only full answers
+// have it.
 func (w *answerWriter) derivable(attributes *fairshare.Attributes, pool *fairshare.PoolResult) {
 	w.vector("usage_share", attributes.Usage)
 	w.vector("demand_share", attributes.Demand)
@@ -203,8 +204,8 @@ func (w *answerWriter) alerts() {
 	w.buffer = append(w.buffer, ']')
 }
 
-// Answer is the shares of a tree as read from JSON. Absent vectors and numbers are zero, by
-// the rule of brief answers.
+// Answer is the shares of a tree as read from JSON. Absent vectors and numbers
+// are zero, by the rule of brief answers.
 type Answer struct {
 	ID       string          `json:"id"`
 	OK       bool            `json:"ok"`
@@ -223,7 +224,8 @@ type AnswerError struct {
 // AnswerVector has one component for each resource.
 type AnswerVector [resource.KindCount]float64
 
-// UnmarshalJSON rejects vectors of another length; a null is NaN, as the format writes it.
+// UnmarshalJSON rejects vectors of another length; a null is NaN, as the format
+// writes it.
 func (v *AnswerVector) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil

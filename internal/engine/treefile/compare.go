@@ -10,14 +10,15 @@ import (
 
 // How far apart two answers may be.
 const (
-	// ShareTolerance is the largest difference between components of shares and ratios.
+	// ShareTolerance is the largest difference between components of shares and
+	// ratios.
 	ShareTolerance = 1e-9
 	// VolumeTolerance is the same for volumes, relative to the greater one.
 	VolumeTolerance = 1e-6
 )
 
-// Difference is how far apart answers are. Adding several comparisons to one Difference keeps
-// the largest.
+// Difference is how far apart answers are. Adding several comparisons to one
+// Difference keeps the largest.
 type Difference struct {
 	Share, Volume           float64
 	ShareWhere, VolumeWhere string // "tree/element/attribute" of the largest

@@ -58,8 +58,8 @@ func times(a, b int64) int64 {
 	return min(a*b, resource.Unlimited)
 }
 
-// Matching is what the nodes that match a filter have together; unknown if only the total is
-// known.
+// Matching is what the nodes that match a filter have together; unknown if only
+// the total is known.
 func (c *Cluster) Matching(filter nodefilter.Filter) (resource.Amounts, bool) {
 	return c.matching(filter), len(c.Nodes) > 0
 }

@@ -54,8 +54,8 @@ type File struct {
 	counts     []operationCounts // by slot of pools
 }
 
-// Operations returns what is known about operations besides their elements, in the order of
-// the file. Vectors have none.
+// Operations returns what is known about operations besides their elements, in
+// the order of the file. Vectors have none.
 func (f *File) Operations() []Operation { return f.operations }
 
 // Slot returns the slot of the element with this name.
@@ -68,9 +68,9 @@ func (f *File) Slot(name string) (int32, bool) {
 	return 0, false
 }
 
-// checkStructure rejects input that is not a tree: every element must be below the root, below
-// pools only, and FIFO pools hold operations only. Its cost is linear in the number of
-// elements.
+// checkStructure rejects input that is not a tree: every element must be below
+// the root, below pools only, and FIFO pools hold operations only. Its cost is
+// linear in the number of elements.
 func checkStructure(file *File, refuse func(slot int32, rule document.Rule, message string)) {
 	elements := file.Tree.Elements
 	const (

@@ -7,15 +7,17 @@ import (
 	"github.com/weirhq/weir/internal/engine/fairshare"
 )
 
-// operationCounts are a pool's limits on operation counts, and the counts themselves.
+// operationCounts are a pool's limits on operation counts, and the counts
+// themselves.
 type operationCounts struct {
 	maxRunning, maxTotal int
 	running, total       int
 }
 
-// Settle decides which operations take part at a moment of the file's own time: the active
-// ones, as long as their pools and all pools above admit more. It considers operations in the
-// order of the file and frees the slots of the others. It reports whether anything changed.
+// Settle decides which operations take part at a moment of the file's own time:
+// the active ones, as long as their pools and all pools above admit more. It
+// considers operations in the order of the file and frees the slots of the
+// others. It reports whether anything changed.
 func (f *File) Settle(now time.Duration) (changed bool) {
 	for i := range f.counts {
 		f.counts[i].running, f.counts[i].total = 0, 0
@@ -41,7 +43,8 @@ func (f *File) Settle(now time.Duration) (changed bool) {
 	return changed
 }
 
-// admit counts an operation in a pool and above, or returns which limit keeps it out.
+// admit counts an operation in a pool and above, or returns which limit keeps
+// it out.
 func (f *File) admit(pool int32) (waits string) {
 	for slot := pool; ; slot = f.Tree.Elements[slot].Parent {
 		if c := &f.counts[slot]; c.total >= c.maxTotal {
@@ -77,8 +80,8 @@ func atMost(n int) string {
 	return fmt.Sprintf("at most %d operations", n)
 }
 
-// nextChange returns the first moment after now at which an operation becomes active or
-// inactive.
+// nextChange returns the first moment after now at which an operation becomes
+// active or inactive.
 func (f *File) nextChange(now time.Duration) time.Duration {
 	first := Forever
 	for i := range f.operations {

@@ -42,7 +42,8 @@ type vectorRoot struct {
 	promised       bool
 }
 
-// vectorElement has the keys of pools and of operations; Kind says which.
+// vectorElement has the keys of pools and of operations; Kind distinguishes
+// them.
 type vectorElement struct {
 	at        int64 // offset in the text
 	broken    bool  // it is no object, which has been reported
@@ -52,7 +53,8 @@ type vectorElement struct {
 	fairshare fairshare.Element // Pool is set by the first key of a pool
 	state     fairshare.State
 	usageAt   int64
-	// foreign is where the first key is that only the other kind has, by that kind.
+	// foreign is where the first key is that only the other kind has, by that
+	// kind.
 	foreign [3]foreignKey
 }
 
@@ -227,8 +229,8 @@ var vectorIntegralFields = newFields(
 	}},
 )
 
-// only marks a key of one kind of elements, so that [vectorTree.check] can reject it on the
-// other.
+// only marks a key of one kind of elements, so that [vectorTree.check] can
+// reject it on the other.
 func only(kind fairshare.Kind, f field[vectorElement]) field[vectorElement] {
 	return field[vectorElement]{f.name, func(s *scanner, e *vectorElement) {
 		if e.foreign[kind].name == "" {

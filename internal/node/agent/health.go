@@ -157,7 +157,7 @@ func probe(directory string) (disk, error) {
 	}
 	err := tryWriting(filepath.Join(directory, "probe"))
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		d.free, err = 0, nil // full, whatever statfs says
+		d.free, err = 0, nil // full, whatever statfs returns
 	}
 	return d, err
 }

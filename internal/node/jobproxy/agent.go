@@ -115,7 +115,7 @@ func lockDirectory(dir string) (*os.File, error) {
 // ErrAlive means that a job's proxy still runs.
 var ErrAlive = errors.New("the job proxy runs")
 
-// IsAlive says whether the proxy of a job runs.
+// IsAlive reports whether a job's proxy runs.
 func IsAlive(dir string) bool {
 	lock, err := lockDirectory(dir)
 	if err != nil {

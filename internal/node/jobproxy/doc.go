@@ -6,12 +6,12 @@
 //
 //	job.json      the description, written by the agent (Launch)
 //	lock          held with flock as long as the proxy lives; passed from the agent, so there is no moment without it
-//	control.sock  where the proxy takes orders and tells what changes (Attach)
+//	control.sock  where the proxy receives orders and reports changes (Attach)
 //	state.json    what the proxy last knew, replaced atomically
-//	result.json   how the job ended, written once, durable before anybody is told
+//	result.json   how the job ended, written once, durable before the proxy reports it
 //	stderr.N      kept pieces of stderr, N is the offset of the first byte; stdout.N likewise (ReadOutput)
-//	proxy.log     what the proxy has to say of itself
-//	sandbox, tmp  the working directory of the command, and its TMPDIR; gone when the job has ended
+//	proxy.log     the log of the proxy itself
+//	sandbox, tmp  the working directory of the command, and its TMPDIR; removed when the job has ended
 //
 // A restarting agent checks each directory (Scan): if the lock is held it attaches; if there is a result it reads it;
 // otherwise the proxy has died, and Recover ends what it left and writes the result for it. A job is never started

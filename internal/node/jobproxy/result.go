@@ -158,7 +158,7 @@ type State struct {
 	InterruptionReason   string      `json:"interruption_reason,omitempty"`
 	InterruptionDeadline Time        `json:"interruption_deadline,omitzero"`
 	Statistics           []Statistic `json:"statistics,omitempty"`
-	CPUHistory           []CPUCheck  `json:"cpu_history,omitempty"` // only when asked for
+	CPUHistory           []CPUCheck  `json:"cpu_history,omitempty"` // only on request
 	Warnings             []string    `json:"warnings,omitempty"`
 }
 

@@ -122,7 +122,7 @@ func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (pe
 
 type peerKey struct{}
 
-// isLocal says whether a request came over the loopback interface.
+// isLocal reports whether a request came over the loopback interface.
 func isLocal(r *http.Request) bool {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()

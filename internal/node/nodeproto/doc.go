@@ -12,7 +12,7 @@
 // lost, doubled, delayed and overtake each other, and still:
 //
 //   - a result is handed to the scheduler's upper layer once per session, and the node keeps it
-//     until the scheduler says that it is durable;
+//     until the scheduler confirms that it is durable;
 //   - an order is carried out at most once, and a job number is started at most once;
 //   - when messages get through again, both ends have the same picture.
 //
@@ -71,7 +71,7 @@
 // carried out. The scheduler remembers every order until the node has acknowledged it:
 //
 //	response   orders = all that are not acknowledged, oldest first (a limit may cut the end)
-//	request    orders_seen = n: orders 1…n have been taken in, and the report shows their effect
+//	request    orders_seen = n: orders 1…n have been received, and the report shows their effect
 //
 // The next response repeats the orders of a lost one. The node skips orders up to n, so it
 // carries out each order once. It accepts a response only if it answers the request in flight,

@@ -9,7 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// DefaultMaxOrders is how many orders one response carries unless a session says otherwise.
+// DefaultMaxOrders is how many orders one response carries unless a session sets another
+// limit.
 const DefaultMaxOrders = 500
 
 // SessionID names a session.

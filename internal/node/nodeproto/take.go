@@ -15,8 +15,8 @@ const (
 	reasonOther         = "other"
 )
 
-// take carries out an order once. It ignores orders of an unknown kind from a later protocol,
-// so the next report lacks their effect.
+// take carries out an order once. It ignores orders of an unknown kind from a later
+// protocol, so the next report lacks their effect.
 func (n *NodeSession) take(now time.Time, order *nodev1.Order, specs []*nodev1.JobSpec, taken *Orders) {
 	switch order := order.GetOrder().(type) {
 	case *nodev1.Order_Start:

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Version is the revision of the protocol that this code speaks; MinVersion is the oldest one
-// it understands.
+// Version is the protocol revision that this code speaks; MinVersion is the oldest one that it
+// accepts.
 const (
 	Version    uint32 = 1
 	MinVersion uint32 = 1

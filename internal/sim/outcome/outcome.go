@@ -1,9 +1,10 @@
-// Package outcome is the result of a simulation: figures of the cluster, of every pool and
-// operation, time series, and which expectations held. It is a value that is written as JSON
-// and read back. Reports are made from it, and two runs are compared by it.
+// Package outcome is the result of a simulation: figures of the cluster, of
+// every pool and operation, time series, and which expectations held. It is a
+// value that is written as JSON and read back. Reports are made from it, and two
+// runs are compared by it.
 //
-// Everything in it follows from the scenario and its seed; the wall time of the run is kept
-// separately. The package imports document and resource.
+// Everything in it follows from the scenario and its seed; the wall time of the
+// run is kept separately. The package imports document and resource.
 package outcome
 
 import (
@@ -17,7 +18,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Format is the version of the JSON form. Results of other versions are rejected.
+// Format is the version of the JSON form. Results of other versions are
+// rejected.
 const Format = 1
 
 // Result is the result of a run.
@@ -27,14 +29,15 @@ type Result struct {
 	Description string    `json:"description,omitempty"`
 	Seed        uint64    `json:"seed"`
 	Start       time.Time `json:"start"`
-	// Dated reports whether Start is the date of what is simulated, and not an arbitrary one.
+	// Dated reports whether Start is the date of what is simulated, and not an
+	// arbitrary one.
 	Dated bool `json:"dated,omitempty"`
 	// GPUThousandths reports whether amounts of GPUs are in thousandths.
 	GPUThousandths bool `json:"gpu_thousandths,omitempty"`
 	// Seconds is how much virtual time has passed.
 	Seconds float64 `json:"seconds"`
-	// Stalled reports whether the run ended because nothing more could happen although
-	// operations were unfinished.
+	// Stalled reports whether the run ended because nothing more could happen
+	// although operations were unfinished.
 	Stalled bool `json:"stalled,omitempty"`
 
 	Cluster    Cluster     `json:"cluster"`
@@ -45,12 +48,13 @@ type Result struct {
 	Series            Series        `json:"series"`
 	Expectations      []Expectation `json:"expectations,omitempty"`
 
-	// Wall is how long the run took. It differs from run to run, so outputs that must be equal
-	// do not contain it.
+	// Wall is how long the run took. It differs from run to run, so outputs that
+	// must be equal do not contain it.
 	Wall time.Duration `json:"-"`
 }
 
-// Vector has a figure for each resource, in the units that users write, in the order of kinds.
+// Vector has a figure for each resource, in the units that users write, in the
+// order of kinds.
 type Vector [resource.KindCount]float64
 
 // MarshalJSON writes the components that are not zero under their names.
@@ -123,8 +127,8 @@ type Work struct {
 type Jobs struct {
 	Started   int64 `json:"started"`
 	Completed int64 `json:"completed"`
-	// Preempted and LostWithNodes had to restart; Ended were running when their operation
-	// ended.
+	// Preempted and LostWithNodes had to restart; Ended were running when their
+	// operation ended.
 	Preempted     int64 `json:"preempted"`
 	LostWithNodes int64 `json:"lost_with_nodes"`
 	Ended         int64 `json:"ended_with_operation"`
@@ -214,9 +218,9 @@ type Pool struct {
 
 // Compliance is how well a guarantee was kept.
 type Compliance struct {
-	// DemandingSeconds is how long the pool demanded something that it was guaranteed;
-	// BelowSeconds is how long of that it had less than 99 % of it, and LongestSeconds the
-	// longest such time without a pause.
+	// DemandingSeconds is how long the pool demanded something that it was
+	// guaranteed; BelowSeconds is how long of that it had less than 99 % of it,
+	// and LongestSeconds the longest such time without a pause.
 	DemandingSeconds float64 `json:"demanding_seconds"`
 	BelowSeconds     float64 `json:"below_seconds"`
 	LongestSeconds   float64 `json:"longest_seconds"`
@@ -224,7 +228,8 @@ type Compliance struct {
 	Missing Vector `json:"missing"`
 }
 
-// Ratio is the part of the time in which the guarantee was kept; one if it was never demanded.
+// Ratio is the part of the time in which the guarantee was kept; one if it was
+// never demanded.
 func (c Compliance) Ratio() float64 {
 	if c.DemandingSeconds == 0 {
 		return 1
@@ -332,7 +337,8 @@ func (c *Curves) UnmarshalJSON(data []byte) error {
 // Expectation is whether an expectation of the scenario held.
 type Expectation struct {
 	Where string `json:"where"`
-	// Subject and Figure are what was expected: "pool production" and "fair_share/cpu at 6h".
+	// Subject and Figure are what was expected: "pool production" and
+	// "fair_share/cpu at 6h".
 	Subject string `json:"subject"`
 	Figure  string `json:"figure"`
 	Want    string `json:"want"`
@@ -421,8 +427,8 @@ func (r *Result) check() error {
 	return nil
 }
 
-// Round keeps six significant digits, which is more precise than any figure and keeps results
-// short.
+// Round keeps six significant digits, which is more precise than any figure and
+// keeps results short.
 func Round(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

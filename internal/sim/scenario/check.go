@@ -89,7 +89,8 @@ func (g *NodeGroup) has(name string) bool {
 	return g.Single && name == g.Name || cut && err == nil && 1 <= n && n <= g.Count && g.nameOf(n) == name
 }
 
-// checkTreeNames warns about operations in trees that do not exist, which are rejected.
+// checkTreeNames warns about operations in trees that do not exist, which are
+// rejected.
 func (b *builder) checkTreeNames() {
 	trees := b.treeNames()
 	for _, t := range b.out.Operations {
@@ -159,7 +160,8 @@ func (a *Arrival) ends() bool {
 	return len(a.Active) > 0
 }
 
-// Alone reports whether the template describes one operation, which has its name.
+// Alone reports whether the template describes one operation, which has its
+// name.
 func (t *Template) Alone() bool {
 	if len(t.Demand) > 0 {
 		return len(t.Demand) == 1 && t.Demand[0].Every == 0
@@ -199,8 +201,8 @@ func (b *builder) checkOperationNames() {
 	}
 }
 
-// operationKnown reports whether operations with this name may arrive: those of a template, or
-// a single one of several. Traces name their own operations.
+// operationKnown reports whether operations with this name may arrive: those of
+// a template, or a single one of several. Traces name their own operations.
 func (b *builder) operationKnown(name string) bool {
 	if len(b.out.Traces) > 0 {
 		return true
@@ -214,8 +216,8 @@ func (b *builder) operationKnown(name string) bool {
 	return false
 }
 
-// checkPoolNames warns about pools that are not configured, and rejects expectations about
-// pools that can never exist.
+// checkPoolNames warns about pools that are not configured, and rejects
+// expectations about pools that can never exist.
 func (b *builder) checkPoolNames() {
 	ephemeral := map[string]bool{}
 	for _, t := range b.out.Operations {

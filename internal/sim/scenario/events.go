@@ -18,7 +18,8 @@ type Event struct {
 	// Every repeats the event; zero: once.
 	Every  time.Duration
 	Action Action
-	// Refused reports whether the scheduler must refuse it; then nothing changes.
+	// Refused reports whether the scheduler must refuse it; then nothing
+	// changes.
 	Refused bool
 	// Where is the position of the event, for messages: "x.yaml:12: events/3".
 	Where string
@@ -67,12 +68,13 @@ type ControlOperation struct {
 	Command   Command
 }
 
-// LoseNodes removes nodes of a group with everything that runs on them, lowest numbers first.
+// LoseNodes removes nodes of a group with everything that runs on them, lowest
+// numbers first.
 type LoseNodes struct {
 	Group string
 	Count int
-	// Silently makes nodes fall silent, so that the scheduler has to detect the loss by
-	// itself.
+	// Silently makes nodes fall silent, so that the scheduler has to detect the
+	// loss by itself.
 	Silently bool
 }
 
@@ -82,8 +84,9 @@ type ReturnNodes struct {
 	Count int
 }
 
-// ResizeNodes changes the resources of nodes of a group, lowest numbers first: their owner
-// needs a part of them, or returns it. Jobs on them keep running until the scheduler acts.
+// ResizeNodes changes the resources of nodes of a group, lowest numbers first:
+// their owner needs a part of them, or returns it. Jobs on them keep running
+// until the scheduler acts.
 type ResizeNodes struct {
 	Group     string
 	Count     int
@@ -97,7 +100,8 @@ func (LoseNodes) isAction()        {}
 func (ReturnNodes) isAction()      {}
 func (ResizeNodes) isAction()      {}
 
-// eventDocument is an event as written: a subject with what to set, or one of the commands.
+// eventDocument is an event as written: a subject with what to set, or one of
+// the commands.
 type eventDocument struct {
 	at, every              opt[time.Duration]
 	refused                bool
@@ -373,8 +377,8 @@ func (b *builder) edits(v document.Value, d *eventDocument) (edits []pooltree.Ed
 	return edits
 }
 
-// rehearse applies all changes of trees in order of time, once each, so that an invalid one is
-// found before the run and not in its third hour.
+// rehearse applies all changes of trees in order of time, once each, so that an
+// invalid one is found before the run and not in its third hour.
 func (b *builder) rehearse() {
 	trees := slices.Clone(b.out.Trees)
 	order := make([]int, len(b.out.Events))

@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Expectation is what must hold for one subject, at a moment or at the end. The zero subject
-// is the cluster.
+// Expectation is what must hold for one subject, at a moment or at the end. The
+// zero subject is the cluster.
 type Expectation struct {
 	// At is the moment; Forever is the end.
 	At time.Duration
@@ -24,7 +24,8 @@ type Expectation struct {
 	// Tree is the tree of Pool; empty: the default tree.
 	Tree   string
 	Checks []Check
-	// Where is the position of the expectation, for messages: "x.yaml:12: expect/3".
+	// Where is the position of the expectation, for messages: "x.yaml:12:
+	// expect/3".
 	Where string
 }
 
@@ -33,8 +34,8 @@ type Check struct {
 	Figure Figure
 	// Kind is the resource of figures that are vectors.
 	Kind resource.Kind
-	// Key is the key of a breakdown: a class, a stage, a reason, the name of an operation, a
-	// percentile.
+	// Key is the key of a breakdown: a class, a stage, a reason, the name of an
+	// operation, a percentile.
 	Key   string
 	Bound Bound
 	// Word is what a figure that is a word must be or, for Error, contain.
@@ -215,8 +216,8 @@ func (f figureInfo) shape() document.Shape {
 	return document.Words.Shape()
 }
 
-// read returns the checks of one figure. A plain number becomes a bound with equal ends, to
-// which the tolerance is applied later.
+// read returns the checks of one figure. A plain number becomes a bound with
+// equal ends, to which the tolerance is applied later.
 func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, ok bool) {
 	switch f.form {
 	case vectorForm:
@@ -264,8 +265,8 @@ func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, 
 	return []Check{{Figure: f.figure, Word: word}}, ok && f.knows(r, v.Position(), word)
 }
 
-// words are the possible values of figures with a fixed set of values, or the names of their
-// parts.
+// words are the possible values of figures with a fixed set of values, or the
+// names of their parts.
 var words = map[Figure][]string{
 	Status:     {"normal", "below_fair_share"},
 	Starvation: {"non_starving", "starving", "aggressively_starving"},

@@ -18,8 +18,8 @@ import (
 // mostNodes bounds a cluster: far beyond what is used in practice.
 const mostNodes = 1_000_000
 
-// fileDocument is a scenario as written. Sections that depend on others are stored as values
-// and read later.
+// fileDocument is a scenario as written. Sections that depend on others are stored
+// as values and read later.
 type fileDocument struct {
 	name, description string
 	start             opt[time.Time]
@@ -173,13 +173,14 @@ type builder struct {
 	expectAt  []place // of each expectation
 	userPools []tracePools
 	poolKnown map[string]bool // exists at some time
-	// traceIsWrong reports whether a trace could not be read, so that its missing content
-	// causes no further problems.
+	// traceIsWrong reports whether a trace could not be read, so that its missing
+	// content causes no further problems.
 	traceIsWrong bool
 	poolNames    []string
 }
 
-// place is a position in the file, for rules that are applied after everything has been read.
+// place is a position in the file, for rules that are applied after everything has
+// been read.
 type place struct {
 	at   document.Position
 	path string
@@ -197,9 +198,9 @@ func (b *builder) refuseAt(p place, rule document.Rule, message string, facts ..
 	b.r.Add(document.Problem{File: b.r.File(), Position: p.at, Path: p.path, Rule: rule, Message: message, Facts: facts})
 }
 
-// Read reads a scenario: JSON if the name of the file ends in .json, else YAML. The error is
-// of type document.Problems and lists everything that is wrong. Warnings are about input that
-// is legal but might not be intended.
+// Read reads a scenario: JSON if the name of the file ends in .json, else YAML.
+// The error is of type document.Problems and lists everything that is wrong.
+// Warnings are about input that is legal but might not be intended.
 func Read(name string, data []byte, open Opener) (*Scenario, document.Problems, error) {
 	v, err := notation.Parse(name, data)
 	if err != nil {

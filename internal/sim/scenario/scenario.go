@@ -1,12 +1,15 @@
-// Package scenario owns the file that describes what to simulate: nodes, pool trees, a
-// workload of operations or a recorded trace, events at given times, and the expected outcome.
+// Package scenario owns the file that describes what to simulate: nodes, pool
+// trees, a workload of operations or a recorded trace, events at given times, and
+// the expected outcome.
 //
-// A scenario is YAML or JSON. It is read strictly by tables of package document, which report
-// all problems at once, with line and path. [Schema] writes the same tables as a JSON schema.
+// A scenario is YAML or JSON. It is read strictly by tables of package document,
+// which report all problems at once, with line and path. [Schema] writes the same
+// tables as a JSON schema.
 //
-// Configuration only: nothing here draws a random number or advances time. The caller provides
-// a function that opens the files that a scenario names. The package imports document,
-// pooltree, treefile, resource, nodefilter, distribution and trace.
+// Configuration only: nothing here draws a random number or advances time. The
+// caller provides a function that opens the files that a scenario names. The
+// package imports document, pooltree, treefile, resource, nodefilter,
+// distribution and trace.
 package scenario
 
 import (
@@ -29,12 +32,13 @@ const Forever time.Duration = 1<<63 - 1
 type Scenario struct {
 	Name        string
 	Description string
-	// Start is the date of time zero. All other times count from it. Dated reports whether the
-	// date is meaningful, because it was given or is that of a trace.
+	// Start is the date of time zero. All other times count from it. Dated
+	// reports whether the date is meaningful, because it was given or is that of
+	// a trace.
 	Start time.Time
 	Dated bool
-	// Duration is how much time passes. If it is unset, time passes until every operation has
-	// finished.
+	// Duration is how much time passes. If it is unset, time passes until every
+	// operation has finished.
 	Duration document.Optional[time.Duration]
 	Seed     uint64
 	Scheduler
@@ -68,8 +72,8 @@ type Scheduler struct {
 	OvercommitPatience document.Optional[time.Duration]
 }
 
-// LosesNodesSilently reports whether nodes fall silent at some time, so that the scheduler has
-// to watch for that.
+// LosesNodesSilently reports whether nodes fall silent at some time, so that the
+// scheduler has to watch for that.
 func (s *Scenario) LosesNodesSilently() bool {
 	return slices.ContainsFunc(s.Events, func(e Event) bool {
 		loss, ok := e.Action.(LoseNodes)
@@ -87,8 +91,8 @@ type Statistics struct {
 	Operations int
 }
 
-// NodeGroup is a group of equal nodes. They are named Name-1, Name-2, …; a group without a
-// count is one node named Name.
+// NodeGroup is a group of equal nodes. They are named Name-1, Name-2, …; a group
+// without a count is one node named Name.
 type NodeGroup struct {
 	Name      string
 	Count     int
@@ -123,8 +127,8 @@ type Template struct {
 	Duration distribution.Distribution
 }
 
-// Arrival is when the operations of a template arrive: at given times, or with Every at
-// regular or Poisson at random intervals.
+// Arrival is when the operations of a template arrive: at given times, or with
+// Every at regular or Poisson at random intervals.
 type Arrival struct {
 	Times []time.Duration
 	// Repeat repeats the Times after each period of this length; zero: once.
@@ -156,8 +160,8 @@ type Trace struct {
 	Log  *trace.Log
 	// Options apply to each of its operations, besides the pool.
 	Options pooltree.OperationOptions
-	// Parent is the pool whose ephemeral subpools users get. Empty: each user has a pool with
-	// the user's name.
+	// Parent is the pool whose ephemeral subpools users get. Empty: each user has
+	// a pool with the user's name.
 	Parent string
 	// Pool is one pool for all operations; empty: see Parent.
 	Pool string

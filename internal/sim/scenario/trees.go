@@ -30,8 +30,8 @@ func (b *builder) trees(v document.Value) {
 }
 
 func (b *builder) add(name string, draft *pooltree.Draft) {
-	// Build returns nil if the reader has problems, earlier ones included, so it gets a reader
-	// for this tree alone.
+	// Build returns nil if the reader has problems, earlier ones included, so
+	// it gets a reader for this tree alone.
 	own := document.NewReader(b.r.File())
 	own.Enter(b.r.Path())
 	tree := draft.Build(own, pooltree.Limits{})
@@ -169,7 +169,8 @@ func (b *builder) chooseDefault(v document.Value) {
 	}
 }
 
-// defaultTree returns the tree for operations that name none, nil if there is no such tree.
+// defaultTree returns the tree for operations that name none, nil if there is
+// no such tree.
 func (b *builder) defaultTree() *document.Named[*pooltree.Tree] {
 	for i := range b.out.Trees {
 		if b.out.Trees[i].Name == b.out.DefaultTree {

@@ -34,8 +34,8 @@ func readOnly[F any](shape document.Shape, read func(r *document.Reader, v docum
 		func(F, F) bool { return false })
 }
 
-// orShort makes a type that also accepts a short form: if v is not a map, the short reader
-// reads it.
+// orShort makes a type that also accepts a short form: if v is not a map, the short
+// reader reads it.
 func orShort[F any](long document.Type[F], says string, short func(r *document.Reader, v document.Value) (F, bool)) document.Type[F] {
 	shape := long.Shape()
 	shape.Says = says
@@ -327,8 +327,8 @@ func lawNames() (names []string) {
 	return names
 }
 
-// jobCounts reads the number of jobs of an operation. Drawn numbers are rounded; a plain
-// number must be valid as written.
+// jobCounts reads the number of jobs of an operation. Drawn numbers are rounded; a
+// plain number must be valid as written.
 var jobCounts = readOnly(law(countUnit).Shape(), func(r *document.Reader, v document.Value) (distribution.Distribution, bool) {
 	d, ok := document.ReadAs(law(countUnit), r, v)
 	if count, constant := d.Value(); ok && constant && (count < 1 || count != math.Trunc(count)) {

@@ -3,9 +3,9 @@
 // cluster trace of 2023. Both become a [Log] of operations with the pools and
 // nodes they ran on, which a scenario can replay.
 //
-// Files are read as a stream, gzip or plain, and problems are reported with line numbers. The
-// package opens no file itself. It imports document and resource, and knows nothing about
-// scenarios or simulation.
+// Files are read as a stream, gzip or plain, and problems are reported with line
+// numbers. The package opens no file itself. It imports document and resource,
+// and knows nothing about scenarios or simulation.
 package trace
 
 import (
@@ -71,8 +71,8 @@ type Skipped struct {
 
 // Span is the part of a log to use. The zero Span uses everything as it is.
 type Span struct {
-	// From and To bound the submit times to use; the result starts at zero. A To of zero means
-	// the end.
+	// From and To bound the submit times to use; the result starts at zero. A To
+	// of zero means the end.
 	From, To time.Duration
 	// Scale multiplies times of submission and running, to make a log shorter or
 	// longer. Zero means one.
@@ -138,7 +138,8 @@ func name(known map[string]int32, list *[]string, text string) int32 {
 	return i
 }
 
-// add adds an operation if it is within the span. Seconds count from the log's zero.
+// add adds an operation if it is within the span. Seconds count from the log's
+// zero.
 func (b *builder) add(o Operation, pool, user string, submit, run float64) {
 	from, to := b.span.From.Seconds(), b.span.To.Seconds()
 	switch {

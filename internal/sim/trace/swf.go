@@ -25,8 +25,9 @@ const (
 // SWFOptions set how a log in the Standard Workload Format becomes operations.
 type SWFOptions struct {
 	Span
-	// JobCPU is how many processors one job has, which must fit on a node; zero means one. A
-	// parallel job of the log becomes an operation with as many jobs as it needs.
+	// JobCPU is how many processors one job has, which must fit on a node; zero
+	// means one. A parallel job of the log becomes an operation with as many jobs
+	// as it needs.
 	JobCPU int
 	// Parallel makes operations of several jobs gangs, as parallel programs are.
 	// Otherwise their jobs start one by one.
@@ -65,10 +66,10 @@ const MemoryPerCore = 4 << 30
 // longestLine bounds a line of a log; the format needs about 100 characters.
 const longestLine = 64 << 10
 
-// ReadSWF reads a log in the Standard Workload Format, version 2.2: header lines that start
-// with a semicolon, then one job per line in 18 numbers, -1 for unknown. Pools and users are
-// named user-N after the user's number. Jobs that never ran or whose processors are unknown
-// are skipped and counted.
+// ReadSWF reads a log in the Standard Workload Format, version 2.2: header lines
+// that start with a semicolon, then one job per line in 18 numbers, -1 for
+// unknown. Pools and users are named user-N after the user's number. Jobs that
+// never ran or whose processors are unknown are skipped and counted.
 func ReadSWF(file string, input io.Reader, options SWFOptions) (*Log, error) {
 	reader, err := unzipped(file, input)
 	if err != nil {
@@ -158,8 +159,8 @@ func (s *swf) job(number int, v *[swfFieldCount]float64) (stop bool) {
 	}
 	perJob := max(s.options.JobCPU, 1)
 	jobs := (int(processors) + perJob - 1) / perJob
-	// A job is as large as an even split needs; the last one might be smaller in the log, but
-	// jobs of an operation are equal.
+	// A job is as large as an even split needs; the last one might be smaller in
+	// the log, but jobs of an operation are equal.
 	cpus := (int(processors) + jobs - 1) / jobs
 	user := "user-unknown"
 	if v[swfUser] >= 0 {
@@ -216,8 +217,8 @@ func (s *swf) cluster() {
 		resource.CPU:       int64(perNode) * resource.CPU.Scale(),
 		resource.Memory:    int64(perNode) * MemoryPerCore,
 	}
-	// The log does not state how much memory nodes have: assume enough for the largest job on
-	// every processor that it can use.
+	// The log does not state how much memory nodes have: assume enough for the
+	// largest job on every processor that it can use.
 	for _, o := range s.log.Operations {
 		fit := int64(perNode) * resource.CPU.Scale() / max(o.Resources[resource.CPU], 1)
 		need := resource.Amounts{resource.Memory: o.Resources[resource.Memory]}.Times(float64(max(fit, 1)))

@@ -1,9 +1,9 @@
-// Package workload turns the templates and traces of a scenario into operations in order of
-// arrival. Every template draws from a separate sequence, so that its operations stay the same
-// when others are added.
+// Package workload turns the templates and traces of a scenario into operations
+// in order of arrival. Every template draws from a separate sequence, so that its
+// operations stay the same when others are added.
 //
-// It draws and counts, but does not advance time: the caller requests the next operation. It
-// imports scenario, trace and distribution.
+// It draws and counts, but does not advance time: the caller requests the next
+// operation. It imports scenario, trace and distribution.
 package workload
 
 import (
@@ -22,8 +22,8 @@ import (
 
 // Operation is one operation that arrives.
 type Operation struct {
-	// Name is unique among the operations of templates. Template is the name of the template
-	// or trace that it comes from.
+	// Name is unique among the operations of templates. Template is the name of
+	// the template or trace that it comes from.
 	Name, Template string
 	User           string
 	At             time.Duration
@@ -32,15 +32,15 @@ type Operation struct {
 	Jobs           int
 	Resources      resource.Amounts // of one job
 	Durations      Durations
-	// AtOnce is how many jobs an operation with demand over time demands at once, until Until.
-	// Its other Jobs are a supply that is larger than what it can run by then. It is zero for
-	// other operations.
+	// AtOnce is how many jobs an operation with demand over time demands at once,
+	// until Until. Its other Jobs are a supply that is larger than what it can
+	// run by then. It is zero for other operations.
 	AtOnce int
 	Until  time.Duration
 }
 
-// Durations is how long each job of an operation runs. A restarted job runs for the same time
-// again.
+// Durations is how long each job of an operation runs. A restarted job runs for
+// the same time again.
 type Durations struct {
 	law   *distribution.Distribution // nil: fixed
 	seed  distribution.Seed
@@ -84,7 +84,8 @@ type Source struct {
 // Next returns the next operation; false after the last one.
 func (s *Source) Next() (Operation, bool) { return s.next() }
 
-// Last returns the time of the last operation if it is known, and Forever otherwise.
+// Last returns the time of the last operation if it is known, and Forever
+// otherwise.
 func (s *Source) Last() time.Duration { return s.last }
 
 // Sources returns the sources of a scenario: templates first, then traces.
@@ -144,7 +145,8 @@ func templateSource(t *scenario.Template, seed distribution.Seed, end time.Durat
 	return source
 }
 
-// lastTime returns when the last operation of a template arrives, if that is known beforehand.
+// lastTime returns when the last operation of a template arrives, if that is
+// known beforehand.
 func lastTime(t *scenario.Template) time.Duration {
 	last := time.Duration(0)
 	for _, w := range t.Demand {
@@ -215,16 +217,16 @@ func (m *maker) meanDuration() float64 {
 	return m.law.Mean()
 }
 
-// supply returns how many jobs keep atOnce of them running for a time: half as many more than
-// needed on average, within bounds.
+// supply returns how many jobs keep atOnce of them running for a time: half as
+// many more than needed on average, within bounds.
 func supply(atOnce int, span time.Duration, mean float64) int {
 	const most = 50_000_000
 	rounds := 2 + 1.5*span.Seconds()/max(mean, shortest.Seconds())
 	return max(atOnce, int(min(float64(atOnce)*rounds, most)))
 }
 
-// Again returns an operation that replaces one with demand over time that has run out of jobs
-// before its window has closed.
+// Again returns an operation that replaces one with demand over time that has run
+// out of jobs before its window has closed.
 func Again(o *Operation, now time.Duration) Operation {
 	again := *o
 	again.Name, again.At = o.Name+"+", now
