@@ -12,12 +12,12 @@ const (
 	kindGraceOver             // a: slot of a job, b: its generation
 	kindAction                // a: index of an event of the scenario
 	kindArrival               // a: index of a source
-	kindAgain                 // operation that has run out of jobs
-	kindClose                 // a: operation that has run out of jobs
+	kindAgain                 // a: operation that has run out of jobs
+	kindClose                 // a: operation whose demand window closes
 	kindUpdate                //
 	kindOutOfBand             // a: node
 	kindHeartbeat             // a: node; of the ring, never in the queue
-	kindBaseline              // index of an expectation whose average starts
+	kindBaseline              // a: index of an expectation whose average starts
 	kindObserve               //
 	kindExpect                // a: index of an expectation
 	kindEnd                   //

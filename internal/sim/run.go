@@ -127,8 +127,8 @@ type run struct {
 	closing []int32
 
 	books books
-	// poolsKnown and viewsKnown say that nothing has happened to the core since
-	// its pools, and its operations, were last looked at, which happened so often.
+	// poolsKnown and viewsKnown report whether nothing has happened to the core
+	// since its pools, and its operations, were last read; looks counts the reads.
 	poolsKnown, viewsKnown bool
 	looks                  int
 	expectations           expectations

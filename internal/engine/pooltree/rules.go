@@ -37,7 +37,7 @@ const (
 // Rules that are only worth a warning.
 const (
 	RuleBurstBelowFlow       document.Rule = "burst_below_flow"
-	RuleGuaranteeUnused      document.Rule = "integral_without_type" // flow or burst, but guarantee_type none and no such pool below
+	RuleGuaranteeUnused      document.Rule = "integral_without_type" // flow or burst, but guarantee_type none and no child with either
 	RuleGuaranteeOverLimit   document.Rule = "guarantee_over_limit"
 	RuleIneffective          document.Rule = "ineffective" // the value has no effect beside another one
 	RuleDefaultParent        document.Rule = "default_parent_pool"

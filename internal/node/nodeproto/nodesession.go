@@ -35,7 +35,7 @@ type NodeSession struct {
 	revision uint64   // counts changes
 	status   *nodev1.NodeStatus
 	changed  uint64 // revision of status
-	told     uint64 // revision of status that the scheduler has confirmed
+	told     uint64 // revision of status that the scheduler has
 
 	flight *flight
 }
@@ -45,7 +45,7 @@ type nodeJob struct {
 	identity *nodev1.JobIdentity
 	status   *nodev1.JobStatus // without identity; replaced, never modified
 	changed  uint64            // revision of status
-	told     uint64            // revision of status that the scheduler has confirmed
+	told     uint64            // revision of status that the scheduler has
 	known    bool              // the scheduler has the identity
 	result   *nodev1.JobResult // nil until the job has ended
 	reported bool              // the scheduler has the result
