@@ -11,20 +11,20 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// account adds up what jobs use and what becomes of them. Usage is exact: it is
-// added up whenever it changes.
+// account sums up what jobs use and how they end. Usage is exact: it is summed
+// up whenever it changes.
 type account struct {
-	usage   resource.Amounts // of jobs that run now
+	usage   resource.Amounts // of running jobs
 	since   time.Duration    // when used was last brought up to date
 	used    outcome.Vector   // resources × seconds
-	lost    outcome.Vector   // of used, what had to be done again
+	lost    outcome.Vector   // part of used that had to be done again
 	running int32
 	busy    float64 // running jobs × seconds
 	jobs    outcome.Jobs
 	caused  int64 // preemptions of others
 }
 
-// accrue brings used up to date.
+// accrue updates used.
 func (a *account) accrue(now time.Duration) {
 	seconds := (now - a.since).Seconds()
 	if seconds > 0 && a.running > 0 {
@@ -36,14 +36,14 @@ func (a *account) accrue(now time.Duration) {
 	a.since = now
 }
 
-// enter lets jobs come that use so much together.
+// enter adds jobs with their total usage.
 func (a *account) enter(now time.Duration, usage resource.Amounts, jobs int32) {
 	a.accrue(now)
 	a.usage = a.usage.Add(usage)
 	a.running += jobs
 }
 
-// exit lets jobs go.
+// exit removes jobs.
 func (a *account) exit(now time.Duration, usage resource.Amounts, jobs int32) {
 	a.accrue(now)
 	a.usage = a.usage.Sub(usage)
@@ -62,7 +62,7 @@ func (w *waitSums) add(d time.Duration) {
 	w.max = max(w.max, d)
 }
 
-// names numbers words in the order of first sight.
+// names numbers words in order of first appearance.
 type names struct {
 	names  []string
 	number map[string]int32
@@ -95,8 +95,8 @@ type books struct {
 	stageCounts    []int32Count
 	reasonCounts   []int32Count
 
-	// What was observed last, for the time until the next observation.
-	from       time.Duration // when the run began
+	// The last observation, valid until the next one.
+	from       time.Duration // when the run started
 	observedAt time.Duration
 	numbers    []int32            // the account of each pool of the observation
 	totals     []resource.Amounts // of each tree
@@ -115,8 +115,8 @@ type poolName struct {
 	name string
 }
 
-// poolAccount is the account of a pool: of its own operations in account, waits
-// and operations; of everything below it in the rest.
+// poolAccount is the account of a pool. account, waits and operations cover its
+// own operations; the rest covers everything below it.
 type poolAccount struct {
 	account
 	tree      core.TreeID
@@ -134,16 +134,16 @@ type poolAccount struct {
 	seen                             outcome.Vector // of account.used at the last observation
 	interval                         outcome.Vector // got since the last observation
 	compliance                       outcome.Compliance
-	below                            float64 // seconds below the guarantee without a pause
+	below                            float64 // consecutive seconds below the guarantee
 	starving                         float64 // seconds
 	preempted                        int64   // in the subtree since the last observation
 
 	state poolFigures // as last observed
-	there bool        // whether it was there then
+	there bool        // whether it existed then
 	curve curve
 }
 
-// poolFigures are what is kept of the last observation of a pool.
+// poolFigures are the figures kept from the last observation of a pool.
 type poolFigures struct {
 	fairShare, guaranteed, demand outcome.Vector
 	integralPart                  outcome.Vector
@@ -152,11 +152,11 @@ type poolFigures struct {
 	starvation                    scheduling.Starvation
 	runningOperations             int
 	runningJobs, pendingJobs      int32
-	// nothing says that all that is added up over time is zero.
+	// nothing reports whether all figures summed up over time are zero.
 	nothing bool
 }
 
-// clusterFigures are what is kept of the last observation of the cluster.
+// clusterFigures are the figures kept from the last observation of the cluster.
 type clusterFigures struct {
 	waitingJobs int64
 	preemptions int64 // since then
@@ -170,8 +170,8 @@ func (b *books) open(r *run) {
 	b.setTrees(r.trees)
 }
 
-// setTrees makes accounts for pools that are new, and notes guarantees and
-// parents of all.
+// setTrees makes accounts for new pools, and records guarantees and parents of
+// all.
 func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 	for i := range b.pools {
 		b.pools[i].strong = resource.Amounts{}
@@ -187,8 +187,8 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 	}
 }
 
-// pool returns the index of a pool's account, which it opens if there is none.
-// Until the pool is observed it is taken to be below the root, or below the pool
+// pool returns the index of a pool's account, and opens one if there is none.
+// Until the pool is observed it counts as below the root, or below the pool
 // whose ephemeral subpool it is by its name.
 func (b *books) pool(tree core.TreeID, name string) int32 {
 	key := poolName{tree, name}
@@ -205,7 +205,7 @@ func (b *books) pool(tree core.TreeID, name string) int32 {
 	return i
 }
 
-// started notes a job that has begun.
+// started records a job that has started.
 func (b *books) started(r *run, o *operationAccount, j *job, stageName string) {
 	b.entered(r, o, j)
 	pool := &b.pools[o.place(j.tree).pool]
@@ -236,7 +236,7 @@ func (b *books) started(r *run, o *operationAccount, j *job, stageName string) {
 	b.stageCounts = addCount(b.stageCounts, stage)
 }
 
-// entered notes that a job uses its resources.
+// entered records that a job uses its resources.
 func (b *books) entered(r *run, o *operationAccount, j *job) {
 	place := o.place(j.tree)
 	place.running++
@@ -246,7 +246,7 @@ func (b *books) entered(r *run, o *operationAccount, j *job) {
 	}
 }
 
-// left notes that a job no longer uses anything.
+// left records that a job no longer uses anything.
 func (b *books) left(r *run, o *operationAccount, j *job) {
 	place := o.place(j.tree)
 	place.running--
@@ -256,7 +256,7 @@ func (b *books) left(r *run, o *operationAccount, j *job) {
 	}
 }
 
-// completed notes that a job has done its work.
+// completed records that a job has done its work.
 func (b *books) completed(o *operationAccount, j *job) {
 	for _, a := range b.accounts(o, j) {
 		a.jobs.Completed++
@@ -267,7 +267,7 @@ func (b *books) accounts(o *operationAccount, j *job) [3]*account {
 	return [...]*account{&o.account, &b.pools[o.place(j.tree).pool].account, &b.cluster}
 }
 
-// stopped notes that a job was ended and that its work is lost.
+// stopped records that a job was ended and that its work is lost.
 func (b *books) stopped(r *run, o *operationAccount, j *job, kind stopKind, reason string, beneficiary int32) {
 	seconds := (j.endedAt - j.startedAt).Seconds()
 	for _, a := range b.accounts(o, j) {
@@ -278,7 +278,7 @@ func (b *books) stopped(r *run, o *operationAccount, j *job, kind stopKind, reas
 			a.jobs.LostWithNodes++
 		case operationEnded:
 			a.jobs.Ended++
-			continue // nobody will do it again
+			continue // it will not be done again
 		}
 		for k := range a.lost {
 			a.lost[k] += j.resources.Float(resource.Kind(k)) * seconds
@@ -310,7 +310,7 @@ func (b *books) stopped(r *run, o *operationAccount, j *job, kind stopKind, reas
 	}
 }
 
-// move takes what an operation uses in a tree from one pool to another.
+// move moves an operation's usage in a tree from one pool to another.
 func (b *books) move(now time.Duration, place *placement, pool int32) {
 	if place.pool == pool {
 		return

@@ -17,19 +17,19 @@ import (
 // expectations compares what happens with what the scenario expects.
 type expectations struct {
 	list []scenario.Expectation
-	// since has, for averages, the integrals at the time where they begin.
+	// since has, for averages, the integrals at the time where they start.
 	since   []map[scenario.Figure]outcome.Vector
 	results [][]outcome.Expectation
 }
 
-// open takes the expectations that are not about times before the run.
+// open selects the expectations that are not about times before the run.
 func (x *expectations) open(r *run) {
 	x.list = slices.DeleteFunc(slices.Clone(r.scenario.Expectations), func(e scenario.Expectation) bool { return e.At < r.from })
 	x.since = make([]map[scenario.Figure]outcome.Vector, len(x.list))
 	x.results = make([][]outcome.Expectation, len(x.list))
 }
 
-// schedule puts the moments of expectations into the queue.
+// schedule queues the moments of expectations.
 func (x *expectations) schedule(r *run) {
 	end := r.scenario.Duration.Or(scenario.Forever)
 	for i, e := range x.list {
@@ -43,7 +43,7 @@ func (x *expectations) schedule(r *run) {
 	}
 }
 
-// asksForWaits says whether an expectation wants percentiles of an operation.
+// asksForWaits reports whether an expectation needs percentiles of an operation.
 func (x *expectations) asksForWaits(name, template string) bool {
 	return slices.ContainsFunc(x.list, func(e scenario.Expectation) bool {
 		return e.Operation != "" && (e.Operation == name || e.Operation == template) &&
@@ -56,7 +56,7 @@ var averages = []scenario.Figure{
 	scenario.AverageFairShare, scenario.AverageUsage, scenario.AverageDemand, scenario.AverageUtilisation,
 }
 
-// begin notes the integrals with which averages begin.
+// begin records the integrals with which averages start.
 func (x *expectations) begin(r *run, i int) {
 	x.since[i] = map[scenario.Figure]outcome.Vector{}
 	for _, s := range r.subjects(&x.list[i]) {
@@ -68,13 +68,13 @@ func (x *expectations) begin(r *run, i int) {
 	}
 }
 
-// evaluate compares one expectation with the present.
+// evaluate compares one expectation with the present state.
 func (x *expectations) evaluate(r *run, i int) {
 	r.toCome--
 	x.judge(r, i)
 }
 
-// finish evaluates what is expected of the end, and of moments after it.
+// finish evaluates expectations about the end, and about moments after it.
 func (x *expectations) finish(r *run) {
 	for i := range x.list {
 		if x.results[i] == nil {
@@ -116,14 +116,14 @@ func figureName(c scenario.Check) string {
 
 var vectorFigures = append([]scenario.Figure{scenario.FairShare, scenario.Usage, scenario.Demand, scenario.LostResources}, averages...)
 
-// subject is whom an expectation is about: exactly one of the fields is set, or
+// subject is what an expectation is about: exactly one of the fields is set, or
 // none for the cluster.
 type subject struct {
 	run       *run
 	operation *operationAccount
 	pool      *poolAccount
 	node      *node
-	// missing is what was named and is not there.
+	// missing is the name of a subject that does not exist.
 	missing string
 	unknown string // "operation", "pool" or "node"
 }
@@ -142,8 +142,8 @@ func (s subject) String() string {
 	return "the cluster"
 }
 
-// subjects finds whom an expectation is about. The name of a template means each
-// of its operations.
+// subjects finds the subjects of an expectation. The name of a template means
+// each of its operations.
 func (r *run) subjects(e *scenario.Expectation) (list []subject) {
 	switch {
 	case e.Operation != "":
@@ -177,7 +177,7 @@ func (r *run) subjects(e *scenario.Expectation) (list []subject) {
 	return list
 }
 
-// compare says whether a check holds.
+// compare reports whether a check holds.
 func (s subject) compare(c scenario.Check, from time.Duration, since map[scenario.Figure]outcome.Vector) outcome.Expectation {
 	if word, ok := s.word(c.Figure, c.Word); ok {
 		held := word == c.Word
@@ -202,7 +202,7 @@ func (s subject) compare(c scenario.Check, from time.Duration, since map[scenari
 	return verdict
 }
 
-// isTime says whether a figure is a number of seconds.
+// isTime reports whether a figure is a number of seconds.
 func isTime(f scenario.Figure) bool {
 	switch f {
 	case scenario.StartedBy, scenario.StartedAfter, scenario.FinishedBy, scenario.Waits, scenario.GuaranteeBelow:
@@ -281,7 +281,7 @@ func (s subject) state() string {
 	return o.state.String()
 }
 
-// startedBefore says whether the first job has started before those of all
+// startedBefore reports whether the first job has started before those of all
 // operations with this name.
 func (s subject) startedBefore(name string) bool {
 	if s.operation == nil || s.operation.started == never {
@@ -296,7 +296,7 @@ func (s subject) startedBefore(name string) bool {
 	return true
 }
 
-// figures are those of an element that its observation has.
+// figures are an element's figures in its observation.
 type figures struct {
 	fairShare, demand        outcome.Vector
 	status                   scheduling.Status
@@ -305,8 +305,8 @@ type figures struct {
 	classes                  [len(scheduling.JobCounts{}.Classes)]int32
 }
 
-// view returns what was observed of an operation, in all of its trees together,
-// or of a pool.
+// view returns the observation of an operation, in all of its trees together, or
+// of a pool.
 func (s subject) view() (f figures, ok bool) {
 	if p := s.pool; p != nil {
 		return figures{
@@ -338,7 +338,7 @@ func (s subject) view() (f figures, ok bool) {
 	return f, ok || s.operation.state.IsFinished()
 }
 
-// integral returns a figure whose average is asked for, times seconds.
+// integral returns a figure whose average is needed, times seconds.
 func (s subject) integral(f scenario.Figure) (outcome.Vector, bool) {
 	switch {
 	case s.pool != nil:

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// number returns a figure that is a number; false if the subject has none, for
-// example because it has not come.
+// number returns a numeric figure; false if the subject has none, for example
+// because it has not arrived.
 func (s subject) number(c scenario.Check, from time.Duration, since map[scenario.Figure]outcome.Vector) (float64, bool) {
 	if s.missing != "" {
 		return 0, false
@@ -47,7 +47,7 @@ func (s subject) number(c scenario.Check, from time.Duration, since map[scenario
 	return s.counted(c)
 }
 
-// observed returns what the system says of an element.
+// observed returns what the core reports about an element.
 func (s subject) observed(c scenario.Check) (float64, bool) {
 	if s.pool == nil && s.operation == nil {
 		return float64(s.run.books.clusterNow.waitingJobs), c.Figure == scenario.PendingJobs
@@ -69,7 +69,7 @@ func (s subject) observed(c scenario.Check) (float64, bool) {
 	return 0, false
 }
 
-// inUse returns what runs, as the books have it.
+// inUse returns what runs, according to the books.
 func (s subject) inUse(c scenario.Check) (float64, bool) {
 	var usage resource.Amounts
 	jobs := int32(0)
@@ -131,7 +131,7 @@ func (s subject) waits() waits {
 	return nil
 }
 
-// counted returns figures of what has happened so far.
+// counted returns figures about what has happened so far.
 func (s subject) counted(c scenario.Check) (float64, bool) {
 	b := &s.run.books
 	var jobs outcome.Jobs

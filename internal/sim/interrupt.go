@@ -9,11 +9,12 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Simulated nodes know two kinds of jobs. Those without an interruption_signal end
-// at once when they are preempted. Those with one are asked to finish: they go on
-// until they have, at most for the timeout of the preemption, and meanwhile hold
-// what they have. To the core their room is free already, so that a job may have
-// been started in it: that job waits on its node, for at most its own timeout.
+// Simulated nodes know two kinds of jobs. Jobs without an interruption_signal end
+// at once when they are preempted. Jobs with one are asked to finish: they run
+// until they have, at most for the preemption timeout, and hold their resources
+// meanwhile. To the core these resources are free already, so it might have
+// started another job in their place: that job waits on its node, at most for its
+// own timeout.
 
 // leavingJob is a job that was asked to finish.
 type leavingJob struct {
@@ -28,7 +29,7 @@ type waitingJob struct {
 	since time.Duration
 }
 
-// isInterruptible says whether a job that runs takes time to end.
+// isInterruptible reports whether a running job needs time to end.
 func (r *run) isInterruptible(id core.JobID) bool {
 	slot, known := r.jobs.byID[id]
 	if !known {
@@ -39,15 +40,15 @@ func (r *run) isInterruptible(id core.JobID) bool {
 	return controller != nil && controller.Spec().Tasks[j.key.task].Value.InterruptionSignal.IsSet()
 }
 
-// left forgets a leaving job that is over.
+// left removes a leaving job that has ended.
 func (r *run) left(job core.JobID) {
 	if len(r.leaving) > 0 {
 		r.leaving = slices.DeleteFunc(r.leaving, func(l leavingJob) bool { return l.job == job })
 	}
 }
 
-// roomOn is what a node really has free. The core counts jobs that wait already,
-// and no longer those that are leaving.
+// roomOn is what a node has free in fact. The core already counts waiting jobs,
+// and no longer counts leaving ones.
 func (r *run) roomOn(id core.NodeID) resource.Amounts {
 	n, _ := r.core.NodeInfo(id)
 	room := n.Limits.Sub(n.Usage)
@@ -64,8 +65,8 @@ func (r *run) roomOn(id core.NodeID) resource.Amounts {
 	return room
 }
 
-// releaseWaiting begins jobs that have waited on a node and fit now, in the order
-// in which they came.
+// releaseWaiting starts jobs that have waited on a node and fit now, in order of
+// arrival.
 func (r *run) releaseWaiting(id core.NodeID) {
 	for i := 0; i < len(r.waiting); {
 		if r.waiting[i].Node != id || !r.roomOn(id).Dominates(r.waiting[i].Resources) {
@@ -79,8 +80,8 @@ func (r *run) releaseWaiting(id core.NodeID) {
 	}
 }
 
-// withdraw forgets a waiting job that is stopped before it began, and says whether
-// it waited.
+// withdraw removes a waiting job that is stopped before it started, and reports
+// whether it waited.
 func (r *run) withdraw(job core.JobID) bool {
 	before := len(r.waiting)
 	if before > 0 {
@@ -89,7 +90,7 @@ func (r *run) withdraw(job core.JobID) bool {
 	return len(r.waiting) < before
 }
 
-// expireWaiting aborts jobs that have waited for too long.
+// expireWaiting aborts jobs that have waited too long.
 func (r *run) expireWaiting() {
 	var expired []core.Finished
 	for i := range r.waiting {

@@ -10,18 +10,17 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// jobState is where a job is in its life on a node.
+// jobState is the stage of a job's life on a node.
 type jobState uint8
 
 const (
 	jobRunning   jobState = iota
-	jobCompleted          // over, not reported yet
-	jobAborted            // ended by its node after its grace, not reported yet
-	jobDead               // gone with its node; the core has not said so yet
+	jobCompleted          // has ended, not reported yet
+	jobAborted            // ended by its node after its grace period, not reported yet
+	jobDead               // lost with its node; the core has not stopped it yet
 )
 
-// jobKey says which of an operation's jobs it is. A job that begins again has the
-// same key.
+// jobKey identifies a job within its operation. A restarted job has the same key.
 type jobKey struct{ task, cookie int32 }
 
 // nobody is the index of no operation.
@@ -31,23 +30,23 @@ const nobody int32 = -1
 type job struct {
 	id        core.JobID
 	startedAt time.Duration
-	endedAt   time.Duration // when it stopped to use resources
+	endedAt   time.Duration // when it stopped using resources
 	resources resource.Amounts
 	operation int32 // index in run.operations
 	key       jobKey
 	node      core.NodeID
 	tree      core.TreeID
-	// generation tells events of this job from those of earlier ones in the same
-	// slot.
+	// generation distinguishes events of this job from those of earlier jobs in
+	// the same slot.
 	generation int32
 	prev, next int32 // other jobs of the node; -1: none
 	state      jobState
-	leaving    bool  // it has been given grace
-	victimOf   int32 // index of the operation that gets the room of a leaving job; nobody
-	reason     int32 // of leaving, as books know it
+	leaving    bool  // it is in its grace period
+	victimOf   int32 // index of the operation that gets the resources of a leaving job; nobody
+	reason     int32 // for leaving, as an index in the books
 }
 
-// jobTable has the jobs in slots that are used again.
+// jobTable holds the jobs in slots that are reused.
 type jobTable struct {
 	table   []job
 	free    []int32
@@ -69,7 +68,7 @@ func (t *jobTable) add(j job) int32 {
 	return int32(len(t.table) - 1)
 }
 
-// begin lets a job that the core has started begin on its node.
+// begin starts a job on its node after the core has started it.
 func (r *run) begin(s *core.Started) {
 	o := r.operation(s.Operation)
 	j := job{
@@ -107,7 +106,7 @@ func (r *run) put(j job) int32 {
 	return slot
 }
 
-// current returns the job in a slot if it is still the one an event was meant
+// current returns the job in a slot if it is still the job that an event was meant
 // for.
 func (r *run) current(slot, generation int32) *job {
 	if j := &r.jobs.table[slot]; j.generation == generation && j.state == jobRunning {
@@ -116,7 +115,8 @@ func (r *run) current(slot, generation int32) *job {
 	return nil
 }
 
-// finish ends a job that has run its time, and lets its node report it at once.
+// finish ends a job that has run for its duration, and makes its node report it at
+// once.
 func (r *run) finish(slot, generation int32) {
 	if j := r.current(slot, generation); j != nil {
 		j.state = jobCompleted
@@ -125,7 +125,7 @@ func (r *run) finish(slot, generation int32) {
 	}
 }
 
-// graceOver ends a job that was given grace and has not finished within it.
+// graceOver ends a job that did not finish within its grace period.
 func (r *run) graceOver(slot, generation int32) {
 	if j := r.current(slot, generation); j != nil {
 		j.state = jobAborted
@@ -134,14 +134,14 @@ func (r *run) graceOver(slot, generation int32) {
 	}
 }
 
-// over puts a job on the list of those that its node reports.
+// over adds a job to the list that its node reports.
 func (r *run) over(slot int32, j *job) {
 	n := &r.nodes[j.node]
 	n.finished = append(n.finished, slot)
 	r.planReport(j.node)
 }
 
-// die ends a job with its node. It stays known until the core stops it.
+// die ends a job with its node. The table keeps it until the core stops it.
 func (r *run) die(slot int32) {
 	j := &r.jobs.table[slot]
 	if j.state == jobRunning {
@@ -150,7 +150,7 @@ func (r *run) die(slot int32) {
 	j.state = jobDead
 }
 
-// leave gives back what a job uses.
+// leave releases the resources of a job.
 func (r *run) leave(j *job) {
 	n := &r.nodes[j.node]
 	n.running--
@@ -160,7 +160,7 @@ func (r *run) leave(j *job) {
 	r.books.left(r, &r.operations[j.operation], j)
 }
 
-// settle counts a job that has been reported and frees its slot.
+// settle counts a reported job and frees its slot.
 func (r *run) settle(slot int32) {
 	j := &r.jobs.table[slot]
 	o := &r.operations[j.operation]
@@ -172,7 +172,7 @@ func (r *run) settle(slot int32) {
 	r.forget(slot)
 }
 
-// forget takes a job out of its node's list and frees its slot.
+// forget removes a job from its node's list and frees its slot.
 func (r *run) forget(slot int32) {
 	j := &r.jobs.table[slot]
 	if j.prev >= 0 {
@@ -189,16 +189,16 @@ func (r *run) forget(slot int32) {
 	r.jobs.free = append(r.jobs.free, slot)
 }
 
-// stopKind says why a job is stopped.
+// stopKind is why a job is stopped.
 type stopKind uint8
 
 const (
-	preempted      stopKind = iota // it begins again later
-	nodeLost                       // its node is gone, and it begins again
+	preempted      stopKind = iota // it restarts later
+	nodeLost                       // its node is gone, and it restarts
 	operationEnded                 // its operation has ended
 )
 
-// reasonOf says why a job is stopped, and what the books call that.
+// reasonOf returns why a job is stopped, and the name of that reason in the books.
 func reasonOf(s *core.Stopped) (kind stopKind, name string) {
 	switch {
 	case s.Timeout > 0:
@@ -209,11 +209,11 @@ func reasonOf(s *core.Stopped) (kind stopKind, name string) {
 	return operationEnded, s.Reason.String()
 }
 
-// stop ends a job because the core says so, or lets it go on for a grace.
+// stop ends a job because the core decided so, or lets it run for a grace period.
 func (r *run) stop(s *core.Stopped, grace time.Duration) {
 	slot, known := r.jobs.byID[s.Job]
 	if !known {
-		// The end of one job of a gang stops those that were reported with it.
+		// The end of one job of a gang stops those reported with it.
 		if !slices.ContainsFunc(r.jobs.report, func(f core.Finished) bool { return f.Job == s.Job }) {
 			r.fail("stops job %d, which does not run", s.Job)
 		}
@@ -244,9 +244,9 @@ func (r *run) stop(s *core.Stopped, grace time.Duration) {
 	r.forget(slot)
 }
 
-// absorb does what the core has decided: places first, because jobs refer to them;
-// stopped jobs leave before started ones come. Jobs that cannot be interrupted end
-// at once when they are preempted, and the core hears so.
+// absorb carries out the core's decisions: places first, because jobs refer to
+// them; stopped jobs before started ones. Preempted jobs that cannot be
+// interrupted end at once, and the core is notified.
 func (r *run) absorb() {
 	for _, m := range r.out.Moved {
 		r.placed(m.Operation, m.Tree, m.Pool)
@@ -258,7 +258,7 @@ func (r *run) absorb() {
 			if s.Timeout > 0 {
 				killed = append(killed, core.Finished{Job: s.Job, State: core.JobAborted})
 			}
-			continue // it has never begun
+			continue // it has never started
 		}
 		grace := time.Duration(0)
 		switch {

@@ -18,13 +18,13 @@ type node struct {
 	alive bool
 	// resources are those of its group unless it was resized.
 	resources resource.Amounts
-	// reportPlanned says that there is an out-of-band heartbeat in the queue.
+	// reportPlanned reports whether an out-of-band heartbeat is in the queue.
 	reportPlanned bool
 	// first is the slot of one of its jobs, -1 if it has none.
 	first    int32
 	running  int32
 	usage    resource.Amounts
-	finished []int32 // slots of jobs that are over and not reported
+	finished []int32 // slots of ended jobs that are not reported yet
 }
 
 // makeNodes makes the nodes of the scenario.
@@ -41,8 +41,8 @@ func (r *run) makeNodes() {
 	}
 }
 
-// places says when in the period each node reports: those that the core had at
-// the start when they did so before, others at a random time.
+// places returns when in the period each node reports: nodes that the core had
+// at the start keep their time, others get a random one.
 func (r *run) places(known int) []place {
 	seed := distribution.Seed(r.scenario.Seed).Named("heartbeats")
 	var places []place
@@ -61,7 +61,7 @@ func (r *run) places(known int) []place {
 	return places
 }
 
-// addNode makes a node known to the core.
+// addNode adds a node to the core.
 func (r *run) addNode(id core.NodeID) error {
 	n := &r.nodes[id]
 	if err := r.apply(&core.NodeInput{Node: id, Name: n.name, Resources: n.resources, Tags: n.tags}); err != nil {
@@ -75,8 +75,8 @@ func (r *run) addNode(id core.NodeID) error {
 	return nil
 }
 
-// loseNode ends everything on a node. The core is told unless it has to find out
-// by itself.
+// loseNode ends everything on a node. The core is notified unless it has to
+// detect the loss by itself.
 func (r *run) loseNode(id core.NodeID, silently bool) error {
 	n := &r.nodes[id]
 	n.alive = false
@@ -95,7 +95,7 @@ func (r *run) loseNode(id core.NodeID, silently bool) error {
 	return nil
 }
 
-// resizeNode changes what a node has.
+// resizeNode changes a node's resources.
 func (r *run) resizeNode(id core.NodeID, resources resource.Amounts) error {
 	n := &r.nodes[id]
 	if err := r.apply(&core.NodeInput{Node: id, Name: n.name, Resources: resources, Tags: n.tags}); err != nil {
@@ -107,7 +107,7 @@ func (r *run) resizeNode(id core.NodeID, resources resource.Amounts) error {
 	return nil
 }
 
-// nodesOf returns the first nodes of a group that are alive or not.
+// nodesOf returns the first nodes of a group that are alive, or that are not.
 func (r *run) nodesOf(group string, alive bool, count int) (ids []core.NodeID) {
 	for i := range r.nodes {
 		if len(ids) == count {
@@ -120,8 +120,8 @@ func (r *run) nodesOf(group string, alive bool, count int) (ids []core.NodeID) {
 	return ids
 }
 
-// planReport puts an out-of-band heartbeat of a node into the queue, one for all
-// jobs that finish at this moment.
+// planReport queues an out-of-band heartbeat of a node, one for all jobs that
+// finish at this moment.
 func (r *run) planReport(id core.NodeID) {
 	if n := &r.nodes[id]; !n.reportPlanned {
 		n.reportPlanned = true
@@ -137,7 +137,7 @@ func (r *run) outOfBand(id core.NodeID) {
 	}
 }
 
-// heartbeat lets a node report what has finished, and does what it is told.
+// heartbeat makes a node report what has finished, and carries out its orders.
 func (r *run) heartbeat(id core.NodeID) {
 	r.work.Heartbeats++
 	n := &r.nodes[id]
@@ -163,7 +163,7 @@ func (r *run) heartbeat(id core.NodeID) {
 	}
 }
 
-// forgetReport takes a job off the list of those to be reported.
+// forgetReport removes a job from the list of jobs to report.
 func (n *node) forgetReport(slot int32) {
 	if i := slices.Index(n.finished, slot); i >= 0 {
 		n.finished = slices.Delete(n.finished, i, i+1)

@@ -11,14 +11,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// viewEvery spaces observations of operations: with more than so many of them,
-// each observation of pools is not also one of operations.
+// viewEvery spaces out observations of operations: with more operations than this,
+// not every observation of pools also observes operations.
 const viewEvery = 2000
 
-// observe brings the books up to date with the core's own figures. What is
-// observed counts until the next observation. A core to which nothing has happened
-// since it was last looked at is not read again: in quiet times observations are
-// far more frequent than changes.
+// observe updates the books with the core's own figures. Observed values count
+// until the next observation. It does not read a core again if nothing has
+// happened to it since: in quiet times observations are far more frequent than
+// changes.
 func (r *run) observe(operations bool) {
 	b := &r.books
 	wait := time.Duration(1+r.active/viewEvery) * r.scenario.Statistics.Period
@@ -38,8 +38,8 @@ func (r *run) observe(operations bool) {
 	}
 }
 
-// coreMoves notes that something happens to the core, so that what was observed
-// of it may no longer hold.
+// coreMoves records that something happens to the core, so that observed values
+// may no longer hold.
 func (r *run) coreMoves() { r.poolsKnown, r.viewsKnown = false, false }
 
 // parentByName guesses the parent of a pool that has not been observed.
@@ -54,7 +54,7 @@ func (b *books) parentByName(tree core.TreeID, name string) int32 {
 	return b.pool(tree, pooltree.RootName)
 }
 
-// settle adds what was observed last, for the time since then.
+// settle adds the last observed values, for the time since then.
 func (b *books) settle(now time.Duration) {
 	seconds := (now - b.observedAt).Seconds()
 	if seconds <= 0 {
@@ -80,13 +80,13 @@ func (b *books) settle(now time.Duration) {
 	b.observedAt = now
 }
 
-// settlePool adds the figures of one pool for the time since it was observed.
+// settlePool adds one pool's figures for the time since it was observed.
 func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 	if p.interval == (outcome.Vector{}) && (!p.there || p.state.nothing) && p.preempted == 0 {
 		if p.there {
 			p.below = 0
 		}
-		return // a row would be zeros
+		return // the row would be all zeros
 	}
 	row := p.curve.row(interval)
 	if p.there {
@@ -113,12 +113,12 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 	p.interval, p.preempted = outcome.Vector{}, 0
 }
 
-// keptFrom is the part of a guarantee from which on it counts as kept: jobs have
-// sizes, and starting them takes a moment.
+// keptFrom is the part of a guarantee that must be met for it to count as kept:
+// jobs have sizes, and starting them needs a moment.
 const keptFrom = 0.99
 
-// settleGuarantee compares what a pool had with what it was guaranteed and asked
-// for: its strong guarantee as configured, and what the core gave it for its
+// settleGuarantee compares what a pool had with what it was guaranteed and
+// demanded: its configured strong guarantee, and what the core granted it for its
 // volume. The resource that is the largest part of its tree decides.
 func (b *books) settleGuarantee(p *poolAccount, seconds float64) {
 	total := &b.totals[p.tree]
@@ -165,8 +165,7 @@ func (b *books) settleCluster(now time.Duration, interval int, seconds float64) 
 	b.clusterNow.preemptions = 0
 }
 
-// settleViews adds the figures of operations for the time since they were
-// observed.
+// settleViews adds the operations' figures for the time since they were observed.
 func (b *books) settleViews(r *run, now time.Duration) {
 	seconds := (now - b.viewedAt).Seconds()
 	if seconds <= 0 {
@@ -175,7 +174,7 @@ func (b *books) settleViews(r *run, now time.Duration) {
 	for i := range b.views {
 		v := &b.views[i]
 		o := r.operation(v.Operation)
-		// What ended in between counted until then.
+		// An operation that ended in between counted until then.
 		span := seconds
 		if o.finished != never {
 			span = max((o.finished - b.viewedAt).Seconds(), 0)
@@ -191,7 +190,7 @@ func (b *books) settleViews(r *run, now time.Duration) {
 	}
 }
 
-// note keeps what the core has now.
+// note stores the core's present figures.
 func (b *books) note(c *core.Core, operations bool) {
 	b.totals = b.totals[:0]
 	for tree := range core.TreeID(c.TreeCount()) {
@@ -212,7 +211,7 @@ func (b *books) note(c *core.Core, operations bool) {
 }
 
 // number returns the account of the i-th observed pool. Observations seldom differ
-// in which pools they have, so that the last one's answer is tried first.
+// in their pools, so it tries the last one's answer first.
 func (b *books) number(s *core.PoolView, i int) int32 {
 	if i == len(b.numbers) {
 		b.numbers = append(b.numbers, b.pool(s.Tree, s.Name))
@@ -222,8 +221,8 @@ func (b *books) number(s *core.PoolView, i int) int32 {
 	return b.numbers[i]
 }
 
-// notePool keeps what has been observed of the i-th pool, whose parent has been
-// noted before.
+// notePool stores what was observed of the i-th pool. Its parent has been stored
+// before.
 func (b *books) notePool(i int) {
 	s := &b.poolViews[i]
 	parent := int32(-1)
@@ -252,8 +251,8 @@ func (b *books) notePool(i int) {
 	p.state = f
 }
 
-// waitingJobs is how many jobs a pool demands and does not have: not all that are
-// pending, but those that could run now.
+// waitingJobs is how many jobs a pool demands and does not have: not all pending
+// jobs, but those that could run now.
 func waitingJobs(s *core.PoolView) int64 {
 	return max(s.Demand[resource.UserSlots]-s.Usage[resource.UserSlots], 0)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// never is the time of what has not happened.
+// never is the time of an event that has not happened.
 const never time.Duration = math.MinInt64
 
-// operationAccount is an operation that has come.
+// operationAccount is an operation that has arrived.
 type operationAccount struct {
 	id             core.OperationID
 	name, template string
@@ -32,7 +32,7 @@ type operationAccount struct {
 	finished time.Duration // never
 
 	jobCount  int
-	resources resource.Amounts // of one job, as the scenario says
+	resources resource.Amounts // of one job, as in the scenario
 	durations workload.Durations
 	// attempts counts the starts of each job of an operation that the core had at
 	// the start; nil for those of the scenario.
@@ -47,8 +47,8 @@ type operationAccount struct {
 	entitled, asked outcome.Vector
 	starving        float64 // seconds
 	waits           waitSums
-	allWaits        *waits // nil unless an expectation asks for percentiles
-	// requeued has, for jobs that were stopped, when they began to wait again.
+	allWaits        *waits // nil unless an expectation needs percentiles
+	// requeued holds when stopped jobs started to wait again.
 	requeued map[jobKey]time.Duration
 
 	stages  []int32Count // by index in books.stages
@@ -81,7 +81,7 @@ func countOf(list []int32Count, key int32) int64 {
 	return 0
 }
 
-// placement is where an operation is in a tree.
+// placement is an operation's place in a tree.
 type placement struct {
 	tree    core.TreeID
 	pool    int32 // index in books.pools; -1: none
@@ -89,7 +89,7 @@ type placement struct {
 	usage   resource.Amounts // of those that run
 }
 
-// place returns where the operation is in a tree, nil if nowhere.
+// place returns the operation's place in a tree, nil if it has none.
 func (o *operationAccount) place(tree core.TreeID) *placement {
 	if o.first.pool >= 0 && o.first.tree == tree {
 		return &o.first
@@ -102,7 +102,7 @@ func (o *operationAccount) place(tree core.TreeID) *placement {
 	return nil
 }
 
-// indexOf returns the index of an operation in the order in which they came.
+// indexOf returns the index of an operation in order of arrival.
 func (r *run) indexOf(id core.OperationID) int32 {
 	if id >= r.firstNew {
 		return int32(len(r.inherited)) + int32(id-r.firstNew)
@@ -112,8 +112,8 @@ func (r *run) indexOf(id core.OperationID) int32 {
 
 func (r *run) operation(id core.OperationID) *operationAccount { return &r.operations[r.indexOf(id)] }
 
-// nextArrival puts the next operation of a source into the queue. Those from
-// before the run have come already.
+// nextArrival queues the next operation of a source. Operations from before the
+// run have arrived already.
 func (r *run) nextArrival(source int32) {
 	next, ok := r.sources[source].Next()
 	for ok && next.At < r.from {
@@ -168,8 +168,8 @@ func (r *run) submit(w workload.Operation) {
 	}
 }
 
-// settlePlaces notes in which pools an operation is after a change that concerns
-// it.
+// settlePlaces records in which pools an operation is after a change that
+// concerns it.
 func (r *run) settlePlaces(id core.OperationID) {
 	for tree := range core.TreeID(len(r.trees)) {
 		if pool, ok := r.core.PoolOf(id, tree); ok {
@@ -178,7 +178,7 @@ func (r *run) settlePlaces(id core.OperationID) {
 	}
 }
 
-// placed notes in which pool of a tree an operation is, and moves what it uses
+// placed records in which pool of a tree an operation is, and moves its usage
 // there.
 func (r *run) placed(id core.OperationID, tree core.TreeID, name string) {
 	o := r.operation(id)
@@ -196,7 +196,7 @@ func (r *run) placed(id core.OperationID, tree core.TreeID, name string) {
 	r.books.pools[pool].operations++
 }
 
-// operationChanged notes the state of an operation.
+// operationChanged records the state of an operation.
 func (r *run) operationChanged(c *core.OperationChange) {
 	reason := ""
 	if c.Error != nil {
@@ -209,7 +209,7 @@ func (r *run) operationChanged(c *core.OperationChange) {
 	}
 }
 
-// enter brings an operation into a state.
+// enter moves an operation into a state.
 func (r *run) enter(o *operationAccount, state operation.State, reason string) {
 	if o.state.IsFinished() {
 		r.fail("reports operation %s as %v after it has ended as %v", o.name, state, o.state)
@@ -251,8 +251,8 @@ func (r *run) close(index int32) {
 	r.settleClosing()
 }
 
-// settleClosing completes operations whose demand has ended and whose last job is
-// over.
+// settleClosing completes operations whose demand has ended and whose last job
+// has ended.
 func (r *run) settleClosing() {
 	for i := 0; i < len(r.closing); {
 		o := &r.operations[r.closing[i]]
@@ -270,7 +270,7 @@ func (r *run) settleClosing() {
 	}
 }
 
-// action lets an event of the scenario happen.
+// action performs an event of the scenario.
 func (r *run) action(index int32) {
 	e := &r.scenario.Events[index]
 	if end, ok := r.scenario.Duration.Get(); e.Every > 0 && (!ok || r.now+e.Every <= end) {
@@ -341,7 +341,7 @@ func control(c scenario.Command, id core.OperationID) core.Input {
 	return &core.AbortInput{Operation: id}
 }
 
-// editTree changes a tree as a whole.
+// editTree edits a tree as a whole.
 func (r *run) editTree(a scenario.EditTree) error {
 	i := r.treeIndex(a.Tree)
 	next, _, err := r.trees[i].Value.With(a.Edits...)
@@ -358,8 +358,8 @@ func (r *run) editTree(a scenario.EditTree) error {
 	return nil
 }
 
-// eachOperation does something to all operations with a name, or of a template,
-// that have not ended.
+// eachOperation calls do for all operations with a name, or from a template, that
+// have not ended.
 func (r *run) eachOperation(name string, do func(*operationAccount) error) error {
 	found := false
 	for i := range r.operations {
@@ -377,7 +377,8 @@ func (r *run) eachOperation(name string, do func(*operationAccount) error) error
 	return nil
 }
 
-// eachNode does something to the first nodes of a group that are alive or not.
+// eachNode calls do for the first nodes of a group that are alive, or that are
+// not.
 func (r *run) eachNode(group string, alive bool, count int, do func(core.NodeID) error) error {
 	ids := r.nodesOf(group, alive, count)
 	if len(ids) < count && alive {
@@ -394,7 +395,7 @@ func (r *run) eachNode(group string, alive bool, count int, do func(core.NodeID)
 	return nil
 }
 
-// strongGuarantee returns what a pool is strongly guaranteed.
+// strongGuarantee returns a pool's strong guarantee.
 func strongGuarantee(p *pooltree.Pool) resource.Amounts {
 	return p.Config().StrongGuarantee.Value().OrZero()
 }

@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// kind is what an event is. At one moment events come in the order of their
-// kinds: first what ends, then what changes, then what the scheduler does, then
-// what is looked at.
+// kind is the kind of an event. Events of the same moment are ordered by kind:
+// first what ends, then what changes, then what the scheduler does, then
+// observations.
 type kind uint8
 
 const (
@@ -12,12 +12,12 @@ const (
 	kindGraceOver             // a: slot of a job, b: its generation
 	kindAction                // a: index of an event of the scenario
 	kindArrival               // a: index of a source
-	kindAgain                 // a: operation whose supply of jobs ran out
-	kindClose                 // a: operation whose window of demand closes
+	kindAgain                 // a: operation that has run out of jobs
+	kindClose                 // a: operation whose demand window closes
 	kindUpdate                //
 	kindOutOfBand             // a: node
 	kindHeartbeat             // a: node; of the ring, never in the queue
-	kindBaseline              // a: index of an expectation whose average begins
+	kindBaseline              // a: index of an expectation whose average starts
 	kindObserve               //
 	kindExpect                // a: index of an expectation
 	kindEnd                   //
@@ -28,7 +28,7 @@ const (
 type event struct {
 	at time.Duration
 	// order is the kind in the upper eight bits and a running number below, so
-	// that one comparison decides between events of one moment.
+	// that one comparison orders events of the same moment.
 	order uint64
 	a, b  int32
 }
@@ -41,9 +41,9 @@ func (e event) before(f event) bool {
 	return e.at < f.at || e.at == f.at && e.order < f.order
 }
 
-// queue yields events in the order of time, kind and insertion. It is a heap with
-// four children, which is shallower than one with two and touches fewer lines of
-// memory. The zero queue is empty.
+// queue yields events in order of time, kind and insertion. It is a heap with
+// four children, which is shallower than one with two and touches fewer cache
+// lines. The zero queue is empty.
 type queue struct {
 	heap []event
 	next uint64 // running number
@@ -69,10 +69,10 @@ func (q *queue) push(at time.Duration, k kind, a, b int32) {
 // len returns how many events there are.
 func (q *queue) len() int { return len(q.heap) }
 
-// top returns the first event, which must be there.
+// top returns the first event, which must exist.
 func (q *queue) top() *event { return &q.heap[0] }
 
-// pop removes the first event, which must be there.
+// pop removes the first event, which must exist.
 func (q *queue) pop() event {
 	first := q.heap[0]
 	n := len(q.heap) - 1

@@ -69,7 +69,7 @@ func (r *run) clusterResult() outcome.Cluster {
 	return c
 }
 
-// counts returns what was counted under each name, the most frequent first.
+// counts returns the count under each name, the most frequent first.
 func (n *names) counts(list []int32Count) (counts []outcome.Count) {
 	for _, c := range list {
 		counts = append(counts, outcome.Count{Name: n.names[c.key], Count: c.count})
@@ -109,8 +109,8 @@ func (b *books) order() (list []visit) {
 	return list
 }
 
-// poolResult returns the figures of the first pool in an order in which
-// everything below it follows.
+// poolResult returns the figures of the first pool in order, in which everything
+// below the pool follows it.
 func (r *run) poolResult(order []visit) outcome.Pool {
 	b := &r.books
 	p := &b.pools[order[0].pool]

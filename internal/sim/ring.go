@@ -10,8 +10,8 @@ import (
 )
 
 // ring is the regular heartbeats of all nodes. Each node has a fixed place within
-// the period, so that the next heartbeat is simply the next in a circle: the many
-// heartbeats of a large cluster cost nothing to keep in order.
+// the period, so the next heartbeat is the next one in a circle: keeping the many
+// heartbeats of a large cluster in order costs nothing.
 type ring struct {
 	period time.Duration
 	places []place // by offset, then by node
@@ -24,7 +24,7 @@ type place struct {
 	node   core.NodeID
 }
 
-// newRing puts nodes in the order of their places.
+// newRing sorts nodes by their places.
 func newRing(places []place, period time.Duration) ring {
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.node, b.node))
@@ -40,7 +40,7 @@ func (r *ring) at() time.Duration {
 	return r.lap + r.places[r.next].offset
 }
 
-// take returns whose heartbeat it is and goes on to the one after it.
+// take returns the node whose heartbeat is next and advances to the one after it.
 func (r *ring) take() core.NodeID {
 	node := r.places[r.next].node
 	if r.next++; r.next == len(r.places) {
@@ -49,8 +49,7 @@ func (r *ring) take() core.NodeID {
 	return node
 }
 
-// skipTo leaves out all heartbeats before a moment, which is not before the next
-// one.
+// skipTo skips all heartbeats before a moment, which is not before the next one.
 func (r *ring) skipTo(moment time.Duration) {
 	if moment <= r.at() {
 		return

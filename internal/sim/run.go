@@ -1,14 +1,15 @@
 // Package sim drives a scheduling core on virtual time. It models nodes, jobs and
-// users as a scenario describes them, turns what they do into inputs of the core,
-// carries out what the core decides, and keeps the books: who was entitled to
-// what, asked for what, got what, waited how long and was preempted how often.
+// users as a scenario describes them, turns their actions into inputs of the core,
+// carries out the core's decisions, and keeps the accounts: what each element was
+// entitled to, demanded and got, how long it waited and how often it was
+// preempted.
 //
-// A run begins with a scenario and an empty core ([Run]), or with a fork of a core
+// A run starts with a scenario and an empty core ([Run]), or with a fork of a core
 // that is in use ([Resume]).
 //
-// A run is a sequence of events in a stated order: by time, then by kind, then by
-// insertion. Nothing depends on the clock on the wall, on goroutines or on the
-// order of maps, so that the same scenario gives the same result, byte for byte.
+// A run is a sequence of events in a fixed order: by time, then by kind, then by
+// insertion. Nothing depends on the wall clock, on goroutines or on the order of
+// maps, so the same scenario gives the same result, byte for byte.
 //
 // The package opens no file and prints nothing.
 package sim
@@ -30,31 +31,31 @@ import (
 type Progress struct {
 	// Now is the virtual date.
 	Now time.Time
-	// Fraction of the run that is done, from 0 to 1. It is an estimate where the
-	// scenario has no duration.
+	// Fraction is the completed part of the run, from 0 to 1. It is an estimate if
+	// the scenario has no duration.
 	Fraction float64
 	// Operations and RunningJobs are how many there are now.
 	Operations  int
 	RunningJobs int
 }
 
-// Options say how a run is watched and bounded. The zero value is a plain run.
+// Options set how a run is observed and bounded. The zero value is a plain run.
 type Options struct {
-	// Progress is called now and then if it is not nil.
+	// Progress is called from time to time if it is not nil.
 	Progress func(Progress)
-	// Verify checks the invariants of the core after every input. A broken one
-	// ends the run.
+	// Verify checks the invariants of the core after every input. A violation ends
+	// the run.
 	Verify bool
 	Bounds Bounds
 }
 
 // Bounds end a run that grows too large, with a [BoundError]. Zero means no bound.
 type Bounds struct {
-	Operations  int // that come
-	RunningJobs int // at one time
+	Operations  int // that arrive
+	RunningJobs int // at the same time
 }
 
-// BoundError is the end of a run that has grown beyond a bound.
+// BoundError ends a run that has exceeded a bound.
 type BoundError struct {
 	What string
 	Most int
@@ -63,17 +64,17 @@ type BoundError struct {
 // Error names the bound.
 func (e *BoundError) Error() string { return fmt.Sprintf("more than %d %s", e.Most, e.What) }
 
-// Run simulates a scenario on a new core. An error means that the run could not be
-// finished: the context ended, an event of the scenario was refused, a bound was
-// reached, or the core broke an invariant. Expectations that did not hold are no
-// error; see [outcome.Result.Failed].
+// Run simulates a scenario on a new core. An error means that the run could not
+// finish: the context ended, the core refused an event of the scenario, a bound
+// was reached, or the core broke an invariant. Failed expectations are no error;
+// see [outcome.Result.Failed].
 func Run(ctx context.Context, s *scenario.Scenario, options Options) (*outcome.Result, error) {
 	return newRun(s, core.New(SettingsOf(s)), options).complete(ctx)
 }
 
-// SettingsOf are the settings of the core that a scenario asks for. It watches for
-// nodes that fall silent only if the scenario has such: otherwise heartbeats of
-// idle nodes need not be simulated.
+// SettingsOf returns the core's settings for a scenario. The core watches for
+// silent nodes only if the scenario has them: otherwise heartbeats of idle nodes
+// need not be simulated.
 func SettingsOf(s *scenario.Scenario) core.Settings {
 	settings := core.DefaultSettings()
 	settings.MaxOperations = s.MaxOperations.Or(settings.MaxOperations)
@@ -85,20 +86,19 @@ func SettingsOf(s *scenario.Scenario) core.Settings {
 	return settings
 }
 
-// run is a simulation that is going on.
+// run is a simulation in progress.
 type run struct {
 	scenario *scenario.Scenario
 	core     *core.Core
 	options  Options
-	// everyBeat says that no heartbeat may be left out, because the core gives up
-	// silent nodes.
+	// everyBeat reports whether every heartbeat must be simulated, because the
+	// core gives up silent nodes.
 	everyBeat bool
 	start     *Start // nil if the core was empty
-	// watch, if not nil, sees every input that was not refused, with what the core
-	// has decided.
+	// watch, if not nil, sees every accepted input, with the core's decisions.
 	watch func(now time.Time, input core.Input, out *core.Decisions)
 
-	from  time.Duration // when the run began
+	from  time.Duration // when the run started
 	now   time.Duration
 	queue queue
 	ring  ring
@@ -109,26 +109,26 @@ type run struct {
 	defaultTree string
 	nodes       []node // by core.NodeID
 	jobs        jobTable
-	// leaving and waiting are jobs of which the core's view differs from the
+	// leaving and waiting are jobs for which the core's view differs from the
 	// node's; see interrupt.go.
 	leaving []leavingJob
 	waiting []waitingJob
-	// operations are in the order in which they came: first those that the core
-	// had at the start, whose indices are in inherited, then new ones, whose
-	// identifiers begin at firstNew.
+	// operations are in order of arrival: first those that the core had at the
+	// start, whose indices are in inherited, then new ones, whose identifiers
+	// start at firstNew.
 	operations []operationAccount
 	inherited  map[core.OperationID]int32
 	firstNew   core.OperationID
 	sources    []*workload.Source
 	// next is the next operation of each source, for which there is an event.
 	next []workload.Operation
-	// closing are operations whose window of demand has closed and whose last
-	// jobs still run.
+	// closing are operations whose demand window has closed and whose last jobs
+	// still run.
 	closing []int32
 
 	books books
-	// poolsKnown and viewsKnown say that nothing has happened to the core since
-	// its pools, and its operations, were last looked at, which happened so often.
+	// poolsKnown and viewsKnown report whether nothing has happened to the core
+	// since its pools, and its operations, were last read; looks counts the reads.
 	poolsKnown, viewsKnown bool
 	looks                  int
 	expectations           expectations
@@ -152,7 +152,7 @@ func newRun(s *scenario.Scenario, c *core.Core, options Options) *run {
 	}
 }
 
-// complete lets the run take place and closes the books.
+// complete runs the simulation and closes the books.
 func (r *run) complete(ctx context.Context) (*outcome.Result, error) {
 	began := time.Now()
 	if err := r.prepare(); err != nil {
@@ -166,25 +166,25 @@ func (r *run) complete(ctx context.Context) (*outcome.Result, error) {
 	return result, nil
 }
 
-// date turns the run's time into the core's.
+// date converts the run's time to the core's.
 func (r *run) date() time.Time { return r.scenario.Start.Add(r.now) }
 
-// fail ends the run because the core did what it must not.
+// fail ends the run because the core broke a rule.
 func (r *run) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("at %s: the scheduler %s", document.FormatDuration(r.now), fmt.Sprintf(format, args...))
 	}
 }
 
-// bound ends the run if there is more of something than a bound allows.
+// bound ends the run if a number exceeds its bound.
 func (r *run) bound(what string, is, most int) {
 	if most > 0 && is > most && r.err == nil {
 		r.err = &BoundError{What: what, Most: most}
 	}
 }
 
-// prepare takes up what the core has, tells it what the scenario adds, and plans
-// what is to come.
+// prepare reads what the core has, gives it what the scenario adds, and plans what
+// is to come.
 func (r *run) prepare() error {
 	r.expectations.open(r)
 	if r.start != nil {
@@ -217,7 +217,7 @@ func (r *run) prepare() error {
 	return r.err
 }
 
-// plan puts into the queue what is known beforehand.
+// plan queues the events that are known in advance.
 func (r *run) plan() {
 	r.next = make([]workload.Operation, len(r.sources))
 	for i := range r.sources {
@@ -248,7 +248,7 @@ func (r *run) nextMultiple(period time.Duration) time.Duration {
 	return (r.now + period - 1) / period * period
 }
 
-// setVolume converts what a pool has saved into seconds of its tree.
+// setVolume converts a pool's saved volume into seconds of its tree.
 func (r *run) setVolume(v scenario.Volume) error {
 	tree := r.treeIndex(v.Tree)
 	if k, ok := v.Kind.Get(); ok {
@@ -270,7 +270,7 @@ func (r *run) treeIndex(name string) core.TreeID {
 	return -1
 }
 
-// apply makes an input happen to the core and does what it decides.
+// apply applies an input to the core and carries out its decisions.
 func (r *run) apply(input core.Input) error {
 	r.out.Reset()
 	r.coreMoves()
@@ -296,7 +296,7 @@ func (r *run) happens(input core.Input) {
 	}
 }
 
-// loop lets time pass until the end.
+// loop advances time until the end.
 func (r *run) loop(ctx context.Context) error {
 	const between = 4096
 	for steps := 0; !r.ended && r.err == nil; steps++ {
@@ -310,8 +310,8 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// step lets the next thing happen: an event of the queue, or the heartbeat that
-// comes before it. There is always an update in the queue.
+// step processes the next event: one from the queue, or the heartbeat that is due
+// before it. The queue always holds an update.
 func (r *run) step() {
 	top := r.queue.top()
 	if beat := r.ring.at(); beat < top.at || beat == top.at && kindHeartbeat < top.kind() {
@@ -365,7 +365,7 @@ func (r *run) handle(e event) {
 	}
 }
 
-// update lets the core compute fair shares, and looks whether the run is over.
+// update lets the core compute fair shares, and checks whether the run has ended.
 func (r *run) update() {
 	r.work.Updates++
 	r.happens(&core.UpdateInput{})
@@ -388,8 +388,8 @@ func (r *run) update() {
 }
 
 // patience is how long nothing may run or start, with operations waiting and
-// nothing more to come, before a run without a duration is given up. It is longer
-// than the time after which schedulers give up operations that are stuck.
+// nothing more to come, before a run without a duration ends. It is longer than
+// the time after which schedulers fail stuck operations.
 const patience = 3 * time.Hour
 
 func (r *run) end() {
@@ -398,7 +398,7 @@ func (r *run) end() {
 	r.expectations.finish(r)
 }
 
-// report tells how far the run has come.
+// report reports the progress of the run.
 func (r *run) report() {
 	if r.options.Progress == nil || r.now-r.reported < r.reportEvery {
 		return

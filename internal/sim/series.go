@@ -7,13 +7,13 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// series keeps values over time in a bounded number of intervals. When there are
-// too many, neighbours are joined and intervals become twice as long.
+// series stores values over time in a bounded number of intervals. When there are
+// too many, it joins neighbours and intervals become twice as long.
 type series struct {
 	kinds []resource.Kind // that the cluster has
 	step  time.Duration
 	most  int
-	// count is how many intervals have begun.
+	// count is how many intervals have started.
 	count   int
 	pools   int // curves
 	cluster curve

@@ -12,7 +12,7 @@ func specOf(w *workload.Operation) (*operation.Spec, error) {
 	tasks, err := document.FromGo(map[string]any{"jobs": map[string]any{
 		"job_count": w.Jobs, "cpu_limit": w.Resources.Float(resource.CPU), "gpu_limit": w.Resources[resource.GPU],
 		"memory_limit": max(w.Resources[resource.Memory], 1), "network_limit": w.Resources[resource.Network],
-		"user_job_memory_digest_default_value": 1.0, // a scenario says what its jobs take
+		"user_job_memory_digest_default_value": 1.0, // a scenario states what its jobs use
 	}})
 	if err != nil {
 		return nil, err
@@ -33,8 +33,8 @@ func specOf(w *workload.Operation) (*operation.Spec, error) {
 	return &spec, nil
 }
 
-// withFurther adds to the one task, which is called jobs, what else the scenario
-// wrote for it.
+// withFurther adds to the one task, named jobs, the other options that the
+// scenario has for it.
 func withFurther(spec, tasks document.Value) document.Value {
 	given, _ := spec.Get("tasks")
 	further, ok := given.Get("jobs")

@@ -16,29 +16,29 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Start is a core with nodes, jobs and operations from which a run goes on. What
-// there is, the run reads off the core; the other fields say what a core does not
-// know.
+// Start is a core with nodes, jobs and operations from which a run continues. The
+// run reads these from the core; the other fields add what a core does not know.
 type Start struct {
 	// Core belongs to the run, which changes it: see From.
 	Core *core.Core
 	// Now is the time of the core. It is not before the Start of the scenario that
 	// the run follows.
 	Now time.Time
-	// Durations says how long the jobs of operations run that are there already.
+	// Durations returns how long the jobs of existing operations run.
 	Durations Durations
 	// Phases are when nodes report within the heartbeat period, counted from the
-	// Start of the scenario. A node without one goes on as it was last seen.
+	// Start of the scenario. A node without a phase keeps the one of its last
+	// report.
 	Phases map[core.NodeID]time.Duration
 	// Name returns the name of an operation; nil names it by its number.
 	Name func(core.OperationID) string
 }
 
-// From returns a start at the present of a core that somebody else owns. It takes a
-// fork, so that the run does not change the original.
+// From returns a start at the present state of a core that another component owns.
+// It forks the core, so that the run does not change the original.
 func From(c *core.Core, now time.Time, durations Durations) *Start {
 	fork := c.Fork()
-	fork.Together(nil) // a run keeps to one processor
+	fork.Together(nil) // a run uses one processor
 	return &Start{Core: fork, Now: now, Durations: durations}
 }
 
@@ -53,14 +53,14 @@ type Attempt struct {
 	Age time.Duration
 }
 
-// Durations returns how long an attempt takes from its beginning, more than its
-// age. It must depend on its argument alone: then two runs that differ in one
-// change differ by what follows from the change.
+// Durations returns how long an attempt runs from its start, more than its age. It
+// must depend on its argument alone: then two runs that differ in one change differ
+// only by its consequences.
 type Durations func(Attempt) time.Duration
 
 // Drawn draws durations, in seconds, from a distribution. Each attempt has a
-// sequence of its own. A job that is older than many draws has a tail of Pareto's
-// kind: it takes up to ten times its age.
+// separate sequence. A job that is older than many draws gets a Pareto tail: it
+// runs up to ten times its age.
 func Drawn(seed distribution.Seed, law distribution.Distribution) Durations {
 	const tries = 64
 	return func(a Attempt) time.Duration {
@@ -74,13 +74,13 @@ func Drawn(seed distribution.Seed, law distribution.Distribution) Durations {
 	}
 }
 
-// Resume lets a scenario go on from a start, to the scenario's duration. What the
-// scenario says of times before the start has happened; its nodes come in addition
-// to those of the core, and its trees, if it has any, replace the core's. Jobs that
-// the core is stopping are over at once. The core watches for silent nodes only if
-// the scenario has such. Operations with demand over time are not continued, and
-// operations of two sources that come at one moment come in the order of the
-// sources.
+// Resume continues a scenario from a start, up to the scenario's duration. Events
+// of the scenario before the start have happened already; its nodes are added to
+// those of the core, and its trees, if it has any, replace the core's. Jobs that
+// the core is stopping end at once. The core watches for silent nodes only if the
+// scenario has them. Operations with demand over time are not continued, and
+// operations of two sources that arrive at the same moment arrive in the order of
+// the sources.
 func Resume(ctx context.Context, start *Start, s *scenario.Scenario, options Options) (*outcome.Result, error) {
 	r, err := newResumed(start, s, options)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Start) phase(id core.NodeID, to *scenario.Scenario) time.Duration {
 	return phase.Truncate(time.Millisecond)
 }
 
-// takeUp learns the trees and nodes that the core has.
+// takeUp reads the trees and nodes that the core has.
 func (r *run) takeUp() {
 	if settings := r.core.Settings(); !r.scenario.LosesNodesSilently() && settings.NodeTimeout > 0 {
 		settings.NodeTimeout = 0
@@ -149,7 +149,7 @@ func (r *run) takeUpWork() {
 		r.inherit(op)
 		jobs = append(jobs, r.core.JobsOf(op.ID)...)
 	}
-	// The order in which they began is that in which they end at one moment.
+	// Jobs that end at the same moment end in the order in which they started.
 	slices.SortFunc(jobs, func(a, b core.JobInfo) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job))
 	})
@@ -190,7 +190,7 @@ func (r *run) inherit(info *core.Operation) {
 	r.settlePlaces(info.ID)
 }
 
-// goOn lets a job that the core has run on.
+// goOn lets a job that the core has continue to run.
 func (r *run) goOn(info *core.JobInfo) {
 	j := job{
 		id: info.Job, startedAt: info.Started.Sub(r.scenario.Start), operation: r.indexOf(info.Operation),
@@ -206,7 +206,7 @@ func (r *run) goOn(info *core.JobInfo) {
 	r.queue.push(max(ends, r.now), kindFinish, slot, r.jobs.table[slot].generation)
 }
 
-// durationOf returns how long a job runs that begins, or has run for a while.
+// durationOf returns how long a job runs that starts now or has run for a while.
 func (r *run) durationOf(o *operationAccount, key jobKey, age time.Duration) time.Duration {
 	if o.attempts == nil {
 		return o.durations.Of(int(key.cookie))

@@ -42,13 +42,13 @@ func rank(part float64, count int) int {
 	return max(int(math.Ceil(part*float64(count)))-1, 0)
 }
 
-// waitBounds are those of the buckets of a histogram, in seconds.
+// waitBounds are the bucket bounds of a histogram, in seconds.
 var waitBounds = [...]float64{
 	1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600,
 	86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400, math.MaxUint32,
 }
 
-// histogram counts sorted waits in buckets with round bounds, as many as it takes.
+// histogram counts sorted waits in buckets with round bounds, as many as needed.
 func (w waits) histogram() (buckets []outcome.HistogramBucket) {
 	i := 0
 	for _, bound := range waitBounds {

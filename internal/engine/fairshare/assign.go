@@ -25,8 +25,8 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 	if e.options.Improved {
 		p.factor = e.improvedFactor(p, given)
 	} else {
-		// The fit factor may be too large by rounding; without this repair the
-		// children would get more than the pool, level after level.
+		// The fit factor may be too large by rounding; without this correction
+		// the children would get more than the pool, level after level.
 		most := given.Add(resource.Uniform(Epsilon))
 		p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
 			return most.Dominates(e.sumAt(p, f, shares))
@@ -87,8 +87,8 @@ type fifoPrefix struct {
 }
 
 // sumAt returns what the pool's children get together at fit factor f. It may
-// use shares to work in. In a FIFO pool only the operation at the border is
-// looked at again.
+// use shares as scratch space. In a FIFO pool it recomputes only the operation
+// at the border.
 func (e *Engine) sumAt(p *pool, f float64, shares []resource.Shares) resource.Shares {
 	if p.settings.Mode != FIFO {
 		return e.divide(p, f, shares)

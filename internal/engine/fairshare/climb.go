@@ -2,18 +2,18 @@ package fairshare
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// climb walks a straight piece of a function, from value a to value b, and says
-// which suggestion each part of it needs: the largest excess over the guarantee
-// in any component, and at least zero. Over a straight piece that is the upper
-// envelope of a handful of lines, so the walk stops wherever another component
-// becomes the scarcest.
+// climb walks a straight piece of a function, from value a to value b, and
+// computes which suggestion each part of it needs: the largest excess over the
+// guarantee in any component, and at least zero. Over a straight piece that is
+// the upper envelope of a handful of lines, so the walk stops wherever another
+// component becomes the scarcest.
 type climb struct {
 	a, b      *resource.Shares
 	guarantee *resource.Shares
 	excess    resource.Shares // a - guarantee
 	rise      resource.Shares // b - a
 	reach     float64         // the part of the piece that is within limits
-	t         float64         // how far the walk has come
+	t         float64         // the progress of the walk
 
 	// The scarcest component needs base + slope×t; both are zero while
 	// everything is within the guarantee.
@@ -39,7 +39,7 @@ func newClimb(a, b, guarantee, limit *resource.Shares) climb {
 }
 
 // next advances to the next point where the scarcest component changes, or to
-// the end, and says whether the walk goes on. It may not move at all when two
+// the end, and reports whether the walk continues. It might not move if two
 // components are equally scarce.
 func (c *climb) next() (more bool) {
 	t, base, slope := c.reach, c.base, c.slope

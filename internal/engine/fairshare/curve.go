@@ -7,13 +7,13 @@ import (
 )
 
 // curve is a pool's share by suggestion, generated from the pool's fit as far
-// as somebody asks. After the last point the value is constant up to 1.
+// as callers need it. After the last point the value is constant up to 1.
 type curve struct {
 	points []point
 	done   bool
 
-	next    int             // the first point of the fit not walked yet
-	value   resource.Shares // where the walk stands
+	next    int             // the first point of the fit that is not walked yet
+	value   resource.Shares // the current value of the walk
 	need    float64         // the suggestion needed there
 	started bool            // the point at suggestion 0 is known
 	jump    bool            // value is the upper end of a jump not yet passed
@@ -61,7 +61,7 @@ func (e *Engine) growCurve(p *pool) {
 	c.next++
 }
 
-// climb walks a rising piece of the fit and says whether it came to its end.
+// climb walks a rising piece of the fit and reports whether it reached its end.
 func (c *curve) climb(p *pool, a, b *point) bool {
 	walk := newClimb(&a.v, &b.v, &p.guarantee, &p.limit)
 	if walk.reach <= 0 {
@@ -121,10 +121,10 @@ func (c *curve) finish() {
 	c.done = true
 }
 
-// curvePoint returns point i of the pool's curve, generating it if need be, or
-// false if the curve has fewer points. Points are generated many at a time: a
-// parent asks its children in turn, and what a child needs for the next point
-// would be gone from the processor's cache by its next turn.
+// curvePoint returns point i of the pool's curve, generating it if necessary,
+// or false if the curve has fewer points. It generates many points at a time: a
+// parent asks its children in turn, and the data that a child needs for the
+// next point would have left the processor's cache by its next turn.
 func (e *Engine) curvePoint(p *pool, i int) (point, bool) {
 	c := &p.curve
 	if i >= len(c.points) && !c.done {
@@ -144,8 +144,8 @@ const batch = 16
 // bounds are what a pool may take without a suggestion and at most.
 type bounds struct{ guarantee, limit resource.Shares }
 
-// fitted fits a guarantee and limits to the least that a pool takes: children's
-// guarantees, at fit factor zero, are taken in any case.
+// fitted fits a guarantee and limits to the least share of a pool: it always
+// includes the children's guarantees, at fit factor zero.
 func fitted(least *resource.Shares, guarantee, limit resource.Shares) bounds {
 	limit = limit.Max(*least)
 	return bounds{guarantee.Max(*least).Min(limit), limit}

@@ -1,5 +1,5 @@
-// Package fairshare computes who is entitled to what in one pool tree: fair
-// shares of several resources at once, with strong, burst and relaxed
+// Package fairshare computes what every element of one pool tree is entitled
+// to: fair shares of several resources at once, with strong, burst and relaxed
 // guarantees.
 //
 // It is a pure function from a [Tree] (limits, guarantees, weights, demands,
@@ -21,13 +21,13 @@
 //	            curve, the same walk measured by the suggestion it needs,
 //	            stopped by the pool's limits                          (curve.go)
 //
-// The root is asked for suggestion 1 and hands fit factors down (assign.go).
+// The root is asked for suggestion 1 and passes fit factors down (assign.go).
 // Before that, guarantees are completed and fitted to limits (guarantees.go)
 // and integral pools propose what their volumes allow (integral.go).
 //
 // Functions are lists of points, non-decreasing in every component and
 // left-continuous: at a jump the value is the lower one. They are generated
-// lazily: nobody computes the part of a function that nobody asks for. In a
+// lazily: the part of a function that no caller needs is never computed. In a
 // full cluster that is most of it.
 //
 // The package imports resource and the standard library only.

@@ -35,13 +35,13 @@ type Engine struct {
 	shares       []resource.Shares
 	promised     []resource.Shares
 	alerts       []Alert
-	updates      uint64 // how many there were
-	rebuiltAt    uint64 // the last of them that changed the edges of the tree
+	updates      uint64 // how many updates there were
+	rebuiltAt    uint64 // the last update that changed the edges of the tree
 	reconfigured bool   // settings, limits or totals differ from the last input
-	canSkip      bool   // divisions that are what they were need not be made again
-	stamp        uint64 // grows whenever a function is thrown away
+	canSkip      bool   // unchanged divisions need not be recomputed
+	stamp        uint64 // grows whenever a function is discarded
 
-	spare       []resource.Shares // a division that is tried, by slot
+	spare       []resource.Shares // a tentative division, by slot
 	prefix      fifoPrefix
 	openBuckets []int32
 	takers      []relaxedPool
@@ -54,7 +54,7 @@ type Engine struct {
 // node is the engine's view of an element.
 type node struct {
 	kind       Kind
-	steps      bool  // a gang that takes all or nothing
+	steps      bool  // a gang that gets all or nothing
 	parent     int32 // slot
 	pool       int32 // index in Engine.pools, -1 for operations
 	fifoIndex  int32
@@ -95,13 +95,13 @@ type pool struct {
 	factor                        float64 // the fit factor of the division
 
 	touched   bool     // some child differs from the last input
-	resummed  bool     // its usage and demand were summed up anew
+	resummed  bool     // its usage and demand were recomputed
 	division  division // the last one recorded in Engine.shares
 	divided   float64  // the fit factor it was made at
 	changedAt uint64   // the last update that changed what children got
 
 	prepared   bool // the functions of this update are fixed
-	stale      bool // a child changed in a way that spoils the fit
+	stale      bool // a child changed in a way that invalidates the fit
 	unsorted   bool // FIFO: the order may have changed
 	fit        fit
 	fitStamp   uint64
@@ -173,8 +173,8 @@ func (e *Engine) configure() {
 	e.fitGuarantees()
 }
 
-// begin makes pools ready for an update: their states, and the order of
-// operations in FIFO pools.
+// begin prepares pools for an update: their states, and the order of operations
+// in FIFO pools.
 func (e *Engine) begin(tree *Tree) {
 	for _, at := range e.order {
 		p := &e.pools[at]
@@ -189,8 +189,8 @@ func (e *Engine) begin(tree *Tree) {
 	}
 }
 
-// sharePromised divides the guarantees of pools that ask for it, as if nobody
-// had anything beyond guarantees.
+// sharePromised divides the guarantees of pools that request it, as if no
+// element had anything beyond guarantees.
 func (e *Engine) sharePromised() {
 	e.promised = e.promised[:0]
 	if len(e.promising) == 0 {
@@ -207,7 +207,7 @@ func (e *Engine) sharePromised() {
 	e.truncate(e.promised)
 }
 
-// findPromising lists the topmost pools that ask for promised shares.
+// findPromising lists the topmost pools that request promised shares.
 func (e *Engine) findPromising() {
 	e.promising = e.promising[:0]
 	var nested []int32

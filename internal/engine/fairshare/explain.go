@@ -6,7 +6,7 @@ import "github.com/weirhq/weir/internal/value/resource"
 type Bound uint8
 
 const (
-	// BoundDemand: the element gets all it asks for.
+	// BoundDemand: the element gets all it demands.
 	BoundDemand Bound = iota
 	// BoundLimit: its own limit on a resource is reached.
 	BoundLimit
@@ -22,8 +22,8 @@ const (
 	// that a rest stays idle.
 	BoundStep
 
-	// boundParent: the share of the parent is exhausted; where, is for the
-	// parent to say.
+	// boundParent: the share of the parent is exhausted; the parent's own
+	// bound explains why.
 	boundParent
 )
 
@@ -34,7 +34,7 @@ var boundNames = [...]string{
 // String returns the name of the bound in outputs.
 func (b Bound) String() string { return boundNames[b] }
 
-// Derivation says where a fair share comes from and what stops it.
+// Derivation explains where a fair share comes from and what bounds it.
 type Derivation struct {
 	Slot  int32
 	Share Split
@@ -53,8 +53,8 @@ type Link struct {
 	Slot  int32
 	Share resource.Shares
 	// Suggestion is what the parent offered above the guarantee: the element
-	// may take that much of every resource. 1 means that nothing but its own
-	// demand and limits binds it.
+	// may use that much of every resource. 1 means that only its own demand
+	// and limits bind it.
 	Suggestion float64
 	// Guarantee is the strong and integral guarantee that comes first.
 	Guarantee resource.Shares
@@ -106,7 +106,7 @@ func linkOf(tree *Tree, result *Result, slot int32) Link {
 	return link
 }
 
-// bindingOf finds what binds an element as far as it can be seen at its level.
+// bindingOf finds what binds an element as far as its level shows.
 func bindingOf(tree *Tree, link *Link) (Bound, resource.Kind) {
 	tolerance := resource.Uniform(Epsilon)
 	share := link.Share.Add(tolerance)
@@ -136,7 +136,7 @@ func bindingOf(tree *Tree, link *Link) (Bound, resource.Kind) {
 	return boundParent, 0
 }
 
-// stepsAsGang says whether an operation takes all of its demand or nothing.
+// stepsAsGang reports whether an operation gets all of its demand or nothing.
 func (t *Tree) stepsAsGang(element *Element) bool {
 	if element.Kind != KindOperation || !element.Gang || !t.Options.GangSteps {
 		return false

@@ -7,9 +7,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// truncate takes away the shares of gang operations in FIFO pools that got less
-// than they demand, from them and from all pools above. What is freed is not
-// given to anybody: a legacy rule, superseded by gang steps.
+// truncate removes the shares of gang operations in FIFO pools that got less than
+// they demand, from them and from all pools above. No other element gets what is
+// freed: a legacy rule, superseded by gang steps.
 func (e *Engine) truncate(shares []resource.Shares) {
 	for _, at := range e.order {
 		p := &e.pools[at]
@@ -34,8 +34,8 @@ func (e *Engine) truncate(shares []resource.Shares) {
 	}
 }
 
-// historicFactor brings the usage history of an element up to date and returns
-// by how much its weight is lowered.
+// historicFactor updates the usage history of an element and returns by how much
+// its weight is lowered.
 func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Duration) float64 {
 	var history HistoricUsage
 	if int(slot) < len(tree.States) {
@@ -54,7 +54,7 @@ func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Dur
 	return math.Exp2(-history.Weighted / history.Weight)
 }
 
-// truncates says whether truncate can change anything.
+// truncates reports whether truncate can change anything.
 func (e *Engine) truncates() bool {
 	if e.options.TruncateFIFO {
 		return true
@@ -99,8 +99,8 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 	e.fillRoot(result)
 }
 
-// fillChanged makes room for all elements and marks those that are new, gone or
-// differ in the input.
+// fillChanged allocates space for all elements and marks those that are new,
+// removed or differ in the input.
 func (e *Engine) fillChanged(tree *Tree, result *Result) {
 	known := len(result.Elements)
 	result.Changed = resize(result.Changed, len(tree.Elements))
@@ -169,14 +169,14 @@ func (e *Engine) fillElement(result *Result, slot, pool int32) {
 	if *old == outcome {
 		return
 	}
-	// What a pool is called here does not concern anybody, but that it is one does.
+	// The index of a pool does not matter to callers, but that it is a pool does.
 	called := *old
 	called.Pool = pool
 	result.Changed[slot] = result.Changed[slot] || called != outcome || (old.Pool < 0) != (pool < 0)
 	*old = outcome
 }
 
-// fillPool writes the outcome of a pool, and says whether operations directly in
+// fillPool writes the outcome of a pool, and reports whether operations directly in
 // it have the same attributes as before; before has the old outcomes of pools.
 func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult) (offersAsBefore bool) {
 	n := &e.nodes[p.slot]
@@ -226,7 +226,7 @@ func byCause(share, strong, integral resource.Shares) (byStrong, byIntegral reso
 	return byStrong, share.Sub(byStrong).Min(integral)
 }
 
-// fillRoot makes the root's share the sum of what its children got: it hands
+// fillRoot makes the root's share the sum of what its children got: the root hands
 // out the cluster, it does not own it.
 func (e *Engine) fillRoot(result *Result) {
 	root := &e.pools[0]

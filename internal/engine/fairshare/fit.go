@@ -7,8 +7,8 @@ import (
 )
 
 // fit is a pool's share by fit factor, ignoring its own limits: how its
-// children would spend growing permission. It is generated as far as somebody
-// asks.
+// children would spend growing permission. It is generated as far as callers
+// need it.
 //
 //	fair share  the fit factor f is in [0, 1]; child i gets the suggestion
 //	            min(1, f × weight / least weight)
@@ -22,7 +22,7 @@ type fit struct {
 	done   bool
 
 	sources []source          // fair share: the children, in their order
-	idle    []int32           // slots of those that want nothing and are left out
+	idle    []int32           // slots of children that demand nothing and are left out
 	heads   []float64         // where each source has its next point
 	values  []resource.Shares // the value of each source at the last point
 	steps   []step            // improved: what fit factor 0, 1, 2, … stand for
@@ -202,7 +202,7 @@ func (f *fit) total() (v resource.Shares) {
 	return v
 }
 
-// growSum moves on to the next break point of any child; children that jump
+// growSum advances to the next break point of any child; children that jump
 // there do so together.
 func (e *Engine) growSum(p *pool) {
 	f := &p.fit
@@ -239,7 +239,7 @@ func (e *Engine) stepAll(p *pool, x float64) {
 	}
 }
 
-// growImproved moves on to the next break point of any child.
+// growImproved advances to the next break point of any child.
 func (e *Engine) growImproved(p *pool) {
 	f := &p.fit
 	x := f.moveTo()
@@ -253,8 +253,8 @@ func (e *Engine) growImproved(p *pool) {
 	e.stepEach(p, x)
 }
 
-// stepEach passes the break points at x one child after another; each has a fit
-// factor of its own, at which that child alone may jump.
+// stepEach passes the break points at x one child after another; each has its
+// own fit factor, at which that child alone may jump.
 func (e *Engine) stepEach(p *pool, x float64) {
 	f := &p.fit
 	for i := range f.sources {

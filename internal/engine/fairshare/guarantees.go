@@ -8,7 +8,7 @@ import (
 
 // inferGuarantees completes strong guarantees: a resource that a pool does not
 // name gets the same part of the parent's guarantee as the main resource does.
-// Without it {cpu=100} would guarantee no memory, and so nothing at all.
+// Without it {cpu=100} would guarantee no memory, and so nothing.
 func (e *Engine) inferGuarantees() {
 	root := &e.pools[0]
 	root.inferred = e.total
@@ -130,8 +130,8 @@ const (
 	tierCount
 )
 
-// findDonors finds out which pools with priority have a donor above them. It is
-// seen through pools without priority only.
+// findDonors finds which pools with priority have a donor above them. Only pools
+// without priority may be between the two.
 func (e *Engine) findDonors() {
 	var orphans []int32
 	for _, at := range e.order {
@@ -207,8 +207,8 @@ func (e *Engine) adjustChildren(p *pool) {
 	}
 }
 
-// estimateGuarantees computes what every pool is guaranteed when everybody is
-// hungry: its strong guarantee, and by weight a part of what is left of the
+// estimateGuarantees computes what every pool is guaranteed when all elements
+// demand more: its strong guarantee, and by weight a part of what is left of the
 // parent's. The older "guaranteed" divides the whole cluster and counts the
 // flows of integral pools. What operations get follows from the rests; see
 // Result.Attributes.

@@ -55,9 +55,9 @@ func (o *Options) Capacity(total resource.Amounts, flowRatio float64) resource.V
 	return resource.VolumeOf(total, flowRatio, o.CapacitySaturationPeriod.Seconds())
 }
 
-// BurstDuration estimates for how many seconds a burst pool can take its burst
-// guarantee, with the flow coming in meanwhile. There is no answer when the
-// flow sustains it for ever.
+// BurstDuration estimates for how many seconds a burst pool can use its burst
+// guarantee, with the flow coming in meanwhile. ok is false if the flow
+// sustains it permanently.
 func BurstDuration(ratioVolume, burstRatio, flowRatio float64) (seconds float64, ok bool) {
 	if burstRatio <= flowRatio*(1+LargeEpsilon) {
 		return 0, false
@@ -169,7 +169,7 @@ func (e *Engine) rate(p *pool) float64 {
 }
 
 // gap is how much more may be promised to a pool: what its limits and those of
-// its ancestors leave above guarantees given out already.
+// its ancestors leave above the guarantees already given.
 func (e *Engine) gap(p *pool) resource.Shares {
 	gap := resource.Ones()
 	for ; p.slot != 0; p = e.parentOf(p) {

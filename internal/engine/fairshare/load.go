@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// load takes in the tree and finds out what differs from the last one.
+// load reads the tree and finds what differs from the last one.
 func (e *Engine) load(tree *Tree) {
 	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
 	e.total, e.options = tree.Total, tree.Options
@@ -31,7 +31,7 @@ func (e *Engine) load(tree *Tree) {
 	e.sumUp()
 }
 
-// loadElement takes in an element that differs from the last input.
+// loadElement reads an element that differs from the last input.
 func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 	n := &e.nodes[slot]
 	switch n.kind {
@@ -66,7 +66,7 @@ func (e *Engine) poolOf(slot int32) *pool {
 	return &e.pools[e.nodes[slot].pool]
 }
 
-// isRebuilt says whether the edges of the tree differ from the last input.
+// isRebuilt reports whether the edges of the tree differ from the last input.
 func (e *Engine) isRebuilt(tree *Tree) bool {
 	if len(tree.Elements) != len(e.previous) {
 		return true
@@ -80,8 +80,8 @@ func (e *Engine) isRebuilt(tree *Tree) bool {
 	return false
 }
 
-// rebuild makes the lists of pools and children anew. Pools that stay in their
-// slots keep their functions; those that lose or gain a child are marked.
+// rebuild rebuilds the lists of pools and children. Pools that stay in their
+// slots keep their functions; pools that lose or gain a child are marked.
 func (e *Engine) rebuild(tree *Tree) {
 	old, oldNodes := e.pools, e.nodes
 	for slot := range oldNodes {
@@ -182,7 +182,7 @@ func (e *Engine) parentPool(slot int) (int32, *node) {
 	return e.nodes[n.parent].pool, n
 }
 
-// sumUp computes usage and demand of pools below which something changed.
+// sumUp computes the usage and demand of pools below which something changed.
 func (e *Engine) sumUp() {
 	for i := len(e.order) - 1; i >= 0; i-- {
 		p := &e.pools[e.order[i]]
@@ -251,7 +251,8 @@ func (e *Engine) limitElement(slot int32, parent resource.Shares) {
 	}
 }
 
-// arrange gives operations of FIFO pools their places, and those of others none.
+// arrange assigns positions to operations of FIFO pools, and none to those of
+// other pools.
 func (e *Engine) arrange(p *pool) {
 	p.unsorted = false
 	if p.settings.Mode == FIFO {
@@ -263,7 +264,8 @@ func (e *Engine) arrange(p *pool) {
 	}
 }
 
-// sortFIFO puts the children of a FIFO pool in the order they are served.
+// sortFIFO sorts the children of a FIFO pool into the order in which they are
+// served.
 func (e *Engine) sortFIFO(p *pool) {
 	keys := p.settings.FIFOKeys
 	if len(keys) == 0 {
@@ -303,8 +305,8 @@ func specifiedWeight(element *Element) float64 {
 	return element.Weight
 }
 
-// weigh computes the weights that take part. It comes after guarantees are
-// fitted, because weights may be inferred from them.
+// weigh computes the effective weights. It runs after guarantees are fitted,
+// because weights may be inferred from them.
 func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 	for _, at := range e.order {
 		p := &e.pools[at]

@@ -88,7 +88,7 @@ func (c *compressor) add(out []point, x float64, v *resource.Shares) []point {
 	return out
 }
 
-// start begins a run from the last point written to (x, v).
+// start starts a run from the last point written to (x, v).
 func (c *compressor) start(x float64, v *resource.Shares) {
 	if x == c.last.x && *v == c.last.v {
 		return

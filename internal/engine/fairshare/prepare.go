@@ -6,9 +6,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// prepare makes the functions of a pool and its subtree ready for use. What a
-// previous update generated is kept where it still holds; what this update has
-// prepared already stays as it is, even if a guarantee has changed since.
+// prepare makes the functions of a pool and its subtree ready for use. It keeps
+// what a previous update generated where it is still valid; what this update
+// has already prepared stays as it is, even if a guarantee has changed since.
 func (e *Engine) prepare(p *pool) {
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
@@ -27,8 +27,8 @@ func (e *Engine) prepare(p *pool) {
 	}
 }
 
-// refit throws the pool's fit away if a child has changed since it was made.
-// The first point of a fit is always there.
+// refit discards the pool's fit if a child has changed since it was made. The
+// first point of a fit always exists.
 func (e *Engine) refit(p *pool) {
 	spoiled := p.stale
 	for _, at := range p.subpools {

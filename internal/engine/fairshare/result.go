@@ -2,25 +2,25 @@ package fairshare
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// Result is what one update computed. It is filled by [Engine.Update]; a Result
-// that is passed in again has its memory reused, and what did not change since
-// is not written again, so it must not be modified in between.
+// Result is what one update computed. [Engine.Update] fills it. A Result that is
+// passed in again has its memory reused, and unchanged values are not written
+// again, so the caller must not modify it in between.
 type Result struct {
 	Total resource.Amounts
 	// Elements is indexed like Tree.Elements.
 	Elements []ElementResult
-	// Pools has what is known of pools only; see Pool.
+	// Pools has the values that only pools have; see Pool.
 	Pools []PoolResult
 	// States is the state to pass into the next update. Like Tree.States it may
 	// be shorter than Elements.
 	States []State
 	Alerts []Alert
-	// Promised is the division of guarantees alone in pools that ask for it,
+	// Promised is the division of guarantees alone in pools that request it,
 	// indexed like Elements; empty if none does.
 	Promised []resource.Shares
-	// Changed says, by slot, whether anything above may differ from what this
+	// Changed reports, by slot, whether anything above may differ from what this
 	// Result held for the slot before the last update, Attributes included. It may
-	// say so of an element that is as it was, never the other way round.
+	// be true for an unchanged element, but never false for a changed one.
 	Changed []bool
 
 	engine *Engine // that filled it
@@ -34,7 +34,7 @@ type ElementResult struct {
 	FairShare resource.Shares
 	// Suggestion is what the parent offered above the guarantee.
 	Suggestion float64
-	// Weight is the weight that took part, after inference and history.
+	// Weight is the effective weight, after inference and history.
 	Weight float64
 	// Pool is the index in Result.Pools, -1 for operations and free slots.
 	Pool int32
@@ -48,8 +48,8 @@ type Attributes struct {
 	Usage  resource.Shares
 	Demand resource.Shares
 	Limits resource.Shares
-	// Estimated is the part of strong guarantees that the element gets when
-	// everybody is hungry; Guaranteed counts integral flows as well and divides
+	// Estimated is the part of strong guarantees that the element gets when all
+	// elements demand more; Guaranteed counts integral flows as well and divides
 	// the whole cluster.
 	Estimated  resource.Shares
 	Guaranteed resource.Shares
@@ -127,7 +127,7 @@ type PoolResult struct {
 	// Inferred is the strong guarantee with absent resources filled in, before
 	// it is fitted to the parent and to limits.
 	Inferred resource.Amounts
-	// BurstRatio is what took part, after scaling for overcommit;
+	// BurstRatio is the effective ratio, after scaling for overcommit;
 	// SpecifiedBurstRatio is as configured. The totals are of the subtree.
 	BurstRatio, SpecifiedBurstRatio float64
 	FlowRatio                       float64
@@ -145,8 +145,8 @@ type PoolResult struct {
 	estimatedRest, guaranteedRest resource.Shares
 }
 
-// offersAs says whether operations directly in the pool have the same attributes
-// as they would with another outcome.
+// offersAs reports whether operations directly in the pool have the same
+// attributes as they would with another outcome.
 func (p *PoolResult) offersAs(other *PoolResult) bool {
 	return p.childWeights == other.childWeights && p.estimatedRest == other.estimatedRest &&
 		p.guaranteedRest == other.guaranteedRest && p.Limits == other.Limits
@@ -187,8 +187,8 @@ func (r *Result) PromisedSplit(slot int32) Split {
 	return Split{WeightProportional: total, Total: total}
 }
 
-// AlertCode says what is wrong with the configuration of a tree. The numbers
-// are those of YTsaurus.
+// AlertCode is what is wrong with the configuration of a tree. The numbers are
+// those of YTsaurus.
 type AlertCode int
 
 const (

@@ -13,9 +13,9 @@ const (
 )
 
 // searchMax returns the largest float64 in [lo, hi] that satisfies ok, which
-// must be monotone (true, then false) and is taken to hold at lo. It bisects
+// must be monotone (true, then false) and is assumed to hold at lo. It bisects
 // the bit patterns, so the answer satisfies ok exactly: later steps rely on
-// that, which is why a division will not do.
+// that, which is why a division is not enough.
 func searchMax(lo, hi float64, ok func(float64) bool) float64 {
 	if lo == hi || ok(hi) {
 		return hi
@@ -24,7 +24,8 @@ func searchMax(lo, hi float64, ok func(float64) bool) float64 {
 }
 
 // searchMaxNear is searchMax over [lo, guess] for a guess that is usually too
-// large by a few units in the last place only: it looks next to the guess first.
+// large by only a few units in the last place: it checks next to the guess
+// first.
 func searchMaxNear(lo, guess float64, ok func(float64) bool) float64 {
 	if lo == guess || ok(guess) {
 		return guess
@@ -55,7 +56,7 @@ func bisect(low, high uint64, ok func(float64) bool) float64 {
 	return fromOrderedBits(low)
 }
 
-// orderedBits maps float64 to uint64 so that the order is kept. Negative zero
+// orderedBits maps float64 to uint64 and preserves the order. Negative zero
 // becomes zero: the two are one number here.
 func orderedBits(v float64) uint64 {
 	if v == 0 {

@@ -2,10 +2,10 @@ package fairshare
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// AdmitResources gives the volumes of integral pools their first amount of a
-// resource that the tree did not have before: as much, for its total, as of the
-// others. Without it every pool would find its savings unusable until it has
-// saved the new resource too. Call it between two updates when totals change.
+// AdmitResources gives the volumes of integral pools a first amount of a
+// resource that the tree did not have before: as much, relative to its total,
+// as of the others. Without it no pool could use its savings until it has saved
+// the new resource too. Call it between two updates when totals change.
 func AdmitResources(states []State, before, now resource.Amounts) {
 	for i := range states {
 		volume := &states[i].Volume

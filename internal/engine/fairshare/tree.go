@@ -38,9 +38,9 @@ type Options struct {
 	// integral pool is at most k × resource flow.
 	CapacitySaturationPeriod time.Duration
 	// RelaxedShareMultiplierLimit caps a relaxed pool's integral share at this
-	// many times its flow, unless the pool has a multiplier of its own.
+	// many times its flow, unless the pool has its own multiplier.
 	RelaxedShareMultiplierLimit float64
-	// DistributeFreeVolume is the default for pools that do not say whether
+	// DistributeFreeVolume is the default for pools that do not set whether
 	// they hand the overflow of some children to others.
 	DistributeFreeVolume bool
 	// InferWeightMultiplier gives pools without a weight one derived from their
@@ -54,8 +54,8 @@ type Options struct {
 	// ImprovedDistributionGap lets the improved computation hand out a rest
 	// smaller than Epsilon.
 	ImprovedDistributionGap bool
-	// TruncateFIFO takes away the share of gang operations in FIFO pools that
-	// got less than they demand (a legacy rule).
+	// TruncateFIFO removes the share of gang operations in FIFO pools that got
+	// less than they demand (a legacy rule).
 	TruncateFIFO bool
 }
 
@@ -69,7 +69,7 @@ func DefaultOptions() Options {
 	}
 }
 
-// Kind says what a slot holds.
+// Kind is what a slot holds.
 type Kind uint8
 
 const (
@@ -110,7 +110,7 @@ type Element struct {
 	BestShare resource.Shares
 	// Gang operations need all of their demand at once.
 	Gang bool
-	// StartTime and Pending order operations in FIFO pools.
+	// StartTime and Pending determine the order of operations in FIFO pools.
 	StartTime int64
 	Pending   int64
 }
@@ -180,7 +180,7 @@ type Pool struct {
 	GangStepsOff bool
 	// TruncateFIFO overrides Options.TruncateFIFO.
 	TruncateFIFO Switch
-	// Promised asks for the division of the pool's own guarantees alone.
+	// Promised requests the division of the pool's own guarantees alone.
 	Promised bool
 	// PriorityAdjustment lets the pool keep its whole strong guarantee while
 	// its donor ancestor has enough; PriorityDonor makes it such a donor.

@@ -27,8 +27,8 @@ func (v Violation) String() string {
 // guarantee plus its suggestion, and the ledger of volumes. It shares no code
 // with the computation but the function of a single operation.
 //
-// An empty answer does not prove that shares could not be larger; that they
-// obey the rules it does.
+// An empty answer proves that shares obey the rules. It does not prove that
+// they could not be larger.
 func Verify(tree *Tree, elapsed time.Duration, result *Result) []Violation {
 	v := verifier{tree: tree, result: result, children: make([][]int32, len(tree.Elements))}
 	for slot := 1; slot < len(tree.Elements); slot++ {

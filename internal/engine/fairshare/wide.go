@@ -21,8 +21,8 @@ type line struct {
 	base, baseError, slope resource.Shares
 }
 
-// lineSum is a sum of lines. Every component is kept with its rounding error,
-// so that lines can come and go without leaving a trace.
+// lineSum is a sum of lines. Every component is stored with its rounding error,
+// so that lines can be added and removed without leaving a trace.
 type lineSum struct {
 	base, baseError   resource.Shares
 	slope, slopeError resource.Shares
@@ -81,8 +81,8 @@ func (s *lineSum) remove(l *line) {
 	}
 }
 
-// at returns the sum at x, but never less than least: functions do not fall,
-// not even in the last bit.
+// at returns the sum at x, but never less than least: functions never fall, not
+// even in the last bit.
 func (s *lineSum) at(x float64, least *resource.Shares) (v resource.Shares) {
 	for k := range v {
 		climb := s.slope[k] * x
@@ -139,7 +139,7 @@ func (f *fit) sink(i int) {
 	f.heap[i] = moving
 }
 
-// growLines moves on to the next break point of any child.
+// growLines advances to the next break point of any child.
 func (e *Engine) growLines(p *pool) {
 	f := &p.fit
 	x := min(f.heads[f.heap[0]], 1)
@@ -156,8 +156,8 @@ func (e *Engine) growLines(p *pool) {
 	}
 }
 
-// passLines replaces the lines that end at x and says whether any child jumps
-// there.
+// passLines replaces the lines that end at x and reports whether any child
+// jumps there.
 func (e *Engine) passLines(f *fit, x float64) (jumped bool) {
 	for {
 		i := f.heap[0]

@@ -3,7 +3,7 @@ package feasibility
 import "slices"
 
 // searchBudget bounds the number of sets that smallestConflict tries before it
-// settles for one from which no pool can be left out.
+// settles for a set from which no pool can be removed.
 const searchBudget = 50_000
 
 // smallestConflict returns the smallest set of members 0…n−1 for which conflict
@@ -11,9 +11,9 @@ const searchBudget = 50_000
 // predicate must hold for the whole set, and for every set that contains one for
 // which it holds.
 //
-// When there are too many sets to try, it leaves members out one by one, from
-// the last, as long as the conflict stays, and returns false: no member of the
-// result can be left out, but there may be a smaller one elsewhere.
+// If there are too many sets to try, it removes members one by one, from the
+// last, as long as the conflict remains, and returns false: no member of the
+// result can be removed, but a smaller set may exist elsewhere.
 func smallestConflict(n int, conflict func(members []int) bool) (members []int, smallest bool) {
 	tried := 0
 	for size := 1; size < n; size++ {
@@ -46,8 +46,8 @@ func irreducibleConflict(n int, conflict func(members []int) bool) []int {
 	return members
 }
 
-// nextCombination changes members to the next set of the same size, or says that
-// there is none.
+// nextCombination changes members to the next set of the same size, and returns
+// false if there is none.
 func nextCombination(members []int, n int) bool {
 	size := len(members)
 	for i := size - 1; i >= 0; i-- {

@@ -58,10 +58,10 @@ import (
 // spender is a burst pool as seen by relaxed ones.
 type spender struct{ peak, flow float64 }
 
-// duty is the fraction of time that the pool can be on for ever.
+// duty is the fraction of time that the pool can be on permanently.
 func (s spender) duty() float64 { return min(1, s.flow/s.peak) }
 
-// spendable is the volume that the pool can take in a window, starting with a
+// spendable is the volume that the pool can spend in a window, starting with a
 // full bucket.
 func (s spender) spendable(period, window float64) float64 {
 	return min(s.peak*window, s.flow*(period+window))
@@ -94,14 +94,14 @@ type outcome struct {
 
 type breakpoint struct {
 	window  float64
-	spent   float64 // volume that burst pools take in the window
+	spent   float64 // volume that burst pools spend in the window
 	backlog float64 // volume that relaxed pools have saved at its end
 }
 
 // tolerance is the relative error up to which sums of shares count as equal.
 const tolerance = 1e-9
 
-// keepsPromise says whether relaxed pools get everything within the period.
+// keepsPromise reports whether relaxed pools get everything within the period.
 func (o outcome) keepsPromise(period float64) bool { return o.delay <= period*(1+tolerance) }
 
 // worst finds the worst case.
@@ -141,7 +141,7 @@ func (c contest) worst() (o outcome) {
 // pool is on for the time that on returns, all as much together as possible. on
 // must not grow along spenders.
 func (c contest) backlog(window float64, on func(spender) float64) float64 {
-	idle := c.capacity - c.multiplier*c.flow // L: what burst pools can take unnoticed
+	idle := c.capacity - c.multiplier*c.flow // L: what burst pools can use without affecting relaxed ones
 	load, loss, outer := 0.0, 0.0, window
 	for _, s := range c.spenders {
 		inner := min(on(s), outer)

@@ -3,9 +3,9 @@
 //
 // # What is promised
 //
-// Two promises hold at all times. A strong guarantee is a constant amount. A
-// burst guarantee is an amount that a burst pool gets whenever it wants, as long
-// as it has saved volume. So at every moment
+// Two promises hold at every moment. A strong guarantee is a constant amount. A
+// burst guarantee is an amount that a burst pool gets whenever it demands it, as
+// long as it has saved volume. So at every moment
 //
 //	Σ strong + Σ burst ≤ cluster                                          (1)
 //
@@ -16,12 +16,12 @@
 //	Σ strong + Σ flow ≤ cluster                                           (2)
 //
 // A relaxed pool is promised that it gets its volume "in the end, within a day".
-// We read this as: to a relaxed pool that never stops asking, every unit of
-// volume is given at most k after it was credited. For a constant flow that is
-// the same as saying that its bucket never overflows: at time t all volume
-// credited before t−k has been spent exactly when what is saved is at most
-// k × flow. Volume that overflows is lost, not late, so this is the line between
-// a promise kept and a promise broken:
+// We read this as: a relaxed pool that always demands more gets every unit of
+// volume at most k after it was credited. For a constant flow this is equivalent
+// to its bucket never overflowing: at time t all volume credited before t−k has
+// been spent exactly when what is saved is at most k × flow. Volume that
+// overflows is lost, not late, so this is the line between a promise kept and a
+// promise broken:
 //
 //	worst delay of relaxed pools ≤ k                                      (3)
 //
@@ -62,8 +62,8 @@
 // when resources grow by different factors, because guarantees that name only
 // some resources are completed in proportion to the cluster.
 //
-// The package is pure: a value in, a value out. It must not import anything of
-// ours but resource.
+// The package is pure: a value in, a value out. It must not import any package of
+// this module but resource.
 package feasibility
 
 import (
@@ -76,10 +76,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Root as a parent or a place stands for the whole tree.
+// Root, as a parent or a place, is the whole tree.
 const Root = -1
 
-// Cluster is what there is to promise from.
+// Cluster is the resources that can be promised.
 type Cluster struct {
 	// Total is what all nodes have together. Zero means the sum over Nodes.
 	Total resource.Amounts
@@ -126,7 +126,7 @@ type Pool struct {
 	RelaxedMultiplier float64
 }
 
-// Job is a size of job that somebody wants to run.
+// Job is a job size that should be placeable.
 type Job struct {
 	Name   string
 	Amount resource.Amounts
@@ -149,8 +149,8 @@ func DefaultOptions() Options {
 
 // Verdict is the answer.
 type Verdict struct {
-	// OK says that every promise can be kept and every job can be placed: no
-	// finding is Broken.
+	// OK reports whether every promise can be kept and every job can be placed:
+	// no finding is Broken.
 	OK bool
 	// Findings are ordered: what is broken first, then warnings, then notes;
 	// within that in the order of the checks.
@@ -174,7 +174,7 @@ type Needs struct {
 	Total resource.Amounts
 }
 
-// String says it in the main resource: "2000 cpu".
+// String returns the size in the main resource: "2000 cpu".
 func (n Needs) String() string {
 	if !n.Known {
 		return "no cluster of these proportions is large enough"
@@ -182,9 +182,9 @@ func (n Needs) String() string {
 	return quantity(n.Main, n.Total[n.Main])
 }
 
-// Check analyses the promises made to pools on a cluster, and whether jobs can
-// be placed on its nodes. The error, if any, lists everything that is malformed
-// in the input; promises that do not fit are not errors but findings.
+// Check analyses the promises made to pools on a cluster, and whether jobs can be
+// placed on its nodes. The error, if any, lists everything that is malformed in
+// the input; promises that do not fit are findings, not errors.
 func Check(cluster Cluster, pools []Pool, jobs []Job, options Options) (Verdict, error) {
 	if err := validate(cluster, pools, jobs, options); err != nil {
 		return Verdict{}, err

@@ -57,7 +57,7 @@ const (
 	MultiplierOverCluster Code = "multiplier_over_cluster"
 )
 
-// Severity says what a finding means for the verdict.
+// Severity is what a finding means for the verdict.
 type Severity uint8
 
 const (
@@ -83,17 +83,18 @@ type Finding struct {
 	Pool string
 	// Job is the job that does not fit.
 	Job string
-	// Resource is the one that is short; where several are, the one that is
+	// Resource is the resource that is short; if several are, the one that is
 	// short by the largest factor. Others are the rest.
 	Resource resource.Kind
 	Others   []resource.Kind
 	// Required and Available are amounts of Resource in storage units: what
-	// would be enough for all pools, and what there is. For a job it is what it
-	// needs and what the largest node has.
+	// would be enough for all pools, and what there is. For a job they are what
+	// it needs and what the largest node has.
 	Required  int64
 	Available int64
-	// Conflict is the set of pools that are in conflict on their own. No set
-	// with fewer pools is, if Smallest; else no pool can be left out of it.
+	// Conflict is the set of pools that conflict even without the others. If
+	// Smallest is set, no set with fewer pools conflicts; otherwise no pool can
+	// be removed from it.
 	Conflict []Claim
 	Smallest bool
 	// ConflictRequired is what would be enough for the pools in the conflict
@@ -126,7 +127,7 @@ func quantity(k resource.Kind, v int64) string {
 	return resource.FormatAmount(k, v) + " " + k.String()
 }
 
-// String says it in one line of English.
+// String returns the finding as one line of English.
 func (f Finding) String() string {
 	required, available := quantity(f.Resource, f.Required), quantity(f.Resource, f.Available)
 	var text string

@@ -6,9 +6,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// The JSON forms are for machines that read what `weir check -o json` prints.
-// Amounts are objects like {"cpu": 1.5}, in the units that people write; times
-// are in seconds; volumes are amounts × seconds.
+// The JSON forms are for programs that read the output of `weir check -o
+// json`. Amounts are objects like {"cpu": 1.5}, in the units that users write;
+// times are in seconds; volumes are amounts × seconds.
 
 func one(k resource.Kind, v int64) resource.Partial { return resource.Partial{}.With(k, v) }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// model is the input with everything derived that the checks need. It is made
-// anew for every size of the cluster.
+// model is the input with all derived values that the checks need. It is
+// rebuilt for every size of the cluster.
 type model struct {
 	total   resource.Amounts
 	pools   []Pool
@@ -83,9 +83,10 @@ func (m *model) name(pool int) string {
 	return m.pools[pool].Name
 }
 
-// inferStrong completes the guarantees of a pool's children: a resource that is
-// not written gets the child's part of the parent's guarantee in the main
-// resource, scaled down, except at the root, to what written guarantees leave.
+// inferStrong completes the guarantees of a pool's children: an omitted
+// resource gets the child's part of the parent's guarantee in the main
+// resource, scaled down, except at the root, to what the written guarantees
+// leave.
 func (m *model) inferStrong(parent int) {
 	children, main := m.childrenOf(parent), m.options.MainResource
 	parentStrong := m.strongOf(parent)
@@ -120,7 +121,7 @@ func (m *model) inferStrong(parent int) {
 	}
 }
 
-// toStorage rounds cpu to its storage unit and cuts others.
+// toStorage rounds cpu to its storage unit and truncates others.
 func toStorage(k resource.Kind, v float64) int64 {
 	if k == resource.CPU {
 		return int64(math.Round(v))
@@ -172,7 +173,7 @@ func (m *model) headroom(at int) (share float64, scarce resource.Kind) {
 	return share, scarce
 }
 
-// strongAt is what strong guarantees take of the resources of a place.
+// strongAt is what strong guarantees use of a place's resources.
 func (m *model) strongAt(at int) (sum resource.Amounts) {
 	if at != Root {
 		return m.strong[at]
@@ -196,16 +197,16 @@ func (m *model) kindsByInterest() []resource.Kind {
 	return kinds
 }
 
-// claim is what a pool takes of the resources of a place.
+// claim is what a pool claims of a place's resources.
 type claim struct {
 	pool        int
 	strong      resource.Amounts
 	flow, burst float64
 }
 
-// claims lists, in the order of pools, everything that is promised from the
-// resources of a place: for the root the strong guarantees of its children, for
-// a pool its own; and all integral guarantees below.
+// claims lists, in the order of pools, everything that is promised from a
+// place's resources: for the root the strong guarantees of its children, for a
+// pool its own; and all integral guarantees below.
 func (m *model) claims(at int) []claim {
 	var list []claim
 	for _, i := range m.subtree(at) {

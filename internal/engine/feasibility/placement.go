@@ -2,10 +2,10 @@ package feasibility
 
 import "github.com/weirhq/weir/internal/value/resource"
 
-// Placement says whether a job can run on the nodes of a cluster.
+// Placement is whether and how often a job fits on the nodes of a cluster.
 type Placement struct {
 	Job string
-	// Fits says whether some node can hold one.
+	// Fits reports whether some node can hold one.
 	Fits bool
 	// Count is how many the empty cluster can hold at most:
 	// resource.Unlimited for a job that needs nothing.
@@ -41,8 +41,8 @@ func place(job Job, nodes []NodeGroup) Placement {
 }
 
 // finding reports a job that fits no node. Its resource is the one of which the
-// largest node is short by the largest factor; if none is, no node has enough
-// of all at once.
+// largest node is short by the largest factor; if there is none, no node has
+// enough of all resources at once.
 func (p Placement) finding() (Finding, bool) {
 	if p.Fits {
 		return Finding{}, false

@@ -17,7 +17,7 @@ type Proof struct {
 	Relaxed *Starvation
 }
 
-// Budget adds up the promises in one resource, in storage units.
+// Budget sums up the promises in one resource, in storage units.
 type Budget struct {
 	Resource resource.Kind
 	Total    int64
@@ -26,7 +26,7 @@ type Budget struct {
 	Burst    int64
 }
 
-// FreeAlways is what is never promised to anybody at any moment.
+// FreeAlways is what is not promised at any moment.
 func (b Budget) FreeAlways() int64 { return b.Total - b.Strong - b.Burst }
 
 // FreeOnAverage is what is not promised over time.
@@ -35,7 +35,7 @@ func (b Budget) FreeOnAverage() int64 { return b.Total - b.Strong - b.Flow }
 // Starvation is the worst that burst pools can do to relaxed ones.
 type Starvation struct {
 	// Resource is the scarcest after strong guarantees. Amounts below are in
-	// its storage units, volumes in the unit that people write × seconds.
+	// its storage units, volumes in the unit that users write × seconds.
 	Resource resource.Kind
 	// Available is what strong guarantees leave, Flow the sum of relaxed flows.
 	Available int64
@@ -44,8 +44,8 @@ type Starvation struct {
 	Multiplier float64
 	// Period is k.
 	Period time.Duration
-	// CatchesUp says whether the worst delay is finite; if not, Delay, Window
-	// and Backlog mean nothing.
+	// CatchesUp reports whether the worst delay is finite; if not, Delay,
+	// Window and Backlog are meaningless.
 	CatchesUp bool
 	// Delay is the longest time for which relaxed pools wait for volume, and
 	// Window the length of the window that leads to it.
@@ -55,19 +55,19 @@ type Starvation struct {
 	// the volume that they can save.
 	Backlog  float64
 	Capacity float64
-	// Breakpoints are the windows that were looked at, shortest first.
+	// Breakpoints are the windows that were checked, shortest first.
 	Breakpoints []Breakpoint
-	// Proved is false if the figures are an upper bound only.
+	// Proved is false if the figures are only an upper bound.
 	Proved bool
 }
 
 // Breakpoint is a window in which the bucket of some burst pool just runs
-// empty. Volumes are in the unit that people write × seconds.
+// empty. Volumes are in the unit that users write × seconds.
 type Breakpoint struct {
 	Window   time.Duration
 	Burst    float64 // what burst pools take, with full buckets at the start
 	Promised float64 // what relaxed pools are credited
-	Served   float64 // what they surely get
+	Served   float64 // what they are certain to get
 }
 
 // opponents splits claims into what a contest needs.
@@ -150,7 +150,7 @@ func (m *model) starvation(at int, claims []claim, quick bool) []Finding {
 }
 
 // enough finds the smallest amount of the scarce resource with which relaxed
-// pools would get their volume in time, everything else being as it is.
+// pools would get their volume in time, all else being equal.
 func (m *model) enough(at int, claims []claim, scarce resource.Kind) int64 {
 	c, strong, _ := m.opponents(claims)
 	total := float64(m.total[scarce])
@@ -158,7 +158,7 @@ func (m *model) enough(at int, claims []claim, scarce resource.Kind) int64 {
 	for _, s := range c.spenders {
 		peaks += s.peak
 	}
-	// With everybody at the peak at once nobody waits.
+	// If all burst pools can peak at once, no relaxed pool waits.
 	low, high := int64(-1), int64(math.Ceil((peaks+c.multiplier*c.flow)*total))
 	for high-low > 1 {
 		middle := low + (high-low)/2
@@ -205,7 +205,7 @@ func seconds(s float64) time.Duration {
 	return time.Duration(min(math.Round(s*1e9), float64(math.MaxInt64/2)))
 }
 
-// proof adds up the promises.
+// proof sums up the promises.
 func (m *model) proof() (p Proof) {
 	claims := m.claims(Root)
 	for _, k := range resource.Kinds {

@@ -7,14 +7,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// findings returns everything there is to say about the promises.
+// findings returns all findings about the promises.
 func (m *model) findings() []Finding {
 	return append(m.broken(false), m.remarks()...)
 }
 
-// broken returns the promises that cannot be kept, and, beside them, guarantees
-// that are completed above limits, which are warnings. With quick it stops after
-// the first place where something is broken and finds no conflicts.
+// broken returns the promises that cannot be kept, and also guarantees that are
+// completed above limits, which are warnings. With quick it stops after the
+// first place where something is broken and searches for no conflicts.
 func (m *model) broken(quick bool) []Finding {
 	found := m.missing()
 	if quick && hasBroken(found) {
@@ -34,11 +34,11 @@ func (m *model) broken(quick bool) []Finding {
 	return found
 }
 
-// isLimited says whether limits leave a pool less than the cluster has.
+// isLimited reports whether limits leave a pool less than the cluster has.
 func (m *model) isLimited(pool int) bool { return !m.limits[pool].Dominates(m.total) }
 
-// missing reports promises of resources that the cluster does not have at all.
-// As shares they would count as nothing, and pass every other check.
+// missing reports promises of resources that the cluster lacks completely. As
+// shares they would count as nothing, and pass every other check.
 func (m *model) missing() (found []Finding) {
 	for _, pool := range m.pools {
 		promised := pool.Strong.OrZero()
@@ -73,8 +73,8 @@ func (m *model) childrenOverParent(parent int, quick bool) []Finding {
 }
 
 // overCapacity compares what is promised at a place with what it has: strong
-// guarantees first, then they with flows and they with bursts, then the curves
-// of relaxed pools. A later check says nothing new where an earlier one fails.
+// guarantees first, then these with flows and these with bursts, then the curves
+// of relaxed pools. A later check adds nothing where an earlier one fails.
 func (m *model) overCapacity(at int, quick bool) []Finding {
 	codes := [3]Code{StrongOverCluster, FlowOverCluster, BurstOverCluster}
 	if at != Root {
@@ -110,8 +110,8 @@ func (m *model) overCapacity(at int, quick bool) []Finding {
 	return found
 }
 
-// isWritten says whether any of the short resources is in the pool's guarantee
-// as it was written.
+// isWritten reports whether any of the short resources is in the pool's
+// guarantee as it was written.
 func (m *model) isWritten(pool int, f Finding) bool {
 	written := m.pools[pool].Strong.Has(f.Resource)
 	for _, k := range f.Others {
@@ -126,11 +126,11 @@ func (c claim) strongOnly() claim { return claim{pool: c.pool, strong: c.strong}
 func (c claim) withFlow() claim   { return claim{pool: c.pool, strong: c.strong, flow: c.flow} }
 func (c claim) withBurst() claim  { return claim{pool: c.pool, strong: c.strong, burst: c.burst} }
 
-// ratio is the fraction of every resource that a part of a claim asks for
-// besides the strong guarantee.
+// ratio is the fraction of every resource that a part of a claim needs besides
+// the strong guarantee.
 func (c claim) ratio() float64 { return c.flow + c.burst }
 
-// compare adds up what claims need and reports the resource that exceeds
+// compare sums up what claims need and reports the resource that exceeds
 // capacity by the largest factor.
 func (m *model) compare(claims []claim, capacity resource.Amounts, part func(claim) claim, quick bool) (Finding, bool) {
 	finding := Finding{Severity: Broken}
@@ -186,9 +186,9 @@ func (m *model) exceeds(k resource.Kind, strong int64, ratio float64, capacity i
 	return float64(strong)+ratio*float64(m.total[k]) > float64(capacity)*(1+tolerance)
 }
 
-// required is the least whole amount that claims fit into, when they do not fit
-// into capacity. Parts of a unit are rounded up, and only after they are added:
-// claims that exceed capacity by half a user slot need one more of them.
+// required is the least whole amount that claims fit into, if they do not fit
+// into capacity. Parts of a unit are rounded up, and only after summing: claims
+// that exceed capacity by half a user slot need one more of them.
 func (m *model) required(k resource.Kind, strong int64, ratio float64, capacity int64) int64 {
 	exact := ratio * float64(m.total[k])
 	whole := math.Round(exact)
@@ -198,7 +198,7 @@ func (m *model) required(k resource.Kind, strong int64, ratio float64, capacity 
 	return max(saturatingAdd(strong, int64(min(whole, math.MaxInt64/2))), capacity+1)
 }
 
-// largestClaims returns the fewest claims that exceed capacity on their own.
+// largestClaims returns the fewest claims that alone exceed capacity.
 func (m *model) largestClaims(claims []claim, k resource.Kind, capacity int64, part func(claim) claim) []claim {
 	amounts := make([]float64, len(claims))
 	for i, c := range claims {

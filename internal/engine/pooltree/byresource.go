@@ -10,10 +10,10 @@ import (
 // resourcesSay describes a map by resources in messages.
 const resourcesSay = "a map of resources (user_slots, cpu, gpu, memory, network)"
 
-// ByResource returns a type that reads a map from the names of resources to values
-// that read understands, and puts each with set. It is what documents other than
-// trees mean by such a map; they are only read, never written or compared. The
-// kind is that of the type's shape.
+// ByResource returns a type that reads a map from resource names to values that
+// read accepts, and stores each with set. It is for documents other than trees;
+// these are only read, never written or compared. The kind is that of the type's
+// shape.
 func ByResource[F, V any](kind string,
 	read func(*document.Reader, resource.Kind, document.Value) (V, bool),
 	set func(*F, resource.Kind, V),

@@ -74,8 +74,8 @@ func (c *checker) refuseDraft(d *PoolDraft, rule document.Rule, message string, 
 	})
 }
 
-// readable says whether an option of a pool was read without problems, so that
-// rules about it make sense.
+// readable reports whether an option of a pool was read without problems, so
+// that rules about it make sense.
 func (c *checker) readable(p *Pool, option string) bool {
 	return p.IsRoot() || !hasWrong(c.draft.Pools[c.sources[p.index]].wrong, option)
 }
@@ -90,9 +90,8 @@ func joinPath(parts ...string) string {
 	return strings.Join(kept, "/")
 }
 
-// structure gives every pool of the draft its place. Pools without a right place
-// are put below the root, so that the remaining rules can still be applied to
-// them.
+// structure gives every pool of the draft its place. It puts misplaced pools
+// below the root, so that the remaining rules can still be applied to them.
 func (c *checker) structure() {
 	drafts := c.draft.Pools
 	names := make(map[string]int, len(drafts)+1)
@@ -162,7 +161,7 @@ func (c *checker) poolNames(unique []int) []string {
 // below the root.
 func (c *checker) breakCycles(parents, unique []int) {
 	const unseen, done = 0, -1
-	visit := make([]int, len(parents)) // the number of the walk that saw the pool
+	visit := make([]int, len(parents)) // the number of the walk that visited the pool
 	for n, start := range unique {
 		walk := n + 1
 		i := start
@@ -243,7 +242,7 @@ func (c *checker) sizes() {
 	}
 	for i := 1; i < len(t.pools); i++ {
 		p := &t.pools[i]
-		// Of a deep branch only the first pool that is too deep is reported.
+		// In a deep branch only the first pool that is too deep is reported.
 		if most := t.limits.MaxDepth; most > 0 && p.depth == most+1 {
 			c.refusePool(p, "", RuleTooDeep,
 				fmt.Sprintf("pools are nested deeper than %d levels here (%d pools are)", most, sizes[i]),

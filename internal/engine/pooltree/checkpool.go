@@ -57,8 +57,8 @@ func (c *checker) counts(p *Pool, prefix string, total, running document.Optiona
 			fmt.Sprintf("is %d, which is less than max_running_operation_count, %d", t, r), facts...)
 		return
 	}
-	// A total below the default of the running ones is a usual way of writing
-	// "few operations" and worth no warning.
+	// A total below the default of the running limit is a common way to write
+	// "few operations" and needs no warning.
 	if running.IsSet() {
 		c.warnPool(p, prefix+"max_running_operation_count", RuleIneffective,
 			fmt.Sprintf("is %d, but max_operation_count is %d: no more than %d will ever run", r, t, t), facts...)
@@ -113,8 +113,8 @@ func (c *checker) presetRules(p *Pool) {
 	}
 }
 
-// thresholdHidesJobs says whether a number of jobs has no effect because the
-// threshold beside it says user_slots itself.
+// thresholdHidesJobs reports whether a number of jobs has no effect because
+// the threshold itself sets user_slots.
 func thresholdHidesJobs(threshold document.Optional[resource.Partial], jobs document.Optional[int]) bool {
 	return jobs.IsSet() && threshold.Value().Has(resource.UserSlots)
 }
@@ -224,7 +224,7 @@ func (c *checker) childHasIntegral(p *Pool) bool {
 	return false
 }
 
-// priorityRules warns of what would be ignored when shares are computed.
+// priorityRules warns about options that the share computation would ignore.
 func (c *checker) priorityRules(p *Pool) {
 	if p.config.PriorityGuaranteeAdjustment.Value() && !c.donorAbove(p) {
 		c.warnPool(p, "enable_priority_strong_guarantee_adjustment", RulePriorityWithoutDonor,
@@ -243,7 +243,8 @@ func (c *checker) priorityRules(p *Pool) {
 	}
 }
 
-// donorAbove looks for a donor up to the next priority pool, which hides it.
+// donorAbove searches for a donor up to the next priority pool, which hides
+// it.
 func (c *checker) donorAbove(p *Pool) bool {
 	for above, ok := p.Parent(); ok; above, ok = above.Parent() {
 		if above.config.PriorityGuaranteeDonorship.Value() {
@@ -256,7 +257,7 @@ func (c *checker) donorAbove(p *Pool) bool {
 	return false
 }
 
-// limitRules warns of a guarantee that the pool's own limits make useless.
+// limitRules warns about a guarantee that the pool's own limits make useless.
 func (c *checker) limitRules(p *Pool) {
 	limits := p.config.ResourceLimits.Value()
 	strong := p.config.StrongGuarantee.Value()
@@ -275,7 +276,7 @@ func resourceFact(k resource.Kind) document.Entry {
 	return document.Pair("resource", document.Text(k.String()))
 }
 
-// amountFact is an amount in the unit that people write.
+// amountFact is an amount in the unit that users write.
 func amountFact(name string, k resource.Kind, v int64) document.Entry {
 	return document.Pair(name, amountValue(k, v, document.ForPrograms))
 }
@@ -327,7 +328,7 @@ func (c *checker) guaranteeRules(p *Pool, g guaranteeKind) {
 	}
 }
 
-// contributions lists who makes up a sum.
+// contributions lists the parts of a sum by pool.
 func (c *checker) contributions(p *Pool, g guaranteeKind, k resource.Kind) string {
 	const most = 5
 	var parts []string

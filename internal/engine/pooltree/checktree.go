@@ -53,15 +53,15 @@ func (c *checker) treeRules() {
 	c.defaultParent()
 }
 
-// setting is an option with the value that holds.
+// setting is an option with its effective value.
 type setting struct {
 	option   string
 	explicit bool
 	value    document.Value
 }
 
-// refuseOrder reports that a value is above one that must not be below it, at
-// the one that was written down.
+// refuseOrder reports that a value exceeds another one that must not be below
+// it, at the place of the one that was written.
 func (c *checker) refuseOrder(rule document.Rule, low, high setting) {
 	facts := []document.Entry{document.Pair(low.option, low.value), document.Pair(high.option, high.value)}
 	if high.explicit || !low.explicit {
@@ -73,9 +73,8 @@ func (c *checker) refuseOrder(rule document.Rule, low, high setting) {
 
 const hiddenJobs = "has no effect: non_preemptible_resource_usage_threshold beside it has user_slots"
 
-// treeCounts compares two limits on numbers of operations. That the total is
-// below the running one is an error if both were written down, and worth a
-// warning if one is a default.
+// treeCounts compares two limits on operation counts. A total below the running
+// limit is an error if both were written, and a warning if one is a default.
 func (c *checker) treeCounts(totalName string, total document.Optional[int], effectiveTotal int,
 	runningName string, running document.Optional[int], effectiveRunning int,
 ) {
@@ -96,8 +95,9 @@ func (c *checker) treeCounts(totalName string, total document.Optional[int], eff
 		fmt.Sprintf("%s is %d and %s is %d: no more than %d will ever run", runningName, effectiveRunning, totalName, effectiveTotal, effectiveTotal), facts...)
 }
 
-// defaultParent warns of a default_parent_pool that cannot be used. It is not an
-// error, because pools come and go: new pools are then made below the root.
+// defaultParent warns about a default_parent_pool that cannot be used. It is not
+// an error, because pools are added and removed: new pools are then created
+// below the root.
 func (c *checker) defaultParent() {
 	name := c.tree.settings.DefaultParentPool.Value()
 	pool, ok := c.tree.Pool(name)

@@ -9,7 +9,7 @@ import (
 )
 
 // Changes are the differences between two trees. Every list has a stable order:
-// that of the new tree, or of the old one for what is gone.
+// that of the new tree, or of the old one for removed pools.
 type Changes struct {
 	Tree      []document.Change
 	Removed   []PoolPlace
@@ -80,8 +80,8 @@ func (p *Pool) parentName() string {
 	return parent.name
 }
 
-// reordered says whether the children that a pool had and has come in another
-// order.
+// reordered reports whether the children that a pool had and still has are in
+// another order.
 func reordered(from, to *Pool) bool {
 	staying := func(p, other *Pool) (names []string) {
 		for _, child := range p.Children() {
@@ -97,12 +97,12 @@ func reordered(from, to *Pool) bool {
 	return !slices.Equal(staying(from, to), staying(to, from))
 }
 
-// IsEmpty says whether nothing differs.
+// IsEmpty reports whether nothing differs.
 func (c Changes) IsEmpty() bool {
 	return len(c.Tree)+len(c.Removed)+len(c.Added)+len(c.Moved)+len(c.Changed)+len(c.Reordered) == 0
 }
 
-// Equal says whether two trees have the same options, pools and order.
+// Equal reports whether two trees have the same options, pools and order.
 func Equal(a, b *Tree) bool { return Diff(a, b).IsEmpty() }
 
 // String writes one change a line:

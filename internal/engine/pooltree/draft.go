@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Draft is a tree that has been read but not checked as a whole.
+// Draft is a tree that has been read but not validated as a whole.
 type Draft struct {
 	Config TreeConfig
 	// Pools are in any order, with names of parents; the order among siblings
@@ -33,8 +33,8 @@ type PoolDraft struct {
 	wrong  []string       // options that could not be read
 }
 
-// Source returns the map that the pool was read from, in which callers of Read
-// find keys of their own.
+// Source returns the map that the pool was read from, where callers of Read find
+// their own keys.
 func (p *PoolDraft) Source() document.Value { return p.source }
 
 // Keys are keys of a document that belong to the caller of Read and not to the
@@ -65,7 +65,7 @@ func Read(r *document.Reader, v document.Value, keys Keys) *Draft {
 
 // splitTree returns the options of a tree as one map, and its pools. An option
 // that is given both beside and inside "config" is in the map twice, so that the
-// table refuses it.
+// table rejects it.
 func splitTree(r *document.Reader, v document.Value) (options, pools document.Value) {
 	pools, _ = v.Get("pools")
 	config, ok := v.Get("config")
@@ -81,7 +81,7 @@ func splitTree(r *document.Reader, v document.Value) (options, pools document.Va
 	return document.Map(concat(v.Entries(), config.Entries())...).At(v.Position()), pools
 }
 
-// poolDocument is what stands in the map of one pool.
+// poolDocument is the content of one pool's map.
 type poolDocument struct {
 	config *PoolConfig
 	name   document.Optional[string]
@@ -166,8 +166,8 @@ func (p *poolReader) pool(key document.Optional[string], at document.Position, v
 	p.pools(d.pools, name.Value())
 }
 
-// position finds where an option of a map stands: at its key, or at the map when
-// it is not there. The option may be a path.
+// position finds where an option of a map is: at its key, or at the map if the
+// key is missing. The option may be a path.
 func position[T any](source document.Value, table *document.Table[T], option string) (document.Position, bool) {
 	first, rest, nested := strings.Cut(option, "/")
 	for _, e := range source.Entries() {
@@ -186,8 +186,8 @@ func position[T any](source document.Value, table *document.Table[T], option str
 	return document.Position{}, false
 }
 
-// hasWrong says whether an option, or the section that it is in, could not be
-// read.
+// hasWrong reports whether an option, or the section that contains it, could not
+// be read.
 func hasWrong(wrong []string, option string) bool {
 	for _, w := range wrong {
 		if w == option || strings.HasPrefix(option, w+"/") {
@@ -197,13 +197,12 @@ func hasWrong(wrong []string, option string) bool {
 	return false
 }
 
-// deepestNesting is how deep pools are nested in what Document writes. Deeper
-// trees are written as a list with parents, so that the document can be read
-// back.
+// deepestNesting is how deep Document nests pools. It writes deeper trees as a
+// list with parents, so that the document can be read back.
 const deepestNesting = 40
 
-// Document writes the tree as a document that Read makes the same tree of: only
-// options that were set explicitly, under their primary names.
+// Document writes the tree as a document from which Read makes the same tree:
+// only explicitly set options, under their primary names.
 func (t *Tree) Document(style document.Style) document.Value {
 	v := TreeOptions.Write(&t.config, style)
 	if t.Len() == 0 {

@@ -30,8 +30,8 @@ type SetPool struct {
 }
 
 // SetPoolOption sets one option of a pool, given by any of its names. The option
-// may be a path into a map: integral_guarantees/resource_flow. Maps on the way
-// are made. A null value unsets.
+// may be a path into a map: integral_guarantees/resource_flow. Missing maps on
+// the path are created. A null value clears the option.
 type SetPoolOption struct {
 	Pool, Option string
 	Value        document.Value
@@ -66,9 +66,9 @@ type SetTreeOption struct {
 	KeepUnknown bool
 }
 
-// With returns the tree after the edits in their order. The result is checked as
-// a whole: all edits are taken or none. The receiver does not change. The error
-// is of type document.Problems.
+// With returns the tree after the edits in their order. It validates the result
+// as a whole: all edits are applied or none. The receiver does not change. The
+// error is of type document.Problems.
 func (t *Tree) With(edits ...Edit) (*Tree, document.Problems, error) {
 	r := document.NewReader("")
 	e := &editing{draft: t.draft()}
@@ -195,8 +195,8 @@ func (m RenamePool) apply(r *document.Reader, e *editing) {
 	}
 }
 
-// setOption sets an option by way of the document that the configuration would
-// be, so that it is read by the same rules.
+// setOption sets an option through the document form of the configuration, so
+// that the same rules read it.
 func setOption[T any](r *document.Reader, table *document.Table[T], config *T, option string, value document.Value, keepUnknown bool) {
 	path := strings.Split(option, "/")
 	if name, ok := table.Resolve(path[0]); ok {
@@ -216,8 +216,8 @@ func setOption[T any](r *document.Reader, table *document.Table[T], config *T, o
 		r.Leave()
 		return
 	}
-	// Everything is read again, but warnings matter for this option only; others
-	// were given when those were set.
+	// Everything is read again, but only warnings about this option matter;
+	// others were given when their options were set.
 	all := document.NewReader("")
 	all.KeepUnknown = true
 	var next T
@@ -235,8 +235,8 @@ func setOption[T any](r *document.Reader, table *document.Table[T], config *T, o
 	*config = next
 }
 
-// setPath returns the map with the value at the path set, or removed when it is
-// null; then it must be there.
+// setPath returns the map with the value at the path set, or removed if the value
+// is null; the path must then exist.
 func setPath(v document.Value, path []string, value document.Value) (document.Value, bool) {
 	inner, there := v.Get(path[0])
 	if len(path) == 1 {
@@ -252,10 +252,10 @@ func setPath(v document.Value, path []string, value document.Value) (document.Va
 	return v.With(path[0], changed), ok
 }
 
-// Transfer moves guarantees and numbers of operations from one pool to another:
-// they are taken from the source and all pools above it, and given to the
-// destination and all pools above it, up to the pool that has both below it,
-// which stays as it is. Either end may be the root.
+// Transfer moves guarantees and operation counts from one pool to another: it
+// subtracts them from the source and all pools above it, and adds them to the
+// destination and all pools above it, up to their common ancestor, which stays as
+// it is. Either end may be the root.
 type Transfer struct {
 	From, To                 string
 	StrongGuarantee          resource.Partial
@@ -271,7 +271,7 @@ func (t Transfer) apply(r *document.Reader, e *editing) {
 	if !ok || !ok2 || !t.sane(r) {
 		return
 	}
-	// Chains lead from the root down; what they have in common stays.
+	// Chains lead from the root down; their common part stays unchanged.
 	for len(from) > 0 && len(to) > 0 && from[0] == to[0] {
 		from, to = from[1:], to[1:]
 	}
@@ -313,7 +313,7 @@ func (t Transfer) sane(r *document.Reader) bool {
 	return len(r.Problems()) == before
 }
 
-// change adds the transfer to a pool, or takes it from it.
+// change adds the transfer to a pool, or subtracts it.
 func (t Transfer) change(r *document.Reader, p *PoolDraft, sign int64) {
 	r.Enter("pools/" + p.Name)
 	c := p.config()

@@ -18,12 +18,13 @@ type Effective struct {
 
 	Starvation
 
-	// AllowAggressivePreemption is that of the nearest pool that says so.
+	// AllowAggressivePreemption is the value of the nearest pool that sets it.
 	AllowAggressivePreemption bool
-	// AllowNormalPreemption is false if it is so on the pool or anywhere above.
+	// AllowNormalPreemption is false if it is false on the pool or anywhere
+	// above it.
 	AllowNormalPreemption bool
-	// WaitingForResourcesTimeout is unset when nobody from here to the tree
-	// sets it.
+	// WaitingForResourcesTimeout is unset if nothing from this pool up to the
+	// tree sets it.
 	WaitingForResourcesTimeout document.Optional[time.Duration]
 
 	// Guarantees over time.
@@ -33,14 +34,14 @@ type Effective struct {
 
 	GangSteps    bool
 	TruncateFIFO bool
-	// AllowGangOperations says whether gang operations may run here.
+	// AllowGangOperations reports whether gang operations may run here.
 	AllowGangOperations bool
-	// ForbidImmediateOperations says whether operations may run in subpools
+	// ForbidImmediateOperations reports whether operations may run in subpools
 	// only.
 	ForbidImmediateOperations bool
 }
 
-// Starvation are the values by which starvation and preemption are judged.
+// Starvation holds the values that decide about starvation and preemption.
 type Starvation struct {
 	Tolerance float64
 	// FairShareTimeout and MinShareTimeout are how long an element may be below
@@ -48,8 +49,8 @@ type Starvation struct {
 	// second is never longer than the first.
 	FairShareTimeout time.Duration
 	MinShareTimeout  time.Duration
-	minShare         document.Optional[time.Duration] // what somebody set
-	// Aggressive says whether AggressiveTimeout applies.
+	minShare         document.Optional[time.Duration] // the configured value
+	// Aggressive reports whether AggressiveTimeout applies.
 	Aggressive        bool
 	AggressiveTimeout time.Duration
 	// Threshold is the usage within which nothing may be preempted.
@@ -76,13 +77,13 @@ func (s Starvation) For(o SchedulingOptions) Starvation {
 }
 
 // setMinShare sets the timeout of the strong guarantee: that of the fair share
-// where nobody set a shorter one.
+// unless a shorter one is configured.
 func (s *Starvation) setMinShare(minShare document.Optional[time.Duration]) {
 	s.minShare = minShare
 	s.MinShareTimeout = min(minShare.Or(s.FairShareTimeout), s.FairShareTimeout)
 }
 
-// lengthen puts a timeout over an inherited one, which it can only make longer.
+// lengthen applies a timeout to an inherited one, which it can only lengthen.
 func lengthen(inherited, own document.Optional[time.Duration]) document.Optional[time.Duration] {
 	if !own.IsSet() {
 		return inherited
@@ -98,9 +99,9 @@ func withJobCount(threshold resource.Partial, jobs document.Optional[int]) resou
 	return threshold
 }
 
-// inherited is what passes from a pool to its children besides Effective. The
+// inherited is what a pool passes to its children besides Effective. The
 // threshold and the number of jobs are inherited separately, because the number
-// only fills what the threshold leaves out.
+// only fills in what the threshold omits.
 type inherited struct {
 	threshold resource.Partial
 	jobs      document.Optional[int]

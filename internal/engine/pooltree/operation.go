@@ -24,7 +24,7 @@ type SchedulingOptions struct {
 }
 
 // OperationOptions are the options of an operation that concern pool trees. They
-// stand at the root of its specification.
+// are at the top level of its specification.
 type OperationOptions struct {
 	SchedulingOptions
 	PoolTrees                    document.Optional[[]string]
@@ -119,7 +119,7 @@ var unsupportedOperationOptions = []unsupported{
 }
 
 // OperationTable is the table of an operation's options that concern pool trees.
-// Readers of whole specifications put it within their own.
+// Readers of whole specifications embed it in their own.
 var OperationTable = document.NewTable(operationOptions...)
 
 // OperationOptionList is the rows of OperationTable, for document.Within.
@@ -127,8 +127,8 @@ func OperationOptionList() []document.Option[OperationOptions] {
 	return append([]document.Option[OperationOptions](nil), operationOptions...)
 }
 
-// For returns the options that hold in one tree: what was given for it, over
-// what was given for all. A map of resources replaces the other as a whole.
+// For returns the effective options in one tree: those given for it override
+// those given for all. A map of resources replaces the other as a whole.
 func (o OperationOptions) For(tree string) SchedulingOptions {
 	for _, named := range o.PerTree {
 		if named.Name == tree {

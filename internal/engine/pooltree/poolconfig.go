@@ -61,7 +61,7 @@ type IntegralGuarantees struct {
 }
 
 // PoolPreemption has the options that decide when a pool starves and what may be
-// taken from it. They are also what a preset can set.
+// preempted from it. They are also what a preset can set.
 type PoolPreemption struct {
 	FairSharePreemptionTimeout      document.Optional[time.Duration]
 	MinSharePreemptionTimeout       document.Optional[time.Duration]
@@ -109,7 +109,7 @@ var ephemeralTable = document.NewTable(
 		func(c *EphemeralConfig) *opt[resource.Partial] { return &c.ResourceLimits }, limits),
 )
 
-// preemptionOptions may stand on a pool and in a preset.
+// preemptionOptions are allowed on a pool and in a preset.
 var preemptionOptions = []document.Option[PoolPreemption]{
 	document.Maybe("fair_share_preemption_timeout", "How long an operation or pool must be below its fair share before it starves and may preempt. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.FairSharePreemptionTimeout }, duration).
@@ -213,7 +213,7 @@ var DefaultFIFOSort = []SortKey{ByWeight, ByStartTime}
 var PoolOptions = document.NewTable(poolOptions...).
 	KeepingUnknown(func(c *PoolConfig) *document.Extras { return &c.Extras })
 
-// unsupported names options that are accepted and kept without any effect.
+// unsupported names options that are accepted and stored without any effect.
 type unsupported struct {
 	name    string
 	aliases []string
@@ -256,8 +256,8 @@ func concat[T any](lists ...[]T) (all []T) {
 	return all
 }
 
-// userOptions are what people may set on their own pools; everything else is for
-// administrators.
+// userOptions are what users may set on their own pools; all other options are
+// for administrators.
 var userOptions = map[string]bool{
 	"weight": true, "max_operation_count": true, "max_running_operation_count": true,
 	"min_share_resources": true, "forbid_immediate_operations": true, "mode": true,
@@ -265,16 +265,16 @@ var userOptions = map[string]bool{
 	"ephemeral_subpool_config": true, "abc": true, "integral_guarantees": true,
 }
 
-// UserMaySet says whether someone who is not an administrator may set this
-// option, given by any of its names, on a pool that is theirs.
+// UserMaySet reports whether a user who is not an administrator may set this
+// option, given by any of its names, on their own pool.
 func UserMaySet(option string) bool {
 	name, _ := PoolOptions.Resolve(option)
 	return userOptions[name]
 }
 
 // PresetConfig is a named set of options that pools can refer to. It may hold
-// the options of starvation and preemption only: who a pool is and what it is
-// promised stays on the pool itself.
+// only the options of starvation and preemption: the identity of a pool and its
+// promises stay on the pool itself.
 type PresetConfig struct {
 	Preemption PoolPreemption
 	Extras     document.Extras
@@ -287,8 +287,8 @@ var presetTable = document.NewTable(concat(
 		{"allow_regular_allocations_on_ssd_nodes", []string{"allow_regular_jobs_on_ssd_nodes"}, reasonSSD},
 	}))...)
 
-// presetType reads a preset and says of options of pools that they are known but
-// not for presets.
+// presetType reads a preset and reports pool options that are known but not
+// allowed in presets.
 var presetType = func() document.Type[PresetConfig] {
 	t := presetTable.Type()
 	return document.NewType(t.Shape(),
@@ -316,8 +316,8 @@ var presetType = func() document.Type[PresetConfig] {
 		func(a, b PresetConfig) bool { return presetTable.Equal(&a, &b) })
 }()
 
-// withPresets returns the preemption options of a pool with those of its presets
-// under them. Unknown presets are passed over; the checker reports them.
+// withPresets returns the preemption options of a pool on top of those of its
+// presets. It ignores unknown presets; the checker reports them.
 func (c *TreeConfig) withPresets(pool *PoolConfig) PoolPreemption {
 	merged := PresetConfig{Preemption: pool.Preemption}
 	for _, name := range pool.Presets.Value() {

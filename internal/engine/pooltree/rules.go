@@ -7,7 +7,7 @@ const (
 	RuleBadName       document.Rule = "bad_pool_name"       // characters, length, or the name of the root
 	RuleDuplicateName document.Rule = "duplicate_pool_name" // names are unique in a tree
 	RuleUnknownParent document.Rule = "unknown_parent"
-	RuleTwoParents    document.Rule = "two_parents" // nested in one pool, parent says another
+	RuleTwoParents    document.Rule = "two_parents" // nested in one pool, but parent names another
 	RuleCycle         document.Rule = "cyclic_parent"
 	RuleTooDeep       document.Rule = "pool_too_deep"
 	RuleSubtreeSize   document.Rule = "subtree_too_large"
@@ -37,7 +37,7 @@ const (
 // Rules that are only worth a warning.
 const (
 	RuleBurstBelowFlow       document.Rule = "burst_below_flow"
-	RuleGuaranteeUnused      document.Rule = "integral_without_type" // flow or burst, but guarantee_type none and nobody below
+	RuleGuaranteeUnused      document.Rule = "integral_without_type" // flow or burst, but guarantee_type none and no child with either
 	RuleGuaranteeOverLimit   document.Rule = "guarantee_over_limit"
 	RuleIneffective          document.Rule = "ineffective" // the value has no effect beside another one
 	RuleDefaultParent        document.Rule = "default_parent_pool"

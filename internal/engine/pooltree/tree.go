@@ -7,9 +7,9 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// Limits bound the structure of trees. They are wide of what people need and
-// keep mistakes small. A zero field is not a limit; the zero Limits are replaced
-// by DefaultLimits.
+// Limits bound the structure of trees. They are far above what users need and
+// contain mistakes. A zero field is not a limit; the zero Limits are replaced by
+// DefaultLimits.
 type Limits struct {
 	// MaxDepth is the number of levels of pools below the root.
 	MaxDepth int
@@ -32,7 +32,7 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// Tree is a correct configuration of a pool tree. It never changes.
+// Tree is a valid configuration of a pool tree. It is immutable.
 type Tree struct {
 	config   TreeConfig
 	settings TreeConfig
@@ -55,9 +55,9 @@ type Pool struct {
 	effective Effective
 }
 
-// Options say how FromValue reads.
+// Options set how FromValue reads.
 type Options struct {
-	// File is how messages call the document; it may be empty.
+	// File is the name of the document in messages; it may be empty.
 	File   string
 	Limits Limits
 	// KeepUnknown keeps unknown options and warns about them.
@@ -66,7 +66,7 @@ type Options struct {
 }
 
 // FromValue reads a tree from a document. The error is of type document.Problems
-// and has everything that is wrong; warnings are returned in either case.
+// and lists everything that is wrong; warnings are returned in either case.
 func FromValue(v document.Value, options Options) (*Tree, document.Problems, error) {
 	r := document.NewReader(options.File)
 	r.KeepUnknown = options.KeepUnknown
@@ -74,9 +74,9 @@ func FromValue(v document.Value, options Options) (*Tree, document.Problems, err
 	return tree, r.Warnings(), r.Problems().Err()
 }
 
-// Build checks a draft as a whole and makes it a tree. Problems and warnings go
-// to the reader. It returns nil when the reader has problems, earlier ones
-// included.
+// Build validates a draft as a whole and makes it a tree. It reports problems
+// and warnings to the reader. It returns nil if the reader has problems, earlier
+// ones included.
 func (d *Draft) Build(r *document.Reader, limits Limits) *Tree {
 	c := &checker{r: r, base: r.Path(), draft: d, tree: &Tree{config: d.Config, limits: limits.orDefault()}}
 	c.tree.settings = d.Config.Settings()
@@ -99,8 +99,7 @@ func (t *Tree) Config() TreeConfig { return t.config }
 // in it have no default.
 func (t *Tree) Settings() TreeConfig { return t.settings }
 
-// Root returns the root pool, which is called RootName and has no configuration
-// of its own.
+// Root returns the root pool, which has the name RootName and no configuration.
 func (t *Tree) Root() *Pool { return &t.pools[0] }
 
 // Len returns the number of pools without the root.
@@ -137,7 +136,7 @@ func (p *Pool) String() string { return p.name }
 // the first of Pools is 1.
 func (p *Pool) Index() int { return p.index }
 
-// IsRoot says whether the pool is the root of the tree.
+// IsRoot reports whether the pool is the root of the tree.
 func (p *Pool) IsRoot() bool { return p.parent < 0 }
 
 // Parent returns the pool that p is in. The root has none.
@@ -181,8 +180,8 @@ func (p *Pool) Config() PoolConfig { return *p.config }
 // inheritance and defaults.
 func (p *Pool) Effective() Effective { return p.effective }
 
-// CheckName says what is wrong with the name of a pool that a user or an
-// administrator wants to create. The longest name is DefaultLimits'.
+// CheckName returns what is wrong with the name of a pool that a user or an
+// administrator wants to create. The maximum length is that of DefaultLimits.
 func CheckName(name string, administrator bool) error {
 	if message := nameProblem(name, administrator, DefaultLimits().MaxNameLength); message != "" {
 		return fmt.Errorf("pool name %q: %s", name, message)

@@ -81,7 +81,7 @@ type Packing struct {
 }
 
 // TreePreemption has the options of a tree that decide when operations starve
-// and what may be taken from others for them.
+// and what may be preempted for them.
 type TreePreemption struct {
 	EnablePoolStarvation            document.Optional[bool]
 	FairSharePreemptionTimeout      document.Optional[time.Duration]

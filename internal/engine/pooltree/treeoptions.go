@@ -45,8 +45,8 @@ var packingTable = document.NewTable(
 		func(c *Packing) *opt[time.Duration] { return &c.MaxHeartbeatAge }, duration.Default(time.Hour)),
 )
 
-// fairShareOptions are who belongs to the tree, how much may run in it and how
-// shares are computed.
+// fairShareOptions decide what belongs to the tree, how much may run in it and
+// how shares are computed.
 var fairShareOptions = []document.Option[TreeConfig]{
 	document.Maybe("nodes_filter", "The nodes of the tree, as a formula over tags with & | ! and parentheses. Empty: all nodes. Trees must not share nodes.",
 		func(c *TreeConfig) *opt[nodefilter.Filter] { return &c.NodesFilter }, treeFilter.Default(nodefilter.Filter{})).
@@ -99,7 +99,7 @@ var fairShareOptions = []document.Option[TreeConfig]{
 		Alias("total_resource_limits_consider_delay"),
 }
 
-// schedulingOptions are how operations get their jobs.
+// schedulingOptions decide how operations get their jobs.
 var schedulingOptions = []document.Option[TreeConfig]{
 	document.Maybe("max_schedulable_element_count_in_fifo_pool", "In a FIFO pool, operations beyond this number that have no fair share are not tried. Unset: all are tried.",
 		func(c *TreeConfig) *opt[int] { return &c.MaxSchedulableInFIFOPool }, count),
@@ -130,8 +130,8 @@ var schedulingOptions = []document.Option[TreeConfig]{
 		func(c *TreeConfig) *Packing { return &c.Packing }, packingTable),
 }
 
-// starvationOptions are when operations and pools starve and what is taken from
-// others for them.
+// starvationOptions decide when operations and pools starve and what is
+// preempted for them.
 var starvationOptions = []document.Option[TreePreemption]{
 	document.Maybe("enable_pool_starvation", "Pools may starve, not only operations.",
 		func(c *TreePreemption) *opt[bool] { return &c.EnablePoolStarvation }, switched.Default(true)),

@@ -11,11 +11,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// RootName is how the root pool of a tree is called. No other pool can be.
+// RootName is the name of the root pool of a tree. No other pool can have it.
 const RootName = "<Root>"
 
-// Weights are compared with each other, so that a spread beyond these bounds
-// would drown in rounding. A weight of zero is read as MinWeight.
+// Weights are compared with each other; a spread beyond these bounds would be
+// lost in rounding. A weight of zero is read as MinWeight.
 const (
 	MinWeight = 1.0 / (1 << 26)
 	MaxWeight = 1 << 26
@@ -47,7 +47,7 @@ const (
 	Relaxed
 )
 
-// PreemptionScope says whose starvation lets an operation preempt.
+// PreemptionScope is whose starvation lets an operation preempt.
 type PreemptionScope uint8
 
 const (
@@ -71,7 +71,7 @@ const (
 	Angle
 )
 
-// PreemptionMode says how jobs of an operation are taken away.
+// PreemptionMode is how jobs of an operation are preempted.
 type PreemptionMode uint8
 
 const (
@@ -223,8 +223,8 @@ func resourceKindType() document.Type[resource.Kind] {
 	return document.Enum(words...)
 }
 
-// resourcesType reads a map from the names of resources to amounts: numbers, or
-// text that parse understands. Absent and zero are different.
+// resourcesType reads a map from resource names to amounts: numbers, or text that
+// parse accepts. Absent and zero are different.
 func resourcesType(kind string, parse func(resource.Kind, string) (int64, error)) document.Type[resource.Partial] {
 	says := "a map of resources (user_slots, cpu, gpu, memory, network)"
 	return document.NewType(document.Shape{Kind: kind, Says: says},
@@ -273,8 +273,8 @@ func readAmount(r *document.Reader, e document.Entry, sofar resource.Partial,
 	return k, amount, ok
 }
 
-// ReadAmount reads an amount of a resource: a number, or text as people write it.
-// It is what every document of ours means by an amount.
+// ReadAmount reads an amount of a resource: a number, or text as users write it.
+// All our documents define amounts this way.
 func ReadAmount(r *document.Reader, k resource.Kind, v document.Value) (amount int64, ok bool) {
 	return readAmountOf(r, k, v, resource.ParseAmount)
 }
@@ -297,7 +297,7 @@ func readAmountOf(r *document.Reader, k resource.Kind, v document.Value,
 	return 0, false
 }
 
-// amountText returns the text of an amount as people write it, or the rule that
+// amountText returns the text of an amount as users write it, or the rule that
 // its value breaks.
 func amountText(k resource.Kind, v document.Value) (text string, rule document.Rule, message string) {
 	switch v.Kind() {

@@ -13,7 +13,7 @@ import (
 // moment that the file describes.
 type Window struct {
 	From time.Duration
-	// To is where it ends; Forever if it does not.
+	// To is the end of the window; Forever if it has none.
 	To time.Duration
 	// Every repeats the window; zero means once.
 	Every time.Duration
@@ -22,7 +22,7 @@ type Window struct {
 // Forever is the end of a window without end.
 const Forever time.Duration = 1<<63 - 1
 
-// Activity says when an operation has its demand. An empty one means always.
+// Activity is when an operation has its demand. An empty one means always.
 type Activity []Window
 
 // ParseWindow reads "12h-24h every 24h", "6h-7h", "12h-" (from then on).
@@ -70,7 +70,7 @@ func (w Window) contains(now time.Duration) bool {
 	return since < w.To-w.From
 }
 
-// next returns the first moment after now at which the window begins or ends;
+// next returns the first moment after now at which the window starts or ends;
 // Forever if there is none.
 func (w Window) next(now time.Duration) time.Duration {
 	if now < w.From {
@@ -89,7 +89,7 @@ func (w Window) next(now time.Duration) time.Duration {
 	return Forever
 }
 
-// Active says whether there is demand at this moment.
+// Active reports whether there is demand at this moment.
 func (a Activity) Active(now time.Duration) bool {
 	for _, w := range a {
 		if w.contains(now) {

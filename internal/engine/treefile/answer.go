@@ -42,8 +42,8 @@ func AppendBadInput(b []byte, id string, err error) []byte {
 	return append(w.buffer, '}')
 }
 
-// answerWriter writes elements one after another. Keys of an object are written
-// by methods that leave out zeros of brief answers.
+// answerWriter writes elements one after another. Its methods for object keys
+// omit zeros in brief answers.
 type answerWriter struct {
 	buffer []byte
 	file   *File
@@ -51,7 +51,7 @@ type answerWriter struct {
 }
 
 func (w *answerWriter) text(text string) {
-	// The only error is text that is not UTF-8; it has been replaced then.
+	// The only error is text that is not UTF-8, which has then been replaced.
 	w.buffer, _ = jsontext.AppendQuote(w.buffer, text)
 }
 
@@ -165,7 +165,8 @@ func (w *answerWriter) pool(slot int32, pool *fairshare.PoolResult) {
 	}
 }
 
-// derivable writes what a reader could compute from the input; full answers only.
+// derivable writes what a reader could compute from the input; only full answers
+// have it.
 func (w *answerWriter) derivable(attributes *fairshare.Attributes, pool *fairshare.PoolResult) {
 	w.vector("usage_share", attributes.Usage)
 	w.vector("demand_share", attributes.Demand)
@@ -204,7 +205,7 @@ func (w *answerWriter) alerts() {
 }
 
 // Answer is the shares of a tree as read from JSON. Absent vectors and numbers
-// are zero, as brief answers mean it.
+// are zero, by the rule of brief answers.
 type Answer struct {
 	ID       string          `json:"id"`
 	OK       bool            `json:"ok"`
@@ -223,7 +224,7 @@ type AnswerError struct {
 // AnswerVector has one component for each resource.
 type AnswerVector [resource.KindCount]float64
 
-// UnmarshalJSON refuses vectors of another length; a null is NaN, as the format
+// UnmarshalJSON rejects vectors of another length; a null is NaN, as the format
 // writes it.
 func (v *AnswerVector) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {

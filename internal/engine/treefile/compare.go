@@ -8,29 +8,30 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// How far two answers may be from each other.
+// How far apart two answers may be.
 const (
-	// ShareTolerance is the most that components of shares and ratios differ.
+	// ShareTolerance is the largest difference between components of shares and
+	// ratios.
 	ShareTolerance = 1e-9
 	// VolumeTolerance is the same for volumes, relative to the greater one.
 	VolumeTolerance = 1e-6
 )
 
-// Difference is how far answers are from each other. Adding comparisons to one
+// Difference is how far apart answers are. Adding several comparisons to one
 // Difference keeps the largest.
 type Difference struct {
 	Share, Volume           float64
 	ShareWhere, VolumeWhere string // "tree/element/attribute" of the largest
-	// Mismatches are differences that are no matter of degree.
+	// Mismatches are differences that are not a matter of degree.
 	Mismatches []string
 }
 
-// Agrees says whether nothing differs by more than the tolerances.
+// Agrees reports whether nothing differs by more than the tolerances.
 func (d *Difference) Agrees() bool {
 	return d.Share <= ShareTolerance && d.Volume <= VolumeTolerance && len(d.Mismatches) == 0
 }
 
-// Add compares an answer with the one that is wanted.
+// Add compares an answer with the expected one.
 func (d *Difference) Add(got, want *Answer) {
 	if got.OK != want.OK {
 		d.mismatch(want.ID, "ok", got.OK, want.OK)
@@ -51,7 +52,7 @@ func (d *Difference) mismatch(where, what string, got, want any) {
 	d.Mismatches = append(d.Mismatches, fmt.Sprintf("%s: %s is %v, must be %v", where, what, got, want))
 }
 
-// errors compares the codes of alerts, whose order means nothing.
+// errors compares the codes of alerts, in any order.
 func (d *Difference) errors(got, want *Answer) {
 	codes := func(a *Answer) (list []int) {
 		for _, e := range a.Errors {
@@ -124,7 +125,7 @@ func (d *Difference) shares(where string, got, want *AnswerVector) {
 	}
 }
 
-// share keeps the difference of two shares; a NaN on either side is infinite.
+// share records the difference of two shares; a NaN on either side is infinite.
 func (d *Difference) share(where string, got, want float64) {
 	difference := math.Abs(got - want)
 	if math.IsNaN(difference) {

@@ -22,7 +22,7 @@ func (g *NodeGroup) hasTag(tag string) bool { return slices.Contains(g.Tags, tag
 type Cluster struct {
 	// Total is what the nodes of the tree have together.
 	Total resource.Amounts
-	// Nodes are those of the tree; none if only the total is known.
+	// Nodes are the nodes of the tree; empty if only the total is known.
 	Nodes []NodeGroup
 }
 
@@ -58,8 +58,8 @@ func times(a, b int64) int64 {
 	return min(a*b, resource.Unlimited)
 }
 
-// Matching is what the nodes that match a filter have together; unknown where
-// only the total is.
+// Matching is what the nodes that match a filter have together; unknown if only
+// the total is known.
 func (c *Cluster) Matching(filter nodefilter.Filter) (resource.Amounts, bool) {
 	return c.matching(filter), len(c.Nodes) > 0
 }

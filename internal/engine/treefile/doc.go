@@ -3,9 +3,9 @@
 //
 // Two formats are read. The readable one (YAML or JSON) has the sections
 // cluster, tree, pools, operations and state; its options are those of package
-// pooltree. The other is the JSON of the conformance vectors, one tree a
-// document, whose answers are also written and compared here. [Read] tells them
-// apart. [History] lets time pass in a tree.
+// pooltree. The other is the JSON of the conformance vectors, one tree per
+// document, whose answers are also written and compared here. [Read] detects
+// the format. [History] simulates a tree over time.
 //
 // Every problem of a file is reported, each with its line, its path and its
 // rule. Text in, values out: the package opens no file. It imports document,

@@ -11,21 +11,21 @@ import (
 
 // Rules of this package, beside those of document and pooltree.
 const (
-	ruleNoSuchPool       document.Rule = "no_such_pool"       // a parent or a pool that is not there
+	ruleNoSuchPool       document.Rule = "no_such_pool"       // a parent or a pool that does not exist
 	ruleNotAPool         document.Rule = "not_a_pool"         // children of an operation
 	ruleCycle            document.Rule = "cycle"              // an element that is its own ancestor
 	ruleFIFOSubpools     document.Rule = "fifo_subpools"      // a pool in a FIFO pool
-	ruleUsageAboveDemand document.Rule = "usage_above_demand" // an operation that uses what it does not demand
-	ruleNoVolume         document.Rule = "no_volume"          // saved volume of a pool that saves nothing
-	ruleForbiddenPool    document.Rule = "forbidden_pool"     // a pool that does not take this operation
+	ruleUsageAboveDemand document.Rule = "usage_above_demand" // an operation that uses more than it demands
+	ruleNoVolume         document.Rule = "no_volume"          // saved volume of a pool that cannot save
+	ruleForbiddenPool    document.Rule = "forbidden_pool"     // a pool that does not accept this operation
 )
 
 // RootName is the name of the root pool.
 const RootName = pooltree.RootName
 
-// BadInput is the error of a file that is wrong. It wraps document.Problems.
+// BadInput is the error for an invalid file. It wraps document.Problems.
 type BadInput struct {
-	// ID is that of the tree, as far as it was read.
+	// ID is the tree's, as far as it was read.
 	ID       string
 	Problems error
 }
@@ -41,10 +41,10 @@ type File struct {
 	Names []string // by slot
 	// Elapsed is the time since the previous update, or fairshare.FirstUpdate.
 	Elapsed time.Duration
-	// Brief asks for output without attributes that are zero.
+	// Brief requests output without attributes that are zero.
 	Brief bool
 
-	// The rest is what the readable form has and vectors have not.
+	// The rest exists only in the readable form, not in vectors.
 
 	// Config is the configuration of the pools.
 	Config  *pooltree.Tree
@@ -54,8 +54,8 @@ type File struct {
 	counts     []operationCounts // by slot of pools
 }
 
-// Operations returns what is known of operations beside their elements, in the
-// order of the file. Vectors have none.
+// Operations returns what is known about operations besides their elements, in
+// the order of the file. Vectors have none.
 func (f *File) Operations() []Operation { return f.operations }
 
 // Slot returns the slot of the element with this name.
@@ -68,7 +68,7 @@ func (f *File) Slot(name string) (int32, bool) {
 	return 0, false
 }
 
-// checkStructure refuses trees that are no trees: every element must hang below
+// checkStructure rejects input that is not a tree: every element must be below
 // the root, below pools only, and FIFO pools hold operations only. Its cost is
 // linear in the number of elements.
 func checkStructure(file *File, refuse func(slot int32, rule document.Rule, message string)) {

@@ -8,10 +8,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Run lets time pass in a tree: it updates shares again and again, feeding the
+// Run advances a tree through time: it updates shares repeatedly, feeding the
 // state of integral pools from each update to the next. What an update grants
-// holds until the next one. Operations are taken to use what the file says; what
-// is followed is what they are entitled to.
+// holds until the next one. Operations are assumed to use what the file states;
+// Run follows what they are entitled to.
 type Run struct {
 	file   *File
 	engine fairshare.Engine
@@ -19,8 +19,8 @@ type Run struct {
 	now    time.Duration
 }
 
-// NewRun starts at the moment that the file describes, time zero. The file
-// belongs to the run from then on: its states and operations follow the time.
+// NewRun starts at the moment that the file describes, time zero. The run then
+// owns the file: its states and operations follow the time.
 func NewRun(file *File) *Run {
 	r := &Run{file: file}
 	file.Settle(0)
@@ -31,12 +31,13 @@ func NewRun(file *File) *Run {
 // Now is the time since the start.
 func (r *Run) Now() time.Duration { return r.now }
 
-// Result is that of the last update. It changes with the next one.
+// Result is the result of the last update. The next update changes it.
 func (r *Run) Result() *fairshare.Result { return &r.result }
 
-// Advance goes on to a later time, with an update at least every period, at
-// every moment when operations begin or end, and at the end. Before each step,
-// during is told how long the present result holds; it may be nil.
+// Advance advances to a later time, with an update at least every period, at
+// every moment when operations start or end, and at the end. Before each step it
+// calls during, which may be nil, with the time for which the present result
+// holds.
 func (r *Run) Advance(to, period time.Duration, during func(step time.Duration)) {
 	for r.now < to {
 		step := min(period, to-r.now, r.file.nextChange(r.now)-r.now)
@@ -50,19 +51,20 @@ func (r *Run) Advance(to, period time.Duration, during func(step time.Duration))
 	}
 }
 
-// Span says how far and how finely a history looks.
+// Span is the length and the resolution of a history.
 type Span struct {
 	// For is its length, Step the distance between samples.
 	For, Step time.Duration
-	// Period is the most time between two updates. Longer ones charge integral
-	// pools for what they could not have spent: keep it below the smooth period.
+	// Period is the maximum time between two updates. Longer periods charge
+	// integral pools for what they could not have spent: keep it below the
+	// smooth period.
 	Period time.Duration
-	// Watch, if there is one, is told after each sample how far time has come;
-	// when it returns false the history ends there.
+	// Watch, if not nil, is called after each sample with the time reached; when
+	// it returns false the history ends there.
 	Watch func(now time.Duration) bool
 }
 
-// Sample is a pool at one moment.
+// Sample is the state of a pool at one moment.
 type Sample struct {
 	At time.Duration
 	// Demand and FairShare are of that moment.
@@ -87,12 +89,12 @@ type Series struct {
 	Mean fairshare.Split
 }
 
-// History is what happens in a tree as time passes. Series are those of the
-// given slots, which must be pools or operations of the file; a slot of an
-// operation that is not active has zeros.
+// History computes what happens in a tree as time passes. Series are those of
+// the given slots, which must be pools or operations of the file; the slot of an
+// inactive operation has zeros.
 //
-// It is a pure function of its arguments but for the file, which is left as it
-// is at the end of the span.
+// It is a pure function of its arguments except for the file, which it leaves in
+// its state at the end of the span.
 func History(file *File, span Span, slots []int32) []Series {
 	series := make([]Series, len(slots))
 	sums := make([]fairshare.Split, len(slots))   // share × seconds since the last sample
@@ -173,8 +175,8 @@ func scaleSplit(a fairshare.Split, by float64) fairshare.Split {
 	}
 }
 
-// Pools returns the slots of pools that a history shows unless told otherwise:
-// those below the root and all with integral guarantees.
+// Pools returns the slots of pools that a history shows by default: those below
+// the root and all with integral guarantees.
 func (f *File) Pools() []int32 {
 	var slots []int32
 	for slot := int32(1); int(slot) < len(f.Tree.Elements); slot++ {

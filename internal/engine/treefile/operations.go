@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// operationDocument is what stands in the map of one operation: options of its
-// specification, and what a running scheduler would know of it.
+// operationDocument is the content of one operation's map: options of its
+// specification, and what a running scheduler would know about it.
 type operationDocument struct {
 	options      pooltree.OperationOptions
 	name         document.Optional[string]
@@ -61,8 +61,8 @@ var activities = document.NewType(windows.Shape(),
 	func(Activity, document.Style) document.Value { return document.Null() },
 	func(a, b Activity) bool { return len(a) == 0 && len(b) == 0 })
 
-// specificationOptions are those of an operation's specification; gang is a
-// short word for is_gang.
+// specificationOptions are those of an operation's specification; gang is an
+// alias of is_gang.
 func specificationOptions() []document.Option[pooltree.OperationOptions] {
 	options := pooltree.OperationOptionList()
 	for i, o := range options {
@@ -93,19 +93,19 @@ var startTimes = document.NewType(document.Shape{Kind: "string", Says: startTime
 
 const startTimeSays = "a time like 2026-11-15T10:30:00Z or a number of seconds"
 
-// Operation is what a File knows of an operation beside its element.
+// Operation is what a File knows about an operation besides its element.
 type Operation struct {
 	Slot int32
-	// Element is the operation while it takes part; Settle puts it into the
-	// tree or leaves its slot free.
+	// Element is the operation while it takes part; Settle puts it into the tree
+	// or frees its slot.
 	Element  fairshare.Element
 	Activity Activity
-	// Waits says why the operation does not take part now; empty if it does.
+	// Waits is why the operation does not take part now; empty if it does.
 	Waits string
 }
 
 // readOperations reads a list of operations, or a map from their names. Without
-// a tree they are only checked each on its own.
+// a tree it only validates each one separately.
 func (b *builder) readOperations(config *pooltree.Tree) {
 	b.r.Enter("operations")
 	defer b.r.Leave()
@@ -130,8 +130,8 @@ func (b *builder) readOperations(config *pooltree.Tree) {
 	}
 }
 
-// readOperation reads one operation. Key is how the path calls it; name is given
-// where it is the key of a map.
+// readOperation reads one operation. key is its name in the path; name is set if
+// it is the key of a map.
 func (b *builder) readOperation(key, name string, at document.Position, v document.Value, config *pooltree.Tree) {
 	b.r.Enter(key)
 	defer b.r.Leave()
@@ -160,7 +160,7 @@ func (b *builder) readOperation(key, name string, at document.Position, v docume
 	b.addOperation(&d, name, at, v, demand, usage)
 }
 
-// readDemand computes demand and usage, which may be given by numbers of jobs.
+// readDemand computes demand and usage, which may be given as numbers of jobs.
 func (b *builder) readDemand(d *operationDocument, at document.Position, wrong []string) (demand, usage resource.Amounts, ok bool) {
 	if len(wrong) > 0 {
 		return demand, usage, false
@@ -246,8 +246,8 @@ func (b *builder) addOperation(d *operationDocument, name string, at document.Po
 	b.file.operations = append(b.file.operations, Operation{Slot: slot, Element: element, Activity: d.active})
 }
 
-// nearestPool ends a message about a pool that is not there. It looks for a
-// similar name only as often as somebody would read the answer.
+// nearestPool completes a message about a pool that does not exist. It searches
+// for a similar name only as often as a user would read the answer.
 func (b *builder) nearestPool(name string) string {
 	if b.missing++; b.missing > maxProblems {
 		return ""
@@ -261,7 +261,8 @@ func (b *builder) nearestPool(name string) string {
 	return didYouMean(name, pools)
 }
 
-// ephemeralPool returns the slot of a user's subpool, which it makes on demand.
+// ephemeralPool returns the slot of a user's subpool, which it creates on
+// demand.
 func (b *builder) ephemeralPool(hub int32, name string) int32 {
 	if slot, ok := b.slots[name]; ok {
 		return slot

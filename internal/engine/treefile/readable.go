@@ -66,7 +66,7 @@ var clusterTable = document.NewTable(
 		func(c *clusterDocument) *document.Optional[[]nodeDocument] { return &c.nodes }, document.ListOf(nodeTable.Type())),
 )
 
-// clusterType also remembers where the cluster stands.
+// clusterType also records where the cluster section is.
 var clusterType = document.NewType(clusterTable.Type().Shape(),
 	func(r *document.Reader, v document.Value) (clusterDocument, bool) {
 		c, ok := document.ReadAs(clusterTable.Type(), r, v)
@@ -102,9 +102,10 @@ var stateTable = document.NewTable(
 		func(s *stateDocument) *document.Optional[float64] { return &s.lastShareRatio }, document.Between(document.Numbers, 0, 1)),
 )
 
-// Read reads a file in either format: JSON that has elements is a conformance
-// vector, everything else is the readable form. Warnings are about what is legal
-// but has no effect. The error, if any, wraps document.Problems.
+// Read reads a file in either format: JSON with the key elements is a
+// conformance vector, everything else is the readable form. Warnings are about
+// input that is legal but has no effect. The error, if any, wraps
+// document.Problems.
 func Read(name string, data []byte) (*File, document.Problems, error) {
 	if isVector(data) {
 		file, err := readVector(name, data)
@@ -117,8 +118,8 @@ func Read(name string, data []byte) (*File, document.Problems, error) {
 	return file, warnings, err
 }
 
-// isVector looks for the key elements at the top of a JSON object. It is false
-// for text that is no JSON, and as soon as there is a key that only the readable
+// isVector searches for the key elements at the top of a JSON object. It returns
+// false for text that is not JSON, and at the first key that only the readable
 // form has.
 func isVector(data []byte) bool {
 	s := newScanner("", data)
@@ -163,7 +164,7 @@ func readReadable(name string, data []byte) (*File, document.Problems, error) {
 	return b.file, r.Warnings(), nil
 }
 
-// builder makes a File out of a document.
+// builder makes a File from a document.
 type builder struct {
 	r     *document.Reader
 	file  *File
@@ -172,7 +173,7 @@ type builder struct {
 	// effective and configs are by slot; those of operations are empty.
 	effective []pooltree.Effective
 	configs   []pooltree.PoolConfig
-	missing   int // pools that were named and are not there
+	missing   int // pools that were named and do not exist
 }
 
 func (b *builder) read(v document.Value) {
@@ -219,7 +220,7 @@ func isWrong(wrong []string, name string) bool {
 	return false
 }
 
-// readTree reads options and pools, which stand in two places of the file.
+// readTree reads options and pools, which are in two places of the file.
 func (b *builder) readTree() *pooltree.Tree {
 	b.r.Enter("tree")
 	draft := pooltree.Read(b.r, b.in.tree, pooltree.Keys{})
@@ -346,7 +347,7 @@ func (s *stateDocument) state(total resource.Amounts) (state fairshare.State) {
 	return state
 }
 
-// entryPosition is where a key of a map stands.
+// entryPosition is the position of a map's key.
 func entryPosition(v document.Value, key string) document.Position {
 	for _, e := range v.Entries() {
 		if e.Key == key {

@@ -6,8 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// amounts reads a map from the names of resources to amounts as people write
-// them.
+// amounts reads a map from resource names to amounts as users write them.
 var amounts = pooltree.ByResource("map", pooltree.ReadAmount,
 	func(p *resource.Partial, k resource.Kind, amount int64) { *p = p.With(k, amount) })
 

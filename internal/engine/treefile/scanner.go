@@ -16,8 +16,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// maxProblems is how many problems of one tree are told apart; the rest are
-// counted. A file of 100,000 elements can be wrong 100,000 times.
+// maxProblems is how many problems of one tree are reported separately; the rest
+// are counted. A file of 100,000 elements can have 100,000 problems.
 const maxProblems = 100
 
 // scanner walks JSON text once and collects what is wrong with it. It exists
@@ -81,7 +81,7 @@ func (s *scanner) refuseAt(offset int64, path string, rule document.Rule, format
 func (s *scanner) err() error {
 	slices.SortStableFunc(s.problems, func(a, b flaw) int { return cmp.Compare(a.offset, b.offset) })
 	var problems document.Problems
-	line, from := int32(1), int64(0) // from is where that line begins
+	line, from := int32(1), int64(0) // from is where that line starts
 	seen := int64(0)
 	for _, f := range s.problems {
 		at := min(max(f.offset, seen), int64(len(s.data)))
@@ -124,7 +124,7 @@ func (s *scanner) fail(err error) {
 	s.refuse(offset, rule, "%s", message)
 }
 
-// skip passes over the next value, whatever it is.
+// skip skips the next value, whatever it is.
 func (s *scanner) skip() {
 	if s.broken {
 		return
@@ -134,8 +134,8 @@ func (s *scanner) skip() {
 	}
 }
 
-// token returns the next token if it is of this kind. A null is passed over:
-// it is the same as an absent key. Anything else is refused.
+// token returns the next token if it is of this kind. It skips a null, which
+// means the same as an absent key, and rejects anything else.
 func (s *scanner) token(kind jsontext.Kind, says string) (token jsontext.Token, ok bool) {
 	if s.broken {
 		return token, false
@@ -275,7 +275,8 @@ func newFields[T any](list ...field[T]) *fields[T] {
 	return f
 }
 
-// object reads an object, refusing unknown keys. It says whether there was one.
+// object reads an object and rejects unknown keys. It reports whether there was
+// one.
 func (f *fields[T]) object(s *scanner, into *T) bool {
 	if _, ok := s.token('{', "an object"); !ok {
 		return false
@@ -285,7 +286,7 @@ func (f *fields[T]) object(s *scanner, into *T) bool {
 			s.decoder.ReadToken()
 			return true
 		}
-		// The key as it is written, quotes included, costs no allocation.
+		// The key as written, quotes included, costs no allocation.
 		quoted, err := s.decoder.ReadValue()
 		if err != nil {
 			s.fail(err)
@@ -325,7 +326,7 @@ func didYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Readers of fields, by what they are in Go.
+// Readers of fields, by their Go types.
 
 func textField[T any](name string, at func(*T) *string) field[T] {
 	return field[T]{name, func(s *scanner, into *T) {

@@ -7,17 +7,17 @@ import (
 	"github.com/weirhq/weir/internal/engine/fairshare"
 )
 
-// operationCounts are the limits of a pool on numbers of operations, and the
-// numbers themselves.
+// operationCounts are a pool's limits on operation counts, and the counts
+// themselves.
 type operationCounts struct {
 	maxRunning, maxTotal int
 	running, total       int
 }
 
 // Settle decides which operations take part at a moment of the file's own time:
-// those that are active, as long as their pools and all pools above take more.
-// Operations are taken in the order of the file. The slots of the others are
-// free. It returns whether anything changed.
+// the active ones, as long as their pools and all pools above admit more. It
+// considers operations in the order of the file and frees the slots of the
+// others. It reports whether anything changed.
 func (f *File) Settle(now time.Duration) (changed bool) {
 	for i := range f.counts {
 		f.counts[i].running, f.counts[i].total = 0, 0
@@ -43,8 +43,8 @@ func (f *File) Settle(now time.Duration) (changed bool) {
 	return changed
 }
 
-// admit counts an operation in a pool and above, or says which limit keeps it
-// out.
+// admit counts an operation in a pool and above, or returns which limit keeps
+// it out.
 func (f *File) admit(pool int32) (waits string) {
 	for slot := pool; ; slot = f.Tree.Elements[slot].Parent {
 		if c := &f.counts[slot]; c.total >= c.maxTotal {
@@ -80,8 +80,8 @@ func atMost(n int) string {
 	return fmt.Sprintf("at most %d operations", n)
 }
 
-// nextChange returns the first moment after now at which an operation begins or
-// ends to be active.
+// nextChange returns the first moment after now at which an operation becomes
+// active or inactive.
 func (f *File) nextChange(now time.Duration) time.Duration {
 	first := Forever
 	for i := range f.operations {

@@ -31,7 +31,7 @@ type vectorTree struct {
 
 type vectorOptions struct {
 	gangSteps, improved, improvedGap bool
-	// fastFIFO is read for the format's sake: it is the only way we compute.
+	// fastFIFO is read for the format's sake: we compute no other way.
 	fastFIFO bool
 }
 
@@ -42,7 +42,8 @@ type vectorRoot struct {
 	promised       bool
 }
 
-// vectorElement has the keys of pools and of operations; Kind says which.
+// vectorElement has the keys of pools and of operations; Kind distinguishes
+// them.
 type vectorElement struct {
 	at        int64 // offset in the text
 	broken    bool  // it is no object, which has been reported
@@ -52,8 +53,8 @@ type vectorElement struct {
 	fairshare fairshare.Element // Pool is set by the first key of a pool
 	state     fairshare.State
 	usageAt   int64
-	// foreign is where the first key stands that only the other kind has, by
-	// that kind.
+	// foreign is where the first key is that only the other kind has, by that
+	// kind.
 	foreign [3]foreignKey
 }
 
@@ -65,7 +66,7 @@ func (e *vectorElement) pool() *fairshare.Pool {
 	return e.fairshare.Pool
 }
 
-// elementList is a list that grows without moving what is in it.
+// elementList is a list that grows without moving its elements.
 type elementList struct {
 	chunks [][]vectorElement
 	length int
@@ -229,7 +230,7 @@ var vectorIntegralFields = newFields(
 )
 
 // only marks a key of one kind of elements, so that [vectorTree.check] can
-// refuse it on the other.
+// reject it on the other.
 func only(kind fairshare.Kind, f field[vectorElement]) field[vectorElement] {
 	return field[vectorElement]{f.name, func(s *scanner, e *vectorElement) {
 		if e.foreign[kind].name == "" {
@@ -318,7 +319,7 @@ func readBestShare(s *scanner, e *vectorElement) {
 		count++
 	})
 	switch {
-	case count == 0: // null, or no list at all, which has been refused
+	case count == 0: // null, or not a list, which has been rejected
 	case count != resource.KindCount:
 		s.refuse(at, document.RuleOutOfRange, "must have %d components, has %d", resource.KindCount, count)
 	case share.IsZero():

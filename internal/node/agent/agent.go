@@ -25,42 +25,42 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Caller reaches the scheduler; *nodeproto.Client is one.
+// Caller calls the scheduler; *nodeproto.Client implements it.
 type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
 }
 
-// Options are what an agent needs.
+// Options configure an agent.
 type Options struct {
 	Caller      Caller
 	Description *nodev1.NodeDescription
-	// Directory holds everything that must survive the agent.
+	// Directory holds all state that must survive the agent.
 	Directory string
-	// Proxy is the command that runs a job proxy; the directory of the job is added.
+	// Proxy is the command that runs a job proxy; the agent appends the job's directory.
 	Proxy  []string
 	Driver cgroup.Driver
 	Rules  Rules
-	// Watermark is memory that the node has beside what its description offers: the scheduler does not give it out, but
+	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64
-	// Pace changes how the scheduler wants the node to report; zero fields leave it its way.
+	// Pace overrides the scheduler's settings for reports; zero fields override nothing.
 	Pace Pace
 	Log  *slog.Logger
-	// Replace takes the name of the node from another agent that lives.
+	// Replace takes over the node's name from another running agent.
 	Replace bool
-	// Alerts are told to the scheduler, such as why there are no control groups.
+	// Alerts are reported to the scheduler, for example why there are no control groups.
 	Alerts []string
 }
 
-// Pace is how a node reports if the scheduler does not have its way.
+// Pace is how a node reports where it overrides the scheduler's settings.
 type Pace struct {
 	Period, Splay, BackoffMin, BackoffMax, CallTimeout time.Duration
 	BackoffFactor                                      float64
 }
 
-// over applies the node's own wishes to those of the scheduler.
+// over applies the node's overrides to the scheduler's settings.
 func (p *Pace) over(s nodeproto.Settings) nodeproto.Settings {
 	prefer := func(own time.Duration, into *time.Duration) {
 		if own > 0 {
@@ -80,27 +80,29 @@ func (p *Pace) over(s nodeproto.Settings) nodeproto.Settings {
 	return s
 }
 
-// Rules are what the node does about jobs that take more than they were given.
+// Rules are what the node does about jobs that use more than they were given.
 type Rules struct {
-	// Ahead is how far the request of a growing job is kept above its use.
+	// Ahead is how far the request of a growing job is kept above its usage.
 	Ahead int64
-	// WatchdogPeriod is how often a proxy looks at the memory of its job.
+	// WatchdogPeriod is how often a proxy checks the memory of its job.
 	WatchdogPeriod time.Duration
-	// AdjustmentPeriod is how often it is looked whether jobs hold more than the node has; MemoryPatience and
+	// AdjustmentPeriod is the interval between checks whether jobs hold more than the node has; MemoryPatience and
 	// CPUPatience are how long they may.
 	AdjustmentPeriod            time.Duration
 	MemoryPatience, CPUPatience time.Duration
-	// AbortOnOverdraft ends every job that uses more than its reserve, even if there is room.
+	// AbortOnOverdraft aborts every job that uses more than its reserve, even if there is room.
 	AbortOnOverdraft bool
-	// IgnoreLimit lets jobs use more than the memory limit of their specifications.
+	// IgnoreLimit lets jobs use more than the memory limit in their specifications.
 	IgnoreLimit bool
 	// OOMScoreAdj is the oom_score_adj of processes that use more than their reserves; zero leaves them as they are.
 	OOMScoreAdj int
-	// ProcessLimit bounds the processes of a job, threads included, for each core that it has ordered or begun to.
+	// ProcessLimit bounds the processes of a job, threads included, per requested core; a started core counts as a
+	// whole one.
 	ProcessLimit int64
-	// Disk says when there is too little space for jobs.
+	// Disk sets when there is too little space for jobs.
 	Disk DiskRules
-	// KernelLimit lets the kernel end a job whose memory grows by more than this above its limit before the proxy looks.
+	// KernelLimit lets the kernel kill a job whose memory grows by more than this above its limit before the proxy
+	// notices.
 	KernelLimit int64
 }
 
@@ -113,8 +115,8 @@ func DefaultRules() Rules {
 	}
 }
 
-// processLimit is how many processes a job with this limit of CPU, in hundredths of a core, may have: at least those of
-// one core, and never more than the kernel can count.
+// processLimit is how many processes a job with this CPU limit, in hundredths of a core, may have: at least the limit
+// of one core, and at most what the kernel can count.
 func (r *Rules) processLimit(cpu int64) int64 {
 	cores := max(1, (cpu+99)/100)
 	if r.ProcessLimit > cgroup.MaxProcesses/cores {
@@ -123,37 +125,37 @@ func (r *Rules) processLimit(cpu int64) int64 {
 	return r.ProcessLimit * cores
 }
 
-// Agent is one node.
+// Agent runs one node.
 type Agent struct {
 	Options
-	root    string // of the jobs' directories
+	root    string // of the job directories
 	limits  resource.Amounts
 	events  chan func()
 	session *nodeproto.NodeSession
 	pace    nodeproto.Pace
 	jobs    map[uint64]*job
 	workers sync.WaitGroup
-	ctx     context.Context // ends when the agent is told to stop
+	ctx     context.Context // is cancelled when the agent stops
 
-	calling   bool      // a call to the scheduler is under way
-	failed    bool      // the last one failed: results wait for the next
+	calling   bool      // a call to the scheduler is in progress
+	failed    bool      // the last call failed: results wait for the next one
 	next      time.Time // when the next call is due
-	called    time.Time // when the last one began
+	called    time.Time // when the last call started
 	draining  bool
 	queue     []queued // jobs that wait for room
 	overSince overdrafts
 	launches  chan struct{} // bounds how many proxies are being started
 	uploads   chan struct{} // bounds how many jobs send large output
 	health    health
-	probing   time.Time   // when the look at the disk that is under way began; zero if none is
+	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
 }
 
-// maxLaunches is how many proxies are started at once: more only make each slower.
+// maxLaunches is how many proxies start at once: more only slow each other down.
 const maxLaunches = 8
 
-// New takes up what an earlier life of the agent left: jobs that run and results that are not acknowledged.
+// New restores what the previous incarnation of the agent left: running jobs and results that are not acknowledged.
 func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{
 		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
@@ -181,10 +183,10 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	return a, nil
 }
 
-// settings are how the node reports.
+// settings returns how the node reports: the scheduler's settings with the node's overrides.
 func (a *Agent) settings() nodeproto.Settings { return a.Options.Pace.over(a.session.Settings()) }
 
-// agentID returns the name of the agent across its restarts, which it chooses at its first start.
+// agentID returns the agent's name across restarts, which the agent chooses at its first start.
 func agentID(name string) (string, error) {
 	data, err := os.ReadFile(name)
 	if id := strings.TrimSpace(string(data)); err == nil && id != "" {
@@ -202,7 +204,7 @@ func agentID(name string) (string, error) {
 	return id, os.Rename(name+".new", name)
 }
 
-// nextIncarnation numbers this life of the agent and remembers the number.
+// nextIncarnation numbers this incarnation of the agent and stores the number.
 func nextIncarnation(name string) (uint64, error) {
 	var last uint64
 	data, err := os.ReadFile(name)
@@ -220,7 +222,7 @@ func nextIncarnation(name string) (uint64, error) {
 	return next, os.Rename(temporary, name)
 }
 
-// Run works until the context ends. Jobs go on.
+// Run runs the agent until ctx is cancelled. Jobs keep running.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -253,7 +255,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// post lets the loop run an event. It gives up when the agent stops.
+// post queues an event for the loop. It drops the event when the agent stops.
 func (a *Agent) post(event func()) {
 	select {
 	case a.events <- event:
@@ -261,13 +263,13 @@ func (a *Agent) post(event func()) {
 	}
 }
 
-// work runs something that waits, beside the loop.
+// work runs a blocking function outside the loop.
 func (a *Agent) work(f func()) { a.workers.Go(f) }
 
-// urgentPause is how long results of jobs that end together are collected before they are reported out of turn.
+// urgentPause is how long the agent collects results of jobs that end together before it reports them out of turn.
 const urgentPause = 5 * time.Millisecond
 
-// exchange calls the scheduler if it is time to, and returns after how long it is time to look again.
+// exchange calls the scheduler if a call is due, and returns how long to wait before the next check.
 func (a *Agent) exchange() time.Duration {
 	const long = time.Hour
 	if a.calling {
@@ -344,7 +346,8 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 	a.carryOut(&orders)
 }
 
-// answered notes that a call failed: the next one comes later, or at once if the scheduler wants to be asked again.
+// answered records that a call failed. The next call comes after a pause, or at once if the scheduler asks for a
+// registration.
 func (a *Agent) answered(sequence uint64, err error) {
 	a.calling, a.failed = false, true
 	a.heard.Store(false)
@@ -366,17 +369,17 @@ func (a *Agent) answered(sequence uint64, err error) {
 	}
 }
 
-// replaced ends all jobs, because the scheduler gave them up when another agent took the name of this node.
+// replaced aborts all jobs: the scheduler gave them up when another agent took over this node's name.
 func (a *Agent) replaced(message string) {
 	for _, number := range slices.Sorted(maps.Keys(a.jobs)) {
 		a.order(number, jobproxy.Order{Command: jobproxy.Abort, Reason: "node_offline", Message: message})
 	}
 }
 
-// releasePause is the least time between two calls of which the second only tells that a job holds less.
+// releasePause is the minimum time between two calls if the second only reports that a job holds less.
 const releasePause = 500 * time.Millisecond
 
-// tellRelease reports out of turn that there is room for others.
+// tellRelease reports out of turn that resources became free.
 func (a *Agent) tellRelease() {
 	if a.failed {
 		return
@@ -386,10 +389,10 @@ func (a *Agent) tellRelease() {
 	}
 }
 
-// Heard says whether the node is registered and the scheduler answered the last call. Anybody may ask.
+// Heard reports whether the node is registered and the scheduler answered the last call. It is safe for concurrent use.
 func (a *Agent) Heard() bool { return a.heard.Load() }
 
-// Drain makes the node take no new jobs, or take them again.
+// Drain makes the node refuse new jobs, or accept them again.
 func (a *Agent) Drain(draining bool) {
 	a.post(func() {
 		a.draining = draining

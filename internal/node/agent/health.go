@@ -12,13 +12,13 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// DiskRules say how much of the file system of the agent's directory must be free, in bytes and in files. A size counts
-// for at most a tenth of the file system, so that small ones are not always short.
+// DiskRules set how much of the file system with the agent's directory must be free, in bytes and in files. A size
+// counts for at most a tenth of the file system, so that a small one is not always short of space.
 type DiskRules struct {
 	// Below Low the node raises an alert.
 	LowRatio float64
 	LowSize  int64
-	// Below Full it takes no jobs.
+	// Below Full it accepts no jobs.
 	FullRatio float64
 	FullSize  int64
 }
@@ -37,17 +37,17 @@ const (
 	diskFull
 )
 
-// disk is what statfs tells.
+// disk is what statfs returns.
 type disk struct {
 	size, free       int64 // bytes
 	files, freeFiles int64 // zero files: the file system has no such limit
 }
 
-// recovery is by how much more than a threshold must be free before a state is left: a node at the edge must not
-// change its mind with every job.
+// recovery is the factor above a threshold that must be free before the node leaves a state. It keeps a node near the
+// threshold from flapping with every job.
 const recovery = 1.2
 
-// state judges a file system that was in a state before.
+// state classifies a file system, given its previous state.
 func (r *DiskRules) state(d disk, before diskState) diskState {
 	below := func(state diskState, ratio float64, size int64) bool {
 		factor := 1.0
@@ -58,7 +58,7 @@ func (r *DiskRules) state(d disk, before diskState) diskState {
 		return float64(d.free) < factor*needed || d.files > 0 && float64(d.freeFiles) < factor*ratio*float64(d.files)
 	}
 	switch {
-	case d.size == 0: // a file system that does not tell
+	case d.size == 0: // the file system does not report its size
 		return diskFine
 	case below(diskFull, r.FullRatio, r.FullSize):
 		return diskFull
@@ -68,17 +68,18 @@ func (r *DiskRules) state(d disk, before diskState) diskState {
 	return diskFine
 }
 
-// health is what is wrong with the node.
+// health describes what is wrong with the node.
 type health struct {
 	disk   diskState
 	space  disk
 	broken error // the agent cannot write; nil if it can
 }
 
-// refuses says that the node begins no jobs.
+// refuses reports whether the node starts no jobs.
 func (h *health) refuses() bool { return h.disk == diskFull || h.broken != nil }
 
-// String says why the node is unwell, empty if it is not. Amounts are rounded, so that the text changes rarely.
+// String explains why the node is unhealthy; it is empty for a healthy node. Amounts are rounded, so that the text
+// changes rarely.
 func (h *health) String() string {
 	room := fmt.Sprintf("%s and %d %% of the files are free", resource.FormatAmount(resource.Memory, h.space.free>>26<<26), percent(h.space.freeFiles, h.space.files))
 	switch {
@@ -99,7 +100,7 @@ func percent(part, whole int64) int64 {
 	return part * 100 / whole
 }
 
-// alerts are for the scheduler.
+// alerts returns the alerts for the scheduler.
 func (h *health) alerts() []string {
 	if text := h.String(); text != "" {
 		return []string{text}
@@ -107,10 +108,10 @@ func (h *health) alerts() []string {
 	return nil
 }
 
-// probePatience is how long the disk may take to answer before the node counts as unwell.
+// probePatience is how long a disk probe may run before the node counts as unhealthy.
 const probePatience = 30 * time.Second
 
-// checkHealth looks at the disk, beside the loop: a disk in trouble may not answer at all.
+// checkHealth probes the disk outside the loop: a broken disk might never answer.
 func (a *Agent) checkHealth() {
 	if !a.probing.IsZero() {
 		if waited := time.Since(a.probing); waited > probePatience {
@@ -128,7 +129,7 @@ func (a *Agent) checkHealth() {
 	})
 }
 
-// judge takes in what a look at the disk found. A node that became unwell says so and gives waiting jobs back.
+// judge applies the result of a disk probe. A node that became unhealthy reports it and ends its waiting jobs.
 func (a *Agent) judge(space disk, broken error) {
 	before := a.health
 	a.health = health{disk: a.Rules.Disk.state(space, before.disk), space: space, broken: broken}
@@ -144,7 +145,7 @@ func (a *Agent) judge(space disk, broken error) {
 	a.tellNode()
 }
 
-// probe measures the file system of a directory and tries whether it can be written to.
+// probe measures the file system of a directory and checks whether it is writable.
 func probe(directory string) (disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(directory, &st); err != nil {
@@ -156,7 +157,7 @@ func probe(directory string) (disk, error) {
 	}
 	err := tryWriting(filepath.Join(directory, "probe"))
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		d.free, err = 0, nil // full, whatever statfs says
+		d.free, err = 0, nil // full, whatever statfs returns
 	}
 	return d, err
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// job is a job of the node, from its order to the acknowledgement of its result.
+// job is a job on the node, from its order to the acknowledgement of its result.
 type job struct {
 	number   uint64
 	dir      string
 	identity *nodev1.JobIdentity
 	given    resource.Amounts // by the scheduler
-	state    *jobproxy.State  // nil until the proxy has told one
+	state    *jobproxy.State  // nil until the proxy has reported one
 	result   *nodev1.JobResult
 	launched bool
-	// waiting are orders that came before the proxy was there.
+	// waiting are orders that arrived before the proxy was ready.
 	waiting []jobproxy.Order
-	ending  bool // it is being ended, by this node or by order
+	ending  bool // this node or an order is ending it
 	queued  bool // it waits for room
 }
 
@@ -45,7 +45,7 @@ func (j *job) requested() int64 {
 	return requested
 }
 
-// uses is the memory that the job really takes.
+// uses is the memory that the job uses in fact.
 func (j *job) uses() int64 {
 	if j.state == nil || j.result != nil {
 		return 0
@@ -53,7 +53,7 @@ func (j *job) uses() int64 {
 	return j.state.UserMemory + j.state.TmpfsUsage + j.state.ProxyMemory
 }
 
-// holds is what the job takes from the node.
+// holds is what the job holds on the node.
 func (j *job) holds() resource.Amounts {
 	if j.result != nil {
 		return resource.Amounts{}
@@ -66,7 +66,7 @@ func (j *job) holds() resource.Amounts {
 	return held
 }
 
-// restore finds the jobs that an earlier life of the agent left.
+// restore finds the jobs that the previous incarnation of the agent left.
 func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 	found, err := jobproxy.Sweep(ctx, a.root, a.Driver)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 		job := nodeproto.RestoredJob{Status: j.statusMessage()}
 		job.Status.Identity = identity
 		if f.Result != nil {
-			// Large output is uploaded first, as when the job ends now: its watcher finds that it is over.
+			// Large output is uploaded first, as for a job that ends now: the job's watcher finds that it has ended.
 			if result := a.resultMessage(j, f.Result); a.inline(j, result) {
 				j.result, job.Result = result, result
 			}
@@ -112,7 +112,7 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 	return restored, nil
 }
 
-// carryOut does what the scheduler ordered.
+// carryOut carries out the scheduler's orders.
 func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	for _, number := range orders.Acknowledged {
 		if j := a.jobs[number]; j != nil {
@@ -142,7 +142,7 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	a.tellNode()
 }
 
-// remove deletes what is left of a job whose result is durable.
+// remove deletes the files of a job whose result is durable.
 func (a *Agent) remove(j *job) {
 	if j.dir == "" {
 		return
@@ -174,7 +174,7 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.launch(j, description)
 }
 
-// launch begins a job.
+// launch starts a job.
 func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	a.work(func() {
 		a.launches <- struct{}{}
@@ -197,7 +197,7 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	})
 }
 
-// cannotStart is the result of a job whose proxy cannot be started. A description that breaks a rule is the job's fault.
+// cannotStart is the result of a job whose proxy cannot start. An invalid description is the job's fault.
 func cannotStart(j *job, err error) *nodev1.JobResult {
 	result := notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error())
 	if errors.Is(err, jobproxy.ErrInvalid) {
@@ -206,7 +206,7 @@ func cannotStart(j *job, err error) *nodev1.JobResult {
 	return result
 }
 
-// notStarted is the result of a job that this node could not begin.
+// notStarted is the result of a job that this node could not start.
 func notStarted(j *job, reason, message string) *nodev1.JobResult {
 	return &nodev1.JobResult{
 		Number: j.number, Identity: j.identity, State: nodev1.JobState_JOB_STATE_ABORTED, AbortReason: reason,
@@ -215,7 +215,7 @@ func notStarted(j *job, reason, message string) *nodev1.JobResult {
 	}
 }
 
-// describe writes down everything that the proxy of a job needs to know.
+// describe builds the description that a job's proxy needs.
 func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	identity, spec := s.Identity, s.Spec
 	packed, err := proto.Marshal(identity)
@@ -281,7 +281,7 @@ func (a *Agent) memoryOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec) job
 	}
 }
 
-// watch follows the proxy of a job until the job is over.
+// watch follows a job's proxy until the job ends.
 func (a *Agent) watch(j *job) {
 	dir := j.dir
 	a.work(func() {
@@ -304,7 +304,7 @@ func (a *Agent) watch(j *job) {
 	})
 }
 
-// follow tells the loop every state of a job until its proxy is gone.
+// follow posts every state of a job to the loop until its proxy is gone.
 func (a *Agent) follow(j *job, dir string) {
 	connection, err := jobproxy.Attach(dir)
 	if err != nil {
@@ -324,13 +324,13 @@ func (a *Agent) follow(j *job, dir string) {
 	}
 }
 
-// order passes an order on to the proxy of a job.
+// order passes an order on to a job's proxy.
 func (a *Agent) order(number uint64, order jobproxy.Order) {
 	j := a.jobs[number]
 	switch {
 	case j == nil || j.result != nil:
 		return
-	case j.queued: // it has nothing to lose
+	case j.queued: // it has no process yet
 		a.finish(j, notStarted(j, order.Reason, order.Message))
 		return
 	}
@@ -342,7 +342,7 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	a.work(func() {
 		connection, err := jobproxy.Attach(j.dir)
 		if errors.Is(err, jobproxy.ErrGone) {
-			return // it is over, and its watcher says so
+			return // the job has ended, and its watcher reports it
 		}
 		if err == nil {
 			defer connection.Close()
@@ -354,7 +354,7 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	})
 }
 
-// changed takes in a new state of a job.
+// changed applies a new state of a job.
 func (a *Agent) changed(j *job, state *jobproxy.State) {
 	if j.result != nil {
 		return
@@ -378,7 +378,7 @@ var phases = map[jobproxy.Phase]nodev1.Phase{
 	jobproxy.Finishing: nodev1.Phase_PHASE_FINISHING, jobproxy.Finished: nodev1.Phase_PHASE_FINISHING,
 }
 
-// statusMessage is the job as the scheduler sees it.
+// statusMessage is the job's status for the scheduler.
 func (j *job) statusMessage() *nodev1.JobStatus {
 	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: nodeproto.ToAmounts(j.holds())}
 	if s := j.state; s != nil {
@@ -407,7 +407,7 @@ var outcomes = map[jobproxy.Outcome]nodev1.JobState{
 	jobproxy.Aborted: nodev1.JobState_JOB_STATE_ABORTED, jobproxy.Interrupted: nodev1.JobState_JOB_STATE_INTERRUPTED,
 }
 
-// resultMessage is the end of a job as the scheduler sees it, without its output.
+// resultMessage is the job's result for the scheduler, without its output.
 func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 	out := &nodev1.JobResult{
 		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason,
@@ -452,13 +452,13 @@ func errorMessage(e *jobproxy.Error) *nodev1.Error {
 	return out
 }
 
-// maxOutput bounds what is sent of one stream; the proxy keeps no more than the specification says.
+// maxOutput bounds what the agent sends of one stream; the proxy keeps no more than the specification allows.
 const maxOutput = 64 << 20
 
-// maxUploads is how many jobs send large output at once, each a piece at a time: it bounds the agent's memory.
+// maxUploads is how many jobs upload large output at once, one piece at a time each: it bounds the agent's memory.
 const maxUploads = 4
 
-// streams are those of a job, with the names of their files.
+// streams are the streams of a job, with the names of their files.
 var streams = [...]struct {
 	name string
 	kind nodev1.Stream
@@ -468,7 +468,7 @@ var streams = [...]struct {
 	{"stdout", nodev1.Stream_STREAM_STDOUT, func(r *nodev1.JobResult) **nodev1.Output { return &r.Stdout }},
 }
 
-// inline puts small output into a result. It returns false, and puts nothing in, if some is to be uploaded before.
+// inline puts small output into a result. It returns false, and adds nothing, if some output must be uploaded first.
 func (a *Agent) inline(j *job, result *nodev1.JobResult) bool {
 	limit := nodeproto.DefaultSettings().MaxInlineOutput
 	for _, stream := range streams {
@@ -487,7 +487,7 @@ func (a *Agent) inline(j *job, result *nodev1.JobResult) bool {
 	return true
 }
 
-// ended sends large output ahead and then tells the loop that a job is over.
+// ended uploads large output and then notifies the loop that the job has ended.
 func (a *Agent) ended(j *job, r *jobproxy.Result) {
 	result := a.resultMessage(j, r)
 	if !a.inline(j, result) {
@@ -500,13 +500,13 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 		}
 		<-a.uploads
 		if a.ctx.Err() != nil {
-			return // the next life of the agent sends the result
+			return // the next incarnation of the agent sends the result
 		}
 	}
 	a.post(func() { a.finish(j, result) })
 }
 
-// finish notes the end of a job.
+// finish records the end of a job.
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	j.result, j.queued = result, false
 	a.session.JobFinished(result)
@@ -517,8 +517,8 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	}
 }
 
-// upload sends output that is too large for a result, piece by piece, again and again until the scheduler has it. It
-// returns false if the agent stops, or the output cannot be read any more.
+// upload sends output that is too large for a result, piece by piece, and retries until the scheduler has it. It
+// returns false if the agent stops or the output is no longer readable.
 func (a *Agent) upload(j *job, stream nodev1.Stream, kept *jobproxy.Kept) bool {
 	settings := nodeproto.DefaultSettings()
 	total := kept.Len()

@@ -19,10 +19,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// overdrafts are since when jobs hold more than the node has.
+// overdrafts holds the times since when the jobs hold more memory or CPU than the node has; zero if they do not.
 type overdrafts struct{ memory, cpu time.Time }
 
-// held is what all jobs take from the node; those that wait to begin take nothing yet.
+// held is the sum of what all jobs hold on the node. Queued jobs hold nothing yet.
 func (a *Agent) held() (sum resource.Amounts) {
 	for _, j := range a.jobs {
 		if !j.queued {
@@ -32,14 +32,14 @@ func (a *Agent) held() (sum resource.Amounts) {
 	return sum
 }
 
-// room is what jobs may grow into: what is offered, and the memory that is hidden from the scheduler.
+// room is what jobs may grow into: the offered resources plus the memory hidden from the scheduler.
 func (a *Agent) room() resource.Amounts {
 	room := a.limits
 	room[resource.Memory] += a.Watermark
 	return room
 }
 
-// stays is what the jobs take that nobody is ending: what is being given back is as good as free.
+// stays is what jobs hold that are not being ended. The node counts the resources of ending jobs as free.
 func (a *Agent) stays() (sum resource.Amounts) {
 	for _, j := range a.jobs {
 		if !j.queued && !j.ending {
@@ -49,7 +49,7 @@ func (a *Agent) stays() (sum resource.Amounts) {
 	return sum
 }
 
-// byStart lists running jobs that nobody is ending, oldest first.
+// byStart lists the running jobs that are not being ended, oldest first.
 func (a *Agent) byStart() []*job {
 	var list []*job
 	for _, j := range a.jobs {
@@ -66,8 +66,8 @@ func (a *Agent) byStart() []*job {
 	return list
 }
 
-// checkMemory ends a job when another one has grown and there is no room: the one that grew if it uses more than it
-// was given, else the first that does. A job within its reserve is never ended for memory.
+// checkMemory ends a job if another job has grown and the node has no memory left. It chooses the job that grew if that
+// job is above its reserve, else the oldest job above its reserve. It never ends a job within its reserve.
 func (a *Agent) checkMemory(grown *job) {
 	over := a.stays()[resource.Memory] - a.room()[resource.Memory]
 	if over <= 0 || grown.ending {
@@ -87,7 +87,7 @@ func (a *Agent) checkMemory(grown *job) {
 	a.overdraw(victim, grown, "the node has no memory left for what the job uses above its reserve")
 }
 
-// isOverReserve says whether a job uses more than the scheduler gave it.
+// isOverReserve reports whether a job uses more memory than the scheduler gave it.
 func isOverReserve(j *job) bool { return j.uses() > j.given[resource.Memory] }
 
 // overdraw ends a job for using more than its reserve.
@@ -100,10 +100,10 @@ func (a *Agent) overdraw(victim, cause *job, message string) {
 	a.order(victim.number, jobproxy.Order{Command: jobproxy.Abort, Reason: jobproxy.ResourceOverdraft, Message: message})
 }
 
-// adjust ends jobs when all together have taken more than the node has for too long, the newest first, until the rest
-// fits. For memory those above their reserves go before all others; a job within its own goes only if the reserves alone do not
-// fit, as after a restart with less memory. For CPU reserves do not matter. What a growing job asks for ahead of its use does
-// not count: nobody is ended for that.
+// adjust ends jobs, newest first, if together they have held more than the node has for too long, until the rest fits.
+// For memory, jobs above their reserves are ended first; a job within its reserve is ended only if the reserves alone
+// do not fit, as after a restart with less memory. For CPU, reserves do not matter. Memory that a growing job requests
+// ahead of its use does not count: no job is ended for it.
 func (a *Agent) adjust(now time.Time) {
 	jobs, room := a.byStart(), a.room()
 	slices.Reverse(jobs)
@@ -153,7 +153,7 @@ func (a *Agent) adjust(now time.Time) {
 	a.overSince = overdrafts{}
 }
 
-// tellNode tells the scheduler how the node is, if that has changed enough to matter.
+// tellNode reports the state of the node to the scheduler if it has changed enough to matter.
 func (a *Agent) tellNode() {
 	status := &nodev1.NodeStatus{
 		Limits: nodeproto.ToAmounts(a.limits), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
@@ -169,7 +169,7 @@ func (a *Agent) tellNode() {
 	a.session.NodeChanged(status)
 }
 
-// sameStatus says whether two states differ in nothing but the noise of the machine.
+// sameStatus reports whether two states differ only in the noise of the machine.
 func sameStatus(x, y *nodev1.NodeStatus) bool {
 	const noise = 64 << 20
 	close := func(a, b int64) bool { return max(a-b, b-a) < noise }
@@ -181,7 +181,7 @@ func sameStatus(x, y *nodev1.NodeStatus) bool {
 	return proto.Equal(x, quiet)
 }
 
-// machineMemory reads how much memory the machine uses and has left.
+// machineMemory returns the memory that the machine uses and the memory that is available.
 func machineMemory() (used, available int64) {
 	data, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

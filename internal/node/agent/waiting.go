@@ -9,20 +9,20 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// reasonWaitingTimeout is why a job ends that waited too long for room on its node.
+// reasonWaitingTimeout is the abort reason of a job that waited too long for room on its node.
 const reasonWaitingTimeout = "waiting_timeout"
 
-// reasonJobsDisabled is why a job ends that an unwell node does not begin.
+// reasonJobsDisabled is the abort reason of a job that an unhealthy node does not start.
 const reasonJobsDisabled = "node_with_disabled_jobs"
 
-// queued is a job that waits until others, preempted for it, have left.
+// queued is a job that waits until the jobs preempted for it have ended.
 type queued struct {
 	job         *job
 	description *jobproxy.Description
 }
 
-// hasRoom says whether the node has what a job was given beside those that have begun. Memory that jobs have grown by
-// above their reserves does not count: what there is of it is for the overdraft rule to find.
+// hasRoom reports whether the node has the resources given to a job, beside those of the jobs that have started.
+// Memory that jobs use above their reserves does not count: the overdraft rule handles it.
 func (a *Agent) hasRoom(j *job) bool {
 	var begun resource.Amounts
 	for _, other := range a.jobs {
@@ -35,7 +35,7 @@ func (a *Agent) hasRoom(j *job) bool {
 	return a.limits.Dominates(begun.Add(j.given))
 }
 
-// enqueue lets a job wait for room, for as long as the scheduler said.
+// enqueue makes a job wait for room, at most for the timeout that the scheduler set.
 func (a *Agent) enqueue(j *job, description *jobproxy.Description) {
 	j.queued = true
 	a.queue = append(a.queue, queued{j, description})
@@ -49,7 +49,7 @@ func (a *Agent) enqueue(j *job, description *jobproxy.Description) {
 	})
 }
 
-// admit begins waiting jobs for which there is room now, in the order in which they came.
+// admit starts the waiting jobs that fit now, in order of arrival.
 func (a *Agent) admit() {
 	waiting := a.queue
 	a.queue = nil
@@ -67,7 +67,7 @@ func (a *Agent) admit() {
 	}
 }
 
-// giveUp ends a job that has waited too long. It never began.
+// giveUp ends a job that has waited too long. Its process never started.
 func (a *Agent) giveUp(j *job, waited time.Duration) {
 	if !j.queued || j.result != nil {
 		return

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Mode is the means by which containers are made.
+// Mode is how containers are made.
 type Mode uint8
 
 const (
 	ProcessLimits Mode = iota // no control groups: accounting from /proc, limits by prlimit
 	V1
-	Hybrid // version 1 with its controllers, and a version 2 hierarchy to end processes with
+	Hybrid // version 1 with its controllers, and a version 2 hierarchy to kill processes with
 	V2
 )
 
@@ -44,10 +44,9 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // CPU is what a container may use of the machine's cores.
 type CPU struct {
-	// Guarantee in cores: what the container gets when all cores are wanted. Idle
-	// cores may be used beyond it.
+	// Guarantee, in cores, is what the container gets when all cores are busy. It may use idle cores beyond it.
 	Guarantee float64
-	// Limit in cores that holds even when cores are idle; zero is none.
+	// Limit, in cores, holds even when cores are idle; zero is none.
 	Limit float64
 }
 
@@ -58,12 +57,12 @@ type Limits struct {
 	Processes int64 // threads included; see Driver.LimitsProcesses
 }
 
-// MaxProcesses is the greatest limit of processes that the kernel takes.
+// MaxProcesses is the greatest process limit that the kernel accepts.
 const MaxProcesses = 4 << 20
 
 // Usage is what the processes of a container have used.
 type Usage struct {
-	CPUTime    time.Duration // of all processes there ever were
+	CPUTime    time.Duration // of all processes, ended ones included
 	UserTime   time.Duration // user + system = CPUTime
 	SystemTime time.Duration
 
@@ -72,58 +71,59 @@ type Usage struct {
 	Shared    int64 // tmpfs files and shared memory, mapped or not
 	Cache     int64 // pages of files, Shared included
 	Current   int64 // everything charged, caches of files included
-	Peak      int64 // the greatest Current there was; zero if the kernel does not say
+	Peak      int64 // the greatest Current so far; zero if the kernel does not report it
 
 	OOMKills    int64 // processes that the kernel killed for lack of memory, here or on the machine
 	LimitEvents int64 // how often the container's own memory limit was the reason
 
-	Approximate bool // from /proc: processes that lived between two looks are missed
+	Approximate bool // from /proc: processes that lived only between two scans are missed
 }
 
 // A Container holds the processes of one job.
 type Container interface {
 	// Name is unique under the driver's parent.
 	Name() string
-	// Mode says how the container is made.
+	// Mode returns how the container is made.
 	Mode() Mode
 	// Place moves a process in. Its future children will be inside too.
 	Place(pid int) error
-	// SetCPU changes guarantee and limit of a running container.
+	// SetCPU changes the guarantee and the limit of a running container.
 	SetCPU(CPU) error
-	// SetMemoryLimit changes the limit; zero lifts it. A limit below the current use may be refused.
+	// SetMemoryLimit changes the limit; zero removes it. A limit below the current usage may be refused.
 	SetMemoryLimit(bytes int64) error
-	// Usage reads the counters, until Remove.
+	// Usage reads the counters. It works until Remove.
 	Usage() (Usage, error)
-	// Glance is Usage for every second of many jobs. It returns the last usage itself if no process has run for some
-	// seconds: then memory has not grown either. Otherwise Current and Peak may be left out, and the division of the CPU time into
-	// UserTime and SystemTime may be that of the last Usage.
+	// Glance is a cheaper Usage, for many jobs every second. It returns last itself if no process has run for some
+	// seconds: then memory has not grown either. Otherwise Current and Peak may be missing, and the split of the CPU
+	// time into UserTime and SystemTime may be that of the last Usage.
 	Glance(last Usage) (Usage, error)
 	// Processes returns the ids of the processes inside, ascending.
 	Processes() ([]int, error)
 	// Signal sends a signal to each process inside.
 	Signal(syscall.Signal) error
-	// SetOOMScore gives an oom_score_adj to each process inside whose own one is such, and says to how many. A process that
-	// is born meanwhile may be missed: whoever needs all of them repeats it until none has changed.
+	// SetOOMScore sets the oom_score_adj of each process inside whose present score satisfies of, and returns how many
+	// it changed. It might miss a process forked meanwhile: a caller that needs all of them repeats it until none has
+	// changed.
 	SetOOMScore(score int, of func(now int) bool) (changed int, err error)
-	// Freeze stops all processes, and Thaw lets them go on.
+	// Freeze stops all processes, and Thaw resumes them.
 	Freeze() error
 	Thaw() error
-	// Kill ends every process inside and returns when none is left, or with ErrNotEmpty when the context ends first.
+	// Kill kills every process inside and returns when none is left, or with ErrNotEmpty when the context ends first.
 	Kill(context.Context) error
-	// WatchOOM returns a channel that gets a value soon after the kernel has killed for lack of memory, and a
-	// function that ends the watch. Usage says what happened.
+	// WatchOOM returns a channel that receives a value soon after the kernel has killed for lack of memory, and a
+	// function that ends the watch. Usage returns what happened.
 	WatchOOM() (events <-chan struct{}, stop func(), err error)
-	// Remove deletes the empty container. Removing one that is gone is no error.
+	// Remove deletes the empty container. Removing a container that no longer exists is no error.
 	Remove() error
 }
 
 // A Driver makes and finds containers under one parent.
 type Driver interface {
 	Mode() Mode
-	// Parent is the group that holds the containers.
+	// Parent is the name of the group that holds the containers.
 	Parent() string
-	// LimitsProcesses says whether the limit of processes holds for a container as a whole. A machine may lack the
-	// controller for it; process limits are those of a user, and not of root.
+	// LimitsProcesses reports whether the process limit holds for a container as a whole. A machine might lack the
+	// controller for it; with process limits the limit is per user, and root has none.
 	LimitsProcesses() bool
 	// Create makes a container. The name must be free.
 	Create(name string, limits Limits) (Container, error)
@@ -136,9 +136,9 @@ type Driver interface {
 }
 
 var (
-	// ErrUnsupported is returned by containers that cannot do what is asked.
+	// ErrUnsupported is returned by containers that do not support an operation.
 	ErrUnsupported = errors.New("not supported without control groups")
-	// ErrNotEmpty says that processes inside a container did not go.
+	// ErrNotEmpty means that processes inside a container did not end.
 	ErrNotEmpty = errors.New("processes are left in the container")
 )
 

@@ -61,8 +61,8 @@ func (c *counters) read(dir, name string) ([]byte, error) {
 	}
 }
 
-// ReadCounter reads a file of the kernel's from its beginning by one system call, as much of it as fits. The call is
-// raw: it does not block, and the runtime, which prepares for calls that do, would wake a thread for it.
+// ReadCounter reads a kernel file from its start with one system call, as much as fits. The call is raw: it does not
+// block, and the runtime, which prepares for calls that do, would wake a thread for it.
 func ReadCounter(descriptor uintptr, buffer []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, descriptor, uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), 0, 0, 0)
@@ -110,7 +110,7 @@ func (c *counters) table(dir, name string, fields map[string]*int64) error {
 	return nil
 }
 
-// parseCount reads a number without allocating. Counters beyond int64 cannot be.
+// parseCount reads a number without allocating. Counters never exceed int64.
 func parseCount(text []byte) (int64, error) {
 	var value int64
 	for _, digit := range text {
@@ -147,18 +147,18 @@ func (c *kernelContainer) Usage() (Usage, error) {
 	return usage, nil
 }
 
-// stillness is since when no process of a container has run. The kernel adds up the counters of memory now and then, at
-// least every two seconds: what is read before that may lack the last steps of a process, and is read again.
+// stillness is since when no process of a container has run. The kernel sums up the memory counters at intervals of at
+// most two seconds: a value read before that might lack the last steps of a process, and is read again.
 type stillness struct {
 	cpu     time.Duration
 	since   time.Time
 	settled bool // memory has been read long enough after the last step
 }
 
-// settling is how long the kernel may take to add up.
+// settling is how long the kernel may need to sum up the counters.
 const settling = 3 * time.Second
 
-// observe takes in the CPU time, and says whether memory is what it was when it was last read.
+// observe records the CPU time, and reports whether memory is unchanged since it was last read.
 func (s *stillness) observe(now time.Time, cpu time.Duration) (unchanged bool) {
 	if s.since.IsZero() || cpu != s.cpu {
 		*s = stillness{cpu: cpu, since: now}
@@ -218,14 +218,14 @@ func (c *kernelContainer) addMemory(u *Usage) error {
 	if err := c.table(memory, "memory.oom_control", map[string]*int64{"oom_kill": &u.OOMKills}); err != nil {
 		return err
 	}
-	if drain := c.drain.Load(); drain != nil && u.OOMKills > 0 { // nobody asks for events without kills
+	if drain := c.drain.Load(); drain != nil && u.OOMKills > 0 { // without kills nobody needs the events
 		(*drain)()
 	}
 	u.LimitEvents = c.limitEvents.Load()
 	return nil
 }
 
-// addDetails reads what Glance leaves out.
+// addDetails reads the counters that Glance omits.
 func (c *kernelContainer) addDetails(u *Usage) (err error) {
 	if c.mode == V2 {
 		group := c.paths[""]
@@ -251,7 +251,7 @@ func (c *kernelContainer) addDetails(u *Usage) (err error) {
 	return nil
 }
 
-// split divides CPU time by a proportion that was measured less exactly. Without one, all of it is the user's.
+// split splits CPU time by a proportion that was measured less exactly. Without one, it counts all time as the user's.
 func (u *Usage) split(total time.Duration, user, system int64) {
 	u.CPUTime, u.UserTime = total, total
 	if ticks := user + system; ticks > 0 {

@@ -20,9 +20,9 @@ type Cause uint8
 const (
 	NotMounted        Cause = iota + 1 // no hierarchy is mounted
 	MissingController                  // the hierarchy lacks cpu or memory
-	NotDelegated                       // controllers are there, but not for groups under the parent
+	NotDelegated                       // controllers exist, but not for groups under the parent
 	ReadOnly                           // the hierarchy is mounted read-only
-	NoPermission                       // groups may not be made under the parent
+	NoPermission                       // creating groups under the parent is not permitted
 	OtherCause
 )
 
@@ -35,7 +35,7 @@ func (c Cause) String() string {
 	return fmt.Sprintf("Cause(%d)", uint8(c))
 }
 
-// Unavailable says why control groups cannot be used on this machine.
+// Unavailable is the error that explains why control groups cannot be used on this machine.
 type Unavailable struct {
 	Cause Cause
 	Err   error // the details
@@ -45,7 +45,7 @@ func (u *Unavailable) Error() string { return fmt.Sprintf("control groups (%v): 
 
 func (u *Unavailable) Unwrap() error { return u.Err }
 
-// The controllers of each version. A machine without a needed one cannot hold jobs to their resources.
+// The controllers of each version. Without the required ones a machine cannot hold jobs to their resources.
 var (
 	neededV1   = []string{"cpu", "cpuacct", "memory"}
 	optionalV1 = []string{"pids", "freezer"}
@@ -62,7 +62,8 @@ type hierarchies struct {
 }
 
 // Detect finds out what the machine offers for containers under a parent group, such as "weir", and makes the
-// parent. When control groups cannot be used the error is an *Unavailable, and NewProcessLimits is what is left.
+// parent. If control groups cannot be used, the error is an *Unavailable; NewProcessLimits remains as the
+// fallback.
 func Detect(parent string) (Driver, error) {
 	parent, err := checkParent(parent)
 	if err != nil {
@@ -78,7 +79,7 @@ func Detect(parent string) (Driver, error) {
 	return d, nil
 }
 
-// Use is Detect for a process whose parent group another one has tried already: nothing is made.
+// Use is Detect for a process whose parent group another process has already probed: it creates nothing.
 func Use(parent string) (Driver, error) {
 	parent, err := checkParent(parent)
 	if err != nil {
@@ -137,7 +138,7 @@ func (h hierarchies) missing(needed []string) error {
 		strings.Join(h.controllers, ", "), strings.Join(lacking, ", "))}
 }
 
-// probe makes a container and removes it again, which is the only sure way to know that one may.
+// probe makes a container and removes it again, the only reliable way to know that this is permitted.
 func (d *kernelDriver) probe() error {
 	name := "probe-" + strconv.Itoa(os.Getpid())
 	c, err := d.container(name, Limits{CPU: CPU{Guarantee: 1}})

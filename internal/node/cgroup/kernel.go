@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelDriver makes containers of control groups.
+// kernelDriver makes containers from control groups.
 type kernelDriver struct {
 	hierarchies
 	parent string
@@ -30,7 +30,8 @@ type kernelDriver struct {
 func (d *kernelDriver) Mode() Mode     { return d.mode }
 func (d *kernelDriver) Parent() string { return d.parent }
 
-// LimitsProcesses knows for version 2 what the kernel lets containers have when the parent has been made.
+// LimitsProcesses depends, for version 2, on the controllers that the kernel allows to containers once the parent
+// exists.
 func (d *kernelDriver) LimitsProcesses() bool {
 	if d.mode != V2 {
 		return d.mounts["pids"] != ""
@@ -38,13 +39,13 @@ func (d *kernelDriver) LimitsProcesses() bool {
 	return listsPids(filepath.Join(d.mounts[""], d.parent), "cgroup.subtree_control")
 }
 
-// listsPids says whether a file of version 2 names the controller that counts processes.
+// listsPids reports whether a file of version 2 names the controller that counts processes.
 func listsPids(group, file string) bool {
 	text, err := cgroups.ReadFile(group, file)
 	return err == nil && slices.Contains(strings.Fields(text), "pids")
 }
 
-// container is the handle of a group that may or may not exist. Limits are needed by the library before a process enters.
+// container is the handle of a group that may or may not exist. The library needs the limits before a process enters.
 func (d *kernelDriver) container(name string, limits Limits) (*kernelContainer, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (d *kernelDriver) Create(name string, limits Limits) (Container, error) {
 		return nil, fmt.Errorf("container %s: %w", name, fs.ErrExist)
 	}
 	if err := c.create(limits); err != nil {
-		c.Remove() // what was made of it; the first error tells more
+		c.Remove() // what exists of it; the first error is more informative
 		return nil, fmt.Errorf("container %s: %w", name, err)
 	}
 	return c, nil
@@ -93,7 +94,7 @@ func (d *kernelDriver) Open(name string) (Container, error) {
 	return c, nil
 }
 
-// List looks into every hierarchy: a crash may have left a group in some of them only.
+// List reads every hierarchy: a crash might have left a group in only some of them.
 func (d *kernelDriver) List() ([]string, error) {
 	var names []string
 	for _, mount := range d.mounts {
@@ -132,7 +133,7 @@ type kernelContainer struct {
 	name    string
 	mode    Mode
 	paths   map[string]string
-	main    string // the group whose list of processes is believed
+	main    string // the group whose process list is authoritative
 	manager cgroups.Manager
 	counters
 }
@@ -170,7 +171,7 @@ const (
 	leastWeight, mostWeight               = 1, 10_000
 )
 
-// resources translates limits for the library. Weights of version 2 are in proportion to shares of version 1, so that
+// resources translates limits for the library. Weights of version 2 are proportional to shares of version 1, so that
 // jobs get the same parts of a busy machine with either.
 func (c *kernelContainer) resources(limits Limits) *cgroups.Resources {
 	r := &cgroups.Resources{SkipDevices: true}
@@ -182,7 +183,7 @@ func (c *kernelContainer) resources(limits Limits) *cgroups.Resources {
 	return r
 }
 
-// limitsProcesses says whether the group has the controller, which is optional.
+// limitsProcesses reports whether the group has the controller, which is optional.
 func (c *kernelContainer) limitsProcesses() bool {
 	if c.mode == V2 {
 		return listsPids(c.paths[""], "cgroup.controllers")
@@ -203,7 +204,7 @@ func (c *kernelContainer) setCPU(r *cgroups.Resources, cpu CPU) {
 	}
 }
 
-// setMemory forbids swap beside memory where the kernel counts swap.
+// setMemory forbids swap in addition to memory where the kernel counts swap.
 func (c *kernelContainer) setMemory(r *cgroups.Resources, bytes int64) {
 	if bytes > 0 {
 		r.Memory = bytes
@@ -264,7 +265,7 @@ func (c *kernelContainer) Signal(signal syscall.Signal) error {
 	return err
 }
 
-// signal sends to a process only if it is still inside: its id may have been given to another one meanwhile.
+// signal sends to a process only if it is still inside: the kernel might have reused its id.
 func (c *kernelContainer) signal(pid int, signal syscall.Signal) {
 	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -276,7 +277,7 @@ func (c *kernelContainer) signal(pid int, signal syscall.Signal) {
 	}
 }
 
-// holds says whether a process is inside, by what the kernel says of the process.
+// holds reports whether a process is inside, according to the kernel.
 func (c *kernelContainer) holds(pid int) bool {
 	groups, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -287,7 +288,7 @@ func (c *kernelContainer) holds(pid int) bool {
 		if len(fields) != 3 || !slices.Contains(strings.Split(fields[1], ","), c.mainController()) {
 			continue
 		}
-		// The kernel's path may have more before the mount's root; names of jobs are unique.
+		// The kernel's path may have a longer prefix than the mount's root; job names are unique.
 		inside := "/" + filepath.Base(filepath.Dir(c.main)) + "/" + c.name
 		return strings.HasSuffix(fields[2], inside) || strings.Contains(fields[2], inside+"/")
 	}
@@ -316,11 +317,11 @@ func (c *kernelContainer) freeze(state cgroups.FreezerState) error {
 	return nil
 }
 
-// Kill repeats until nobody is left: version 1 cannot end a group at once, and processes that are being born escape one
-// round. Where there is a version 2 hierarchy its kill file ends all at once, also those not yet born.
+// Kill repeats until no process is left: version 1 cannot kill a group at once, and processes being forked escape one
+// round. Where there is a version 2 hierarchy, its kill file kills all at once, including processes being forked.
 func (c *kernelContainer) Kill(ctx context.Context) error {
 	if state, err := c.manager.GetFreezerState(); err == nil && state == cgroups.Frozen {
-		c.Thaw() // the frozen do not die under version 1
+		c.Thaw() // frozen processes do not end under version 1
 	}
 	pause := time.Millisecond
 	for {
@@ -357,5 +358,5 @@ func (c *kernelContainer) Remove() error {
 	return errors.Join(problems...)
 }
 
-// isGone says whether an error means that the group is not there any more.
+// isGone reports whether an error means that the group no longer exists.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }

@@ -78,7 +78,7 @@ func (c *kernelContainer) openEventsV1() (*os.File, error) {
 		file.Close()
 		return nil, err
 	}
-	// Usage must not miss an event that the goroutine has not got to yet.
+	// Usage must not miss an event that the goroutine has not read yet.
 	drain := func() {
 		raw.Control(func(fd uintptr) {
 			message := make([]byte, 8)

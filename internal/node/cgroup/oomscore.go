@@ -12,17 +12,17 @@ import (
 )
 
 // When memory runs out the kernel kills the process with the greatest sum of its memory and its oom_score_adj, in
-// thousandths of the memory that has run out. Whoever is born has the adjustment of his parent.
+// thousandths of the memory that has run out. A child inherits the adjustment of its parent.
 const (
-	// StartOOMScore is the oom_score_adj that Start gives to a command: jobs are killed rather than the node's own
-	// processes.
+	// StartOOMScore is the oom_score_adj that Start gives to a command: the kernel prefers to kill jobs over the node's
+	// own processes.
 	StartOOMScore = 300
-	// MaxOOMScore is killed before everybody who has less, however small it is.
+	// MaxOOMScore makes a process the first to be killed, however small it is.
 	MaxOOMScore = 1000
 )
 
-// preferForOOM makes the kernel kill a job rather than the node's own processes when memory runs out. Where it may not
-// be set, the kernel chooses by size alone.
+// preferForOOM makes the kernel kill a job rather than the node's own processes when memory runs out. Where setting it
+// is not permitted, the kernel chooses by size alone.
 func preferForOOM(pid int) {
 	os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte(strconv.Itoa(StartOOMScore)), 0)
 }
@@ -53,7 +53,7 @@ func (c *processContainer) SetOOMScore(score int, of func(now int) bool) (change
 	})
 }
 
-// setOOMScores goes on to the other processes when one refuses.
+// setOOMScores continues with the other processes if one refuses.
 func setOOMScores(name string, pids []int, score int, of func(now int) bool, isInside func(pid int) bool) (changed int, err error) {
 	var problems []error
 	for _, pid := range pids {
@@ -68,8 +68,8 @@ func setOOMScores(name string, pids []int, score int, of func(now int) bool, isI
 	return changed, errors.Join(problems...)
 }
 
-// setOOMScore opens the file before it asks whether the process is inside: an open file stays that of one process, though
-// the id may be given to another one.
+// setOOMScore opens the file before it checks whether the process is inside: an open file always refers to the same
+// process, even if the kernel reuses the id.
 func setOOMScore(pid, score int, of func(now int) bool, isInside func(pid int) bool) (changed bool, err error) {
 	file, err := os.OpenFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", os.O_RDWR, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func setOOMScore(pid, score int, of func(now int) bool, isInside func(pid int) b
 	return true, nil
 }
 
-// unlessGone drops errors that say that a process has ended meanwhile.
+// unlessGone drops errors which mean that a process has ended meanwhile.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil

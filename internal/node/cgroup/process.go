@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MarkVariable is the environment variable by which processes of a container without control groups are known.
+// MarkVariable is the environment variable that marks processes of a container without control groups.
 const MarkVariable = "WEIR_CONTAINER"
 
-// Mark is the entry of the environment that processes of a container must have. Control groups do not need it; without
-// them it is how processes are found that left their session and whose parents are gone.
+// Mark is the environment entry that processes of a container must have. Control groups do not need it; without them it
+// identifies processes that left their session and whose parents have ended.
 func Mark(d Driver, name string) string { return MarkVariable + "=" + d.Parent() + "/" + name }
 
-// NewProcessLimits is the driver that is left where control groups cannot be used. Its containers are sessions of
-// processes: use is counted from /proc and is approximate, a memory limit holds for each process and not for their sum,
-// and there is no CPU guarantee. Processes that hide, by clearing their environment and leaving their session and
-// parents, escape.
+// NewProcessLimits returns the fallback driver for machines where control groups cannot be used. Its containers are
+// process sessions: usage is read from /proc and is approximate, a memory limit holds for each process and not for
+// their sum, and there is no CPU guarantee. Processes that hide, by clearing their environment and leaving their
+// session and parents, escape.
 func NewProcessLimits(parent string) (Driver, error) {
 	parent, err := checkParent(parent)
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *processDriver) Mode() Mode     { return ProcessLimits }
 func (d *processDriver) Parent() string { return d.parent }
 func (d *processDriver) Close() error   { return nil }
 
-// LimitsProcesses says no: the limit that Place sets is that of a user.
+// LimitsProcesses returns false: the limit that Place sets is per user.
 func (d *processDriver) LimitsProcesses() bool { return false }
 
 func (d *processDriver) Create(name string, limits Limits) (Container, error) {
@@ -84,7 +84,7 @@ func (d *processDriver) List() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// processContainer is the processes that belong together by session, parents or mark.
+// processContainer is a set of processes that belong together by session, parents or mark.
 type processContainer struct {
 	name   string
 	mark   string
@@ -93,17 +93,17 @@ type processContainer struct {
 	mu      sync.Mutex
 	roots   []processID
 	marked  map[processID]bool // whether a process has the mark; its environment is read once
-	zombies map[processID]bool // those that had ended by the last look
-	vague   bool               // the last look may have missed somebody: see Kill
-	used    Usage              // the greatest that was seen
+	zombies map[processID]bool // processes that had ended by the last scan
+	vague   bool               // the last scan might have missed a process: see Kill
+	used    Usage              // the greatest usage seen
 	current []process
 }
 
-// reservedAddresses is what a process may map without using it: runtimes of languages do so at their start, and the
-// kernel's limit for one process is on what is mapped.
+// reservedAddresses is what a process may map without using it: language runtimes do so at their start, and the
+// kernel's limit for one process is on mapped memory.
 const reservedAddresses = 1 << 30
 
-// processID is a process for ever: ids are used again, but not with the same start.
+// processID identifies a process permanently: the kernel reuses ids, but not with the same start.
 type processID struct {
 	pid   int
 	start uint64
@@ -129,7 +129,7 @@ func (c *processContainer) Place(pid int) error {
 			continue
 		}
 		both := &unix.Rlimit{Cur: uint64(limit.value + limit.spare), Max: uint64(limit.value + limit.spare)}
-		// The limits of another user's process may not be ours to set. Whoever watches the use holds the sum anyway.
+		// Setting limits of another user's process might not be permitted. The watchdog bounds the sum anyway.
 		if err := unix.Prlimit(pid, limit.resource, both, nil); err != nil && err != unix.EPERM {
 			return fmt.Errorf("container %s: limits of process %d: %w", c.name, pid, err)
 		}
@@ -145,7 +145,7 @@ func (c *processContainer) SetMemoryLimit(int64) error {
 	return fmt.Errorf("container %s: memory limit: %w", c.name, ErrUnsupported)
 }
 
-// look finds the members among all processes of the machine. The caller holds mu.
+// look finds the container's processes among all processes of the machine. The caller holds mu.
 func (c *processContainer) look() error {
 	all, someEnded, err := allProcesses()
 	if err != nil {
@@ -207,10 +207,10 @@ func (c *processContainer) Processes() ([]int, error) {
 	return pids, nil
 }
 
-// Glance is no cheaper: all processes must be looked at, and their CPU time is not exact enough to say that none ran.
+// Glance is no cheaper: it must scan all processes, and their CPU time is not exact enough to show that none ran.
 func (c *processContainer) Glance(Usage) (Usage, error) { return c.Usage() }
 
-// Usage sums up the processes that are there. Time of those that ended is in their parents, unless those were gone.
+// Usage sums up the existing processes. The time of ended processes is in their parents, unless those had ended before.
 func (c *processContainer) Usage() (Usage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *processContainer) Usage() (Usage, error) {
 		now.Shared += shared
 	}
 	now.CPUTime = now.UserTime + now.SystemTime
-	if now.CPUTime < c.used.CPUTime { // somebody's time went with him
+	if now.CPUTime < c.used.CPUTime { // the time of an ended process was lost with it
 		now.CPUTime, now.UserTime, now.SystemTime = c.used.CPUTime, c.used.UserTime, c.used.SystemTime
 	}
 	now.Cache = now.Mapped
@@ -259,11 +259,11 @@ func (c *processContainer) Signal(signal syscall.Signal) error {
 func (c *processContainer) Freeze() error { return c.Signal(syscall.SIGSTOP) }
 func (c *processContainer) Thaw() error   { return c.Signal(syscall.SIGCONT) }
 
-// vagueLooks is how often Kill looks at most when it finds nobody, which takes it a quarter of a second.
+// vagueLooks is the maximum number of scans by Kill when it finds no process, which take a quarter of a second.
 const vagueLooks = 10
 
-// Kill repeats until nobody is left. A look may miss a child whose parent ended meanwhile, and a process between two
-// programs; after one that may have, it looks again. On a machine where something ends all the time it stops at some point.
+// Kill repeats until no process is left. A scan might miss a child whose parent ended meanwhile, and a process between
+// two programs; after such a scan it scans again. On a machine where processes end all the time it stops at some point.
 func (c *processContainer) Kill(ctx context.Context) error {
 	pause := time.Millisecond
 	for looks := 1; ; looks++ {
@@ -289,7 +289,7 @@ func (c *processContainer) isVague() bool {
 	return c.vague
 }
 
-// WatchOOM cannot tell who was killed by the kernel; the exit status of the command does.
+// WatchOOM cannot detect which process the kernel killed; the exit status of the command shows it.
 func (c *processContainer) WatchOOM() (<-chan struct{}, func(), error) {
 	return nil, func() {}, nil
 }

@@ -36,7 +36,7 @@ func readProcess(pid int) (process, error) {
 
 var errBadStat = errors.New("line of /proc/PID/stat: fields are missing")
 
-// parseProcess reads from behind the program's name, which may hold blanks and brackets.
+// parseProcess parses the fields after the program's name, which may contain blanks and brackets.
 func parseProcess(pid int, text []byte) (process, error) {
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
@@ -58,7 +58,7 @@ func parseProcess(pid int, text []byte) (process, error) {
 	}, nil
 }
 
-// allProcesses returns the processes of the machine by id, and whether some ended while it looked: these may have had
+// allProcesses returns the processes of the machine by id, and whether some ended during the scan: these might have had
 // children that it has not seen.
 func allProcesses() (all []process, someEnded bool, err error) {
 	entries, err := os.ReadDir("/proc")
@@ -81,15 +81,15 @@ func allProcesses() (all []process, someEnded bool, err error) {
 	return all, someEnded, nil
 }
 
-// environmentOf returns a variable of a process's first environment, empty if it may not be read. It is not known of one
-// that has given up its program and does not run the next one yet: such a process has neither environment nor arguments.
+// environmentOf returns a variable of a process's initial environment, empty if reading it is not permitted. known is
+// false for a process between two programs: during exec it has neither environment nor arguments.
 func environmentOf(p process, variable string) (value string, known bool) {
 	if p.state == 'Z' || p.pid == kernelThreads || p.parent == kernelThreads {
 		return "", true
 	}
 	dir := "/proc/" + strconv.Itoa(p.pid)
 	var text []byte
-	for range 3 { // it may go from program to program
+	for range 3 { // it might exec one program after another
 		var err error
 		if text, err = os.ReadFile(dir + "/environ"); err != nil {
 			return "", errors.Is(err, fs.ErrPermission) // otherwise it has just ended
@@ -110,10 +110,11 @@ func environmentOf(p process, variable string) (value string, known bool) {
 	return "", true
 }
 
-// kernelThreads is the parent of the kernel's threads, which have no environment and no arguments either.
+// kernelThreads is the parent of the kernel's threads, which have neither environment nor arguments.
 const kernelThreads = 2
 
-// memoryOf returns the memory of a process, pages shared with others in proportion if the kernel knows.
+// memoryOf returns the memory of a process, with pages shared with others counted in proportion if the kernel reports
+// it.
 func memoryOf(pid int) (anonymous, mapped, shared int64) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(dir + "/smaps_rollup")
@@ -137,7 +138,7 @@ func kilobytes(text []byte, key string) int64 {
 	return 0
 }
 
-// ProcessInfo is one process as people want to see it.
+// ProcessInfo describes one process for people.
 type ProcessInfo struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command_line"`

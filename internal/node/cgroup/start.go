@@ -15,18 +15,17 @@ type Command struct {
 	Credential *syscall.Credential
 }
 
-// shim is a shell that waits for a line before it becomes the command. If the one who should send it dies, it gives up.
-// Core dumps are off: crashes of jobs must not fill the disk.
-// A shell is the smallest program that every machine has; it needs a millisecond, where starting this program again
-// needs ten.
+// shim is a shell that waits for a line before it becomes the command. If the process that should send the line dies,
+// it exits. Core dumps are off: crashes of jobs must not fill the disk. A shell is the smallest program that every
+// machine has; it needs a millisecond, where starting this program again needs ten.
 const (
 	shimShell  = "/bin/sh"
 	shimScript = `ulimit -c 0; read -r WEIR_GO <&3 && unset WEIR_GO && exec 3<&- && exec "$@"; exit 126`
 )
 
-// Start runs a command as the leader of a session of its own, inside the container from its first instruction. The
-// command gets SIGKILL when the thread that called Start ends, so the caller should be locked to a thread that lives as
-// long as it does. The caller waits for the process.
+// Start runs a command as the leader of a new session, inside the container from its first instruction. The command
+// gets SIGKILL when the thread that called Start ends, so the caller should be locked to a thread that lives as long as
+// it does. The caller waits for the process.
 func Start(c Container, command Command) (pid int, err error) {
 	if len(command.Files) != 3 {
 		return 0, fmt.Errorf("start in container %s: %d standard files, not 3", c.Name(), len(command.Files))

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone says that the proxy of a job does not run. There is a result, or Recover makes one.
+// ErrGone means that a job's proxy does not run. There is a result, or Recover makes one.
 var ErrGone = errors.New("the job proxy does not run")
 
-// ErrInvalid says that the description of a job breaks a rule: no node would start it.
+// ErrInvalid means that a job's description breaks a rule: no node would start it.
 var ErrInvalid = errors.New("the job's description is not valid")
 
-// Launch writes the description of a job into a new directory under root, named after the job, and starts a proxy for
-// it by a command such as {"/usr/bin/weir", "job-proxy"}, to which the directory is added. The proxy does not end when
-// the caller does. A job that has a directory is refused: it has been started before.
+// Launch writes a job's description into a new directory under root, named after the job, and starts a proxy for it
+// with a command such as {"/usr/bin/weir", "job-proxy"}, to which it appends the directory. The proxy outlives the
+// caller. Launch refuses a job that already has a directory: it has been started before.
 func Launch(command []string, root string, job *Description) (dir string, err error) {
 	if err := job.Validate(); err != nil {
 		return "", fmt.Errorf("launch job %s: %w: %w", job.JobID, ErrInvalid, err)
@@ -54,7 +54,7 @@ func launch(command []string, dir string, job *Description) error {
 	if err != nil {
 		return err
 	}
-	listener.SetUnlinkOnClose(false) // the proxy goes on with it
+	listener.SetUnlinkOnClose(false) // the proxy keeps using it
 	defer listener.Close()
 	socket, err := listener.File()
 	if err != nil {
@@ -84,7 +84,7 @@ func launch(command []string, dir string, job *Description) error {
 	return nil
 }
 
-// proxyEnvironment keeps a proxy small and away from what the agent's environment may hold of secrets.
+// proxyEnvironment keeps a proxy small and keeps secrets in the agent's environment out of it.
 func proxyEnvironment() []string {
 	environment := []string{inheritedFiles + "=1", "GOMAXPROCS=1", "GOGC=50", "GOMEMLIMIT=16MiB"}
 	for _, name := range []string{"PATH", "GODEBUG", "GOTRACEBACK", "GORACE", "GOCOVERDIR"} {
@@ -95,8 +95,8 @@ func proxyEnvironment() []string {
 	return environment
 }
 
-// lockDirectory takes the lock of a job's directory; the error is ErrAlive if a proxy holds it. Closing the file gives
-// it back, unless another process has inherited it.
+// lockDirectory acquires the lock of a job's directory; the error is ErrAlive if a proxy holds it. Closing the file
+// releases the lock, unless another process has inherited it.
 func lockDirectory(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -112,10 +112,10 @@ func lockDirectory(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// ErrAlive says that the proxy of a job still runs.
+// ErrAlive means that a job's proxy still runs.
 var ErrAlive = errors.New("the job proxy runs")
 
-// IsAlive says whether the proxy of a job runs.
+// IsAlive reports whether a job's proxy runs.
 func IsAlive(dir string) bool {
 	lock, err := lockDirectory(dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func IsAlive(dir string) bool {
 	return false
 }
 
-// socketPath is a short name of a job's socket, valid as long as the directory is open: addresses of sockets are short.
+// socketPath is a short name for a job's socket, valid while the directory is open: socket addresses must be short.
 func socketPath(directory *os.File) *net.UnixAddr {
 	return &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(directory.Fd())) + "/" + socketFile}
 }
@@ -143,13 +143,13 @@ func listen(dir string) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Connection is a conversation with the proxy of a job. It is for one goroutine.
+// Connection is a connection to a job's proxy. It is not safe for concurrent use.
 type Connection struct {
 	conn    *net.UnixConn
 	replies *bufio.Reader
 }
 
-// Attach connects to the proxy of a job; the error is ErrGone if there is none any more.
+// Attach connects to a job's proxy; the error is ErrGone if it no longer runs.
 func Attach(dir string) (*Connection, error) {
 	directory, err := os.Open(dir)
 	if err != nil {
@@ -166,10 +166,11 @@ func Attach(dir string) (*Connection, error) {
 	return &Connection{conn: conn, replies: bufio.NewReader(conn)}, nil
 }
 
-// Close ends the conversation. The job does not notice.
+// Close closes the connection. It does not affect the job.
 func (c *Connection) Close() error { return c.conn.Close() }
 
-// Do gives an order and returns the state that the proxy had when it took it. The order is carried out after that.
+// Do sends an order and returns the state that the proxy had when it received it. The proxy carries out the order after
+// that.
 func (c *Connection) Do(order Order, timeout time.Duration) (*State, error) {
 	if err := order.check(); err != nil {
 		return nil, err
@@ -184,12 +185,13 @@ func (c *Connection) Do(order Order, timeout time.Duration) (*State, error) {
 	return c.Next()
 }
 
-// Watch asks for every state that matters; Next then returns one after another.
+// Watch requests every state that matters; Next then returns them one by one.
 func (c *Connection) Watch() error {
 	return gone(json.NewEncoder(c.conn).Encode(Order{Command: Watch}))
 }
 
-// Next waits for the next state of a watch. After the state Finished, and when the proxy died, the error is ErrGone.
+// Next waits for the next state of a watch. After the state Finished, and when the proxy has died, the error is
+// ErrGone.
 func (c *Connection) Next() (*State, error) {
 	line, err := c.replies.ReadBytes('\n')
 	if err != nil {
@@ -205,7 +207,7 @@ func (c *Connection) Next() (*State, error) {
 	return reply.State, nil
 }
 
-// gone makes one error of all the ways in which a conversation ends because the proxy has.
+// gone maps all errors of a connection whose proxy has ended to ErrGone.
 func gone(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
 		return ErrGone

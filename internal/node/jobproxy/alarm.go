@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm rings when a moment has come, as a time.Timer does, but by a timer of the kernel's that is polled like a socket.
-// For its own timers the runtime wakes up a second thread each time, and that one goes on looking around for a while; a
-// node has hundreds of proxies, and each of them wakes up every second.
+// alarm fires at a set time like a time.Timer, but uses a kernel timer that is polled like a socket. For its own timers
+// the runtime wakes a second thread each time, which then spins for a while; a node has hundreds of proxies, and each
+// of them wakes up every second.
 type alarm struct {
 	file       *os.File
 	descriptor uintptr
-	rings      chan struct{} // it may ring when it is not due: whoever listens looks at the clock
+	rings      chan struct{} // it may fire early: the receiver checks the clock
 }
 
 func newAlarm() (*alarm, error) {
@@ -34,7 +34,7 @@ func newAlarm() (*alarm, error) {
 	return a, nil
 }
 
-// listen turns what can be read from the timer into rings, until it is closed.
+// listen turns expirations of the timer into rings, until the timer is closed.
 func (a *alarm) listen(raw syscall.RawConn) {
 	var expired [8]byte
 	take := func(fd uintptr) bool {
@@ -44,16 +44,16 @@ func (a *alarm) listen(raw syscall.RawConn) {
 	for raw.Read(take) == nil {
 		select {
 		case a.rings <- struct{}{}:
-		default: // it rings already
+		default: // it is ringing already
 		}
 	}
 }
 
-// set says when to ring next; only the last word counts.
+// set sets when to ring next; the last call wins.
 func (a *alarm) set(at time.Time) {
-	wait := max(time.Until(at), 1) // zero would silence it
+	wait := max(time.Until(at), 1) // zero would disarm it
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
-	// It can only fail for what was not given here.
+	// It fails only for invalid arguments, which it does not get here.
 	unix.RawSyscall6(unix.SYS_TIMERFD_SETTIME, a.descriptor, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 }
 

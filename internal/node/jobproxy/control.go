@@ -13,25 +13,25 @@ import (
 type Command string
 
 const (
-	// Status asks for the state once, history included.
+	// Status requests the state once, history included.
 	Status Command = "status"
-	// Watch asks for the state now and whenever it changes in a way that matters to the node, until the job has ended.
+	// Watch requests the state now and after every change that matters to the node, until the job has ended.
 	Watch Command = "watch"
-	// Interrupt asks the job to end by itself within a time, after which it is aborted.
+	// Interrupt asks the job to end by itself within a timeout, after which it is aborted.
 	Interrupt Command = "interrupt"
-	// Abort ends the job at once.
+	// Abort aborts the job at once.
 	Abort Command = "abort"
-	// Fail lets the job fail: it gets its interruption signal and a time to say what it was doing.
+	// Fail makes the job fail: it gets its interruption signal and some time to report what it was doing.
 	Fail Command = "fail"
 )
 
 // Order is one line from an agent.
 type Order struct {
 	Command Command `json:"command"`
-	// Reason of an abort to report; for Interrupt, the one to report if time runs out.
+	// Reason is the abort reason to report; for Interrupt, the one to report if the timeout expires.
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message,omitempty"` // for people
-	Timeout Duration `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt is all the time it wants
+	Timeout Duration `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
 }
 
 // Reply is one line to an agent.
@@ -56,17 +56,17 @@ func (o *Order) check() error {
 	return nil
 }
 
-// board is where the proxy shows its state to those who ask.
+// board holds the state that the proxy shows to its clients.
 type board struct {
 	mu      sync.Mutex
 	state   State
-	history func([]CPUCheck) []CPUCheck // nil without a monitor; whoever changes what it reads holds mu
+	history func([]CPUCheck) []CPUCheck // nil without a monitor; code that changes what it reads holds mu
 	changed chan struct{}               // closed, and replaced, when something that matters changes
 }
 
 func newBoard() *board { return &board{changed: make(chan struct{})} }
 
-// show replaces the state, and watchers are told.
+// show replaces the state and notifies watchers.
 func (b *board) show(state State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,14 +75,14 @@ func (b *board) show(state State) {
 	b.changed = make(chan struct{})
 }
 
-// keepHistory says where the history of the CPU monitor is read.
+// keepHistory sets where to read the history of the CPU monitor.
 func (b *board) keepHistory(history func([]CPUCheck) []CPUCheck) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.history = history
 }
 
-// update changes the state in place; nobody is told.
+// update changes the state in place, without notifying watchers.
 func (b *board) update(change func(*State)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +100,7 @@ func (b *board) everything() State {
 	return state
 }
 
-// look returns the state and what to wait for.
+// look returns the state and a channel that is closed when it changes.
 func (b *board) look() (State, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +112,7 @@ type controller struct {
 	listener net.Listener
 	board    *board
 	orders   chan<- Order
-	done     <-chan struct{} // closed when orders are not taken any more
+	done     <-chan struct{} // closed when orders are no longer accepted
 	arrived  func(Order)     // called before an order is queued, from any goroutine
 
 	mu          sync.Mutex
@@ -139,13 +139,13 @@ func (c *controller) serve() {
 	}
 }
 
-// stop ends watches, which have been told the last state, and closes the rest.
+// stop ends watches, which have received the last state, and closes the other connections.
 func (c *controller) stop() {
 	c.listener.Close()
 	c.mu.Lock()
 	for conn := range c.connections {
 		if half, ok := conn.(*net.UnixConn); ok {
-			half.CloseRead() // what is being written still arrives
+			half.CloseRead() // replies in progress still arrive
 		}
 	}
 	c.mu.Unlock()
@@ -189,12 +189,12 @@ func (c *controller) talk(conn net.Conn) {
 	}
 }
 
-// watch writes states until the job has ended or nobody reads them.
+// watch writes states until the job has ended or the client disconnects.
 func (c *controller) watch(conn net.Conn, replies *json.Encoder) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		conn.Read(make([]byte, 1)) // ends when the other side or stop closes
+		conn.Read(make([]byte, 1)) // returns when the other side or stop closes
 	}()
 	for {
 		state, changed := c.board.look()

@@ -19,7 +19,7 @@ import (
 // DescriptionVersion is the version of job.json that this program writes and reads.
 const DescriptionVersion = 1
 
-// Description is everything that a proxy needs to know about its job.
+// Description is everything that a proxy needs to run its job.
 type Description struct {
 	Version     int    `json:"version"`
 	JobID       string `json:"job_id"`
@@ -29,19 +29,19 @@ type Description struct {
 	Node        string `json:"node,omitempty"`         // its address, for the job's environment
 	Index       int64  `json:"job_index"`              // among the jobs of the operation
 	TaskIndex   int64  `json:"task_job_index"`         // among the jobs of the task
-	Cookie      int64  `json:"job_cookie"`             // which piece of work it is, whatever the attempt
-	Identity    []byte `json:"identity,omitempty"`     // opaque: what the agent must give back to the scheduler
-	AcceptedAt  Time   `json:"accepted_at,omitzero"`   // when the agent took the job in
-	KeepSandbox bool   `json:"keep_sandbox,omitempty"` // leave the working directory when the job has ended
+	Cookie      int64  `json:"job_cookie"`             // identifies the piece of work across attempts
+	Identity    []byte `json:"identity,omitempty"`     // opaque: the agent must return it to the scheduler
+	AcceptedAt  Time   `json:"accepted_at,omitzero"`   // when the agent accepted the job
+	KeepSandbox bool   `json:"keep_sandbox,omitempty"` // keep the working directory after the job has ended
 
 	Command     string      `json:"command"`
 	Shell       []string    `json:"shell,omitempty"` // what runs the command; unset: bash -c, or sh -c where there is no bash
 	Environment []Variable  `json:"environment,omitempty"`
-	Credential  *Credential `json:"credential,omitempty"` // unset: the proxy's own user
+	Credential  *Credential `json:"credential,omitempty"` // unset: the proxy's user
 	Files       []File      `json:"files,omitempty"`
 	Tmpfs       []Tmpfs     `json:"tmpfs_volumes,omitempty"`
 	Stdin       []byte      `json:"stdin,omitempty"`
-	StdinPath   string      `json:"stdin_path,omitempty"` // a file or fifo of the node instead of Stdin
+	StdinPath   string      `json:"stdin_path,omitempty"` // a file or fifo on the node instead of Stdin
 
 	MaxStderrSize          int64 `json:"max_stderr_size"`
 	KeepStdout             bool  `json:"keep_stdout,omitempty"`
@@ -51,7 +51,7 @@ type Description struct {
 	Container Container `json:"container"`
 	Memory    Memory    `json:"memory"`
 	CPULimit  float64   `json:"cpu_limit"` // cores
-	// SetContainerCPULimit makes CPULimit hold even if cores are idle.
+	// SetContainerCPULimit enforces CPULimit even if cores are idle.
 	SetContainerCPULimit bool                `json:"set_container_cpu_limit,omitempty"`
 	CPUMonitor           *cpumonitor.Options `json:"job_cpu_monitor,omitempty"` // unset: no monitor
 
@@ -73,7 +73,7 @@ type Credential struct {
 	GID uint32 `json:"gid"`
 }
 
-// File is put into the sandbox before the command starts: given bytes, or a copy of a file of the node.
+// File is put into the sandbox before the command starts: literal bytes, or a copy of a file on the node.
 type File struct {
 	Path       string `json:"path"`
 	Executable bool   `json:"executable,omitempty"`
@@ -81,48 +81,48 @@ type File struct {
 	Source     string `json:"source,omitempty"`
 }
 
-// Tmpfs is a file system in memory. Path is relative to the sandbox; "." is all of it.
+// Tmpfs is an in-memory file system. Path is relative to the sandbox; "." is the whole sandbox.
 type Tmpfs struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
 }
 
-// Container says where and how the processes of the job are held.
+// Container sets where and how the job's processes are contained.
 type Container struct {
 	Parent string      `json:"parent"`
 	Mode   cgroup.Mode `json:"mode"`
-	// MemoryLimit is the kernel's own limit, zero for none. It ends a job that grows faster than it is looked at.
+	// MemoryLimit is the kernel's limit, zero for none. It kills a job that grows faster than the proxy samples it.
 	MemoryLimit  int64 `json:"memory_limit,omitempty"`
 	ProcessLimit int64 `json:"process_limit,omitempty"`
 }
 
-// Memory is what was promised to the job and what it may use. Zero limits do not hold.
+// Memory is what was promised to the job and what it may use. Zero limits are not enforced.
 type Memory struct {
 	Limit          int64    `json:"memory_limit"`
 	ExcludeMapped  bool     `json:"exclude_memory_mapped_files,omitempty"`
 	WatchdogPeriod Duration `json:"memory_watchdog_period,omitzero"` // 1 s
 	Allocation     int64    `json:"allocation_memory"`               // what the scheduler charges: reserves and footprint
-	Ahead          int64    `json:"ahead_memory_reserve"`            // how far the request is kept above the use
+	Ahead          int64    `json:"ahead_memory_reserve"`            // how far the request is kept above the usage
 	UserReserve    int64    `json:"user_job_reserve"`
 	ProxyEstimate  int64    `json:"job_proxy_estimate,omitempty"`
 	ProxyReserve   int64    `json:"job_proxy_reserve,omitempty"` // without footprint
 	Footprint      int64    `json:"footprint,omitempty"`
 	// AbortOnOverdraft aborts a job as soon as it uses more than its reserve.
 	AbortOnOverdraft bool `json:"always_abort_on_memory_reserve_overdraft,omitempty"`
-	// OOMScoreAdj is the oom_score_adj of the user's processes, and of the proxy, while they use more than their reserves.
-	// Zero leaves it what it is.
+	// OOMScoreAdj is the oom_score_adj of the user's processes, and of the proxy, while they use more than their
+	// reserves. Zero leaves it unchanged.
 	OOMScoreAdj int `json:"oom_score_adj_on_exceeded_memory_reserve,omitempty"`
 	// ProxyOvercommit is how far the proxy may exceed its reserve and footprint.
 	ProxyOvercommit int64 `json:"job_proxy_memory_overcommit_limit,omitempty"`
 }
 
-// Interruption says how the job is asked to end early. Without a signal it cannot be asked.
+// Interruption sets how the job is asked to end early. Without a signal it cannot be asked.
 type Interruption struct {
 	Signal          string `json:"signal,omitempty"`
 	RootProcessOnly bool   `json:"root_process_only,omitempty"`
 }
 
-// Duration is a time.Duration that is written like "1.5s".
+// Duration is a time.Duration with the text form "1.5s".
 type Duration time.Duration
 
 // MarshalText writes the duration.
@@ -135,10 +135,10 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Time is a moment; the zero time is not written.
+// Time is a point in time; the zero time is omitted.
 type Time = time.Time
 
-// DecodeDescription reads a description strictly: unknown keys and wrong values are refused.
+// DecodeDescription reads a description strictly: it rejects unknown keys and invalid values.
 func DecodeDescription(text []byte) (*Description, error) {
 	var head struct{ Version int }
 	if err := json.Unmarshal(text, &head); err != nil {
@@ -215,7 +215,7 @@ func (d *Description) Validate() error {
 	return errors.Join(sorted(problems)...)
 }
 
-// checkSandbox keeps every path inside the sandbox and tmpfs volumes apart.
+// checkSandbox checks that every path is inside the sandbox and that tmpfs volumes do not overlap.
 func (d *Description) checkSandbox() (problems []error) {
 	for i, f := range d.Files {
 		if !filepath.IsLocal(f.Path) || filepath.Clean(f.Path) == "." {
@@ -241,13 +241,13 @@ func (d *Description) checkSandbox() (problems []error) {
 	return problems
 }
 
-// within says whether a path is another one or lies under it.
+// within reports whether a path equals parent or is below it.
 func within(path, parent string) bool {
 	relative, err := filepath.Rel(parent, path)
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// signalNumber knows signals by name, with or without "SIG"; zero if it does not.
+// signalNumber returns the signal with a name, with or without "SIG"; zero if there is none.
 func signalNumber(name string) syscall.Signal {
 	if !strings.HasPrefix(name, "SIG") {
 		name = "SIG" + name

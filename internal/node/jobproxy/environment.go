@@ -12,7 +12,8 @@ import (
 // searchPath is the PATH of a command that does not set its own.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment of the command. What it says of the job cannot be overridden by the user; the rest can.
+// environment is the command's environment. The user cannot override the variables that describe the
+// job; the rest can be overridden.
 func (p *proxy) environment() []string {
 	sandbox := filepath.Join(p.dir, sandboxDir)
 	variables := map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// finish ends what is left of the job, writes the result down and clears up. Told, then, is who listens.
+// finish ends what is left of the job, writes the result, cleans up, and then notifies the listeners.
 func (p *proxy) finish(tell func()) error {
 	p.phase = Finishing
 	p.publish(true)
@@ -43,19 +43,19 @@ func (p *proxy) finish(tell func()) error {
 	return err
 }
 
-// crowd is how many processes are many, crowdGuarantee how many cores they are guaranteed to end in.
+// crowd is the process count above which killAll raises the container's CPU guarantee to crowdGuarantee cores.
 const (
 	crowd          = 100
 	crowdGuarantee = 16
 )
 
-// killAll returns when nobody is left in the container. There is no end of the job before that.
+// killAll returns when the container is empty. The job has not ended before that.
 func (p *proxy) killAll() {
 	if p.container == nil {
 		return
 	}
 	if pids, err := p.container.Processes(); err == nil && len(pids) > crowd {
-		// The dying need CPU to die. Of a small guarantee many would take long.
+		// Processes need CPU to end. With a small guarantee many of them would need long.
 		if err := p.container.SetCPU(cgroup.CPU{Guarantee: crowdGuarantee}); err != nil {
 			p.log.Print(err)
 		}
@@ -74,7 +74,7 @@ func (p *proxy) killAll() {
 		var status syscall.WaitStatus
 		var rusage unix.Rusage
 		pid, err := wait(p.root, &status, 0, &rusage)
-		if err != nil { // nobody else waits, so this cannot be
+		if err != nil { // nobody else waits, so this cannot happen
 			p.warn("wait for the command: %v", err)
 			status = 0
 			p.status = &status
@@ -84,7 +84,7 @@ func (p *proxy) killAll() {
 	}
 }
 
-// awaitStreams waits until what the command wrote has been kept.
+// awaitStreams waits until the command's output has been stored.
 func (p *proxy) awaitStreams() {
 	patience := time.NewTimer(streamPatience)
 	defer patience.Stop()
@@ -102,8 +102,8 @@ func (p *proxy) awaitStreams() {
 	}
 }
 
-// addRusage takes what the kernel says of the command and the children it waited for, where the container's own
-// accounting may have missed it.
+// addRusage adds what the kernel reports about the command and the children it waited for, where the container's
+// accounting might have missed it.
 func (p *proxy) addRusage() {
 	user, system := time.Duration(p.rusage.Utime.Nano()), time.Duration(p.rusage.Stime.Nano())
 	if p.used.Approximate && user+system > p.used.CPUTime {
@@ -111,7 +111,7 @@ func (p *proxy) addRusage() {
 	}
 }
 
-// endOf says what the end of the command means.
+// endOf returns what the command's exit status means for the job.
 func (p *proxy) endOf(status syscall.WaitStatus) *ending {
 	i := p.interruption
 	if i != nil && i.failing {
@@ -135,8 +135,8 @@ func (p *proxy) endOf(status syscall.WaitStatus) *ending {
 	return &ending{Failed, "", failed}
 }
 
-// stoppedAsAsked says whether an interrupted command ended because it was asked to and wants to be started again: with
-// restart_exit_code, or by the very signal it was sent, which a shell reports as 128 and its number.
+// stoppedAsAsked reports whether an interrupted command ended because it was asked to and should be restarted: with
+// restart_exit_code, or by the signal it was sent, which a shell reports as 128 plus its number.
 func (p *proxy) stoppedAsAsked(status syscall.WaitStatus) bool {
 	signal := signalNumber(p.job.Interruption.Signal)
 	if status.Signaled() {
@@ -173,7 +173,8 @@ func (p *proxy) result(now time.Time) *Result {
 	return r
 }
 
-// writeResult must succeed: without a result the job would be done again. On a full disk the job's own files make room.
+// writeResult must succeed: without a result the job would run again. On a full disk it deletes the job's own files to
+// make room.
 func (p *proxy) writeResult(r *Result) error {
 	const attempts = 10
 	pause := 100 * time.Millisecond
@@ -192,7 +193,7 @@ func (p *proxy) writeResult(r *Result) error {
 	return err
 }
 
-// clear removes the container and the sandbox. What does not go is left to Recover.
+// clear removes the container and the sandbox. It leaves what it cannot remove to Recover.
 func (p *proxy) clear() {
 	if p.container != nil {
 		if err := p.container.Remove(); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// memorySample is what one look at a job found, in bytes.
+// memorySample is one measurement of a job's memory, in bytes.
 type memorySample struct {
 	user    int64   // anonymous memory and mapped files, without tmpfs
-	volumes []int64 // use of each tmpfs volume
-	proxy   int64   // of the proxy itself, without what it shares with others
+	volumes []int64 // usage of each tmpfs volume
+	proxy   int64   // of the proxy itself, without shared pages
 }
 
 func (s memorySample) tmpfs() (total int64) {
@@ -24,8 +24,8 @@ func (s memorySample) tmpfs() (total int64) {
 	return total
 }
 
-// userMemory is the memory of the user's processes without tmpfs. The kernel counts pages of tmpfs files that are mapped
-// among the mapped ones too; as many of these as may be such are left out, because they are counted as tmpfs already.
+// userMemory is the memory of the user's processes without tmpfs. The kernel also counts mapped pages of tmpfs files as
+// mapped files; userMemory subtracts as many mapped pages as may be tmpfs, because these are counted as tmpfs already.
 func userMemory(u cgroup.Usage, tmpfs int64, excludeMapped bool) int64 {
 	if excludeMapped {
 		return u.Anonymous
@@ -35,9 +35,9 @@ func userMemory(u cgroup.Usage, tmpfs int64, excludeMapped bool) int64 {
 	return u.Anonymous + min(u.Mapped, files+sharedElsewhere)
 }
 
-// memoryWatch holds the use of memory against what was promised and allowed.
+// memoryWatch compares a job's memory usage with its reserves and limits.
 //
-// Invariants: requested never falls and is at least the allocation; every maximum is that of the samples.
+// Invariants: requested never falls and is at least the allocation; every maximum is the maximum of the samples.
 type memoryWatch struct {
 	promised Memory
 
@@ -60,11 +60,11 @@ func newMemoryWatch(promised Memory, volumes int, now time.Time) *memoryWatch {
 	}
 }
 
-// memoryVerdict is what follows from a sample.
+// memoryVerdict is the conclusion from a sample.
 type memoryVerdict struct {
 	limitExceeded bool   // the user's limit: the job fails
-	overdraft     string // the reserve of whom, if the job must be aborted for it
-	grown         bool   // requested is more than it was
+	overdraft     string // whose reserve, if the job must be aborted for it
+	grown         bool   // requested has grown
 }
 
 func (w *memoryWatch) observe(now time.Time, s memorySample) memoryVerdict {
@@ -95,23 +95,23 @@ func (w *memoryWatch) observe(now time.Time, s memorySample) memoryVerdict {
 	return verdict
 }
 
-// userIsAbove says whether the user's processes use more than their reserve, by the last sample.
+// userIsAbove reports whether the user's processes use more than their reserve, by the last sample.
 func (w *memoryWatch) userIsAbove() bool { return w.now.user+w.now.tmpfs() > w.promised.UserReserve }
 
-// proxyIsAbove says the same of the proxy.
+// proxyIsAbove reports the same about the proxy.
 func (w *memoryWatch) proxyIsAbove() bool {
 	return w.now.proxy > w.promised.ProxyReserve+w.promised.Footprint
 }
 
-// ended takes in the greatest resident size of a process that has ended. It finds what a short job used between two
-// looks; the kernel's peak bounds it, because pages of others may be in it. Mapped tmpfs would be in it too.
+// ended applies the peak resident size of a process that has ended. It covers what a short job used between two
+// samples. The kernel's peak bounds it, because it might include shared pages. It would include mapped tmpfs as well.
 func (w *memoryWatch) ended(residentPeak, containerPeak int64) {
 	if w.maxTmpfs == 0 && containerPeak > 0 {
 		w.maxUser = max(w.maxUser, min(residentPeak, containerPeak))
 	}
 }
 
-// ownMemory reads the memory of this process that it shares with nobody.
+// ownMemory reads the unshared memory of this process.
 type ownMemory struct {
 	file   *os.File
 	buffer [128]byte

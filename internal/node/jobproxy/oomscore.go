@@ -8,21 +8,22 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// oomScores is whom the kernel has been told to kill first if memory runs out: those who use more than their reserves.
-// That is for memory that is gone before the node has looked; where it looks in time it chooses by the same rule.
+// oomScores tracks which processes the kernel should kill first if memory runs out: those that use more than their
+// reserves. It covers memory that is gone before the node has sampled it; a node that samples in time chooses by the
+// same rule.
 type oomScores struct {
 	above     bool         // the user's processes have the score of those above their reserve
-	unsettled bool         // the last pass changed somebody, so that a child born meanwhile may have been missed
-	seen      cgroup.Usage // at the last pass that changed nobody
-	refused   bool         // it has been said that the kernel does not let the proxy do this
+	unsettled bool         // the last pass changed a process, so it might have missed a child forked meanwhile
+	seen      cgroup.Usage // at the last pass that changed no process
+	refused   bool         // the refusal by the kernel has been logged
 
 	proxyAbove bool
-	proxyScore string // the proxy's own before
+	proxyScore string // the proxy's previous score
 }
 
-// setOOMScores follows the last sample, and says whether the user's processes have come to the other side of their
-// reserve. Above it every process has the score, also one that has set another one for itself; a pass is left out while
-// nobody runs. Back below, those that have it get the score that they began with.
+// setOOMScores follows the last sample, and reports whether the user's processes have crossed their reserve. Above it
+// every process gets the score, even one that has set its own; a pass is skipped while no process runs. Below it again,
+// processes with that score get back the one they started with.
 func (p *proxy) setOOMScores() (crossed bool) {
 	score := p.job.Memory.OOMScoreAdj
 	if score == 0 {
@@ -49,7 +50,7 @@ func (p *proxy) setOOMScores() (crossed bool) {
 
 const ownOOMScore = "/proc/self/oom_score_adj"
 
-// setOwnOOMScore does the same for the proxy, once whenever it comes to the other side.
+// setOwnOOMScore does the same for the proxy, once per crossing.
 func (p *proxy) setOwnOOMScore(above bool, score int) {
 	s := &p.oomScores
 	if above == s.proxyAbove {
@@ -70,7 +71,7 @@ func (p *proxy) setOwnOOMScore(above bool, score int) {
 	}
 }
 
-// oomScoreRefused says once what the kernel does not let the proxy do.
+// oomScoreRefused logs once what the kernel does not let the proxy do.
 func (p *proxy) oomScoreRefused(err error) {
 	if err != nil && !p.oomScores.refused {
 		p.oomScores.refused = true

@@ -13,26 +13,26 @@ import (
 	"strings"
 )
 
-// Output is what is kept of a stream: its beginning and its end.
+// Output is the stored part of a stream: its head and its tail.
 type Output struct {
 	Head    []byte
 	Tail    []byte // empty if Head is everything
 	Size    int64  // of all that was written
-	Skipped int64  // between Head and Tail, kept nowhere
+	Skipped int64  // between Head and Tail, not stored
 }
 
-// tailPieces is how many pieces the end of a stream is kept in; the oldest is dropped when a new one begins.
+// tailPieces is how many pieces the tail of a stream is stored in; a new piece replaces the oldest.
 const (
 	tailPieces    = 4
 	smallestPiece = 4 << 10
 )
 
-// headSize is how much of the beginning is kept, pieceSize how large a piece of the end is.
+// headSize is the size of the stored head, pieceSize that of a piece of the tail.
 func headSize(limit int64) int64  { return (limit + 1) / 2 }
 func pieceSize(limit int64) int64 { return max(limit/2/tailPieces, smallestPiece) }
 
-// keeper writes a stream into files, the beginning into one and the end into a few that take turns, so that a flood
-// takes bounded space and what there is can be read at any time. The name of a file ends with the offset of its first
+// keeper writes a stream into files, the head into one and the tail into a few that rotate, so that a flood of output
+// uses bounded space and the stored part is readable at any time. The name of a file ends with the offset of its first
 // byte: no other record is needed, and none can be wrong after a crash.
 type keeper struct {
 	dir, name string
@@ -40,8 +40,8 @@ type keeper struct {
 	size      int64 // written so far
 	file      *os.File
 	room      int64   // left in file
-	pieces    []int64 // offsets of the files of the end
-	err       error   // why nothing is kept any more
+	pieces    []int64 // offsets of the tail's files
+	err       error   // why storing has stopped
 }
 
 func newKeeper(dir, name string, limit int64) *keeper {
@@ -52,7 +52,7 @@ func (k *keeper) path(offset int64) string {
 	return filepath.Join(k.dir, k.name+"."+strconv.FormatInt(offset, 10))
 }
 
-// Write never fails: a job must not stop because its stderr cannot be kept.
+// Write never fails: a job must not stop because its stderr cannot be stored.
 func (k *keeper) Write(p []byte) (int, error) {
 	written := len(p)
 	for len(p) > 0 {
@@ -74,7 +74,7 @@ func (k *keeper) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// turn begins the next file.
+// turn starts the next file.
 func (k *keeper) turn() {
 	k.Close()
 	k.room = pieceSize(k.limit)
@@ -102,7 +102,7 @@ func (k *keeper) Close() error {
 	return err
 }
 
-// ReadOutput returns what is kept of a stream, "stderr" or "stdout", of a job that runs or has ended, at most limit
+// ReadOutput returns the stored part of a stream, "stderr" or "stdout", of a job that runs or has ended, at most limit
 // bytes of it.
 func ReadOutput(dir, name string, limit int64) (Output, error) {
 	for {
@@ -120,11 +120,11 @@ func ReadOutput(dir, name string, limit int64) (Output, error) {
 	}
 }
 
-// Kept says where the kept part of a stream is on disk. It holds no bytes of it.
+// Kept describes where the stored part of a stream is on disk. It holds none of its bytes.
 type Kept struct {
 	Size     int64 // of all that was written
-	Skipped  int64 // in the middle, kept nowhere
-	head     int64 // length of what is before the gap; everything if there is none
+	Skipped  int64 // in the middle, not stored
+	head     int64 // length of the part before the gap; everything if there is none
 	sections []section
 }
 
@@ -134,7 +134,7 @@ type section struct {
 	from, length int64
 }
 
-// Len is how many bytes are kept.
+// Len is how many bytes are stored.
 func (k *Kept) Len() (total int64) {
 	for _, s := range k.sections {
 		total += s.length
@@ -142,8 +142,8 @@ func (k *Kept) Len() (total int64) {
 	return total
 }
 
-// ReadAt reads kept bytes, as if there were no gap. The error is io.EOF at their end, and fs.ErrNotExist if the job
-// wrote so much since FindOutput that a piece was dropped.
+// ReadAt reads stored bytes, as if there were no gap. The error is io.EOF at their end, and fs.ErrNotExist if the job
+// has written so much since FindOutput that a piece was dropped.
 func (k *Kept) ReadAt(into []byte, offset int64) (read int, err error) {
 	for _, s := range k.sections {
 		if offset >= s.length {
@@ -204,8 +204,8 @@ func findPieces(dir, name string) ([]piece, error) {
 	return pieces, nil
 }
 
-// FindOutput finds what is kept of a stream, "stderr" or "stdout", of a job that runs or has ended: at most limit bytes,
-// half of them from its beginning and the rest from its end.
+// FindOutput finds the stored part of a stream, "stderr" or "stdout", of a job that runs or has ended: at most limit
+// bytes, half of them from its head and the rest from its tail.
 func FindOutput(dir, name string, limit int64) (*Kept, error) {
 	pieces, err := findPieces(dir, name)
 	if err != nil || len(pieces) == 0 {
@@ -214,7 +214,7 @@ func FindOutput(dir, name string, limit int64) (*Kept, error) {
 	first, tail := pieces[0], pieces[1:]
 	for i := 1; i < len(tail); i++ {
 		if tail[i].offset != tail[i-1].end() {
-			tail = tail[i:] // what is before a gap is not the end
+			tail = tail[i:] // bytes before a gap are not part of the tail
 			i = 0
 		}
 	}
@@ -232,7 +232,7 @@ func FindOutput(dir, name string, limit int64) (*Kept, error) {
 		tail = []piece{{first.path, 0, first.size}}
 	}
 	kept.sections = []section{{first.path, 0, kept.head}}
-	// The end: the last bytes of the tail for which there is room, none of which is in the head.
+	// The tail: its last bytes that fit into the limit and are not in the head.
 	from := max(tail[0].offset, kept.Size-(limit-kept.head), kept.head)
 	for _, p := range tail {
 		if start := max(from, p.offset); start < p.end() {
@@ -243,7 +243,7 @@ func FindOutput(dir, name string, limit int64) (*Kept, error) {
 	return kept, nil
 }
 
-// Text joins what is kept, with a line for what is not.
+// Text joins the stored parts, with a line about the gap between them.
 func (o Output) Text() []byte {
 	if o.Skipped == 0 {
 		return append(slices.Clone(o.Head), o.Tail...)

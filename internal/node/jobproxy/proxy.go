@@ -23,20 +23,21 @@ import (
 // Periods of a proxy.
 const (
 	defaultWatchdogPeriod = time.Second
-	firstLook             = 10 * time.Millisecond // after the start; later looks are ever further apart, up to the period
-	firstRecord           = time.Second           // after the start, it is told what the job uses
-	statePeriod           = 10 * time.Second      // and then again and again
+	firstLook             = 10 * time.Millisecond // after the start; later samples are further and further apart, up to the period
+	firstRecord           = time.Second           // after the start, the proxy reports what the job uses
+	statePeriod           = 10 * time.Second      // and then periodically
 	idleStatePeriod       = time.Minute           // while nothing but time passes
-	killPatience          = 30 * time.Second      // after which it is said that processes do not go
-	streamPatience        = 5 * time.Second       // for streams that somebody outside the container holds open
+	killPatience          = 30 * time.Second      // after which the proxy logs that processes do not end
+	streamPatience        = 5 * time.Second       // for streams that a process outside the container holds open
 )
 
-// shrinkDelays are when, after the start, the proxy makes itself small: short jobs do without, and the first record of
-// what the job uses needs memory once more.
+// shrinkDelays are when, after the start, the proxy shrinks its memory: short jobs end before that, and the first
+// record of the job's usage needs memory again.
 var shrinkDelays = []time.Duration{300 * time.Millisecond, firstRecord + 300*time.Millisecond}
 
-// proxy runs one job. All fields belong to the goroutine of Main, which stays on one thread: mounts and the command's
-// tie to the proxy's life are of that thread. While the command runs it lends them to watch and only waits.
+// proxy runs one job. All fields belong to the goroutine of Main, which is locked to one thread: mounts, and the
+// command's death signal, belong to that thread. While the command runs, Main lends the fields to watch and only
+// waits.
 type proxy struct {
 	dir string
 	job *Description
@@ -49,7 +50,7 @@ type proxy struct {
 	memory    *memoryWatch
 	monitor   *cpumonitor.Monitor // nil without
 	used      cgroup.Usage
-	glanced   cgroup.Usage // the last look, as it was
+	glanced   cgroup.Usage // the last sample, unmodified
 	stirred   bool         // a process of the job has run since the last record
 	oomScores oomScores
 
@@ -70,15 +71,15 @@ type proxy struct {
 	streams      []*keeper
 	drained      []<-chan struct{}
 
-	shrinks                         int           // how often it has been done
-	look                            time.Duration // until the next look at memory
+	shrinks                         int           // how often it has shrunk
+	look                            time.Duration // until the next memory sample
 	nextMemory, nextCPU, nextRecord time.Time
 }
 
-// Main runs the job whose description is in a directory, to its end, and returns the exit code of the process: zero if
-// there is a result, however the job ended.
+// Main runs the job described in a directory to its end, and returns the exit code of the process: zero if there is a
+// result, however the job ended.
 func Main(dir string) int {
-	runtime.LockOSThread() // for ever
+	runtime.LockOSThread() // permanently
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(16 << 20)
 	logger := log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)
@@ -90,8 +91,8 @@ func Main(dir string) int {
 		return 1
 	}
 	defer listener.Close()
-	defer runtime.KeepAlive(lock) // the kernel gives it back when the process has ended, not before
-	// Orphans of the job come to the proxy and not to a first process that may not wait for them.
+	defer runtime.KeepAlive(lock) // the kernel releases it when the process has ended, not before
+	// Orphans of the job are reparented to the proxy and not to an init process that might not wait for them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		logger.Printf("orphans of the job will go elsewhere: %v", err)
 	}
@@ -109,7 +110,7 @@ func Main(dir string) int {
 const inheritedFiles = "WEIR_JOB_PROXY_FILES"
 
 // takeOver gets the lock and the socket from the agent, or makes them when the proxy is started by hand. It refuses a
-// directory in which a job has begun already.
+// directory in which a job has already started.
 func takeOver(dir string) (lock *os.File, listener net.Listener, err error) {
 	inherited := os.Getenv(inheritedFiles) != ""
 	if inherited {
@@ -137,14 +138,14 @@ func takeOver(dir string) (lock *os.File, listener net.Listener, err error) {
 	return lock, listener, nil
 }
 
-// ending is why and how the job ends, if not by itself.
+// ending is why and how the job ends, unless it ends by itself.
 type ending struct {
 	outcome Outcome
 	reason  string // of an abort
 	err     *Error
 }
 
-// end notes why the job ends. The first reason stays.
+// end records why the job ends. The first reason wins.
 func (p *proxy) end(outcome Outcome, reason string, err *Error) {
 	if p.cause == nil {
 		p.cause = &ending{outcome, reason, err}
@@ -153,7 +154,7 @@ func (p *proxy) end(outcome Outcome, reason string, err *Error) {
 
 func (p *proxy) run(listener net.Listener) error {
 	job, err := ReadDescription(p.dir)
-	if err != nil { // somebody waits for an answer all the same
+	if err != nil { // the agent still waits for an answer
 		p.job = &Description{JobID: filepath.Base(p.dir)}
 		p.memory = newMemoryWatch(Memory{}, 0, time.Now())
 		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
@@ -169,7 +170,7 @@ func (p *proxy) run(listener net.Listener) error {
 	done := make(chan struct{})
 	control := &controller{
 		listener: listener, board: p.board, orders: p.orders, done: done, connections: map[net.Conn]struct{}{},
-		arrived: func(Order) { cancel() }, // any order makes going on preparing pointless
+		arrived: func(Order) { cancel() }, // any order makes further preparation pointless
 	}
 	p.publish(true)
 	control.serving.Go(control.serve)
@@ -180,7 +181,7 @@ func (p *proxy) run(listener net.Listener) error {
 		p.start()
 	}
 	if p.cause == nil {
-		// On another goroutine: one that is tied to its thread costs two switches of threads each time it wakes up.
+		// On another goroutine: a goroutine locked to its thread costs two thread switches each time it wakes up.
 		watched := make(chan struct{})
 		go func() {
 			defer close(watched)
@@ -191,7 +192,7 @@ func (p *proxy) run(listener net.Listener) error {
 	return p.finish(func() { close(done); control.stop() })
 }
 
-// prepare makes the container and the sandbox.
+// prepare creates the container and the sandbox.
 func (p *proxy) prepare(ctx context.Context) {
 	var err error
 	if p.own, err = openOwnMemory(); err == nil {
@@ -231,15 +232,15 @@ func (p *proxy) prepare(ctx context.Context) {
 	p.warnings = append(p.warnings, warnings...)
 	switch {
 	case err == nil:
-	case errors.Is(err, context.Canceled): // by an order that is on its way; a job that is not prepared must not begin
+	case errors.Is(err, context.Canceled): // by an order that is on its way; an unprepared job must not start
 		p.order(<-p.orders)
 	default:
 		p.endUnprepared(err)
 	}
 }
 
-// endUnprepared ends a job that could not be started. If the machine is to blame another node may do better; otherwise
-// the job would end the same way everywhere, and it has failed.
+// endUnprepared ends a job that could not start. If the machine is to blame, the job is aborted and another node may
+// succeed; otherwise it would end the same way everywhere, and it fails.
 func (p *proxy) endUnprepared(err error) {
 	if isNodesFault(err) {
 		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
@@ -286,7 +287,8 @@ func (p *proxy) start() {
 	p.publish(true)
 }
 
-// openStreams returns the command's ends of its standard streams, and begins to move what goes through them.
+// openStreams returns the command's ends of its standard streams, and starts to copy the data that passes through
+// them.
 func (p *proxy) openStreams() (files []*os.File, err error) {
 	stdin, err := p.openStdin()
 	if err != nil {
@@ -322,9 +324,9 @@ func (p *proxy) openStdin() (*os.File, error) {
 		return nil, err
 	}
 	data := p.job.Stdin
-	p.job.Stdin = nil // it is not needed twice
+	p.job.Stdin = nil // it is not needed again
 	go func() {
-		write.Write(data) // a command that does not read it to the end is within its rights
+		write.Write(data) // a command may leave its input unread
 		write.Close()
 	}()
 	return read, nil
@@ -355,13 +357,13 @@ func (p *proxy) warn(format string, args ...any) {
 	p.warnings = append(p.warnings, text)
 }
 
-// recordDue says whether it is time to write the state down and tell it, though nothing in particular has happened.
+// recordDue reports whether it is time to write and publish the state although nothing in particular has happened.
 func (p *proxy) recordDue(now time.Time) bool {
 	return !now.Before(p.nextRecord) && (p.stirred || now.Sub(p.nextRecord) >= idleStatePeriod-statePeriod)
 }
 
-// publish shows the state to those who ask. If it matters it is written down, and those who watch are told; otherwise
-// statistics stay what they were.
+// publish updates the state for clients. If the change matters, publish writes the state to disk and notifies
+// watchers; otherwise the statistics stay unchanged.
 func (p *proxy) publish(matters bool) {
 	if !matters {
 		p.board.update(p.showUse)
@@ -389,7 +391,7 @@ func (p *proxy) publish(matters bool) {
 	p.board.show(state)
 }
 
-// showUse fills in what the job has and uses.
+// showUse fills in what the job holds and uses.
 func (p *proxy) showUse(state *State) {
 	state.RequestedMemory, state.CPULimit = p.memory.requested, hundredths(p.job.CPULimit)
 	state.UserMemory, state.TmpfsUsage, state.ProxyMemory = p.memory.now.user, p.memory.now.tmpfs(), p.memory.now.proxy

@@ -33,16 +33,16 @@ func Scan(root string) ([]string, error) {
 	return dirs, nil
 }
 
-// Job is what a sweep found in one directory.
+// Job is what Sweep found in one directory.
 type Job struct {
 	Dir    string
 	Alive  bool    // its proxy runs: Attach to it
-	Result *Result // of one whose proxy does not
-	Err    error   // why it could not be cleared up
+	Result *Result // of a job whose proxy does not run
+	Err    error   // why it could not be cleaned up
 }
 
-// Sweep is how an agent begins: it finds every job under root, recovers those whose proxy has died, and ends containers
-// that belong to no job. Jobs whose proxies run are left alone.
+// Sweep is the agent's first step: it finds every job under root, recovers those whose proxy has died, and removes
+// containers that belong to no job. It leaves jobs with a running proxy alone.
 func Sweep(ctx context.Context, root string, driver cgroup.Driver) ([]Job, error) {
 	dirs, err := Scan(root)
 	if err != nil {
@@ -71,8 +71,9 @@ func Sweep(ctx context.Context, root string, driver cgroup.Driver) ([]Job, error
 	return jobs, errors.Join(problems...)
 }
 
-// Recover clears up after a proxy that has ended or died and returns the result of its job, which it writes if the
-// proxy could not: the job is then aborted. It waits until the proxy is gone or the context ends, with ErrAlive.
+// Recover cleans up after a proxy that has ended or died and returns the job's result. If the proxy could not write
+// one, Recover writes it: the job is then aborted. It waits until the proxy is gone; if the context ends first, it
+// returns ErrAlive.
 func Recover(ctx context.Context, dir string, driver cgroup.Driver) (*Result, error) {
 	lock, err := awaitLock(ctx, dir)
 	if err != nil {
@@ -81,10 +82,10 @@ func Recover(ctx context.Context, dir string, driver cgroup.Driver) (*Result, er
 	defer lock.Close()
 	name := filepath.Base(dir)
 	problems := []error{endContainer(ctx, driver, name), unmountUnder(dir)}
-	if errors.Join(problems...) == nil && !keepsSandbox(dir) { // never into what is mounted
+	if errors.Join(problems...) == nil && !keepsSandbox(dir) { // never delete inside a mounted file system
 		problems = append(problems, os.RemoveAll(filepath.Join(dir, sandboxDir)), os.RemoveAll(filepath.Join(dir, temporaryDir)))
 	}
-	if err := errors.Join(problems...); err != nil { // with processes left there is no result
+	if err := errors.Join(problems...); err != nil { // while processes are left there is no result
 		return nil, fmt.Errorf("recover job %s: %w", name, err)
 	}
 	result, err := ReadResult(dir)
@@ -98,7 +99,7 @@ func Recover(ctx context.Context, dir string, driver cgroup.Driver) (*Result, er
 	return result, nil
 }
 
-// Remove deletes everything of a job whose proxy has ended. It is the last thing to do with a job.
+// Remove deletes all files of a job whose proxy has ended. It is the last step for a job.
 func Remove(ctx context.Context, dir string, driver cgroup.Driver) error {
 	if _, err := Recover(ctx, dir, driver); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +118,7 @@ func keepsSandbox(dir string) bool {
 	return err == nil && job.KeepSandbox
 }
 
-// resultOfTheDead makes the result of a job from what its proxy last wrote down.
+// resultOfTheDead builds a job's result from the last state that its proxy wrote.
 func resultOfTheDead(dir string) *Result {
 	r := &Result{
 		Version: DescriptionVersion, JobID: filepath.Base(dir), Outcome: Aborted, AbortReason: ProxyFailed,
@@ -162,8 +163,8 @@ func endContainer(ctx context.Context, driver cgroup.Driver, name string) error 
 	return container.Remove()
 }
 
-// unmountUnder unmounts what is mounted inside a directory. A proxy mounts in a namespace of its own, which goes with
-// it; this is for machines where it could not.
+// unmountUnder unmounts everything mounted inside a directory. A proxy mounts in its own namespace, which is removed
+// with it; this is for machines where it could not.
 func unmountUnder(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -192,7 +193,7 @@ func unmountUnder(dir string) error {
 	return errors.Join(problems...)
 }
 
-// unescape reads a path of mountinfo, where blanks are written in octal.
+// unescape decodes a path of mountinfo, where blanks are in octal.
 func unescape(path string) string {
 	var text strings.Builder
 	for {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shrink gives back the memory that the start of the program took and that its idle life does not need: garbage, and
-// pages of the executable, which all rooms of this program share and a proxy uses little of. What is needed comes back
-// from the page cache. Without it each proxy would have as much resident as the whole program touches when it starts.
+// shrink frees memory that the program needed to start and does not need while idle: garbage, and pages of the
+// executable, which all rooms of this program share and of which a proxy uses few. Needed pages come back from the
+// page cache. Without shrink, each proxy would keep resident everything that the whole program touches when it starts.
 func shrink() error {
 	debug.FreeOSMemory()
 	maps, err := os.Open("/proc/self/smaps")
@@ -27,7 +27,7 @@ func shrink() error {
 			area = next
 			continue
 		}
-		// Pages that were changed before they became read-only, as a linker does, are anonymous and would be lost.
+		// Pages changed before they became read-only, as by a linker, are anonymous and would be lost.
 		if !area.fromFile || area.writable || !strings.HasPrefix(line, "Anonymous:") || strings.TrimSpace(strings.TrimPrefix(line, "Anonymous:")) != "0 kB" {
 			continue
 		}

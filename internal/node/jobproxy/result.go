@@ -21,12 +21,12 @@ type Outcome string
 
 const (
 	Completed   Outcome = "completed"
-	Failed      Outcome = "failed"      // by a fault of its own
-	Aborted     Outcome = "aborted"     // through no fault of its own
-	Interrupted Outcome = "interrupted" // asked to end early, did so, wants to be started again
+	Failed      Outcome = "failed"      // its own fault
+	Aborted     Outcome = "aborted"     // not its own fault
+	Interrupted Outcome = "interrupted" // asked to end early, did so, is to be restarted
 )
 
-// Reasons of aborted jobs that a proxy gives by itself. The names are those of the documents.
+// Abort reasons that a proxy sets by itself. The names are those in the documents.
 const (
 	ResourceOverdraft       = "resource_overdraft"
 	InterruptionTimeout     = "interruption_timeout"
@@ -35,7 +35,7 @@ const (
 	OtherReason             = "other"
 )
 
-// Codes of errors that clients know.
+// Error codes that clients know.
 const (
 	CodeGeneric             = 1
 	CodeMemoryLimitExceeded = 1200
@@ -62,7 +62,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// newError makes an error with attributes, given as names and values in turn.
+// newError makes an error with attributes, given as alternating names and values.
 func newError(code int, message string, attributes ...any) *Error {
 	e := &Error{Code: code, Message: message}
 	for i := 0; i+1 < len(attributes); i += 2 {
@@ -84,7 +84,7 @@ type Statistic struct {
 	Value int64  `json:"value"`
 }
 
-// Timings of a job; a zero time is one that did not come.
+// Timings of a job; a zero time is an event that did not happen.
 type Timings struct {
 	Accepted     Time `json:"accepted,omitzero"`
 	ProxyStarted Time `json:"proxy_started,omitzero"`
@@ -93,7 +93,7 @@ type Timings struct {
 	Finished     Time `json:"finished,omitzero"`
 }
 
-// Result is how a job ended, as it stands in result.json.
+// Result is how a job ended, as stored in result.json.
 type Result struct {
 	Version     int         `json:"version"`
 	JobID       string      `json:"job_id"`
@@ -124,7 +124,7 @@ func findStatistic(all []Statistic, path string) (int64, bool) {
 	return all[i].Value, true
 }
 
-// Phase is where a job is on its way.
+// Phase is the stage of a job's life.
 type Phase string
 
 const (
@@ -134,7 +134,7 @@ const (
 	Finished  Phase = "finished"  // there is a result
 )
 
-// State is what a proxy tells while its job runs.
+// State is what a proxy reports while its job runs.
 type State struct {
 	Version  int         `json:"version"`
 	JobID    string      `json:"job_id"`
@@ -143,21 +143,22 @@ type State struct {
 	RootPID  int         `json:"root_pid,omitempty"`
 	Mode     cgroup.Mode `json:"container_mode"`
 	Timings  Timings     `json:"timings"`
-	// RequestedMemory is what the node must count for the job. It never falls.
+	// RequestedMemory is what the node must account for the job. It never falls.
 	RequestedMemory int64 `json:"requested_memory"`
-	// CPULimit is the limit in force, in hundredths of a core.
+	// CPULimit is the current limit, in hundredths of a core.
 	CPULimit    int64 `json:"cpu_limit"`
 	SmoothedCPU int64 `json:"smoothed_cpu"` // hundredths
 	UserMemory  int64 `json:"user_memory"`  // in use, without tmpfs
 	TmpfsUsage  int64 `json:"tmpfs_usage"`
 	ProxyMemory int64 `json:"proxy_memory"`
-	// OOMScoreAdj is what the user's processes have for using more than their reserve; zero while they do not.
+	// OOMScoreAdj is the score of the user's processes while they use more than their reserve; zero while they
+	// do not.
 	OOMScoreAdj int `json:"oom_score_adj,omitempty"`
 	// Interruption of a job that was asked to end.
 	InterruptionReason   string      `json:"interruption_reason,omitempty"`
 	InterruptionDeadline Time        `json:"interruption_deadline,omitzero"`
 	Statistics           []Statistic `json:"statistics,omitempty"`
-	CPUHistory           []CPUCheck  `json:"cpu_history,omitempty"` // only when asked for
+	CPUHistory           []CPUCheck  `json:"cpu_history,omitempty"` // only on request
 	Warnings             []string    `json:"warnings,omitempty"`
 }
 
@@ -182,7 +183,7 @@ func ReadDescription(dir string) (*Description, error) {
 	return DecodeDescription(text)
 }
 
-// ReadState reads what the proxy of a job last wrote down.
+// ReadState reads the last state that a job's proxy wrote.
 func ReadState(dir string) (*State, error) { return readJSON[State](dir, stateFile) }
 
 // ReadResult reads how a job ended; the error is fs.ErrNotExist if it has not.
@@ -200,7 +201,7 @@ func readJSON[T any](dir, name string) (*T, error) {
 	return value, nil
 }
 
-// writeJSON replaces a file atomically. With durable it also survives the machine.
+// writeJSON replaces a file atomically. With durable it also survives a crash of the machine.
 func writeJSON(dir, name string, value any, durable bool) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -245,13 +246,13 @@ func exists(dir, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// sorted puts errors into the order of their texts.
+// sorted sorts errors by their texts.
 func sorted(problems []error) []error {
 	slices.SortStableFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return problems
 }
 
-// since is the time between two moments, zero if the first did not come.
+// since is the time between two moments, zero if the first did not happen.
 func since(from, to time.Time) time.Duration {
 	if from.IsZero() {
 		return 0

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sandbox is the working directory of a job with what is mounted in it.
+// sandbox is a job's working directory with the volumes mounted in it.
 type sandbox struct {
 	path      string
 	temporary string
 	volumes   []volume
 }
 
-// volume is a tmpfs volume. A node that may not mount has a plain directory instead.
+// volume is a tmpfs volume. A node that is not allowed to mount has a plain directory instead.
 type volume struct {
 	path    string
 	handle  *os.File // nil for a plain directory
@@ -39,8 +39,8 @@ func (v volume) used() int64 {
 }
 
 // prepare makes the sandbox. It must run on the thread that will start the command: with tmpfs volumes this thread
-// leaves the machine's mount namespace, so that the volumes go with the last process of the job, whatever happens. What
-// is made is in the result even when there is an error.
+// leaves the machine's mount namespace, so that the volumes always disappear with the job's last process. The result
+// contains what was made even if there is an error.
 func prepare(ctx context.Context, dir string, job *Description) (s *sandbox, warnings []string, err error) {
 	s = &sandbox{path: filepath.Join(dir, sandboxDir), temporary: filepath.Join(dir, temporaryDir)}
 	for _, path := range []string{s.path, s.temporary} {
@@ -54,7 +54,7 @@ func prepare(ctx context.Context, dir string, job *Description) (s *sandbox, war
 			return s, warnings, err
 		}
 	}
-	root, err := os.OpenRoot(s.path) // after mounting, or the volumes would not be seen
+	root, err := os.OpenRoot(s.path) // after mounting, or the volumes would not be visible
 	if err != nil {
 		return s, warnings, fmt.Errorf("sandbox: %w", err)
 	}
@@ -70,7 +70,7 @@ func prepare(ctx context.Context, dir string, job *Description) (s *sandbox, war
 func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
 	private := unix.Unshare(unix.CLONE_NEWNS)
 	if private == nil {
-		// Mounts of the machine come here and go, ours stay here.
+		// Mounts of the machine propagate into this namespace, ours do not propagate out.
 		private = unix.Mount("none", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
 	}
 	if private != nil && !errors.Is(private, unix.EPERM) {
@@ -104,7 +104,7 @@ func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// copyStep is how much of a file is copied before the context is looked at again.
+// copyStep is how much of a file is copied between two checks of the context.
 const copyStep = 16 << 20
 
 func putFile(ctx context.Context, root *os.Root, f File, owner *Credential) error {
@@ -177,13 +177,13 @@ func (s *sandbox) remove(keepFiles bool) error {
 		}
 	}
 	s.volumes = nil
-	if !keepFiles && len(problems) == 0 { // never into a file system that is still mounted
+	if !keepFiles && len(problems) == 0 { // never delete inside a mounted file system
 		problems = append(problems, os.RemoveAll(s.path), os.RemoveAll(s.temporary))
 	}
 	return errors.Join(problems...)
 }
 
-// isNodesFault says whether a job could not be prepared because of the machine and may be tried elsewhere.
+// isNodesFault reports whether preparing a job failed because of the machine, so that another node may succeed.
 func isNodesFault(err error) bool {
 	for _, fault := range []error{
 		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN, context.DeadlineExceeded,

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// statistics returns the figures of the job so far, by path. Times are in milliseconds, as the documents have them.
+// statistics returns the job's figures so far, by path. Times are in milliseconds, as in the documents.
 func (p *proxy) statistics(now time.Time) []Statistic {
 	var all []Statistic
 	add := func(path string, value int64) { all = append(all, Statistic{path, value}) }
@@ -86,7 +86,7 @@ func ownCPU() (user, system time.Duration) {
 	return time.Duration(usage.Utime.Nano()), time.Duration(usage.Stime.Nano())
 }
 
-// newer keeps CPU times from falling: accounting without control groups forgets processes that ended.
+// newer keeps CPU times from falling: accounting without control groups forgets ended processes.
 func newer(old, now cgroup.Usage) cgroup.Usage {
 	if now.CPUTime < old.CPUTime {
 		now.CPUTime, now.UserTime, now.SystemTime = old.CPUTime, old.UserTime, old.SystemTime

@@ -10,15 +10,15 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// interruption is a wish that the job end by itself.
+// interruption is a request that the job end by itself.
 type interruption struct {
-	reason   string // of the abort if it does not
+	reason   string // of the abort if the job does not end
 	message  string
 	deadline time.Time // zero is never
-	failing  bool      // whatever it does, it has failed
+	failing  bool      // the job fails, however it ends
 }
 
-// watch is with the job until its command ends or there is a cause to end it.
+// watch follows the job until its command ends or there is a reason to end it.
 func (p *proxy) watch() {
 	defer p.alarm.close()
 	for p.status == nil && p.cause == nil {
@@ -36,7 +36,7 @@ func (p *proxy) watch() {
 	}
 }
 
-// nextDeadline is when something is due by the clock.
+// nextDeadline is when the next timed action is due.
 func (p *proxy) nextDeadline() time.Time {
 	next := p.nextMemory
 	for _, at := range []time.Time{p.nextCPU, p.timeLimit(), p.interruptionDeadline()} {
@@ -63,7 +63,7 @@ func (p *proxy) interruptionDeadline() time.Time {
 
 func due(at, now time.Time) bool { return !at.IsZero() && !at.After(now) }
 
-// tick does what is due.
+// tick performs the actions that are due.
 func (p *proxy) tick(now time.Time) {
 	if due(p.timeLimit(), now) {
 		p.end(Failed, "", newError(CodeTimeLimitExceeded, "Job time limit exceeded", "limit", time.Duration(p.job.TimeLimit).Milliseconds()))
@@ -77,7 +77,7 @@ func (p *proxy) tick(now time.Time) {
 	if !checkCPU && !due(p.nextMemory, now) {
 		return
 	}
-	// A check of CPU looks at memory too: with equal periods the two then go together.
+	// A CPU check samples memory too: with equal periods the two then coincide.
 	p.checkMemory(now)
 	if checkCPU && p.cause == nil {
 		p.checkCPU(now)
@@ -98,7 +98,7 @@ func (p *proxy) outOfTime(i *interruption) {
 	p.end(Aborted, i.reason, newError(CodeGeneric, "the job was asked to end and did not in time", "reason", i.message))
 }
 
-// checkMemory takes a sample and acts upon it.
+// checkMemory takes a sample and acts on it.
 func (p *proxy) checkMemory(now time.Time) {
 	period := time.Duration(p.job.Memory.WatchdogPeriod)
 	if period == 0 {
@@ -113,7 +113,7 @@ func (p *proxy) checkMemory(now time.Time) {
 	}
 	switch {
 	case p.used.OOMKills > 0:
-		p.sample(now, true) // who is to blame is in the details
+		p.sample(now, true) // the details show which process is to blame
 		p.killedByKernel()
 	case verdict.limitExceeded:
 		p.memoryLimitExceeded(p.memory.now.user+p.memory.now.tmpfs(), p.memory.now.tmpfs())
@@ -126,7 +126,7 @@ func (p *proxy) checkMemory(now time.Time) {
 	p.publish(verdict.grown || crossed || p.recordDue(now))
 }
 
-// sample measures the job, if need be with everything that is known of it.
+// sample measures the job; detailed includes everything that is known about it.
 func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok bool) {
 	var usage cgroup.Usage
 	var err error
@@ -139,7 +139,7 @@ func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok 
 		p.log.Print(err)
 		return verdict, false
 	}
-	if !detailed && usage == p.glanced && !usage.Approximate { // nobody has run: nothing has changed
+	if !detailed && usage == p.glanced && !usage.Approximate { // no process has run: nothing has changed
 		return p.memory.observe(now, p.memory.now), true
 	}
 	p.glanced, p.used, p.stirred = usage, newer(p.used, usage), true
@@ -152,16 +152,17 @@ func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok 
 	return p.memory.observe(now, s), true
 }
 
-// memoryLimitExceeded fails the job, and says who used so much while they are there to be asked.
+// memoryLimitExceeded fails the job, and records which processes used how much while they still exist.
 func (p *proxy) memoryLimitExceeded(usage, tmpfs int64) {
 	pids, _ := p.container.Processes()
 	p.end(Failed, "", newError(CodeMemoryLimitExceeded, "Memory limit exceeded", "usage", usage, "limit", p.job.Memory.Limit,
 		"tmpfs_usage", tmpfs, "processes", cgroup.LargestProcesses(pids, 20)))
 }
 
-// killedByKernel ends a job of which the kernel has killed a process. If that was for the container's own limit, and
-// this is not lower than the user's, the job has used more than the user allows. Otherwise the machine, or the group that
-// holds all jobs, had no memory left: the kernel tells this container of that group's limit too, but then it was not full.
+// killedByKernel ends a job after the kernel has killed one of its processes. If the kernel enforced the container's
+// limit, and that limit is not below the user's, the job has used more than the user allows. Otherwise the machine, or
+// the group that holds all jobs, was out of memory: the kernel reports that group's limit to this container too, but
+// then the container was not full.
 func (p *proxy) killedByKernel() {
 	limit := p.job.Container.MemoryLimit
 	own := limit > 0 && p.used.LimitEvents > 0 && p.used.Peak >= limit-limit/20
@@ -173,10 +174,10 @@ func (p *proxy) killedByKernel() {
 		"usage", p.memory.now.user+p.memory.now.tmpfs(), "oom_kills", p.used.OOMKills, "container_limit", limit))
 }
 
-// checkCPU asks the monitor, and sets what it advises.
+// checkCPU asks the monitor and applies the limit that it advises.
 func (p *proxy) checkCPU(now time.Time) {
 	period := p.monitor.Options().CheckPeriod
-	if p.nextCPU = p.nextCPU.Add(period); !p.nextCPU.After(now) { // a check that was missed is not made up for
+	if p.nextCPU = p.nextCPU.Add(period); !p.nextCPU.After(now) { // missed checks are not repeated
 		p.nextCPU = now.Add(period)
 	}
 	if p.observeCPU(now) {
@@ -184,7 +185,7 @@ func (p *proxy) checkCPU(now time.Time) {
 	}
 }
 
-// observeCPU says whether the limit is another one now. The board reads the monitor's history, so it is locked.
+// observeCPU reports whether the limit has changed. It locks the board, which reads the monitor's history.
 func (p *proxy) observeCPU(now time.Time) (changed bool) {
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
@@ -202,7 +203,7 @@ func (p *proxy) observeCPU(now time.Time) (changed bool) {
 	return true
 }
 
-// signalled takes in a signal to the proxy itself.
+// signalled handles a signal to the proxy itself.
 func (p *proxy) signalled(s os.Signal) {
 	switch s {
 	case unix.SIGCHLD:
@@ -212,7 +213,7 @@ func (p *proxy) signalled(s os.Signal) {
 	}
 }
 
-// reap takes in every child that has ended. Only the command is started by the proxy, but orphans may come to it.
+// reap reaps every child that has ended. The proxy starts only the command, but orphans may be reparented to it.
 func (p *proxy) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -243,7 +244,7 @@ func wait(pid int, status *syscall.WaitStatus, options int, rusage *unix.Rusage)
 	}
 }
 
-// takeOrders takes in what has arrived.
+// takeOrders handles the orders that have arrived.
 func (p *proxy) takeOrders() {
 	for {
 		select {
@@ -257,7 +258,7 @@ func (p *proxy) takeOrders() {
 	}
 }
 
-// order does what the agent wants.
+// order carries out an order of the agent.
 func (p *proxy) order(o Order) {
 	switch o.Command {
 	case Abort:
@@ -278,8 +279,8 @@ func (p *proxy) order(o Order) {
 	}
 }
 
-// interrupt asks the job to end. It returns false if the job cannot be asked. A repeated wish only brings the deadline
-// nearer, and gives no second signal.
+// interrupt asks the job to end. It returns false if the job cannot be asked. A repeated request can only bring the
+// deadline forward, and sends no second signal.
 func (p *proxy) interrupt(wish *interruption) bool {
 	if p.phase != Running || p.job.Interruption.Signal == "" {
 		return false
@@ -295,7 +296,7 @@ func (p *proxy) interrupt(wish *interruption) bool {
 	p.interruption = wish
 	signal := signalNumber(p.job.Interruption.Signal)
 	if p.job.Interruption.RootProcessOnly {
-		unix.Kill(p.root, signal) // it has not been waited for, so it is it
+		unix.Kill(p.root, signal) // it has not been waited for, so the pid is still its own
 	} else if err := p.container.Signal(signal); err != nil {
 		p.log.Print(err)
 	}

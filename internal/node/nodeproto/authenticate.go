@@ -16,46 +16,45 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Credentials are what a caller has shown.
+// Credentials are what a caller has presented.
 type Credentials struct {
 	// Token is the bearer token, empty if there is none.
 	Token string
 	// Certificate is the client's certificate, nil if there is none. The TLS handshake has
 	// verified it against the authorities that the server trusts for clients.
 	Certificate *x509.Certificate
-	// Local says that the caller is on this machine.
+	// Local reports whether the caller is on this machine.
 	Local bool
 }
 
-// Peer is who a caller is.
+// Peer is the identity of a caller.
 type Peer struct {
 	// Node is the name of the node whose credentials these are. AnyNode may speak for every
 	// node.
 	Node string
 }
 
-// AnyNode is the name of a peer that may speak for every node: the bearer of a token of the
-// whole cluster.
+// AnyNode is the name of a peer that may speak for every node: a caller with a cluster-wide token.
 const AnyNode = "*"
 
-// Speaks says whether the peer may speak for the node.
+// Speaks reports whether the peer may speak for the node.
 func (p Peer) Speaks(node string) bool { return p.Node == AnyNode || p.Node == node }
 
-// Authenticator knows who a caller is. It must compare secrets in a time that does not depend
-// on them. It may be called concurrently.
+// Authenticator identifies callers. It must compare secrets in constant time. It must be safe for
+// concurrent use.
 type Authenticator interface {
-	// Authenticate returns who bears the credentials, ErrUnknownCredentials if nobody does,
-	// and another error if it cannot say.
+	// Authenticate returns the owner of the credentials, ErrUnknownCredentials if there is none, and
+	// another error if it cannot decide.
 	Authenticate(ctx context.Context, credentials Credentials) (Peer, error)
 }
 
-// ErrUnknownCredentials is the answer to credentials that are nobody's.
+// ErrUnknownCredentials is returned for credentials without an owner.
 var ErrUnknownCredentials = errors.New("the token or certificate is not known")
 
-// Insecure takes every caller for any node. It is for tests and for one machine.
+// Insecure accepts every caller as any node. It is for tests and for one machine.
 type Insecure struct{}
 
-// Authenticate lets everybody in.
+// Authenticate accepts every caller.
 func (Insecure) Authenticate(context.Context, Credentials) (Peer, error) {
 	return Peer{Node: AnyNode}, nil
 }
@@ -68,7 +67,7 @@ type tokenEntry struct {
 	node string
 }
 
-// Add makes a token known as that of a node, or of AnyNode. An empty token is not taken.
+// Add adds a token of a node, or of AnyNode. It refuses an empty token.
 func (t *Tokens) Add(token, node string) error {
 	if token == "" || node == "" {
 		return errors.New("a token of a node needs a text and a name")
@@ -77,8 +76,7 @@ func (t *Tokens) Add(token, node string) error {
 	return nil
 }
 
-// Authenticate compares the token with all that there are; how long it takes tells only how
-// many they are.
+// Authenticate compares the token with all known tokens; its running time reveals only their number.
 func (t *Tokens) Authenticate(_ context.Context, credentials Credentials) (Peer, error) {
 	hash := sha256.Sum256([]byte(credentials.Token))
 	found := -1
@@ -92,10 +90,10 @@ func (t *Tokens) Authenticate(_ context.Context, credentials Credentials) (Peer,
 	return Peer{Node: t.entries[found].node}, nil
 }
 
-// Certificates takes the common name of a client's certificate for the name of the node.
+// Certificates uses the common name of a client's certificate as the name of the node.
 type Certificates struct{}
 
-// Authenticate reads the name of the certificate.
+// Authenticate returns the name in the certificate.
 func (Certificates) Authenticate(_ context.Context, credentials Credentials) (Peer, error) {
 	if credentials.Certificate == nil || credentials.Certificate.Subject.CommonName == "" {
 		return Peer{}, ErrUnknownCredentials
@@ -107,10 +105,11 @@ func (Certificates) Authenticate(_ context.Context, credentials Credentials) (Pe
 	return Peer{Node: name}, nil
 }
 
-// EitherOf asks authenticators in turn until one knows the caller.
+// EitherOf tries authenticators in turn until one knows the caller.
 type EitherOf []Authenticator
 
-// Authenticate returns the first answer other than ErrUnknownCredentials, or what the last one says.
+// Authenticate returns the first answer other than ErrUnknownCredentials, or the answer of the last
+// authenticator.
 func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (peer Peer, err error) {
 	err = ErrUnknownCredentials
 	for _, authenticator := range e {
@@ -123,13 +122,13 @@ func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (pe
 
 type peerKey struct{}
 
-// isLocal says whether a request came over the loopback interface.
+// isLocal reports whether a request came over the loopback interface.
 func isLocal(r *http.Request) bool {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()
 }
 
-// authenticated lets only known callers through to next and tells it who they are.
+// authenticated passes only known callers on to next, with their identity.
 func authenticated(auth Authenticator, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +146,7 @@ func authenticated(auth Authenticator, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), peerKey{}, peer)))
 			return
 		}
-		// The client is gone if this cannot be written.
+		// If this cannot be written, the client is gone.
 		_ = refuse.Write(w, r, err)
 	})
 }

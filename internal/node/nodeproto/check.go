@@ -58,8 +58,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// CheckAmounts says what is wrong with amounts that came over the wire: one below zero, or
-// beyond what sums can hold. Absent ones are right.
+// CheckAmounts returns what is wrong with amounts received over the wire: one is below
+// zero, or beyond what sums can hold. Absent amounts are valid.
 func CheckAmounts(m *nodev1.Amounts) error {
 	amounts := FromAmounts(m)
 	for _, kind := range resource.Kinds {

@@ -18,19 +18,19 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Client calls the leading scheduler of several. It stays with the one that answered last,
-// follows a standby's hint at the leader, and tries the others when one cannot be reached.
-// A request may reach more than one scheduler, which the protocol is made for. It may be used
-// concurrently; copies made by As share connections.
+// Client calls the leader among several schedulers. It stays with the scheduler that answered
+// last, follows a standby's hint to the leader, and tries the others if one is unreachable. A
+// request might reach more than one scheduler; the protocol allows that. A Client is safe for
+// concurrent use; copies made by As share connections.
 //
-// A hint is followed only if it came from a scheduler that was configured, or from one that
-// such a scheduler named. With TLS the certificate of whoever is named is verified too.
+// Client follows a hint only from a configured scheduler, or from one that such a scheduler
+// named. With TLS it also verifies the certificate of the named scheduler.
 type Client struct {
 	pool  *schedulerPool
 	token string
 }
 
-// schedulerPool is the schedulers that a client knows and which of them it likes.
+// schedulerPool holds the schedulers that a client knows and which of them it prefers.
 type schedulerPool struct {
 	scheme    string
 	transport *http.Transport
@@ -41,13 +41,13 @@ type schedulerPool struct {
 	current string
 }
 
-// maxAttempts bounds the calls behind one call: every configured scheduler once, and as many
+// maxAttempts bounds the attempts per call: every configured scheduler once, and as many
 // hints.
 func (p *schedulerPool) maxAttempts() int { return 2*len(p.addresses) + 1 }
 
-// Pings find out that a scheduler is gone although its connection is open. A slow scheduler
-// answers them, one that is stopped or cut off does not. Together they take no longer than the
-// usual heartbeat period, so that a node is with the next leader one heartbeat later.
+// Pings detect that a scheduler is gone although its connection is open. A slow scheduler
+// answers them; one that is stopped or cut off does not. Together they need no longer than the
+// usual heartbeat period, so that a node reaches the next leader one heartbeat later.
 const (
 	pingAfterSilence = 2 * time.Second
 	pingTimeout      = 2 * time.Second
@@ -56,8 +56,8 @@ const (
 )
 
 // NewClient returns a client of the schedulers at these addresses ("host:port"). Without a TLS
-// configuration it speaks clear text. The token may be empty if a client certificate says who
-// the node is.
+// configuration it uses clear text. The token may be empty if a client certificate identifies
+// the node.
 func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
@@ -95,7 +95,7 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	return &Client{pool: pool, token: token}, nil
 }
 
-// checkAddress says what is wrong with the address of a scheduler.
+// checkAddress returns what is wrong with a scheduler's address.
 func checkAddress(address string) error {
 	if strings.ContainsAny(address, "/?#@ ") {
 		return fmt.Errorf("scheduler address %q: want host:port", address)
@@ -106,7 +106,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// As returns a client for another bearer over the same connections.
+// As returns a client with another token over the same connections.
 func (c *Client) As(token string) *Client { return &Client{pool: c.pool, token: token} }
 
 // Close closes connections that no call uses.
@@ -189,7 +189,7 @@ func (p *schedulerPool) prefer(address string) {
 	p.current = address
 }
 
-// after returns whom to try after an error, empty if the error is an answer.
+// after returns the address to try after an error, empty if the error is a final answer.
 func (p *schedulerPool) after(address string, err error, tried []string) string {
 	var notLeader *NotLeaderError
 	if errors.As(err, &notLeader) {

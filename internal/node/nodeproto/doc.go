@@ -12,7 +12,7 @@
 // lost, doubled, delayed and overtake each other, and still:
 //
 //   - a result is handed to the scheduler's upper layer once per session, and the node keeps it
-//     until the scheduler says that it is durable;
+//     until the scheduler confirms that it is durable;
 //   - an order is carried out at most once, and a job number is started at most once;
 //   - when messages get through again, both ends have the same picture.
 //
@@ -22,16 +22,16 @@
 // earlier incarnations of the node: the larger of the wall clock in nanoseconds and the last
 // number kept on disk plus one ([NextIncarnation]).
 //
-// An epoch is one reign of a leading scheduler; it comes with the lease and grows. A session
-// is (epoch, number): what one leader and one incarnation have told each other since a
-// registration. Numbers of sessions are not used again within an epoch.
+// An epoch is one term of a leading scheduler; it comes with the lease and grows. A session is
+// (epoch, number): what one leader and one incarnation have exchanged since a registration.
+// Session numbers are not reused within an epoch.
 //
 // A sequence number counts requests of an incarnation, registrations and heartbeats alike. A
-// node has one request in flight at most. When it gives one up, the next has a higher number.
+// node has at most one request in flight. When it abandons one, the next has a higher number.
 //
-// A job number is never used again, by any leader. A leader that does not store a start
-// before ordering it must therefore draw numbers that its successors cannot draw; [JobNumber]
-// puts the epoch into the high bits.
+// A job number is never reused, by any leader. A leader that does not store a start before
+// ordering it must therefore draw numbers that its successors cannot draw; [JobNumber] puts the
+// epoch into the high bits.
 //
 // # Registration
 //
@@ -46,24 +46,24 @@
 // seen ([Session.Admits]).
 // A node refuses a session of an epoch below one that it has seen: that leader was replaced.
 //
-// A node registers when it begins, when it is told to ([MustRegisterError]), and when its
-// description changes. Orders of the old session die at that moment on both ends: the node
-// takes no response of it any more. Whatever the scheduler ordered and the new picture does not
-// show was never begun, and never will be. Such a job is over (disappeared_from_node); its
-// number is not ordered again.
+// A node registers when it starts, when the scheduler requires it ([MustRegisterError]), and
+// when its description changes. Orders of the old session become void at that moment on both
+// ends: the node accepts no more responses of that session. A job that the scheduler ordered and
+// that the new picture does not show was never started, and never will be. Such a job has ended
+// (disappeared_from_node); its number is not ordered again.
 //
 // # Reports
 //
-// The report of a heartbeat is full or a delta. A delta has each item that changed since it
-// was last confirmed, with its whole present value, never a difference; so it does no harm to
-// apply one twice. An item is confirmed when the response to a request that carried it
-// arrives. If a response is lost, the next delta carries the item again. The first heartbeat of
-// a session is a delta to the registration, or full. A full report follows when the scheduler
-// asks for it (need_full), which it does when a delta makes no sense to it.
+// The report of a heartbeat is full or a delta. A delta has each item that changed since it was
+// last confirmed, with its whole present value, never a difference, so applying one twice does
+// no harm. An item is confirmed when the response to a request that carried it arrives. If a
+// response is lost, the next delta carries the item again. The first heartbeat of a session is a
+// delta to the registration, or full. A full report follows when the scheduler requests it
+// (need_full), which it does when it cannot interpret a delta.
 //
-// The scheduler takes a report only if its sequence number is higher than all it has seen. An
+// The scheduler accepts a report only if its sequence number is higher than all it has seen. An
 // equal one is a copy of the last: it changes nothing and is answered again. A lower one is
-// answered with [StaleError], which the node does not await any more.
+// answered with [StaleError], which the node no longer awaits.
 //
 // # Orders, and how a lost response is healed
 //
@@ -71,37 +71,36 @@
 // carried out. The scheduler remembers every order until the node has acknowledged it:
 //
 //	response   orders = all that are not acknowledged, oldest first (a limit may cut the end)
-//	request    orders_seen = n: orders 1…n have been taken in, and the report shows their effect
+//	request    orders_seen = n: orders 1…n have been received, and the report shows their effect
 //
-// A lost response is healed by the next one, which repeats its orders. The node skips orders up
-// to n, so each is taken in once. A response is taken in only if it answers the request in
-// flight, in the present session; a delayed one is dropped whole, because the next one
-// repeats it.
+// The next response repeats the orders of a lost one. The node skips orders up to n, so it
+// carries out each order once. It accepts a response only if it answers the request in flight,
+// in the present session; it drops a delayed one whole, because the next one repeats it.
 //
 // The scheduler forgets an order when orders_seen covers it. If the report does not show a job
 // whose start is covered, the job is lost ([Report.Lost]).
 //
-// Before its next heartbeat the node makes durable what an agent's restart must not forget: the
-// identity of each started job before its process begins, that an interrupted job is
+// Before its next heartbeat the node makes durable what a restart of the agent must not forget:
+// the identity of each started job before its process starts, that an interrupted job is
 // interrupted, and which results are acknowledged. A job that was not made durable has not
-// begun.
+// started.
 //
-// By job number orders are idempotent as well: a start of a job that the node has, an interrupt
-// of an interrupted one, an abort or an interrupt of one that is over or unknown change nothing.
-// A job that the node cannot start ends in a result like any other (aborted, with the reason). A
-// start and an abort of one job that come in one response end in a result without a process.
+// Orders are also idempotent by job number: a start of a job that the node has, an interrupt of
+// an interrupted job, and an abort or an interrupt of a job that has ended or is unknown change
+// nothing. A job that the node cannot start ends in a result like any other (aborted, with the
+// reason). A start and an abort of one job in one response end in a result without a process.
 //
-// An order that no response has carried yet can be taken back ([Session.Abort] of a job whose
-// start is still queued does so and says that the job is over).
+// An order that no response has carried yet can be withdrawn ([Session.Abort] of a job whose
+// start is still queued does so and reports that the job is over).
 //
 // # Results
 //
 // A finished job is reported by its result, once per session (again if the response to it was
-// lost). The scheduler's upper layer gets it once per session in [Report.Finished], makes it
+// lost). The scheduler's upper layer receives it once per session in [Report.Finished], makes it
 // durable, and only then calls [Session.Acknowledge]. The acknowledgement is an order like the
-// others; on it the node forgets the job, and once it is covered the session does. If the
-// scheduler dies in between, the next session's registration brings the result again, and the
-// upper layer, which finds it in its store, acknowledges it without a second effect.
+// others; on receiving it the node forgets the job, and once it is covered the session does. If
+// the scheduler dies in between, the next session's registration brings the result again, and
+// the upper layer, which finds it in its store, acknowledges it without a second effect.
 //
 // Output above the inline limit is sent by Upload before the result that refers to it.
 //
@@ -118,5 +117,5 @@
 //
 // Details of errors are messages, and both ends see them as Go errors: [NotLeaderError] (ask
 // this address), [MustRegisterError], [StaleError], [RefusedError]. [Client] follows the leader
-// by itself. Anything else means that the request may or may not have been taken in.
+// by itself. After any other error the request may or may not have been applied.
 package nodeproto

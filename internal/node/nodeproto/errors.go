@@ -37,7 +37,7 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("the request is stale: number %d has been taken in", e.Sequence)
 }
 
-// RefusedError says why a scheduler does not want a node.
+// RefusedError is why a scheduler refuses a node.
 type RefusedError struct {
 	Reason     nodev1.RefusalReason
 	Message    string
@@ -50,7 +50,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the node is refused (%s): %s", reason, e.Message)
 }
 
-// code is the status under which a refusal travels.
+// code is the status code of a refusal.
 func (e *RefusedError) code() connect.Code {
 	switch e.Reason {
 	case nodev1.RefusalReason_REFUSAL_REASON_UNKNOWN_TOKEN:
@@ -76,8 +76,8 @@ func invalidf(format string, args ...any) *RefusedError {
 	return refusef(nodev1.RefusalReason_REFUSAL_REASON_INVALID, format, args...)
 }
 
-// ToConnect makes an error of this package one that travels with its details. Other errors
-// stay what they are.
+// ToConnect converts an error of this package to one that is sent with its details. It returns
+// other errors unchanged.
 func ToConnect(err error) error {
 	var (
 		notLeader *NotLeaderError
@@ -112,8 +112,8 @@ func detailed(code connect.Code, err error, detail proto.Message) error {
 	return out
 }
 
-// FromConnect turns an error that came over the wire into one of this package, if it has such a
-// detail; the original is kept in the chain of other errors only.
+// FromConnect converts an error received over the wire to one of this package, if it has such a
+// detail. Only other errors keep the original in their chain.
 func FromConnect(err error) error {
 	var remote *connect.Error
 	if !errors.As(err, &remote) {

@@ -9,16 +9,16 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Service is the scheduler as its nodes see it. Calls come concurrently, also several of one
+// Service is the scheduler as its nodes see it. Calls are concurrent, even several from one
 // node. The peer has been authenticated and may speak for the node that the request names.
-// Errors of this package travel with their details.
+// Errors of this package are sent with their details.
 type Service interface {
 	Register(ctx context.Context, peer Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, peer Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, peer Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
 }
 
-// MaxMessageSize bounds a message in both directions, so that a broken peer cannot take all
+// MaxMessageSize bounds a message in both directions, so that a broken peer cannot exhaust
 // memory. A full report of 10,000 jobs is about 3 MB.
 const MaxMessageSize = 64 << 20
 
@@ -40,7 +40,7 @@ func Protocols() *http.Protocols {
 	return p
 }
 
-// endpoint checks who speaks for whom and lets errors travel.
+// endpoint checks that the caller may speak for the node and converts errors for the wire.
 type endpoint struct{ service Service }
 
 // speaker returns the caller if it may speak for the node.

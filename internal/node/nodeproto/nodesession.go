@@ -11,13 +11,13 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// NodeSession is the node's end: its jobs and results, what the scheduler knows of them, and
-// which orders have been taken in. It outlives sessions; there is one per incarnation. The
+// NodeSession is the node's end: its jobs and results, what the scheduler knows about them,
+// and which orders it has carried out. It outlives sessions; there is one per incarnation. The
 // package comment has the contract.
 //
-// The owner calls Register or Heartbeat for the next request, and gives it back either the
-// response or the failure. A new request gives up the one in flight. Messages that go in or
-// come out are not modified afterwards.
+// The owner calls Register or Heartbeat for the next request, and passes back either the
+// response or the failure. A new request abandons the one in flight. Messages passed in or
+// returned are not modified afterwards.
 type NodeSession struct {
 	description *nodev1.NodeDescription
 	incarnation uint64
@@ -40,14 +40,14 @@ type NodeSession struct {
 	flight *flight
 }
 
-// nodeJob is a job of the node.
+// nodeJob is a job on the node.
 type nodeJob struct {
 	identity *nodev1.JobIdentity
 	status   *nodev1.JobStatus // without identity; replaced, never modified
 	changed  uint64            // revision of status
 	told     uint64            // revision of status that the scheduler has
 	known    bool              // the scheduler has the identity
-	result   *nodev1.JobResult // nil while the job is not over
+	result   *nodev1.JobResult // nil until the job has ended
 	reported bool              // the scheduler has the result
 }
 
@@ -59,49 +59,49 @@ type flight struct {
 	status       uint64 // revision of the node's status, zero if it was not carried
 }
 
-// carried is what a request tells of one job.
+// carried is what a request reports about one job.
 type carried struct {
 	job      *nodeJob
 	revision uint64
 	result   bool
 }
 
-// RestoredJob is a job that an agent finds when it begins: its status with the identity, and
-// the result if it is over.
+// RestoredJob is a job that a starting agent finds: its status with the identity, and the
+// result if it has ended.
 type RestoredJob struct {
 	Status *nodev1.JobStatus
 	Result *nodev1.JobResult
 }
 
-// Orders are the orders that a response brought and that are to be carried out now, kind by
-// kind in this order. What is in the lists of starts and of jobs that ended is made durable
-// before anything else happens to the session.
+// Orders are the new orders of a response, to be carried out kind by kind in this order. The
+// owner makes the starts and the ended jobs durable before anything else happens to the
+// session.
 type Orders struct {
 	Start []Start
-	// Ended are results, with identities, of jobs that came and ended without a process. They
-	// are reported and acknowledged like others.
+	// Ended are results, with identities, of jobs that arrived and ended without a process.
+	// They are reported and acknowledged like others.
 	Ended        []*nodev1.JobResult
 	Interrupt    []*nodev1.InterruptOrder
 	Abort        []*nodev1.AbortOrder
-	Acknowledged []uint64 // results that may be forgotten
+	Acknowledged []uint64 // results that the node may forget
 }
 
-// Start is a job to begin.
+// Start is a job to start.
 type Start struct {
 	Identity    *nodev1.JobIdentity
 	Spec        *nodev1.JobSpec
 	Environment []*nodev1.Variable
 }
 
-// ErrNotAwaited is the answer to a response that does not belong to the request in flight. It
-// has changed nothing.
+// ErrNotAwaited is returned for a response that does not belong to the request in flight. The
+// response has changed nothing.
 var ErrNotAwaited = errors.New("the response answers no request that is awaited")
 
-// ErrNotRegistered is the answer to Heartbeat when there is no session.
+// ErrNotRegistered is returned by Heartbeat if there is no session.
 var ErrNotRegistered = errors.New("the node is not registered")
 
-// NewNodeSession returns the end of an incarnation that begins. Jobs are those that survived
-// the last one; a job without a number is left out.
+// NewNodeSession returns the node's end of a new incarnation. Jobs are those that survived the
+// last incarnation; a job without a number is ignored.
 func NewNodeSession(description *nodev1.NodeDescription, incarnation uint64, jobs []RestoredJob) *NodeSession {
 	n := &NodeSession{description: description, incarnation: incarnation, jobs: map[uint64]*nodeJob{}, settings: DefaultSettings()}
 	for _, restored := range jobs {
@@ -124,7 +124,7 @@ func bare(status *nodev1.JobStatus) *nodev1.JobStatus {
 	return out
 }
 
-// add makes a job known, or returns the one that is.
+// add adds a job, or returns the existing one.
 func (n *NodeSession) add(identity *nodev1.JobIdentity, status *nodev1.JobStatus) *nodeJob {
 	number := identity.GetNumber()
 	if job := n.jobs[number]; job != nil {
@@ -138,13 +138,13 @@ func (n *NodeSession) add(identity *nodev1.JobIdentity, status *nodev1.JobStatus
 	return job
 }
 
-// Describe changes the description of the node; it registers again.
+// Describe changes the node's description; the node then registers again.
 func (n *NodeSession) Describe(description *nodev1.NodeDescription) {
 	n.description = description
 	n.leave()
 }
 
-// NodeChanged tells the state of the node.
+// NodeChanged sets the state of the node.
 func (n *NodeSession) NodeChanged(status *nodev1.NodeStatus) {
 	if n.status != nil && proto.Equal(n.status, status) {
 		return
@@ -153,9 +153,9 @@ func (n *NodeSession) NodeChanged(status *nodev1.NodeStatus) {
 	n.status, n.changed = status, n.revision
 }
 
-// JobChanged tells the state of a job; the identity may be absent. It says whether there is
-// such a job that is not over. Preemption is kept by the session itself: a status cannot
-// take it back.
+// JobChanged sets the state of a job; the identity may be absent. It reports whether there is
+// such a job that has not ended. The session itself keeps the preemption mark: a status cannot
+// clear it.
 func (n *NodeSession) JobChanged(status *nodev1.JobStatus) bool {
 	job := n.jobs[status.GetNumber()]
 	if job == nil || job.result != nil {
@@ -175,7 +175,8 @@ func (n *NodeSession) JobChanged(status *nodev1.JobStatus) bool {
 	return true
 }
 
-// JobFinished tells how a job ended. It says whether there is such a job that was not over.
+// JobFinished sets the result of a job. It reports whether there is such a job that had not
+// ended.
 func (n *NodeSession) JobFinished(result *nodev1.JobResult) bool {
 	job := n.jobs[result.GetNumber()]
 	if job == nil || job.result != nil {
@@ -185,8 +186,8 @@ func (n *NodeSession) JobFinished(result *nodev1.JobResult) bool {
 	return true
 }
 
-// Job returns the state of a job with its identity, and its result if it is over; nil if there
-// is no such job.
+// Job returns the state of a job with its identity, and its result if it has ended; nil if
+// there is no such job.
 func (n *NodeSession) Job(number uint64) (*nodev1.JobStatus, *nodev1.JobResult) {
 	job := n.jobs[number]
 	if job == nil {
@@ -201,14 +202,14 @@ func (n *NodeSession) Jobs() []uint64 { return slices.Clone(n.order) }
 // Incarnation returns the incarnation of the node.
 func (n *NodeSession) Incarnation() uint64 { return n.incarnation }
 
-// Settings returns what the scheduler wishes.
+// Settings returns the scheduler's settings.
 func (n *NodeSession) Settings() Settings { return n.settings }
 
 // Registered returns the session and whether there is one.
 func (n *NodeSession) Registered() (SessionID, bool) { return n.session, n.registered }
 
-// Urgent says whether a report should go out now and not when its time comes: a job is over
-// and the scheduler does not know.
+// Urgent reports whether a report should be sent now, ahead of its time: a job has ended and
+// the scheduler does not know.
 func (n *NodeSession) Urgent() bool {
 	for _, job := range n.jobs {
 		if job.result != nil && !job.reported {
@@ -218,8 +219,8 @@ func (n *NodeSession) Urgent() bool {
 	return false
 }
 
-// Register begins a registration; whatever was in flight is given up, and the present session
-// is over.
+// Register starts a registration. It abandons the request in flight and ends the present
+// session.
 func (n *NodeSession) Register() *nodev1.RegisterRequest {
 	n.leave()
 	n.sequence++
@@ -231,7 +232,7 @@ func (n *NodeSession) Register() *nodev1.RegisterRequest {
 	}
 }
 
-// leave ends the present session: nobody knows anything of this node any more.
+// leave ends the present session: no scheduler knows anything about this node any more.
 func (n *NodeSession) leave() {
 	n.registered, n.flight, n.ordersSeen, n.needFull = false, nil, 0, false
 	n.told = 0
@@ -240,7 +241,7 @@ func (n *NodeSession) leave() {
 	}
 }
 
-// Welcome takes in the response to a registration.
+// Welcome applies the response to a registration.
 func (n *NodeSession) Welcome(response *nodev1.RegisterResponse) error {
 	if n.flight == nil || !n.flight.registration || response.GetSequence() != n.flight.sequence {
 		return ErrNotAwaited
@@ -256,7 +257,7 @@ func (n *NodeSession) Welcome(response *nodev1.RegisterResponse) error {
 	return nil
 }
 
-// Heartbeat begins a heartbeat; whatever was in flight is given up.
+// Heartbeat starts a heartbeat and abandons the request in flight.
 func (n *NodeSession) Heartbeat() (*nodev1.HeartbeatRequest, error) {
 	if !n.registered {
 		return nil, ErrNotRegistered
@@ -270,9 +271,9 @@ func (n *NodeSession) Heartbeat() (*nodev1.HeartbeatRequest, error) {
 	}, nil
 }
 
-// report builds a report and notes in the flight what it carries. A job that the scheduler may
-// not know is in it even if its result has to wait for the next one: orders_seen says that the
-// report shows every job whose start has been taken in.
+// report builds a report and records in the flight what it carries. It includes every job that
+// the scheduler might not know, even if the job's result has to wait for the next report:
+// orders_seen promises that the report shows every job whose start has been received.
 func (n *NodeSession) report(full bool) (report *nodev1.Report, more bool) {
 	report = &nodev1.Report{Full: full}
 	for _, number := range n.order {
@@ -306,7 +307,7 @@ func (n *NodeSession) report(full bool) (report *nodev1.Report, more bool) {
 	return report, more
 }
 
-// present is the status of a job, which is finished if there is a result.
+// present is the status of a job: finished if there is a result.
 func (j *nodeJob) present() *nodev1.JobStatus {
 	if j.result == nil || j.status.GetPhase() == nodev1.Phase_PHASE_FINISHED {
 		return j.status
@@ -316,7 +317,7 @@ func (j *nodeJob) present() *nodev1.JobStatus {
 	return status
 }
 
-// confirm notes that the scheduler has what the request in flight carried.
+// confirm records that the scheduler has what the request in flight carried.
 func (n *NodeSession) confirm() {
 	for _, c := range n.flight.carried {
 		c.job.known = true
@@ -327,8 +328,8 @@ func (n *NodeSession) confirm() {
 	n.flight = nil
 }
 
-// Failed takes in that a request brought an error. A failure of a request that is not in
-// flight any more changes nothing.
+// Failed records that a request ended in an error. It ignores a request that is no longer in
+// flight.
 func (n *NodeSession) Failed(sequence uint64, err error) {
 	if n.flight == nil || n.flight.sequence != sequence {
 		return
@@ -347,9 +348,8 @@ func (n *NodeSession) Failed(sequence uint64, err error) {
 	}
 }
 
-// Receive takes in the response to a heartbeat and returns the orders that are new. With an
-// error other than ErrNotAwaited the session is over, and the orders returned were still
-// taken in.
+// Receive applies the response to a heartbeat and returns the new orders. With an error other
+// than ErrNotAwaited the session is over, but the returned orders still count as received.
 func (n *NodeSession) Receive(now time.Time, response *nodev1.HeartbeatResponse) (Orders, error) {
 	if n.flight == nil || n.flight.registration || response.GetSequence() != n.flight.sequence || sessionID(response.GetSession()) != n.session {
 		return Orders{}, ErrNotAwaited

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// ErrNotConfirmed is the answer to a start in a session that no heartbeat has confirmed.
+// ErrNotConfirmed is returned for a start in a session that no heartbeat has confirmed.
 var ErrNotConfirmed = errors.New("the session is not confirmed by a heartbeat yet")
 
 // Start queues the start of a job. Jobs of one task should share one specification: a response
@@ -29,16 +29,16 @@ func (s *Session) Start(identity *nodev1.JobIdentity, spec *nodev1.JobSpec, envi
 	return nil
 }
 
-// Interrupt queues the wish that a job end by itself.
+// Interrupt queues an order that asks a job to end by itself.
 func (s *Session) Interrupt(order *nodev1.InterruptOrder) {
 	if !s.over(order.GetNumber()) {
 		s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_Interrupt{Interrupt: order}}})
 	}
 }
 
-// Abort queues the end of a job. If no response has carried its start yet, everything about it
-// is taken back instead, and never is true: the job has not begun and there will be no result.
-// Otherwise a result will come, or the job turn out to be lost.
+// Abort queues the abort of a job. If no response has carried its start yet, Abort withdraws
+// all its orders instead and returns true: the job has not started and there will be no
+// result. Otherwise a result will come, or the job turns out to be lost.
 func (s *Session) Abort(order *nodev1.AbortOrder) (never bool) {
 	number := order.GetNumber()
 	if s.startIndex(s.queued, number) >= 0 {
@@ -51,13 +51,13 @@ func (s *Session) Abort(order *nodev1.AbortOrder) (never bool) {
 	return false
 }
 
-// Acknowledge queues the word that the results of these jobs are durable. It does not matter
-// whether this session handed them out.
+// Acknowledge queues the confirmation that the results of these jobs are durable. It does not
+// matter whether this session delivered them.
 func (s *Session) Acknowledge(numbers ...uint64) {
 	if len(numbers) == 0 {
 		return
 	}
-	// Neighbouring acknowledgements that no response has carried become one.
+	// Adjacent acknowledgements that no response has carried are merged.
 	if last := len(s.queued) - 1; last >= 0 {
 		if order := s.queued[last].order.GetAcknowledge(); order != nil && s.queued[last].after == s.after {
 			order.Numbers = append(order.Numbers, numbers...)
@@ -69,14 +69,14 @@ func (s *Session) Acknowledge(numbers ...uint64) {
 	}}})
 }
 
-// After says on which commit the orders rest that are queued from now on. They leave when it
-// is released. Numbers grow; zero is durable from the beginning.
+// After sets the commit that orders queued from now on depend on. They are sent when it is
+// released. Numbers grow; zero is always durable.
 func (s *Session) After(commit uint64) { s.after = commit }
 
-// Release lets the orders leave that rest on this commit or an earlier one.
+// Release allows the session to send the orders that depend on this commit or an earlier one.
 func (s *Session) Release(commit uint64) { s.released = max(s.released, commit) }
 
-// Held says whether an order waits for a commit.
+// Held reports whether an order waits for a commit.
 func (s *Session) Held() bool {
 	return slices.ContainsFunc(s.queued, func(p pendingOrder) bool { return p.after > s.released })
 }
@@ -97,13 +97,13 @@ func (p pendingOrder) job() uint64 {
 	return 0
 }
 
-// over says whether the result of a job has been handed out: there is nothing to stop.
+// over reports whether the result of a job has been delivered: there is nothing to stop.
 func (s *Session) over(number uint64) bool {
 	job := s.jobs[number]
 	return job != nil && job.delivered
 }
 
-// startIndex finds the start of a job among orders, -1 if it is not there.
+// startIndex finds the start of a job among orders, -1 if there is none.
 func (s *Session) startIndex(orders []pendingOrder, number uint64) int {
 	return slices.IndexFunc(orders, func(p pendingOrder) bool { return p.order.GetStart() != nil && p.job() == number })
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Settings are the scheduler's wishes for its nodes. Fields that are zero or below take the
-// defaults when a node reads them.
+// Settings are the scheduler's settings for its nodes. A node replaces fields that are zero or
+// below with the defaults when it reads them.
 type Settings struct {
 	HeartbeatPeriod          time.Duration
 	HeartbeatSplay           time.Duration // added at random
@@ -102,18 +102,18 @@ func SettingsOf(m *nodev1.Settings) Settings {
 	return s
 }
 
-// Pace says when a node is to speak next. It is a value without a clock: the owner tells it
-// how each exchange went and gives a random number from [0, 1).
+// Pace decides when a node reports next. It is a value without a clock: the owner passes in how
+// each exchange went and a random number from [0, 1).
 type Pace struct {
 	settings Settings
 	backoff  time.Duration // zero after a success
 }
 
-// Adopt takes new settings.
+// Adopt applies new settings.
 func (p *Pace) Adopt(settings Settings) { p.settings = settings }
 
 // Failed returns the pause after an exchange that brought no answer, a refusal, or an answer
-// without scheduling. The least pause is what a refusal asked for; zero if nothing.
+// without scheduling. The pause is at least what a refusal requested; zero if nothing.
 func (p *Pace) Failed(least time.Duration, random float64) time.Duration {
 	s := p.filled()
 	if p.backoff == 0 {
@@ -121,13 +121,13 @@ func (p *Pace) Failed(least time.Duration, random float64) time.Duration {
 	} else {
 		p.backoff = min(time.Duration(float64(p.backoff)*s.BackoffFactor), s.BackoffMax)
 	}
-	// From half of the backoff to all of it: nodes that failed together come apart.
+	// From half of the backoff to all of it: nodes that failed together spread out.
 	return max(p.backoff/2+time.Duration(random*float64(p.backoff/2)), least)
 }
 
-// AfterError returns the pause after an exchange that ended with an error. If no scheduler said
-// that it leads, the pause does not grow: a new leader hears of the node within a heartbeat
-// period, and a standby can bear to be asked.
+// AfterError returns the pause after an exchange that ended with an error. If no scheduler
+// answered as the leader, the pause does not grow: a new leader hears from the node within a
+// heartbeat period, and the requests are cheap for a standby.
 func (p *Pace) AfterError(err error, random float64) time.Duration {
 	if isLeaderless(err) {
 		return p.leaderless(random)
@@ -139,15 +139,15 @@ func (p *Pace) AfterError(err error, random float64) time.Duration {
 	return p.Failed(0, random)
 }
 
-// leaderless is the pause while nobody leads, or whoever leads cannot write.
+// leaderless is the pause while there is no leader, or the leader cannot write.
 func (p *Pace) leaderless(random float64) time.Duration {
 	s := p.filled()
 	pause := min(s.HeartbeatPeriod, s.BackoffMin)
 	return pause/2 + time.Duration(random*float64(pause/2))
 }
 
-// isLeaderless says whether an error means that no scheduler said that it leads: they stand
-// by, cannot be reached, or do not answer.
+// isLeaderless reports whether an error means that no scheduler answered as the leader: they
+// stand by, cannot be reached, or do not answer.
 func isLeaderless(err error) bool {
 	var notLeader *NotLeaderError
 	var remote *connect.Error

@@ -9,7 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// DefaultMaxOrders is how many orders one response carries unless a session says otherwise.
+// DefaultMaxOrders is how many orders one response carries unless a session sets another
+// limit.
 const DefaultMaxOrders = 500
 
 // SessionID names a session.
@@ -31,8 +32,8 @@ func sessionID(m *nodev1.SessionId) SessionID {
 // Session is the scheduler's end of a session with one node: the picture of the node as
 // reported, and the orders that it has not acknowledged. The package comment has the contract.
 //
-// A method that returns an error has changed nothing. Messages that go in or come out are not
-// modified afterwards, so that they may be encoded elsewhere at any time.
+// A method that returns an error has changed nothing. Messages passed in or returned are not
+// modified afterwards, so that other goroutines may encode them at any time.
 //
 // Invariants: issued orders have the numbers seen+1 … issued; a job is in the picture from its
 // first report until its acknowledgement is covered, or until it is lost.
@@ -54,7 +55,7 @@ type Session struct {
 	pending []pendingOrder // numbered seen+1…, in responses until they are acknowledged
 	queued  []pendingOrder // in no response yet
 
-	after    uint64 // the commit on which orders rest that are queued now
+	after    uint64 // the commit that newly queued orders depend on
 	released uint64 // the last commit that is durable
 }
 
@@ -69,39 +70,39 @@ type reportedJob struct {
 type pendingOrder struct {
 	order *nodev1.Order
 	spec  *nodev1.JobSpec
-	after uint64 // the commit that it rests on
+	after uint64 // the commit that it depends on
 }
 
-// Report is what a heartbeat has told that was not known before. All lists are in the order of
-// job numbers.
+// Report is what a heartbeat reported that was not known before. All lists are sorted by job
+// number.
 type Report struct {
-	// Repeated says that the request is a copy of the last: nothing in it is new. It is
+	// Repeated reports whether the request is a copy of the last: nothing in it is new. It is
 	// answered like any other.
 	Repeated bool
-	// First says that the session is confirmed by this report: the node may be given jobs.
+	// First reports whether this report confirms the session: the node may receive jobs.
 	First bool
-	// Full says that the picture is whole. Jobs has every job, and Running the numbers of all
-	// that count as the node's, those included whose start it has not seen and those
-	// whose result is still to come: any other job of this node does not exist.
+	// Full reports whether the picture is complete. Jobs then has every job, and Running the
+	// numbers of all jobs that count as the node's, including those whose start it has not
+	// seen and those whose result is still to come: any other job of this node does not exist.
 	Full    bool
 	Running []uint64
-	// Jobs are jobs that appeared or changed, with their identities. One that is finished
-	// here has a result that is still to come in this session; the upper layer may have it
-	// from an earlier one.
+	// Jobs are jobs that appeared or changed, with their identities. A job that is finished
+	// here has a result that is still to come in this session; the upper layer might have it
+	// from an earlier session.
 	Jobs []*nodev1.JobStatus
 	// Finished are results not handed out before in this session, with identities. They
 	// are to be made durable and then acknowledged, also those of unknown jobs.
 	Finished []*nodev1.JobResult
-	// Lost are jobs that the node had, or whose start it acknowledged, and does not have.
+	// Lost are jobs that the node had, or whose start it acknowledged, and no longer has.
 	Lost []uint64
 	// Node is the state of the node if it changed.
 	Node *nodev1.NodeStatus
-	// More says that the node has more results and will come again at once.
+	// More reports whether the node has more results and will send them at once.
 	More bool
 }
 
-// Admits says whether a registration may replace the session that the node has, which may be
-// nil: it must not be older than what the session has seen.
+// Admits reports whether a registration may replace the node's session, which may be nil: the
+// registration must not be older than what the session has seen.
 func (s *Session) Admits(request *nodev1.RegisterRequest) error {
 	switch {
 	case s == nil || request.GetIncarnation() > s.incarnation:
@@ -146,8 +147,8 @@ func (s *Session) Node() string { return s.node }
 // Incarnation returns the incarnation of the node.
 func (s *Session) Incarnation() uint64 { return s.incarnation }
 
-// Confirmed says whether a heartbeat of the session has come. Until then the node gets no
-// jobs.
+// Confirmed reports whether a heartbeat of the session has arrived. Until then the node gets
+// no jobs.
 func (s *Session) Confirmed() bool { return s.registration == nil }
 
 // Status returns the state of the node as last reported, nil if none was.
@@ -161,8 +162,8 @@ func (s *Session) Registered(settings Settings, tree string) *nodev1.RegisterRes
 	}
 }
 
-// Receive takes in a heartbeat. After it the owner acts on the report, makes durable what must
-// be, and answers with Respond.
+// Receive applies a heartbeat. The owner then acts on the report, makes durable what must be,
+// and answers with Respond.
 func (s *Session) Receive(request *nodev1.HeartbeatRequest) (Report, error) {
 	switch {
 	case sessionID(request.GetSession()) != s.id || request.GetNodeName() != s.node || request.GetIncarnation() != s.incarnation:
@@ -199,7 +200,7 @@ func (s *Session) Receive(request *nodev1.HeartbeatRequest) (Report, error) {
 	return report, nil
 }
 
-// gathered is what the reports of one request brought.
+// gathered collects what the reports of one request brought.
 type gathered struct {
 	first, full bool
 	jobs        map[uint64]bool // appeared or changed
@@ -208,8 +209,8 @@ type gathered struct {
 	node        *nodev1.NodeStatus
 }
 
-// cover forgets the orders that the node has taken in. It returns the jobs that it must have
-// begun.
+// cover removes the orders that the node has acknowledged. It returns the jobs that the node
+// must have started.
 func (s *Session) cover(seen uint64) (started []uint64) {
 	count := int(seen - s.seen)
 	for _, p := range s.pending[:count] {
@@ -243,7 +244,7 @@ func (s *Session) apply(report *nodev1.Report, full bool, news *gathered) {
 	}
 }
 
-// dropAbsent removes jobs that a full report does not have.
+// dropAbsent removes jobs that are missing from a full report.
 func (s *Session) dropAbsent(report *nodev1.Report, news *gathered) {
 	present := make(map[uint64]bool, len(report.GetJobs())+len(report.GetResults()))
 	for _, status := range report.GetJobs() {
@@ -264,8 +265,8 @@ func (s *Session) dropAbsent(report *nodev1.Report, news *gathered) {
 	}
 }
 
-// reported returns the entry of a job, made if the report introduces it; nil if the job is
-// strange to this session, and then a full report is asked for.
+// reported returns the entry of a job, and creates it if the report introduces the job. It
+// returns nil if the session does not know the job, and then requests a full report.
 func (s *Session) reported(number uint64, identity *nodev1.JobIdentity) *reportedJob {
 	job := s.jobs[number]
 	switch {
@@ -283,7 +284,7 @@ func (s *Session) reported(number uint64, identity *nodev1.JobIdentity) *reporte
 func (s *Session) applyStatus(status *nodev1.JobStatus, news *gathered) {
 	job := s.reported(status.GetNumber(), status.GetIdentity())
 	if job == nil || job.delivered {
-		return // strange, or its result says more
+		return // unknown, or its result says more
 	}
 	before := job.status.GetUsage().GetCpu()
 	if job.status == nil {
@@ -309,7 +310,7 @@ func (s *Session) applyResult(result *nodev1.JobResult, news *gathered) {
 	news.results = append(news.results, result)
 }
 
-// report puts what was gathered in order.
+// report sorts what was gathered.
 func (s *Session) report(news *gathered) Report {
 	report := Report{First: news.first, Full: news.full, Finished: news.results, Lost: news.lost, Node: news.node}
 	numbers := make([]uint64, 0, len(news.jobs))
@@ -350,8 +351,8 @@ func (s *Session) Running() []uint64 {
 	return slices.Compact(numbers)
 }
 
-// Unacknowledged returns the numbers of jobs whose results were handed out and whose
-// acknowledgement the node has not taken in, in order.
+// Unacknowledged returns, in order, the numbers of jobs whose results were delivered and whose
+// acknowledgement the node has not received.
 func (s *Session) Unacknowledged() []uint64 {
 	var numbers []uint64
 	for number, job := range s.jobs {
@@ -363,8 +364,8 @@ func (s *Session) Unacknowledged() []uint64 {
 	return numbers
 }
 
-// Job returns the state of a job as last reported, with its identity, and whether its result
-// has been handed out; nil if the picture does not have it.
+// Job returns the last reported state of a job, with its identity, and whether its result has
+// been delivered; nil if the job is not in the picture.
 func (s *Session) Job(number uint64) (status *nodev1.JobStatus, finished bool) {
 	job := s.jobs[number]
 	if job == nil || job.status == nil {
@@ -373,23 +374,23 @@ func (s *Session) Job(number uint64) (status *nodev1.JobStatus, finished bool) {
 	return statusWithIdentity(job.status, job.identity), job.delivered
 }
 
-// AskFull makes the next response ask for a full report.
+// AskFull makes the next response request a full report.
 func (s *Session) AskFull() { s.needFull = true }
 
-// Answer is what a response says beside orders.
+// Answer is the content of a response besides orders.
 type Answer struct {
 	Skipped     nodev1.SkipReason
 	SkipMessage string
-	// Next is when the node is to come again; zero means by the settings.
+	// Next is when the node should report again; zero means by the settings.
 	Next time.Duration
-	// MinSpare is how much must be free for a report out of turn; nil if never.
+	// MinSpare is how much must be free for a report out of turn; nil means never.
 	MinSpare *nodev1.Amounts
-	// Settings are there if they changed.
+	// Settings are set if they have changed.
 	Settings *Settings
 }
 
-// Respond answers the request with this sequence number: with everything that is queued and
-// released, after everything that the node has not acknowledged.
+// Respond answers the request with this sequence number. The response has all unacknowledged
+// orders, then all that are queued and released.
 func (s *Session) Respond(sequence uint64, answer Answer) *nodev1.HeartbeatResponse {
 	room := max(s.maxOrders-len(s.pending), 0)
 	more := false
@@ -425,8 +426,8 @@ func (s *Session) Respond(sequence uint64, answer Answer) *nodev1.HeartbeatRespo
 	return response
 }
 
-// numbered is the order as a response carries it. Messages that are shared with earlier
-// responses stay as they are, because those may be in the middle of being encoded.
+// numbered is the order as a response carries it. It does not modify messages shared with
+// earlier responses, because those might be being encoded.
 func (p pendingOrder) numbered(number uint64, table map[*nodev1.JobSpec]uint32, response *nodev1.HeartbeatResponse) *nodev1.Order {
 	start := p.order.GetStart()
 	if start == nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Abort reasons that this package itself reports; the names are those of package operation.
+// Abort reasons that this package itself reports; the names are those in package operation.
 const (
 	reasonGetSpecFailed = "get_spec_failed"
 	reasonOther         = "other"
 )
 
-// take does what an order says, once. An order of a kind that a later protocol has is passed
-// over: its effect will be missing from the report.
+// take carries out an order once. It ignores orders of an unknown kind from a later
+// protocol, so the next report lacks their effect.
 func (n *NodeSession) take(now time.Time, order *nodev1.Order, specs []*nodev1.JobSpec, taken *Orders) {
 	switch order := order.GetOrder().(type) {
 	case *nodev1.Order_Start:
@@ -80,7 +80,7 @@ func (n *NodeSession) takeAbort(now time.Time, order *nodev1.AbortOrder, taken *
 		taken.Abort = append(taken.Abort, order)
 		return
 	}
-	// The job has come in this very response: it does not begin at all.
+	// The start is in this same response: the job does not start.
 	taken.Start = slices.Delete(taken.Start, begins, begins+1)
 	taken.Interrupt = slices.DeleteFunc(taken.Interrupt, func(i *nodev1.InterruptOrder) bool { return i.GetNumber() == number })
 	job.result = neverStarted(now, job.identity, order.GetAbortReason(), order.GetMessage())
@@ -92,7 +92,7 @@ func (n *NodeSession) replace(job *nodeJob, status *nodev1.JobStatus) {
 	job.status, job.changed = status, n.revision
 }
 
-// forget drops a job whose result is durable, and says whether there was one.
+// forget removes a job whose result is durable, and reports whether there was one.
 func (n *NodeSession) forget(number uint64) bool {
 	job := n.jobs[number]
 	if job == nil || job.result == nil {

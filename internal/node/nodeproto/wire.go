@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Version is the revision of the protocol that this code speaks; MinVersion is the oldest one
-// it understands.
+// Version is the protocol revision that this code speaks; MinVersion is the oldest one that it
+// accepts.
 const (
 	Version    uint32 = 1
 	MinVersion uint32 = 1
@@ -22,8 +22,8 @@ const jobNumberEpochShift = 40
 // 2^40 and epochs are below 2^24.
 func JobNumber(epoch, n uint64) uint64 { return epoch<<jobNumberEpochShift | n }
 
-// NextIncarnation returns the number of an incarnation that begins now, given the last one that
-// the node remembers (zero if none).
+// NextIncarnation returns the number of an incarnation that starts now, given the last one that
+// the node stored (zero if none).
 func NextIncarnation(now time.Time, last uint64) uint64 {
 	return max(uint64(max(now.UnixNano(), 0)), last+1)
 }
@@ -68,8 +68,8 @@ func FromMicros(us int64) time.Time {
 // Micros is the wire form of a duration.
 func Micros(d time.Duration) int64 { return d.Microseconds() }
 
-// Duration is the duration that a message carries. One that does not fit is the nearest that
-// does.
+// Duration is the duration that a message carries. A value that does not fit is clamped to the
+// nearest that does.
 func Duration(us int64) time.Duration {
 	const most = int64(1<<63-1) / int64(time.Microsecond)
 	return time.Duration(min(max(us, -most), most)) * time.Microsecond

@@ -1,14 +1,14 @@
-// Package distribution owns chance in simulations: seeds that are derived by
-// name, so that what one part draws does not depend on what others draw, and
-// the distributions that job counts, sizes, durations and arrivals follow.
+// Package distribution owns randomness in simulations: seeds that are derived by
+// name, so that the draws of one part do not depend on those of others, and the
+// distributions of job counts, sizes, durations and arrivals.
 //
 // Every draw is a monotone function of one uniform number from PCG. Two runs
 // with the same seed draw the same values, and values of two distributions that
 // are drawn at the same place are coupled: the larger uniform gives the larger
 // value in both.
 //
-// Values only: the package knows nothing of scenarios and imports nothing of
-// ours.
+// Values only: the package knows nothing about scenarios and imports no package
+// of this module.
 package distribution
 
 import (
@@ -74,7 +74,7 @@ func NewPareto(minimum, shape float64) Distribution {
 	return Distribution{kind: Pareto, a: minimum, b: shape}
 }
 
-// NewEmpirical takes one of the values, with probabilities in proportion to the
+// NewEmpirical draws one of the values, with probabilities in proportion to the
 // weights, or equal ones if there are no weights. It needs a value, a weight for
 // each if any, and weights that are not negative and not all zero.
 func NewEmpirical(values, weights []float64) (Distribution, error) {
@@ -127,7 +127,7 @@ func (d Distribution) Value() (value float64, constant bool) {
 	return d.clip(d.a), d.kind == Constant
 }
 
-// Draw takes one number from the stream and returns the value it stands for.
+// Draw draws one number from the stream and returns the value at that quantile.
 func (d *Distribution) Draw(s *Stream) float64 { return d.Quantile(s.Float64()) }
 
 // Quantile returns the value that a fraction u of all values is below; u is at

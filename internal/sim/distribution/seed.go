@@ -2,9 +2,9 @@ package distribution
 
 import "math/rand/v2"
 
-// Seed is where a sequence of draws begins. Seeds are derived from each other by
-// names and numbers, so that each part of a simulation has a sequence of its own
-// that does not change when parts are added or taken away.
+// Seed is the start of a sequence of draws. Seeds are derived from each other by
+// names and numbers, so that each part of a simulation has a separate sequence
+// that does not change when parts are added or removed.
 type Seed uint64
 
 // Named returns the seed of the part with this name.
@@ -27,21 +27,21 @@ const golden = 0x9e3779b97f4a7c15
 
 func mix(x uint64) Seed { return Seed(mixBits(x)) }
 
-// mixBits is the last step of SplitMix64: neighbours become strangers.
+// mixBits is the last step of SplitMix64: similar inputs get unrelated outputs.
 func mixBits(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// Stream returns the draws that begin at the seed.
+// Stream returns the draws that start at the seed.
 func (s Seed) Stream() Stream {
 	var stream Stream
 	stream.pcg.Seed(uint64(s), mixBits(uint64(s)^golden))
 	return stream
 }
 
-// Stream is a sequence of uniform draws. Copies continue on their own.
+// Stream is a sequence of uniform draws. Copies continue independently.
 type Stream struct {
 	pcg rand.PCG
 }

@@ -1,8 +1,8 @@
-// Package example has the scenarios of examples/simulate inside the program, for
-// servers that run them where no files are.
+// Package example embeds the scenarios of examples/simulate, for servers that
+// run them without files.
 //
 // The files here are copies, because Go embeds nothing from above a package; a
-// test holds them equal. It imports nothing but the standard library.
+// test keeps them equal. It imports nothing but the standard library.
 package example
 
 import (

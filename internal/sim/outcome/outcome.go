@@ -1,10 +1,10 @@
-// Package outcome is what a simulation leaves behind: figures of the cluster, of
+// Package outcome is the result of a simulation: figures of the cluster, of
 // every pool and operation, time series, and which expectations held. It is a
-// value that is written as JSON and read back, from which reports are made and
-// by which two runs are compared.
+// value that is written as JSON and read back. Reports are made from it, and two
+// runs are compared by it.
 //
-// Everything in it follows from the scenario and its seed; how long the run took
-// on the wall is kept aside. The package imports document and resource.
+// Everything in it follows from the scenario and its seed; the wall time of the
+// run is kept separately. The package imports document and resource.
 package outcome
 
 import (
@@ -18,23 +18,25 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Format is the version of the JSON form. Results of other versions are refused.
+// Format is the version of the JSON form. Results of other versions are
+// rejected.
 const Format = 1
 
-// Result is what came out of a run.
+// Result is the result of a run.
 type Result struct {
 	Format      int       `json:"format"`
 	Scenario    string    `json:"scenario"`
 	Description string    `json:"description,omitempty"`
 	Seed        uint64    `json:"seed"`
 	Start       time.Time `json:"start"`
-	// Dated says that Start is the date of what is simulated, and not just any.
+	// Dated reports whether Start is the date of what is simulated, and not an
+	// arbitrary one.
 	Dated bool `json:"dated,omitempty"`
-	// GPUThousandths says that amounts of GPUs are in thousandths.
+	// GPUThousandths reports whether amounts of GPUs are in thousandths.
 	GPUThousandths bool `json:"gpu_thousandths,omitempty"`
 	// Seconds is how much virtual time has passed.
 	Seconds float64 `json:"seconds"`
-	// Stalled says that the run was ended because nothing could happen any more
+	// Stalled reports whether the run ended because nothing more could happen
 	// although operations were unfinished.
 	Stalled bool `json:"stalled,omitempty"`
 
@@ -46,12 +48,12 @@ type Result struct {
 	Series            Series        `json:"series"`
 	Expectations      []Expectation `json:"expectations,omitempty"`
 
-	// Wall is how long the run took. It differs from run to run and is in no
-	// output that must not.
+	// Wall is how long the run took. It differs from run to run, so outputs that
+	// must be equal do not contain it.
 	Wall time.Duration `json:"-"`
 }
 
-// Vector has a figure for each resource, in the units that people write, in the
+// Vector has a figure for each resource, in the units that users write, in the
 // order of kinds.
 type Vector [resource.KindCount]float64
 
@@ -96,7 +98,7 @@ type Cluster struct {
 	Nodes int `json:"nodes"`
 	// Capacity is what all nodes have together, averaged over time.
 	Capacity Vector `json:"capacity"`
-	// Utilisation is the used part of what there was.
+	// Utilisation is the used part of the capacity.
 	Utilisation Vector `json:"utilisation"`
 	// Used is resources × seconds.
 	Used  Vector `json:"used"`
@@ -125,8 +127,8 @@ type Work struct {
 type Jobs struct {
 	Started   int64 `json:"started"`
 	Completed int64 `json:"completed"`
-	// Preempted and LostWithNodes had to begin again; Ended were running when
-	// their operation ended.
+	// Preempted and LostWithNodes had to restart; Ended were running when their
+	// operation ended.
 	Preempted     int64 `json:"preempted"`
 	LostWithNodes int64 `json:"lost_with_nodes"`
 	Ended         int64 `json:"ended_with_operation"`
@@ -139,7 +141,7 @@ type OperationCounts struct {
 	Failed    int64 `json:"failed"`
 	Aborted   int64 `json:"aborted"`
 	Rejected  int64 `json:"rejected"`
-	// Unfinished were there at the end.
+	// Unfinished operations had not ended at the end of the run.
 	Unfinished int64 `json:"unfinished"`
 }
 
@@ -214,20 +216,20 @@ type Pool struct {
 	Integral        bool    `json:"integral,omitempty"`
 }
 
-// Compliance says how well a guarantee was kept.
+// Compliance is how well a guarantee was kept.
 type Compliance struct {
-	// DemandingSeconds is how long the pool asked for something that it was
+	// DemandingSeconds is how long the pool demanded something that it was
 	// guaranteed; BelowSeconds is how long of that it had less than 99 % of it,
 	// and LongestSeconds the longest such time without a pause.
 	DemandingSeconds float64 `json:"demanding_seconds"`
 	BelowSeconds     float64 `json:"below_seconds"`
 	LongestSeconds   float64 `json:"longest_seconds"`
-	// Missing is what it had too little, in resources × seconds.
+	// Missing is how much it lacked, in resources × seconds.
 	Missing Vector `json:"missing"`
 }
 
 // Ratio is the part of the time in which the guarantee was kept; one if it was
-// never asked for.
+// never demanded.
 func (c Compliance) Ratio() float64 {
 	if c.DemandingSeconds == 0 {
 		return 1
@@ -296,7 +298,7 @@ type PoolSeries struct {
 // Curves has a series for each resource that the cluster has.
 type Curves [resource.KindCount][]float64
 
-// MarshalJSON writes the series that are there under their names.
+// MarshalJSON writes the existing series under their names.
 func (c Curves) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for _, k := range resource.Kinds {
@@ -332,10 +334,10 @@ func (c *Curves) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Expectation says whether an expectation of the scenario held.
+// Expectation is whether an expectation of the scenario held.
 type Expectation struct {
 	Where string `json:"where"`
-	// Subject and Figure say what was expected of whom: "pool production" and
+	// Subject and Figure are what was expected: "pool production" and
 	// "fair_share/cpu at 6h".
 	Subject string `json:"subject"`
 	Figure  string `json:"figure"`
@@ -409,7 +411,7 @@ func Parse(name string, data []byte) (*Result, error) {
 	return &r, nil
 }
 
-// check refuses results that reports could not draw.
+// check rejects results that reports could not draw.
 func (r *Result) check() error {
 	if len(r.Series.Pools) != len(r.Pools) {
 		return fmt.Errorf("the result has %d pools and series of %d", len(r.Pools), len(r.Series.Pools))
@@ -425,7 +427,7 @@ func (r *Result) check() error {
 	return nil
 }
 
-// Round keeps six significant digits, which is more than any figure means and
+// Round keeps six significant digits, which is more precise than any figure and
 // keeps results short.
 func Round(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {

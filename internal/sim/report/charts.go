@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// used returns the resources that jobs have used, the primary one first. User
-// slots only repeat how many jobs there are.
+// used returns the resources that jobs have used, the primary one first. It omits
+// user slots, which only repeat the number of jobs.
 func used(r *outcome.Result, primary resource.Kind) (kinds []resource.Kind) {
 	for _, k := range r.Kinds() {
 		if r.Cluster.Used[k] > 0 && k != primary && k != resource.UserSlots {
@@ -34,8 +34,8 @@ func overTime(r *outcome.Result, title string, unit chart.Unit) chart.TimeChart 
 	return c
 }
 
-// nearlyIdle is the part of a cluster in use below which the axis does not go up
-// to all of it, because nothing could be seen.
+// nearlyIdle is the utilisation below which the axis does not extend to the whole
+// cluster, because nothing would be visible.
 const nearlyIdle = 0.25
 
 // clusterCharts are the charts of the whole cluster.
@@ -88,7 +88,7 @@ func divide(a, b []float64) []float64 {
 	return parts
 }
 
-// mostSiblings bounds the pools that have a colour; grey is for the others.
+// mostSiblings bounds the pools with their own colour; the others are grey.
 const (
 	mostSiblings = 6
 	grey         = 6
@@ -113,7 +113,7 @@ func siblingsChart(r *outcome.Result, k resource.Kind) (chart.TimeChart, bool) {
 			rest[j] -= values[j]
 		}
 	}
-	// What is left of rounding is nothing.
+	// Rounding residues are not drawn.
 	if least := 1e-4 * largest(rootUsage(r, k)); largest(rest) > least {
 		name := "operations in the root"
 		if others := len(top) - mostSiblings; others > 0 {
@@ -150,8 +150,7 @@ func waitChart(r *outcome.Result) chart.BarChart {
 	return c
 }
 
-// mostPoolCharts bounds the pools that have charts of their own: those that got
-// most.
+// mostPoolCharts bounds the pools with separate charts: those that got most.
 const mostPoolCharts = 40
 
 func poolSections(r *outcome.Result, primary resource.Kind) (sections []poolCharts, omitted string) {
@@ -200,8 +199,8 @@ func poolNote(r *outcome.Result, p *outcome.Pool, k resource.Kind) string {
 	return note
 }
 
-// poolChart is usage against fair share and demand. A demand that is far beyond
-// everything else is cut, so that the rest can be seen.
+// poolChart shows usage against fair share and demand. It cuts a demand far beyond
+// everything else, so that the rest is visible.
 func poolChart(r *outcome.Result, s *outcome.PoolSeries, k resource.Kind, guaranteed bool) chart.TimeChart {
 	c := overTime(r, strings.ReplaceAll(k.String(), "_", " "), unitOf(r, k))
 	most := max(largest(s.Usage[k]), largest(s.FairShare[k]), largest(s.Guaranteed[k]))
@@ -228,7 +227,7 @@ func largest(values []float64) (most float64) {
 	return most
 }
 
-// volumeChart is what an integral pool has saved, in core hours where there are
+// volumeChart shows what an integral pool has saved, in core hours if there are
 // cores.
 func volumeChart(r *outcome.Result, p *outcome.Pool, s *outcome.PoolSeries, k resource.Kind) chart.TimeChart {
 	c := overTime(r, "accumulated volume", chart.Unit{Name: "seconds of the tree"})

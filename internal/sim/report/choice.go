@@ -8,9 +8,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// chosen says which rows of a tree to show where there are too many: those that
-// weigh most, and everything above them. Rows are in the order of the tree with
-// their depths; of equal weights the first is taken.
+// chosen selects the rows of a tree to show if there are too many: those with
+// the most weight, and everything above them. Rows are in the order of the tree
+// with their depths; of equal weights it selects the first.
 func chosen(depths []int, weights []float64, most int) []bool {
 	shown := make([]bool, len(depths))
 	if len(depths) <= most {
@@ -34,8 +34,8 @@ func chosen(depths []int, weights []float64, most int) []bool {
 	return shown
 }
 
-// chosenPools says which pools a table shows, how many it leaves out, and what
-// those got together.
+// chosenPools returns which pools a table shows, how many it leaves out, and
+// what those got together.
 func chosenPools(r *outcome.Result, k resource.Kind, most int) (shown []bool, omitted int, got float64) {
 	depths, weights := make([]int, len(r.Pools)), make([]float64, len(r.Pools))
 	for i, p := range r.Pools {

@@ -39,9 +39,9 @@ type figure struct {
 	name  string
 	a, b  float64
 	write func(float64) string
-	// better says which way is better: +1 more, -1 less, 0 neither.
+	// better is the direction that is better: +1 more, -1 less, 0 neither.
 	better int
-	// absent says that a run does not have it.
+	// absentA and absentB report whether a run lacks the figure.
 	absentA, absentB bool
 }
 
@@ -132,11 +132,11 @@ func (c *comparison) cluster() []figure {
 type pair struct {
 	label string
 	depth int
-	a, b  int // index in Pools; -1: not there
+	a, b  int // index in Pools; -1: absent
 }
 
-// pools joins the pools of both runs in the order of the first; those that only
-// the second has come last.
+// pools joins the pools of both runs in the order of the first; pools that only
+// the second has are last.
 func (c *comparison) pools() (pairs []pair) {
 	type key struct{ tree, name string }
 	second := map[key]int{}
@@ -247,7 +247,7 @@ func (c *comparison) poolHeader() []string {
 	return header
 }
 
-// comparisonPage is what the template "comparison" shows.
+// comparisonPage is the data of the template "comparison".
 type comparisonPage struct {
 	frame
 	A, B      string
@@ -287,8 +287,8 @@ func CompareHTML(w io.Writer, a, b *outcome.Result, labels Labels) error {
 	return render(w, "comparison", p)
 }
 
-// charts lay the curves of both runs over each other. The coarser of the two
-// steps holds for both.
+// charts draws the curves of both runs over each other, with the coarser of the
+// two steps.
 func (c *comparison) charts() (charts []template.HTML) {
 	end := max(c.a.Seconds, c.b.Seconds)
 	step := max(c.a.Series.Step, c.b.Series.Step)

@@ -1,6 +1,6 @@
-// Package report writes the outcome of a simulation for people: a summary for the
-// terminal, a table of time series (CSV), an HTML page with charts that opens
-// without a network, and two runs side by side.
+// Package report writes the outcome of a simulation for human readers: a summary
+// for the terminal, a table of time series (CSV), an HTML page with charts that
+// opens without a network, and two runs side by side.
 //
 // It is a function of the outcome alone: equal outcomes give equal bytes. The
 // package imports outcome, chart and resource.
@@ -31,7 +31,7 @@ func Primary(r *outcome.Result) resource.Kind {
 	return resource.CPU
 }
 
-// unitOf says how amounts of a resource are written on charts.
+// unitOf returns how amounts of a resource are written on charts.
 func unitOf(r *outcome.Result, k resource.Kind) chart.Unit {
 	switch k {
 	case resource.CPU:
@@ -82,7 +82,7 @@ func percent(v float64) string {
 	return strings.TrimSuffix(text, ".0") + " %"
 }
 
-// ratio writes a/b in percent, or a dash where b is nothing.
+// ratio writes a/b in percent, or a dash if b is zero.
 func ratio(a, b float64) string {
 	if b == 0 {
 		return "–"
@@ -90,7 +90,7 @@ func ratio(a, b float64) string {
 	return percent(a / b)
 }
 
-// lost writes work that had to be done again, in core hours where it is cpu.
+// lost writes work that had to be done again, in core hours for cpu.
 func lost(k resource.Kind, v float64) string {
 	if v == 0 {
 		return "0"
@@ -109,7 +109,7 @@ func wait(w outcome.Waits, seconds float64) string {
 	return chart.FormatTime(seconds)
 }
 
-// kept says how well a guarantee was kept.
+// kept writes how well a guarantee was kept.
 func kept(c outcome.Compliance) string {
 	if c.DemandingSeconds == 0 {
 		return "–"
@@ -125,7 +125,7 @@ func average(r *outcome.Result, v outcome.Vector, k resource.Kind) float64 {
 	return v[k] / r.Seconds
 }
 
-// inUse is the utilisation of a resource and what there was.
+// inUse returns the utilisation of a resource and its capacity.
 func inUse(r *outcome.Result, k resource.Kind) (part, of string) {
 	of = amount(k, r.Cluster.Capacity[k])
 	if k == resource.GPU && r.GPUThousandths {
@@ -134,14 +134,14 @@ func inUse(r *outcome.Result, k resource.Kind) (part, of string) {
 	return percent(r.Cluster.Utilisation[k]), of
 }
 
-// span says from when to when the run went.
+// span writes the start and the end of the run.
 func span(r *outcome.Result) string {
 	const layout = "2006-01-02 15:04"
 	end := r.Start.Add(seconds(r.Seconds))
 	return fmt.Sprintf("%s of virtual time, %s to %s", chart.FormatTime(r.Seconds), r.Start.Format(layout), end.Format(layout))
 }
 
-// poolLabel names a pool; where there are several trees, with its tree.
+// poolLabel names a pool; if there are several trees, with its tree.
 func poolLabel(r *outcome.Result, tree, name string) string {
 	for _, p := range r.Pools {
 		if p.Tree != tree {

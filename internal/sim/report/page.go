@@ -23,7 +23,7 @@ var pageText string
 
 var pages = template.Must(template.New("pages").Parse(pageText))
 
-// page is what the template "report" shows.
+// page is the data of the template "report".
 type page struct {
 	frame
 	Description, Subtitle string
@@ -173,7 +173,7 @@ func expectationTable(r *outcome.Result) table {
 // mostPoolRows bounds the pools that a page lists: those that got most.
 const mostPoolRows = 200
 
-// poolTable lists pools. Omitted tells of those that it leaves out.
+// poolTable lists pools. omitted describes those that it leaves out.
 func poolTable(r *outcome.Result, k resource.Kind) (t table, omitted string) {
 	shown, left, got := chosenPools(r, k, mostPoolRows)
 	if left > 0 {
@@ -233,8 +233,8 @@ func operationTable(r *outcome.Result, k resource.Kind) table {
 	return t
 }
 
-// jobsDone writes how many jobs of an operation have completed, out of how many
-// where that is known.
+// jobsDone writes how many jobs of an operation have completed, and out of how
+// many if that is known.
 func jobsDone(o *outcome.Operation) string {
 	if o.JobCount == 0 {
 		return grouped(o.Jobs.Completed)
@@ -242,7 +242,7 @@ func jobsDone(o *outcome.Operation) string {
 	return grouped(o.Jobs.Completed) + " of " + grouped(int64(o.JobCount))
 }
 
-// longest is how long an operation waited for its first job or, where that is
+// longest is how long an operation waited for its first job or, if that is
 // longer, its jobs on average.
 func longest(r *outcome.Result, o *outcome.Operation) float64 {
 	if o.Started < 0 {

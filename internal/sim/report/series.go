@@ -11,7 +11,7 @@ import (
 )
 
 // seriesHeader names the columns of the time series. Rows without a pool are of
-// the cluster. Amounts are averages over the interval that begins at the time,
+// the cluster. Amounts are averages over the interval that starts at the time,
 // in cores, bytes or numbers; volume is in seconds of the tree; preemptions are
 // counts.
 var seriesHeader = []string{
@@ -75,7 +75,7 @@ func poolSeriesRows(out *csv.Writer, row []string, s *outcome.PoolSeries, kinds 
 	return nil
 }
 
-// value writes a point of a series; what a series does not have is empty.
+// value writes a point of a series; a missing point is empty.
 func value(list []float64, i int) string {
 	if i >= len(list) {
 		return ""

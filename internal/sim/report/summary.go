@@ -122,11 +122,11 @@ func poolRows(r *outcome.Result, k resource.Kind, shown []bool, name func(string
 	return rows
 }
 
-// mostTroubles bounds the operations that a summary tells of one by one.
+// mostTroubles bounds the operations that a summary describes one by one.
 const mostTroubles = 5
 
-// troubles say why operations were rejected or failed, and which ones could not
-// start where the run was ended for that.
+// troubles explains why operations were rejected or failed, and which ones could
+// not start if the run ended for that.
 func troubles(r *outcome.Result) (lines []string) {
 	left := 0
 	for _, o := range r.Operations {
@@ -162,7 +162,7 @@ func writeExpectations(w io.Writer, r *outcome.Result) {
 }
 
 // writeTable writes rows with aligned columns: l for left, r for right; the last
-// letter holds for all further columns.
+// letter applies to all further columns.
 func writeTable(w io.Writer, rows [][]string, align string) {
 	var widths []int
 	for _, row := range rows {

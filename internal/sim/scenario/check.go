@@ -82,14 +82,14 @@ func (g *NodeGroup) nameOf(n int) string {
 	return fmt.Sprintf("%s-%d", g.Name, n)
 }
 
-// has says whether a node of the group is called so.
+// has reports whether the group has a node with this name.
 func (g *NodeGroup) has(name string) bool {
 	number, cut := strings.CutPrefix(name, g.Name+"-")
 	n, err := strconv.Atoi(number)
 	return g.Single && name == g.Name || cut && err == nil && 1 <= n && n <= g.Count && g.nameOf(n) == name
 }
 
-// checkTreeNames warns of operations in trees that are not there, which are
+// checkTreeNames warns about operations in trees that do not exist, which are
 // rejected.
 func (b *builder) checkTreeNames() {
 	trees := b.treeNames()
@@ -105,7 +105,7 @@ func (b *builder) checkTreeNames() {
 	}
 }
 
-// checkTimes finds what would never happen because the run is over before.
+// checkTimes finds what would never happen because the run ends before.
 func (b *builder) checkTimes() {
 	end, ok := b.in.duration.Get()
 	if !ok {
@@ -136,7 +136,7 @@ func (b *builder) checkTimes() {
 	}
 }
 
-// endless says whether operations of the template come for ever.
+// endless reports whether operations of the template arrive without end.
 func (t *Template) endless() bool {
 	for _, w := range t.Demand {
 		if w.Every > 0 || w.To == Forever {
@@ -150,7 +150,7 @@ func (t *Template) endless() bool {
 	return a.Repeat > 0 || a.Every > 0 && !a.ends()
 }
 
-// ends says whether the windows of an arrival are over at some time.
+// ends reports whether the windows of an arrival end at some time.
 func (a *Arrival) ends() bool {
 	for _, w := range a.Active {
 		if w.Every > 0 || w.To == Forever {
@@ -160,7 +160,8 @@ func (a *Arrival) ends() bool {
 	return len(a.Active) > 0
 }
 
-// Alone says whether the template stands for one operation, which has its name.
+// Alone reports whether the template describes one operation, which has its
+// name.
 func (t *Template) Alone() bool {
 	if len(t.Demand) > 0 {
 		return len(t.Demand) == 1 && t.Demand[0].Every == 0
@@ -200,8 +201,8 @@ func (b *builder) checkOperationNames() {
 	}
 }
 
-// operationKnown says whether operations with this name may come: a template, or
-// one of the several operations of it. Traces name theirs themselves.
+// operationKnown reports whether operations with this name may arrive: those of
+// a template, or a single one of several. Traces name their own operations.
 func (b *builder) operationKnown(name string) bool {
 	if len(b.out.Traces) > 0 {
 		return true
@@ -215,8 +216,8 @@ func (b *builder) operationKnown(name string) bool {
 	return false
 }
 
-// checkPoolNames warns of pools that nobody configured, and refuses expectations
-// about pools that can never be.
+// checkPoolNames warns about pools that are not configured, and rejects
+// expectations about pools that can never exist.
 func (b *builder) checkPoolNames() {
 	ephemeral := map[string]bool{}
 	for _, t := range b.out.Operations {

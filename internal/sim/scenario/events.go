@@ -18,9 +18,10 @@ type Event struct {
 	// Every repeats the event; zero: once.
 	Every  time.Duration
 	Action Action
-	// Refused says that the scheduler must refuse it, and nothing changes then.
+	// Refused reports whether the scheduler must refuse it; then nothing
+	// changes.
 	Refused bool
-	// Where the event stands, for messages: "x.yaml:12: events/3".
+	// Where is the position of the event, for messages: "x.yaml:12: events/3".
 	Where string
 }
 
@@ -33,7 +34,7 @@ type EditTree struct {
 	Edits []pooltree.Edit
 }
 
-// ChangeOperation changes operations at run time. Unset fields stay.
+// ChangeOperation changes operations at run time. Unset fields stay unchanged.
 type ChangeOperation struct {
 	Operation      string
 	Pool           document.Optional[string]
@@ -41,7 +42,7 @@ type ChangeOperation struct {
 	ResourceLimits document.Optional[resource.Partial]
 }
 
-// Command is what a user tells an operation.
+// Command is a user's command to an operation.
 type Command uint8
 
 const (
@@ -67,26 +68,25 @@ type ControlOperation struct {
 	Command   Command
 }
 
-// LoseNodes takes nodes of a group away with everything that runs on them, those
-// with the lowest numbers first.
+// LoseNodes removes nodes of a group with everything that runs on them, lowest
+// numbers first.
 type LoseNodes struct {
 	Group string
 	Count int
-	// Silently lets nodes fall silent, so that the scheduler has to find out by
-	// itself.
+	// Silently makes nodes fall silent, so that the scheduler has to detect the
+	// loss by itself.
 	Silently bool
 }
 
-// ReturnNodes brings back lost nodes of a group, empty, those with the lowest
-// numbers first.
+// ReturnNodes brings back lost nodes of a group, empty, lowest numbers first.
 type ReturnNodes struct {
 	Group string
 	Count int
 }
 
-// ResizeNodes changes what nodes of a group have, those with the lowest numbers
-// first: their owner needs a part of them, or gives it back. What runs on them
-// goes on until the scheduler acts.
+// ResizeNodes changes the resources of nodes of a group, lowest numbers first:
+// their owner needs a part of them, or returns it. Jobs on them keep running
+// until the scheduler acts.
 type ResizeNodes struct {
 	Group     string
 	Count     int
@@ -100,8 +100,8 @@ func (LoseNodes) isAction()        {}
 func (ReturnNodes) isAction()      {}
 func (ResizeNodes) isAction()      {}
 
-// eventDocument is an event as it is written: a subject with what to set, or one
-// of the commands.
+// eventDocument is an event as written: a subject with what to set, or one of
+// the commands.
 type eventDocument struct {
 	at, every              opt[time.Duration]
 	refused                bool
@@ -377,8 +377,8 @@ func (b *builder) edits(v document.Value, d *eventDocument) (edits []pooltree.Ed
 	return edits
 }
 
-// rehearse applies all changes of trees in the order of time, once each, so that
-// a wrong one is found before the run and not in its third hour.
+// rehearse applies all changes of trees in order of time, once each, so that an
+// invalid one is found before the run and not in its third hour.
 func (b *builder) rehearse() {
 	trees := slices.Clone(b.out.Trees)
 	order := make([]int, len(b.out.Events))

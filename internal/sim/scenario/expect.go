@@ -12,19 +12,20 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Expectation is what must hold of one subject, at a moment or at the end. The
+// Expectation is what must hold for one subject, at a moment or at the end. The
 // zero subject is the cluster.
 type Expectation struct {
 	// At is the moment; Forever is the end.
 	At time.Duration
-	// From is where averages begin; they end at At.
+	// From is where averages start; they end at At.
 	From time.Duration
 	// One of these is set, or none.
 	Operation, Pool, Node string
-	// Tree is that of Pool; empty: the default tree.
+	// Tree is the tree of Pool; empty: the default tree.
 	Tree   string
 	Checks []Check
-	// Where the expectation stands, for messages: "x.yaml:12: expect/3".
+	// Where is the position of the expectation, for messages: "x.yaml:12:
+	// expect/3".
 	Where string
 }
 
@@ -33,8 +34,8 @@ type Check struct {
 	Figure Figure
 	// Kind is the resource of figures that are vectors.
 	Kind resource.Kind
-	// Key is what the figure is broken down by: a class, a stage, a reason, the
-	// name of an operation, a percentile.
+	// Key is the key of a breakdown: a class, a stage, a reason, the name of an
+	// operation, a percentile.
 	Key   string
 	Bound Bound
 	// Word is what a figure that is a word must be or, for Error, contain.
@@ -90,7 +91,7 @@ const (
 	AverageUtilisation Figure = "utilisation"
 )
 
-// figureInfo says how a figure is written and of whom it can be expected.
+// figureInfo describes how a figure is written and which subjects have it.
 type figureInfo struct {
 	figure Figure
 	doc    string
@@ -105,7 +106,7 @@ const (
 	numberForm                    // a bound
 	wordForm                      // text
 	switchForm                    // true or false
-	momentForm                    // a duration since the beginning
+	momentForm                    // a duration since the start
 	breakupForm                   // a map of names to bounds
 	momentsForm                   // a map of percentiles to durations
 	lengthForm                    // the longest duration
@@ -145,7 +146,7 @@ var figures = []figureInfo{
 	{AverageUtilisation, "The average fraction of the cluster in use since from.", vectorForm, "c"},
 }
 
-// expectDocument is an expectation as it is written.
+// expectDocument is an expectation as written.
 type expectDocument struct {
 	at, from              opt[time.Duration]
 	operation, pool, node opt[string]
@@ -169,7 +170,7 @@ const (
 	vectorSays = "a map of resources to bounds: {cpu: 2000}, {cpu: [10, 20]}, {cpu: {at_most: 5}}"
 )
 
-// expectTable is made from the list of figures.
+// expectTable is built from the list of figures.
 var expectTable = document.NewTable(append([]document.Option[expectDocument]{
 	document.Maybe("at", "The moment. Unset: the end.",
 		func(d *expectDocument) *opt[time.Duration] { return &d.at }, moment),
@@ -215,7 +216,7 @@ func (f figureInfo) shape() document.Shape {
 	return document.Words.Shape()
 }
 
-// read returns the checks of one figure. Bounds that were a plain number have
+// read returns the checks of one figure. A plain number becomes a bound with
 // equal ends, to which the tolerance is applied later.
 func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, ok bool) {
 	switch f.form {
@@ -264,8 +265,8 @@ func (f figureInfo) read(r *document.Reader, v document.Value) (checks []Check, 
 	return []Check{{Figure: f.figure, Word: word}}, ok && f.knows(r, v.Position(), word)
 }
 
-// words are what figures can be that have only so many values, or the names of
-// their parts.
+// words are the possible values of figures with a fixed set of values, or the
+// names of their parts.
 var words = map[Figure][]string{
 	Status:     {"normal", "below_fair_share"},
 	Starvation: {"non_starving", "starving", "aggressively_starving"},
@@ -273,7 +274,7 @@ var words = map[Figure][]string{
 	JobClasses: {"non_preemptible", "aggressively_preemptible", "preemptible"},
 }
 
-// knows refuses words that the figure can never be.
+// knows rejects words that the figure can never be.
 func (f figureInfo) knows(r *document.Reader, at document.Position, word string) bool {
 	known := words[f.figure]
 	if known == nil || slices.Contains(known, word) {
@@ -410,7 +411,7 @@ func (b *builder) expectation(v document.Value) {
 
 var subjectNames = map[string]string{"o": "an operation", "p": "a pool", "n": "a node", "c": "the cluster"}
 
-// subject returns the letter of who is meant.
+// subject returns the letter of the subject.
 func (b *builder) subject(v document.Value, d *expectDocument) (letter string, ok bool) {
 	for _, s := range []struct {
 		letter string

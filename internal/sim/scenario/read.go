@@ -15,11 +15,11 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// mostNodes bounds a cluster: far beyond what anybody runs.
+// mostNodes bounds a cluster: far beyond what is used in practice.
 const mostNodes = 1_000_000
 
-// fileDocument is a scenario as it is written. Sections that need others to be
-// read first are kept as values.
+// fileDocument is a scenario as written. Sections that depend on others are stored
+// as values and read later.
 type fileDocument struct {
 	name, description string
 	start             opt[time.Time]
@@ -173,14 +173,14 @@ type builder struct {
 	expectAt  []place // of each expectation
 	userPools []tracePools
 	poolKnown map[string]bool // exists at some time
-	// traceIsWrong says that a trace could not be read, so that what it would have
-	// brought is not missed.
+	// traceIsWrong reports whether a trace could not be read, so that its missing
+	// content causes no further problems.
 	traceIsWrong bool
 	poolNames    []string
 }
 
-// place is where something stands in the file, for rules that are applied after
-// everything has been read.
+// place is a position in the file, for rules that are applied after everything has
+// been read.
 type place struct {
 	at   document.Position
 	path string
@@ -199,8 +199,8 @@ func (b *builder) refuseAt(p place, rule document.Rule, message string, facts ..
 }
 
 // Read reads a scenario: JSON if the name of the file ends in .json, else YAML.
-// The error is of type document.Problems and has everything that is wrong.
-// Warnings are about what is legal but may not be what was meant.
+// The error is of type document.Problems and lists everything that is wrong.
+// Warnings are about input that is legal but might not be intended.
 func Read(name string, data []byte, open Opener) (*Scenario, document.Problems, error) {
 	v, err := notation.Parse(name, data)
 	if err != nil {
@@ -265,7 +265,7 @@ func (b *builder) nodes() {
 		g := b.nodeGroup(item)
 		if total += g.Count; total > mostNodes {
 			b.r.Refuse(item.Position(), document.RuleOutOfRange, fmt.Sprintf("there are more than %d nodes in all", mostNodes))
-			total = 0 // say it once
+			total = 0 // report it once
 		}
 		b.out.Nodes = append(b.out.Nodes, g)
 		b.r.Leave()

@@ -1,13 +1,13 @@
-// Package scenario owns the file that says what to simulate: nodes, pool trees,
-// a workload of operations or a recorded trace, events at given times, and what
-// is expected to come out.
+// Package scenario owns the file that describes what to simulate: nodes, pool
+// trees, a workload of operations or a recorded trace, events at given times, and
+// the expected outcome.
 //
-// A scenario is YAML or JSON. It is read strictly by tables of package document;
-// everything that is wrong is reported at once, with its line and path. [Schema]
-// writes the same tables as a JSON schema.
+// A scenario is YAML or JSON. It is read strictly by tables of package document,
+// which report all problems at once, with line and path. [Schema] writes the same
+// tables as a JSON schema.
 //
-// Configuration only: nothing here draws a random number or lets time pass. Files
-// that a scenario names are opened by a function that the caller gives. The
+// Configuration only: nothing here draws a random number or advances time. The
+// caller provides a function that opens the files that a scenario names. The
 // package imports document, pooltree, treefile, resource, nodefilter,
 // distribution and trace.
 package scenario
@@ -32,18 +32,19 @@ const Forever time.Duration = 1<<63 - 1
 type Scenario struct {
 	Name        string
 	Description string
-	// Start is the date of time zero. All other times count from it. Dated says
-	// that it means something, because it was given or is that of a trace.
+	// Start is the date of time zero. All other times count from it. Dated
+	// reports whether the date is meaningful, because it was given or is that of
+	// a trace.
 	Start time.Time
 	Dated bool
-	// Duration is how long time passes. Unset, it passes until every operation
-	// has finished.
+	// Duration is how much time passes. If it is unset, time passes until every
+	// operation has finished.
 	Duration document.Optional[time.Duration]
 	Seed     uint64
 	Scheduler
 	Statistics
 
-	// GPUThousandths says that a trace counts GPUs in thousandths.
+	// GPUThousandths reports whether a trace counts GPUs in thousandths.
 	GPUThousandths bool
 
 	Nodes       []NodeGroup
@@ -65,13 +66,13 @@ type Scheduler struct {
 	UpdatePeriod    time.Duration
 	// MaxOperations bounds the operations of all trees together.
 	MaxOperations document.Optional[int]
-	// NodeTimeout is after how long a silence a node is given up.
+	// NodeTimeout is how long a node may be silent before it is given up.
 	NodeTimeout document.Optional[time.Duration]
 	// OvercommitPatience is how long jobs may hold more than their node has.
 	OvercommitPatience document.Optional[time.Duration]
 }
 
-// LosesNodesSilently says whether nodes fall silent at some time, so that the
+// LosesNodesSilently reports whether nodes fall silent at some time, so that the
 // scheduler has to watch for that.
 func (s *Scenario) LosesNodesSilently() bool {
 	return slices.ContainsFunc(s.Events, func(e Event) bool {
@@ -80,7 +81,7 @@ func (s *Scenario) LosesNodesSilently() bool {
 	})
 }
 
-// Statistics say how finely the run is observed.
+// Statistics set how finely the run is observed.
 type Statistics struct {
 	// Period is the time between two observations of pools and operations.
 	Period time.Duration
@@ -90,8 +91,8 @@ type Statistics struct {
 	Operations int
 }
 
-// NodeGroup is nodes of one kind. They are called Name-1, Name-2, …; a group
-// without a count is one node that is called Name.
+// NodeGroup is a group of equal nodes. They are named Name-1, Name-2, …; a group
+// without a count is one node named Name.
 type NodeGroup struct {
 	Name      string
 	Count     int
@@ -109,35 +110,35 @@ type Volume struct {
 	Amount     float64
 }
 
-// Template is operations of one kind.
+// Template describes operations of one kind.
 type Template struct {
 	Name    string
 	User    string
 	Options pooltree.OperationOptions
-	// Spec has further options of the specification, as they were written.
+	// Spec has further options of the specification, as written.
 	Spec document.Value
-	// Arrival says when operations come. It is not used if there is a Demand.
+	// Arrival is when operations arrive. It is not used if there is a Demand.
 	Arrival  Arrival
 	Demand   []DemandWindow
 	JobCount distribution.Distribution
-	// Resources are of one job, in the units that people write.
+	// Resources are those of one job, in the units that users write.
 	Resources [resource.KindCount]distribution.Distribution
-	// Duration is that of a job in seconds.
+	// Duration is the duration of a job in seconds.
 	Duration distribution.Distribution
 }
 
-// Arrival says when the operations of a template come: at given times, or with
+// Arrival is when the operations of a template arrive: at given times, or with
 // Every at regular or Poisson at random intervals.
 type Arrival struct {
 	Times []time.Duration
-	// Repeat brings the Times again after each such period; zero: once.
+	// Repeat repeats the Times after each period of this length; zero: once.
 	Repeat time.Duration
 	// Every is the interval, or the mean one if Poisson is set.
 	Every   time.Duration
 	Poisson bool
 	// Active restricts Every to windows; empty: always.
 	Active []Window
-	// Count bounds how many operations come; zero: no bound.
+	// Count bounds how many operations arrive; zero: no bound.
 	Count int
 }
 
@@ -147,22 +148,22 @@ type Window struct {
 	Every    time.Duration // zero: once
 }
 
-// DemandWindow is a time in which an operation wants so many jobs at once.
+// DemandWindow is a time in which an operation demands a number of jobs at once.
 type DemandWindow struct {
 	Window
 	Jobs int
 }
 
-// Trace is a recorded workload that is replayed.
+// Trace is a recorded workload to replay.
 type Trace struct {
 	Name string
 	Log  *trace.Log
-	// Options hold for each of its operations, besides the pool.
+	// Options apply to each of its operations, besides the pool.
 	Options pooltree.OperationOptions
 	// Parent is the pool whose ephemeral subpools users get. Empty: each user has
-	// a pool of his own name.
+	// a pool with the user's name.
 	Parent string
-	// Pool is one pool for all operations; empty: as above.
+	// Pool is one pool for all operations; empty: see Parent.
 	Pool string
 }
 

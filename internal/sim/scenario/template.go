@@ -150,9 +150,9 @@ var demands = readOnly(demandTable.Type().Shape(), func(r *document.Reader, v do
 })
 
 // stepWindows turns steps into windows, one above the other: a rise opens a
-// window, a fall closes the latest ones, of which it may leave a part open. So an
-// operation that is wanted throughout is not interrupted by others coming and
-// going.
+// window, a fall closes the latest ones, of which it may leave a part open. So
+// other operations that come and go do not interrupt an operation that is
+// demanded throughout.
 func stepWindows(r *document.Reader, v document.Value, steps []demandStep, repeat time.Duration) ([]DemandWindow, bool) {
 	end := Forever
 	if repeat > 0 {
@@ -200,7 +200,7 @@ func stepWindows(r *document.Reader, v document.Value, steps []demandStep, repea
 	return closed, true
 }
 
-// operationDocument is a template as it is written.
+// operationDocument is a template as written.
 type operationDocument struct {
 	name      opt[string]
 	user      opt[string]
@@ -213,8 +213,8 @@ type operationDocument struct {
 	duration  opt[distribution.Distribution]
 }
 
-// specificationOptions are those of an operation's specification; gang is a
-// short word for is_gang.
+// specificationOptions are those of an operation's specification; gang is an
+// alias of is_gang.
 func specificationOptions() []document.Option[pooltree.OperationOptions] {
 	options := pooltree.OperationOptionList()
 	for i, o := range options {

@@ -21,7 +21,7 @@ const (
 	formatAlibaba
 )
 
-// userPools says where the operations of a trace run.
+// userPools is where the operations of a trace run.
 type userPools uint8
 
 const (
@@ -92,8 +92,8 @@ var traceTable = document.NewTable(slices.Concat(
 	document.Within(specificationOptions(), func(d *traceDocument) *pooltree.OperationOptions { return &d.options }),
 )...)
 
-// traces reads all recorded workloads. Their nodes are taken if the scenario has
-// none, and their users' pools are added to the default tree.
+// traces reads all recorded workloads. It uses their nodes if the scenario has
+// none, and adds their users' pools to the default tree.
 func (b *builder) traces() {
 	b.r.Enter("traces")
 	defer b.r.Leave()
@@ -208,8 +208,8 @@ func (b *builder) readTrace(v document.Value, d *traceDocument) *trace.Log {
 	return log
 }
 
-// fileProblem reports what is wrong with a file that the scenario names: its own
-// problems, or why it cannot be read.
+// fileProblem reports what is wrong with a file that the scenario names: the
+// file's own problems, or why it cannot be read.
 func (b *builder) fileProblem(v document.Value, err error) {
 	if problems, ok := err.(document.Problems); ok {
 		for _, p := range problems {
@@ -220,8 +220,8 @@ func (b *builder) fileProblem(v document.Value, err error) {
 	b.r.Refuse(v.Position(), document.RuleMissing, err.Error())
 }
 
-// addUserPools adds the pools of a trace's users to the tree where they are not
-// there yet, with room for all of their operations.
+// addUserPools adds the missing pools of a trace's users to the tree, with room
+// for all of their operations.
 func (b *builder) addUserPools() {
 	if len(b.userPools) == 0 || len(b.out.Trees) == 0 {
 		return

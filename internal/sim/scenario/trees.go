@@ -30,8 +30,8 @@ func (b *builder) trees(v document.Value) {
 }
 
 func (b *builder) add(name string, draft *pooltree.Draft) {
-	// Build returns nil when the reader has problems, earlier ones included, so
-	// that it must be told of this tree's alone.
+	// Build returns nil if the reader has problems, earlier ones included, so
+	// it gets a reader for this tree alone.
 	own := document.NewReader(b.r.File())
 	own.Enter(b.r.Path())
 	tree := draft.Build(own, pooltree.Limits{})
@@ -48,7 +48,7 @@ func (b *builder) add(name string, draft *pooltree.Draft) {
 	b.noteTree(tree)
 }
 
-// noteTree remembers the pools that exist at some time.
+// noteTree records the pools that exist at some time.
 func (b *builder) noteTree(tree *pooltree.Tree) {
 	for p := range tree.Pools() {
 		if !b.poolKnown[p.Name()] {
@@ -92,7 +92,7 @@ func (b *builder) namedTrees() {
 	}
 }
 
-// treeFile reads a tree from a file of its own.
+// treeFile reads a tree from a separate file.
 func (b *builder) treeFile(e document.Entry, file document.Value) {
 	if len(e.Value.Entries()) > 1 {
 		b.r.Refuse(e.At, document.RuleTwoNames, "a tree is either in a file or here")
@@ -150,7 +150,7 @@ func (b *builder) treeNames() (names []string) {
 	return names
 }
 
-// chooseDefault finds the tree of operations that name none.
+// chooseDefault finds the tree for operations that name none.
 func (b *builder) chooseDefault(v document.Value) {
 	written, _ := v.Get("default_tree")
 	name, given := b.in.defaultTree.Get()
@@ -169,8 +169,8 @@ func (b *builder) chooseDefault(v document.Value) {
 	}
 }
 
-// defaultTree returns the tree of operations that name none, nil if there is no
-// such tree.
+// defaultTree returns the tree for operations that name none, nil if there is
+// no such tree.
 func (b *builder) defaultTree() *document.Named[*pooltree.Tree] {
 	for i := range b.out.Trees {
 		if b.out.Trees[i].Name == b.out.DefaultTree {

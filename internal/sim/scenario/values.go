@@ -27,15 +27,15 @@ const (
 	kindMoments   = "moments"
 )
 
-// readOnly makes a type of values that scenarios are never written with.
+// readOnly makes a type of values that are only read, never written.
 func readOnly[F any](shape document.Shape, read func(r *document.Reader, v document.Value) (F, bool)) document.Type[F] {
 	return document.NewType(shape, read,
 		func(F, document.Style) document.Value { return document.Null() },
 		func(F, F) bool { return false })
 }
 
-// orShort makes a type that also takes a short form: whenever v is not a map,
-// the short reader is asked.
+// orShort makes a type that also accepts a short form: if v is not a map, the short
+// reader reads it.
 func orShort[F any](long document.Type[F], says string, short func(r *document.Reader, v document.Value) (F, bool)) document.Type[F] {
 	shape := long.Shape()
 	shape.Says = says
@@ -73,7 +73,7 @@ func readShare(r *document.Reader, v document.Value) (float64, bool) {
 	return f, true
 }
 
-// anyMap is a map that somebody else reads.
+// anyMap is a map that other code reads.
 var anyMap = func() document.Type[document.Value] {
 	anything := document.Anything.Shape()
 	return readOnly(document.Shape{Kind: "map", Says: "a map", Item: &anything},
@@ -131,7 +131,7 @@ func didYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// A unit reads a number of some unit, like seconds out of "10m".
+// A unit reads a number in some unit, such as seconds from "10m".
 type unit struct {
 	says string
 	read func(r *document.Reader, v document.Value) (float64, bool)
@@ -147,7 +147,7 @@ var (
 	}}
 )
 
-// amountUnit reads amounts of a resource in the unit that people write.
+// amountUnit reads amounts of a resource in the unit that users write.
 func amountUnit(k resource.Kind) unit {
 	return unit{"an amount of " + k.String(), func(r *document.Reader, v document.Value) (float64, bool) {
 		a, ok := pooltree.ReadAmount(r, k, v)
@@ -155,7 +155,7 @@ func amountUnit(k resource.Kind) unit {
 	}}
 }
 
-// lawDocument is a distribution as it is written.
+// lawDocument is a distribution as written.
 type lawDocument struct {
 	kind                                             opt[distribution.Kind]
 	value, from, to, mean, median, minimum, low, top opt[float64]
@@ -201,7 +201,7 @@ func lawTable(u unit) *document.Table[lawDocument] {
 	)
 }
 
-// lawNeeds are the options of each family, and those that may be left out.
+// lawNeeds are the required options of each family, and the optional ones.
 var lawNeeds = map[distribution.Kind]struct{ all, optional []string }{
 	distribution.Constant:    {all: []string{"value"}},
 	distribution.Uniform:     {all: []string{"from", "to"}},
@@ -327,8 +327,8 @@ func lawNames() (names []string) {
 	return names
 }
 
-// jobCounts reads the number of jobs of an operation. What is drawn is rounded; what
-// is written plainly has to be right.
+// jobCounts reads the number of jobs of an operation. Drawn numbers are rounded; a
+// plain number must be valid as written.
 var jobCounts = readOnly(law(countUnit).Shape(), func(r *document.Reader, v document.Value) (distribution.Distribution, bool) {
 	d, ok := document.ReadAs(law(countUnit), r, v)
 	if count, constant := d.Value(); ok && constant && (count < 1 || count != math.Trunc(count)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// AlibabaOptions say how the GPU cluster trace of 2023 becomes operations.
+// AlibabaOptions set how the GPU cluster trace of 2023 becomes operations.
 type AlibabaOptions struct {
 	Span
 	// GPUThousandths counts GPUs in thousandths, on nodes too, so that pods can
@@ -148,8 +148,8 @@ func (a *alibaba) table(file string, input io.Reader, columns []string, take fun
 	}
 }
 
-// broken reports text that is no table with its line; other errors are those of
-// reading.
+// broken reports text that is not a table with its line; other errors are read
+// errors.
 func (a *alibaba) broken(file string, err error) error {
 	var syntax *csv.ParseError
 	if errors.As(err, &syntax) {
@@ -222,8 +222,8 @@ func modelFilter(spec string) string {
 	return strings.Join(models, " | ")
 }
 
-// modelTag keeps of a model's name what a tag may consist of. A tag is not a
-// number.
+// modelTag keeps the characters of a model's name that a tag may contain. A tag
+// is not a number.
 func modelTag(model string) string {
 	tag := strings.Map(func(c rune) rune {
 		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-' || c == '.' {
@@ -262,7 +262,7 @@ func (a *alibaba) node(r record) (stop bool) {
 	if kind.model != "" {
 		group.Name, group.Tags = kind.model, []string{kind.model}
 	}
-	// A model comes in several sizes; a number tells them apart.
+	// A model comes in several sizes; a number distinguishes them.
 	a.sizes[kind.model]++
 	if n := a.sizes[kind.model]; n > 1 {
 		group.Name = fmt.Sprintf("%s-%d", group.Name, n)

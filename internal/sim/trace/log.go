@@ -3,9 +3,9 @@
 // cluster trace of 2023. Both become a [Log] of operations with the pools and
 // nodes they ran on, which a scenario can replay.
 //
-// Files are read as a stream, gzip or plain, and are refused with line numbers.
-// The package opens no file itself. It imports document and resource, and knows
-// nothing of scenarios or of simulation.
+// Files are read as a stream, gzip or plain, and problems are reported with line
+// numbers. The package opens no file itself. It imports document and resource,
+// and knows nothing about scenarios or simulation.
 package trace
 
 import (
@@ -25,9 +25,9 @@ import (
 
 // Log is a recorded workload.
 type Log struct {
-	// Start is the date of the log's time zero, where it is known.
+	// Start is the date of the log's time zero, if known.
 	Start time.Time
-	// Nodes are what the workload ran on, where the log says so.
+	// Nodes are what the workload ran on, if the log states it.
 	Nodes []Nodes
 	// Operations are in the order of Submit, and of the log among equals.
 	Operations []Operation
@@ -36,7 +36,7 @@ type Log struct {
 	Pools []string
 	// Users are the names of users, in the order of their first operation.
 	Users []string
-	// Skipped says what was left out, by reason, in the order of first sight.
+	// Skipped counts what was left out, by reason, in order of first appearance.
 	Skipped []Skipped
 }
 
@@ -54,7 +54,7 @@ type Operation struct {
 	Name string
 	// Pool and User index Log.Pools and Log.Users.
 	Pool, User int32
-	// Submit counts from the log's time zero; Run is how long each job takes.
+	// Submit counts from the log's time zero; Run is how long each job runs.
 	Submit, Run time.Duration
 	Jobs        int
 	Resources   resource.Amounts // of one job
@@ -69,20 +69,19 @@ type Skipped struct {
 	Count  int
 }
 
-// Span is the part of a log that is taken. The zero Span takes everything as
-// it is.
+// Span is the part of a log to use. The zero Span uses everything as it is.
 type Span struct {
-	// From and To bound the submit times that are taken; what is taken begins at
-	// zero. A To of zero means the end.
+	// From and To bound the submit times to use; the result starts at zero. A To
+	// of zero means the end.
 	From, To time.Duration
 	// Scale multiplies times of submission and running, to make a log shorter or
 	// longer. Zero means one.
 	Scale float64
-	// MaxOperations bounds how many are taken; zero means all.
+	// MaxOperations bounds how many operations are used; zero means all.
 	MaxOperations int
 }
 
-// mostProblems is how many wrong lines are reported before reading stops.
+// mostProblems is how many invalid lines are reported before reading stops.
 const mostProblems = 20
 
 // mostSeconds bounds times in logs: some 95 years.
@@ -109,7 +108,7 @@ func newBuilder(file string, span Span) *builder {
 	}
 }
 
-// refuse notes a problem and says whether there are too many to go on.
+// refuse records a problem and reports whether there are too many to continue.
 func (b *builder) refuse(line int, format string, args ...any) (stop bool) {
 	b.problems = append(b.problems, document.Problem{
 		File: b.file, Position: document.Position{Line: int32(line), Column: 1},
@@ -128,7 +127,7 @@ func (b *builder) skip(reason string) {
 	b.log.Skipped[i].Count++
 }
 
-// name returns the index of a name, which it adds to the list when it is new.
+// name returns the index of a name, which it adds to the list if it is new.
 func name(known map[string]int32, list *[]string, text string) int32 {
 	i, ok := known[text]
 	if !ok {
@@ -139,7 +138,7 @@ func name(known map[string]int32, list *[]string, text string) int32 {
 	return i
 }
 
-// add takes an operation if it is within the span. Seconds count from the log's
+// add adds an operation if it is within the span. Seconds count from the log's
 // zero.
 func (b *builder) add(o Operation, pool, user string, submit, run float64) {
 	from, to := b.span.From.Seconds(), b.span.To.Seconds()

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// MemorySource says which of the two memory fields of a log is believed.
+// MemorySource is which of the two memory fields of a log is used.
 type MemorySource uint8
 
 const (
@@ -22,17 +22,17 @@ const (
 	RequestedMemory
 )
 
-// SWFOptions say how a log in the Standard Workload Format becomes operations.
+// SWFOptions set how a log in the Standard Workload Format becomes operations.
 type SWFOptions struct {
 	Span
-	// JobCPU is how many processors go into one job, which must fit on a node;
-	// zero means one. A parallel job of the log becomes an operation with as
-	// many jobs as it needs.
+	// JobCPU is how many processors one job has, which must fit on a node; zero
+	// means one. A parallel job of the log becomes an operation with as many jobs
+	// as it needs.
 	JobCPU int
 	// Parallel makes operations of several jobs gangs, as parallel programs are.
 	// Otherwise their jobs start one by one.
 	Parallel bool
-	// Memory is per processor; DefaultMemory is taken where the log has none.
+	// Memory is per processor; DefaultMemory is used where the log has none.
 	Memory        MemorySource
 	DefaultMemory int64
 }
@@ -60,16 +60,16 @@ const (
 	swfFieldCount
 )
 
-// MemoryPerCore is what nodes of unknown size have.
+// MemoryPerCore is the memory per core of nodes of unknown size.
 const MemoryPerCore = 4 << 30
 
 // longestLine bounds a line of a log; the format needs about 100 characters.
 const longestLine = 64 << 10
 
 // ReadSWF reads a log in the Standard Workload Format, version 2.2: header lines
-// that begin with a semicolon, then one job a line in 18 numbers, -1 for unknown.
-// Pools and users are called user-N after the user's number. Jobs that never ran
-// or whose processors are unknown are skipped and counted.
+// that start with a semicolon, then one job per line in 18 numbers, -1 for
+// unknown. Pools and users are named user-N after the user's number. Jobs that
+// never ran or whose processors are unknown are skipped and counted.
 func ReadSWF(file string, input io.Reader, options SWFOptions) (*Log, error) {
 	reader, err := unzipped(file, input)
 	if err != nil {
@@ -105,7 +105,7 @@ type swf struct {
 	last    int // line that was read
 }
 
-// headerLine keeps "Key: value"; the first of a key wins.
+// headerLine stores "Key: value"; the first value of a key wins.
 func (s *swf) headerLine(comment string) {
 	key, value, ok := strings.Cut(comment, ":")
 	key = strings.TrimSpace(key)
@@ -117,7 +117,7 @@ func (s *swf) headerLine(comment string) {
 	}
 }
 
-// line reads one job. It says whether to stop.
+// line reads one job. It reports whether to stop.
 func (s *swf) line(number int, text string) (stop bool) {
 	fields := strings.Fields(text)
 	if len(fields) != swfFieldCount {
@@ -159,7 +159,7 @@ func (s *swf) job(number int, v *[swfFieldCount]float64) (stop bool) {
 	}
 	perJob := max(s.options.JobCPU, 1)
 	jobs := (int(processors) + perJob - 1) / perJob
-	// A job is as large as an even split needs; the last one may be smaller in
+	// A job is as large as an even split needs; the last one might be smaller in
 	// the log, but jobs of an operation are equal.
 	cpus := (int(processors) + jobs - 1) / jobs
 	user := "user-unknown"
@@ -182,7 +182,7 @@ func (s *swf) job(number int, v *[swfFieldCount]float64) (stop bool) {
 	return false
 }
 
-// memory returns the bytes of a job with so many processors.
+// memory returns the bytes of a job with this many processors.
 func (s *swf) memory(v *[swfFieldCount]float64, cpus int) (bytes int64, ok bool) {
 	kilobytes := -1.0
 	switch s.options.Memory {
@@ -198,7 +198,7 @@ func (s *swf) memory(v *[swfFieldCount]float64, cpus int) (bytes int64, ok bool)
 	return int64(total), total < float64(resource.Unlimited)
 }
 
-// cluster takes the start date and the nodes from the header.
+// cluster reads the start date and the nodes from the header.
 func (s *swf) cluster() {
 	if unix, err := strconv.ParseInt(s.header["UnixStartTime"], 10, 64); err == nil && unix > 0 && unix < mostSeconds*10 {
 		s.log.Start = time.Unix(unix, 0).UTC().Add(s.span.From)
@@ -217,8 +217,8 @@ func (s *swf) cluster() {
 		resource.CPU:       int64(perNode) * resource.CPU.Scale(),
 		resource.Memory:    int64(perNode) * MemoryPerCore,
 	}
-	// The log does not say how much memory nodes have: enough for the largest
-	// job on every processor that it can use.
+	// The log does not state how much memory nodes have: assume enough for the
+	// largest job on every processor that it can use.
 	for _, o := range s.log.Operations {
 		fit := int64(perNode) * resource.CPU.Scale() / max(o.Resources[resource.CPU], 1)
 		need := resource.Amounts{resource.Memory: o.Resources[resource.Memory]}.Times(float64(max(fit, 1)))

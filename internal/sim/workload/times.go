@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
-// arrivalTimes returns the times at which operations come, one call after the
-// other; Forever when no more come. It never goes back.
+// arrivalTimes returns the times at which operations arrive, one per call;
+// Forever when no more arrive. Times never decrease.
 func arrivalTimes(a *scenario.Arrival, stream distribution.Stream) func() time.Duration {
 	switch {
 	case a.Every == 0:
@@ -52,8 +52,8 @@ func listedTimes(a *scenario.Arrival) func() time.Duration {
 // longestTime keeps sums of times far from overflow.
 const longestTime = scenario.Forever / 4
 
-// randomTimes are those of a Poisson process. Outside of windows it rests: a
-// process without memory may as well begin anew when the next one opens.
+// randomTimes are those of a Poisson process. Outside of windows it pauses: a
+// memoryless process may as well restart when the next one opens.
 func randomTimes(a *scenario.Arrival, stream distribution.Stream) func() time.Duration {
 	gap := distribution.NewExponential(a.Every.Seconds()).Within(0, longestTime.Seconds())
 	now := activeFrom(a.Active, 0)
@@ -117,8 +117,8 @@ func occurrence(w scenario.Window, now time.Duration) (opens, closes time.Durati
 }
 
 // demandTimes returns the occurrences of all windows in the order in which they
-// open, the first in the list first among equals; one that opens at Forever when
-// there are no more.
+// open, by position in the list among equals; an occurrence that opens at
+// Forever when there are no more.
 func demandTimes(windows []scenario.DemandWindow) func() scenario.DemandWindow {
 	next := make([]scenario.DemandWindow, len(windows))
 	copy(next, windows)

@@ -1,8 +1,8 @@
 // Package workload turns the templates and traces of a scenario into operations
-// in the order in which they come. Every template draws from a sequence of its
-// own, so that its operations stay the same when others are added.
+// in order of arrival. Every template draws from a separate sequence, so that its
+// operations stay the same when others are added.
 //
-// It draws and counts, but lets no time pass itself: the caller asks for the next
+// It draws and counts, but does not advance time: the caller requests the next
 // operation. It imports scenario, trace and distribution.
 package workload
 
@@ -20,10 +20,10 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Operation is one operation that comes.
+// Operation is one operation that arrives.
 type Operation struct {
 	// Name is unique among the operations of templates. Template is the name of
-	// what it was made from; for traces, theirs.
+	// the template or trace that it comes from.
 	Name, Template string
 	User           string
 	At             time.Duration
@@ -32,15 +32,15 @@ type Operation struct {
 	Jobs           int
 	Resources      resource.Amounts // of one job
 	Durations      Durations
-	// AtOnce is how many jobs an operation with demand over time wants at once,
+	// AtOnce is how many jobs an operation with demand over time demands at once,
 	// until Until. Its other Jobs are a supply that is larger than what it can
 	// run by then. It is zero for other operations.
 	AtOnce int
 	Until  time.Duration
 }
 
-// Durations says how long each job of an operation runs. A job that is started
-// again runs as long again.
+// Durations is how long each job of an operation runs. A restarted job runs for
+// the same time again.
 type Durations struct {
 	law   *distribution.Distribution // nil: fixed
 	seed  distribution.Seed
@@ -72,10 +72,9 @@ func duration(seconds float64) time.Duration {
 	return max(time.Duration(math.Round(seconds*1000))*time.Millisecond, shortest)
 }
 
-// Source yields the operations of one template or trace in the order of their
-// times.
+// Source yields the operations of one template or trace in order of time.
 type Source struct {
-	// Name is that of the template or trace.
+	// Name is the name of the template or trace.
 	Name string
 	next func() (Operation, bool)
 	// last is a bound on the times that are still to come, for progress.
@@ -85,8 +84,8 @@ type Source struct {
 // Next returns the next operation; false after the last one.
 func (s *Source) Next() (Operation, bool) { return s.next() }
 
-// Last returns the time of the last operation where it is known, and Forever
-// where it is not.
+// Last returns the time of the last operation if it is known, and Forever
+// otherwise.
 func (s *Source) Last() time.Duration { return s.last }
 
 // Sources returns the sources of a scenario: templates first, then traces.
@@ -103,7 +102,7 @@ func Sources(s *scenario.Scenario) []*Source {
 	return sources
 }
 
-// maker makes operations out of a template.
+// maker makes operations from a template.
 type maker struct {
 	template *scenario.Template
 	seed     distribution.Seed
@@ -146,8 +145,8 @@ func templateSource(t *scenario.Template, seed distribution.Seed, end time.Durat
 	return source
 }
 
-// lastTime returns when the last operation of a template comes, if that is known
-// beforehand.
+// lastTime returns when the last operation of a template arrives, if that is
+// known beforehand.
 func lastTime(t *scenario.Template) time.Duration {
 	last := time.Duration(0)
 	for _, w := range t.Demand {
@@ -185,7 +184,7 @@ func (m *maker) operation(at time.Duration) Operation {
 	return o
 }
 
-// name returns the name of the operation that was made last.
+// name returns the name of the last operation made.
 func (m *maker) name() string {
 	if m.template.Alone() {
 		return m.template.Name
@@ -193,13 +192,13 @@ func (m *maker) name() string {
 	return fmt.Sprintf("%s-%d", m.template.Name, m.made)
 }
 
-// demanding makes an operation for a window of demand.
+// demanding makes an operation for a demand window.
 func (m *maker) demanding(w scenario.DemandWindow) Operation {
 	o := m.operation(w.From)
 	o.AtOnce, o.Until = w.Jobs, w.To
 	end := min(w.To, m.end)
 	o.Jobs = supply(w.Jobs, end-w.From, m.meanDuration())
-	// It demands only what it wants at once, however many jobs it could run.
+	// It demands only what it needs at once, however many jobs it could run.
 	limits := o.Options.ResourceLimits.Value()
 	for _, k := range resource.Kinds {
 		wanted := o.Resources[k] * int64(w.Jobs)
@@ -218,16 +217,16 @@ func (m *maker) meanDuration() float64 {
 	return m.law.Mean()
 }
 
-// supply returns how many jobs keep so many running for a time: half as many
-// more than it takes on average, within bounds.
+// supply returns how many jobs keep atOnce of them running for a time: half as
+// many more than needed on average, within bounds.
 func supply(atOnce int, span time.Duration, mean float64) int {
 	const most = 50_000_000
 	rounds := 2 + 1.5*span.Seconds()/max(mean, shortest.Seconds())
 	return max(atOnce, int(min(float64(atOnce)*rounds, most)))
 }
 
-// Again returns an operation that takes over from one with demand over time that
-// has run out of jobs before its window has closed.
+// Again returns an operation that replaces one with demand over time that has run
+// out of jobs before its window has closed.
 func Again(o *Operation, now time.Duration) Operation {
 	again := *o
 	again.Name, again.At = o.Name+"+", now
@@ -283,7 +282,7 @@ func tracePool(t *scenario.Trace, log *trace.Log, o *trace.Operation) string {
 func parsed(known map[string]nodefilter.Filter, text string) nodefilter.Filter {
 	filter, ok := known[text]
 	if !ok {
-		filter, _ = nodefilter.Parse(text) // a formula that is none selects all nodes
+		filter, _ = nodefilter.Parse(text) // an invalid formula selects all nodes
 		known[text] = filter
 	}
 	return filter

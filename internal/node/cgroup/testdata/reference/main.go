@@ -1,6 +1,6 @@
-// Command reference uses known amounts of memory and CPU, against which measurements of containers and jobs are
-// held. It imports no room: what it uses has to be what it was told to use. It is a program of its own because a test
-// binary that was built to find races uses more than it is told.
+// Command reference uses known amounts of memory and CPU, as a reference for measurements of containers and jobs. It
+// imports no room: it must use only what its arguments request. It is a separate program because a test binary built
+// with the race detector uses more than that.
 package main
 
 import (
@@ -21,14 +21,14 @@ func main() { os.Exit(run(os.Args[1:])) }
 // run runs the steps that the arguments name, one after another, and returns the exit code. Steps:
 //
 //	alloc=BYTES      allocate anonymous memory and touch it
-//	free             give back what alloc took
+//	free             free what alloc allocated
 //	map=FILE:BYTES   write a file of this size and map it
 //	burn=DURATION    use this much CPU time with one thread
 //	cpu              print to stderr how many microseconds of CPU time the process has used so far
 //	say=TEXT         print a line to stdout
 //	touch=FILE       create an empty file
 //	wait             read stdin until it ends
-//	sleep=DURATION   do nothing for so long
+//	sleep=DURATION   do nothing for this long
 //	ignore=SIGNAL    ignore the signal of this number from now on
 //	await=SIGNAL     wait for the signal of this number
 //	exit=CODE        end with this code
@@ -68,7 +68,7 @@ func run(steps []string) int {
 	return 0
 }
 
-// wait runs the steps that do nothing but let others do something.
+// wait runs the steps that only wait.
 func wait(verb, value string) error {
 	number, _ := strconv.Atoi(value)
 	switch verb {
@@ -133,7 +133,7 @@ func mapFile(value string) error {
 	if err != nil {
 		return err
 	}
-	_ = unix.Mlock(area) // or the kernel takes pages of files back when others want memory; not everybody may
+	_ = unix.Mlock(area) // otherwise the kernel reclaims file pages when memory is short; locking might not be permitted
 	touch(area)
 	return nil
 }
