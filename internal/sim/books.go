@@ -99,9 +99,9 @@ type books struct {
 	from       time.Duration // when the run started
 	observedAt time.Duration
 	numbers    []int32            // the account of each pool of the observation
+	bySlot     []int32            // the same for one tree, by the pool's number there
 	totals     []resource.Amounts // of each tree
-	poolViews  []core.PoolView
-	views      []core.OperationView
+	viewed     *core.Picture      // the last observation of operations
 	viewedAt   time.Duration
 	clusterNow clusterFigures
 	// seen are used and busy of cluster, and used of room, at that time.
@@ -165,7 +165,7 @@ type clusterFigures struct {
 // open makes accounts for all configured pools.
 func (b *books) open(r *run) {
 	b.byName = map[poolName]int32{}
-	b.from, b.observedAt, b.viewedAt = r.from, r.from, r.from
+	b.from, b.observedAt, b.viewedAt, b.viewed = r.from, r.from, r.from, &core.Picture{}
 	b.series.open(r)
 	b.setTrees(r.trees)
 }
@@ -183,6 +183,7 @@ func (b *books) setTrees(trees []document.Named[*pooltree.Tree]) {
 			parent := b.pool(core.TreeID(t), above.Name())
 			at := &b.pools[b.pool(core.TreeID(t), p.Name())]
 			at.parent, at.strong = parent, strongGuarantee(p)
+			at.integral = at.integral || p.Config().Integral.Type.Value() != pooltree.NoIntegral
 		}
 	}
 }

@@ -273,10 +273,8 @@ func (s subject) state() string {
 	case o.rejected:
 		return "rejected"
 	}
-	for _, v := range s.run.books.views {
-		if v.Operation == o.id && v.Suspended && !o.state.IsFinished() {
-			return "suspended"
-		}
+	if seen, there := s.run.books.viewed.Operation(o.id); there && seen.Suspended && !o.state.IsFinished() {
+		return "suspended"
 	}
 	return o.state.String()
 }
@@ -317,12 +315,11 @@ func (s subject) view() (f figures, ok bool) {
 	if s.operation == nil {
 		return f, false
 	}
-	for i := range s.run.books.views {
-		v := &s.run.books.views[i]
-		if v.Operation != s.operation.id {
-			continue
-		}
-		ok = true
+	seen, ok := s.run.books.viewed.Operation(s.operation.id)
+	if !ok {
+		return f, s.operation.state.IsFinished()
+	}
+	for v := range s.run.books.viewed.Seats(seen) {
 		total := &s.run.books.totals[v.Tree]
 		for k := range f.fairShare {
 			f.fairShare[k] += v.Share.Total[k] * total.Float(resource.Kind(k))
@@ -335,7 +332,7 @@ func (s subject) view() (f figures, ok bool) {
 			f.classes[c] += v.Classes[c]
 		}
 	}
-	return f, ok || s.operation.state.IsFinished()
+	return f, true
 }
 
 // integral returns a figure whose average is needed, times seconds.

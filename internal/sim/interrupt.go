@@ -50,8 +50,7 @@ func (r *run) left(job core.JobID) {
 // roomOn is what a node has free in fact. The core already counts waiting jobs,
 // and no longer counts leaving ones.
 func (r *run) roomOn(id core.NodeID) resource.Amounts {
-	n, _ := r.core.NodeInfo(id)
-	room := n.Limits.Sub(n.Usage)
+	room := r.core.NodeFree(id)
 	for _, l := range r.leaving {
 		if l.node == id {
 			room = room.Sub(l.held)

@@ -30,7 +30,7 @@ func (r *run) observe(operations bool) {
 	}
 	if !known {
 		r.looks++
-		b.note(r.core, operations)
+		b.note(r.core.PictureWithoutNodes(r.date()), operations)
 	}
 	r.poolsKnown = true
 	if operations {
@@ -171,72 +171,74 @@ func (b *books) settleViews(r *run, now time.Duration) {
 	if seconds <= 0 {
 		return
 	}
-	for i := range b.views {
-		v := &b.views[i]
-		o := r.operation(v.Operation)
+	for seen := range b.viewed.Operations() {
+		o := r.operation(seen.ID)
 		// An operation that ended in between counted until then.
 		span := seconds
 		if o.finished != never {
 			span = max((o.finished - b.viewedAt).Seconds(), 0)
 		}
-		total := &b.totals[v.Tree]
-		for _, k := range b.series.kinds {
-			o.entitled[k] += v.Share.Total[k] * total.Float(k) * span
-			o.asked[k] += v.Demand.Float(k) * span
-		}
-		if v.Starvation >= scheduling.Starving {
-			o.starving += span
+		for v := range b.viewed.Seats(seen) {
+			total := &b.totals[v.Tree]
+			for _, k := range b.series.kinds {
+				o.entitled[k] += v.Share.Total[k] * total.Float(k) * span
+				o.asked[k] += v.Demand.Float(k) * span
+			}
+			if v.Starvation >= scheduling.Starving {
+				o.starving += span
+			}
 		}
 	}
 }
 
 // note stores the core's present figures.
-func (b *books) note(c *core.Core, operations bool) {
+func (b *books) note(now *core.Picture, operations bool) {
 	b.totals = b.totals[:0]
-	for tree := range core.TreeID(c.TreeCount()) {
-		b.totals = append(b.totals, c.TreeTotal(tree))
-	}
 	for i := range b.pools {
 		b.pools[i].there = false
 	}
 	b.clusterNow.waitingJobs = 0
-	b.poolViews = c.Pools(b.poolViews[:0])
-	b.numbers = b.numbers[:min(len(b.numbers), len(b.poolViews))]
-	for i := range b.poolViews {
-		b.notePool(i)
+	i := 0
+	for _, tree := range now.Trees {
+		b.totals = append(b.totals, tree.Total)
+		b.bySlot = append(b.bySlot[:0], make([]int32, tree.Slots())...)
+		for p := range tree.Pools() {
+			b.notePool(tree.ID, p, i)
+			i++
+		}
 	}
+	b.numbers = b.numbers[:i]
 	if operations {
-		b.views = c.Operations(b.views[:0])
+		b.viewed = now
 	}
 }
 
 // number returns the account of the i-th observed pool. Observations seldom differ
 // in their pools, so it tries the last one's answer first.
-func (b *books) number(s *core.PoolView, i int) int32 {
+func (b *books) number(tree core.TreeID, name string, i int) int32 {
 	if i == len(b.numbers) {
-		b.numbers = append(b.numbers, b.pool(s.Tree, s.Name))
-	} else if last := &b.pools[b.numbers[i]]; last.tree != s.Tree || last.name != s.Name {
-		b.numbers[i] = b.pool(s.Tree, s.Name)
+		b.numbers = append(b.numbers, b.pool(tree, name))
+	} else if last := &b.pools[b.numbers[i]]; last.tree != tree || last.name != name {
+		b.numbers[i] = b.pool(tree, name)
 	}
 	return b.numbers[i]
 }
 
 // notePool stores what was observed of the i-th pool. Its parent has been stored
 // before.
-func (b *books) notePool(i int) {
-	s := &b.poolViews[i]
+func (b *books) notePool(tree core.TreeID, s *core.Pool, i int) {
 	parent := int32(-1)
 	if s.Parent >= 0 {
-		parent = b.numbers[s.Parent]
+		parent = b.bySlot[s.Parent]
 	} else {
 		b.clusterNow.waitingJobs += waitingJobs(s)
 	}
-	p := &b.pools[b.number(s, i)]
-	p.parent = parent
-	p.there, p.ephemeral, p.integral = true, s.Ephemeral, p.integral || s.Integral
-	total := &b.totals[s.Tree]
+	b.bySlot[s.Slot] = b.number(tree, s.Name, i)
+	p := &b.pools[b.bySlot[s.Slot]]
+	p.parent, p.there, p.ephemeral = parent, true, s.Ephemeral
+	total := &b.totals[tree]
 	f := poolFigures{
-		volume: s.Volume, status: s.Status, starvation: s.Starvation,
+		volume: s.VolumeRatio, status: s.Status, starvation: s.Starvation,
 		runningOperations: s.RunningOperations, runningJobs: s.RunningJobs, pendingJobs: s.WaitingJobs,
 	}
 	for _, k := range b.series.kinds {
@@ -253,7 +255,7 @@ func (b *books) notePool(i int) {
 
 // waitingJobs is how many jobs a pool demands and does not have: not all pending
 // jobs, but those that could run now.
-func waitingJobs(s *core.PoolView) int64 {
+func waitingJobs(s *core.Pool) int64 {
 	return max(s.Demand[resource.UserSlots]-s.Usage[resource.UserSlots], 0)
 }
 

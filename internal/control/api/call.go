@@ -87,11 +87,35 @@ func nothing(err error) (yson.Node, error) { return yson.Map(), err }
 
 // run runs the command once for each mutation id, and wraps the result as the version of the API requires.
 func (c *call) run() (yson.Node, error) {
-	n, err := c.once()
+	n, err := c.outcome()
 	if err != nil {
 		return n, err
 	}
 	return c.wrap(n)
+}
+
+// outcome is what became of the command. A change that the store neither takes nor refuses
+// goes on by itself when its caller is told so, and a repetition waits for it.
+func (c *call) outcome() (yson.Node, error) {
+	if !c.command.changes {
+		return c.once()
+	}
+	var n yson.Node
+	var err error
+	own, request := *c, *c.Request
+	own.Request = &request
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err = own.once()
+	}()
+	if unknown := c.Server.WaitOutcome(done); unknown != nil {
+		return yson.Node{}, unknown
+	}
+	*c.Request = request
+	own.Request = c.Request
+	*c = own
+	return n, err
 }
 
 func (c *call) wrap(n yson.Node) (yson.Node, error) {

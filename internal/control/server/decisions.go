@@ -31,6 +31,10 @@ func (t *term) take() {
 		for i := range t.out.Started {
 			t.started(&t.out.Started[i])
 		}
+		for _, id := range t.out.TakenBack {
+			t.open.rows.Delete.Jobs = append(t.open.rows.Delete.Jobs, store.Job{Number: uint64(id)})
+			t.removeJob(id)
+		}
 		for _, id := range t.out.FailRunning {
 			t.failRunning(id)
 		}

@@ -126,7 +126,7 @@ func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.Ca
 		since := lease.Deadline.Add(-ttl).UTC().Format(time.RFC3339)
 		reason := fmt.Sprintf("the store has not confirmed its lease since %s: %v", since, err)
 		if s.standDown(reason) {
-			s.log.Error("standing by", "epoch", lease.Epoch, "reason", reason)
+			s.log.Warn("standing by", "epoch", lease.Epoch, "reason", reason)
 		}
 		if time.Since(lease.Deadline) > ttl {
 			giveUp(fmt.Errorf("%w since %s: %w", errLapsed, since, err))

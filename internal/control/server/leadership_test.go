@@ -200,7 +200,12 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		})
 		full.Store(true)
 		began := time.Now()
-		err := setPools(context.Background(), s.Server, "{pools: {q: {}}}") // its client never gives up
+		done, outcome := make(chan struct{}), make(chan error, 1)
+		go func() { // its client never gives up
+			outcome <- setPools(context.Background(), s.Server, "{pools: {q: {}}}")
+			close(done)
+		}()
+		err := s.WaitOutcome(done)
 		if took := time.Since(began); !errors.Is(err, ErrUnknownOutcome) || took > 4*settings.LeaseTTL {
 			t.Errorf("who waits hears %v after %v", err, took)
 		}
@@ -210,6 +215,9 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 			t.Errorf("who comes later hears %v after %v", err, took)
 		}
 		full.Store(false)
+		if err := <-outcome; err != nil {
+			t.Errorf("who waits on hears %v", err)
+		}
 		s.eventually("changes are taken again", func() bool {
 			return setPools(context.Background(), s.Server, "{pools: {r: {}}}") == nil
 		})

@@ -82,28 +82,56 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	if !hurried {
 		givenUp = nil
 	}
-	patience := time.NewTimer(s.answerPatience())
-	defer patience.Stop()
+	select {
+	case err := <-r.done:
+		return answer(err)
+	case <-t.over:
+		select {
+		case err := <-r.done: // the last commit included it
+			return answer(err)
+		default:
+			return nothing, s.refusal()
+		}
+	case <-givenUp:
+		return nothing, ctx.Err()
+	}
+}
+
+// WaitOutcome waits until done is closed by a request that runs beside its caller. It
+// returns ErrUnknownOutcome if the store is stalled for too long. The request goes on:
+// a repetition must find what became of it.
+func (s *Server) WaitOutcome(done <-chan struct{}) error {
+	timer := time.NewTimer(s.answerPatience())
+	defer timer.Stop()
 	for {
 		select {
-		case err := <-r.done:
-			return answer(err)
-		case <-t.over:
-			select {
-			case err := <-r.done: // the last commit included it
-				return answer(err)
-			default:
-				return nothing, s.refusal()
-			}
-		case <-givenUp:
-			return nothing, ctx.Err()
-		case <-patience.C:
-			if stalled := t.stalledFor(); stalled > s.answerPatience() {
-				return nothing, fmt.Errorf("%w: the store has not answered for %v; ask again with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
-			}
-			patience.Reset(s.answerPatience())
+		case <-done:
+			return nil
+		case <-timer.C:
 		}
+		patience := s.answerPatience()
+		if t := s.term.Load(); t != nil {
+			if stalled := t.stalledFor(); stalled > patience {
+				return fmt.Errorf("%w: the store has not answered for %v; ask again with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
+			}
+		}
+		timer.Reset(patience)
 	}
+}
+
+// askBounded is ask for callers that may ask again whatever became of the request.
+func askBounded[T any](ctx context.Context, s *Server, f func(t *term) (T, error)) (T, error) {
+	var result, nothing T
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		result, err = ask(ctx, s, f)
+	}()
+	if unknown := s.WaitOutcome(done); unknown != nil {
+		return nothing, unknown
+	}
+	return result, err
 }
 
 // answerPatience is how long the store may be stalled before waiting callers get

@@ -39,7 +39,7 @@ func (s *Server) notLeading(err error) error {
 // Register opens a session.
 func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
 	s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport()))
-	response, err := ask(ctx, s.Server, func(t *term) (*nodev1.RegisterResponse, error) { return t.register(request) })
+	response, err := askBounded(ctx, s.Server, func(t *term) (*nodev1.RegisterResponse, error) { return t.register(request) })
 	return response, s.notLeading(err)
 }
 

@@ -486,3 +486,47 @@ func TestOutputThatComesBeforeItsJobIsAdoptedComesAgain(t *testing.T) {
 	})
 	next.stop()
 }
+
+func TestAnOrderThatNeverArrivedIsTakenBack(t *testing.T) {
+	directory := t.TempDir()
+	s := lead(t, directory)
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 2)
+	m.beat(s)
+	id := s.start(fmt.Sprintf(small, "p", 4))
+	s.eventually("jobs are ordered", func() bool {
+		request, err := m.session.Heartbeat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := s.NodeService().Heartbeat(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
+		m.session.Failed(request.GetSequence(), errors.New("the answer is lost"))
+		return err == nil && len(response.GetOrders()) == 2
+	})
+	s.stop()
+	next := lead(t, directory)
+	if held := next.HeldBack(); len(held) != 1 || held[0].Jobs != 2 {
+		t.Errorf("held back is %+v", held)
+	}
+	next.eventually("the operation is done", func() bool {
+		m.beat(next)
+		if number := m.some(); number != 0 {
+			m.end(number, nodev1.JobState_JOB_STATE_COMPLETED, "")
+		}
+		return len(m.ended) == 4
+	})
+	next.eventually("the operation is archived", func() bool {
+		m.beat(next)
+		_, live := next.Operation(OperationKey{ID: id})
+		return !live
+	})
+	row, err := next.Store().OperationByID(t.Context(), id.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := next.Store().Jobs(t.Context(), store.JobFilter{Operation: row.Number})
+	if err != nil || len(list.Jobs) != 4 || list.States["completed"] != 4 {
+		t.Errorf("%v: of 4 jobs that ran there are stored: %v", err, list.States)
+	}
+	next.stop()
+}

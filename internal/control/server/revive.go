@@ -413,7 +413,7 @@ func (t *term) reviveJob(row *store.Job, node *activeNode) error {
 		Job: core.JobID(row.Number), Operation: op.record.Number,
 		JobRef: operation.JobRef{Task: int32(task), Cookie: row.Cookie, Incarnation: attributes.Incarnation},
 		Node:   node.id, Resources: *attributes.Holds, Started: row.StartTime,
-		UserFactor: attributes.UserFactor, ProxyFactor: attributes.ProxyFactor,
+		UserFactor: attributes.UserFactor, ProxyFactor: attributes.ProxyFactor, Unconfirmed: true,
 	}
 	if err := t.apply(&core.AdoptInput{Adopted: adopted}); err != nil {
 		return err

@@ -40,7 +40,7 @@ type uploadKey struct {
 
 // Upload stores a piece of a job's output.
 func (s nodeService) Upload(ctx context.Context, _ nodeproto.Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
-	response, err := ask(ctx, s.Server, func(t *term) (*nodev1.UploadResponse, error) { return t.upload(request) })
+	response, err := askBounded(ctx, s.Server, func(t *term) (*nodev1.UploadResponse, error) { return t.upload(request) })
 	return response, s.notLeading(err)
 }
 

@@ -172,6 +172,9 @@ type job struct {
 	operation OperationID
 	ref       operation.JobRef
 	stopping  operation.AbortReason // why it is being stopped
+	// unconfirmed is set while an earlier core is known to have ordered the job and its
+	// node has not reported it.
+	unconfirmed bool
 }
 
 // jobPlace is the tree and the allocation of a job.
@@ -194,6 +197,9 @@ type Decisions struct {
 	// Ended since the last snapshot.
 	Ended   []Ended
 	Changed []OperationID
+	// TakenBack are adopted jobs that never reached a node. They are pending again, as if
+	// they had not been ordered.
+	TakenBack []JobID
 	// FailRunning are operations whose running jobs must be asked to fail by
 	// themselves; nodes report their ends as usual.
 	FailRunning []OperationID
@@ -211,6 +217,7 @@ func (d *Decisions) Reset() {
 	d.Operations, d.Moved = d.Operations[:0], d.Moved[:0]
 	d.Stopped, d.Started = d.Stopped[:0], d.Started[:0]
 	d.Ended, d.Changed, d.FailRunning = d.Ended[:0], d.Changed[:0], d.FailRunning[:0]
+	d.TakenBack = d.TakenBack[:0]
 }
 
 // OperationChange reports that an operation entered a state.

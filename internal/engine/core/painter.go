@@ -25,9 +25,8 @@ type painter struct {
 	rows       int32 // the number of rows, free ones included
 	freeRows   []int32
 
-	nodes  draft[Node]
-	hosts  []*node // by number: as of the last picture
-	counts []int   // of nodes, by tree
+	nodes draft[Node]
+	hosts []*node // by number: as of the last picture
 
 	copied copies
 }
@@ -40,16 +39,22 @@ type copies struct{ pools, seats, operations, nodes int }
 // has changed since the last picture, plus a cheap check of every element and
 // node. It does not contain running jobs: see JobsOf and JobsOn.
 func (c *Core) Picture(now time.Time) *Picture {
+	picture := c.PictureWithoutNodes(now)
+	c.painter.paintNodes(c, picture)
+	return picture
+}
+
+// PictureWithoutNodes is a Picture that knows of no nodes, for who looks at shares
+// often: between two updates most nodes of a busy cluster change.
+func (c *Core) PictureWithoutNodes(now time.Time) *Picture {
 	p := &c.painter
 	p.copied = copies{}
 	picture := &Picture{Time: now, Default: c.defaultTree, Trees: make([]*Tree, len(c.trees))}
-	p.paintNodes(c, picture)
 	for i, t := range c.trees {
 		if i >= len(p.trees) {
 			p.trees = append(p.trees, &treePainter{})
 		}
 		picture.Trees[i] = p.trees[i].paint(c, t, &p.copied)
-		picture.Trees[i].NodeCount = p.counts[i]
 	}
 	p.paintOperations(c, picture)
 	return picture
@@ -154,7 +159,6 @@ func (o *Operation) equals(other *Operation) bool {
 }
 
 func (p *painter) paintNodes(c *Core, picture *Picture) {
-	p.counts = append(p.counts[:0], make([]int, len(c.trees))...)
 	p.hosts = append(p.hosts, make([]*node, max(0, len(c.nodes)-len(p.hosts)))...)
 	for i, n := range c.nodes {
 		id := NodeID(i)
@@ -169,7 +173,7 @@ func (p *painter) paintNodes(c *Core, picture *Picture) {
 		picture.nodeCount++
 		changed := p.hosts[i] != n || old.Tree != n.tree || old.Online == n.silent
 		if n.tree != none {
-			p.counts[n.tree]++
+			picture.Trees[n.tree].NodeCount++
 			changed = c.trees[n.tree].state.TakeNodeChange(n.at) || changed
 		}
 		if !changed {

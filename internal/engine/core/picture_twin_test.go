@@ -152,6 +152,8 @@ func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
 		for range rapid.IntRange(5, 60).Draw(r, "steps") {
 			w.step(r)
 			switch rapid.IntRange(0, 5).Draw(r, "look") {
+			case 3:
+				w.PictureWithoutNodes(w.now)
 			case 0, 1:
 				checkPicture(r, w.Core, w.Picture(w.now))
 			case 2:

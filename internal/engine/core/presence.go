@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -122,6 +123,7 @@ func (c *Core) reconcile(now time.Time, id NodeID, running []JobID, out *Decisio
 	for _, job := range running {
 		place, known := c.jobs[job]
 		if known && place.tree == n.tree && c.trees[place.tree].state.NodeOf(place.at) == n.at {
+			c.trees[place.tree].jobs[place.at].unconfirmed = false
 			continue
 		}
 		reason := operation.AbortOther
@@ -135,10 +137,25 @@ func (c *Core) reconcile(now time.Time, id NodeID, running []JobID, out *Decisio
 	}
 	t := c.trees[n.tree]
 	for _, at := range slices.Clone(t.state.NodeAllocations(n.at)) {
-		if job := t.jobs[at].id; job != 0 && !slices.Contains(running, job) {
+		switch job := t.jobs[at].id; {
+		case job == 0 || slices.Contains(running, job):
+		case t.jobs[at].unconfirmed:
+			c.takeBack(t, at, out)
+		default:
 			c.jobEnded(now, job, Finished{State: JobAborted, Reason: operation.AbortDisappearedFromNode}, out)
 		}
 	}
+}
+
+// takeBack undoes the order of a job that never arrived.
+func (c *Core) takeBack(t *tree, at scheduling.Allocation, out *Decisions) {
+	j := t.jobs[at]
+	op := c.operationAt(j.operation)
+	c.release(t, at)
+	if op.controller.TakeBack(j.ref) == nil {
+		c.sync(op)
+	}
+	out.TakenBack = append(out.TakenBack, j.id)
 }
 
 // Idle reports whether heartbeats of nodes on which nothing has finished

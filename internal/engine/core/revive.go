@@ -182,6 +182,9 @@ type Adopted struct {
 	// UserFactor and ProxyFactor are the factors by which its memory was chosen;
 	// zero if unknown.
 	UserFactor, ProxyFactor float64
+	// Unconfirmed says that the job is known to have been ordered, and not from the node
+	// itself. If the node turns out not to have it, it never began.
+	Unconfirmed bool
 }
 
 // adopt adopts a job that a node already runs. An error states why the node
@@ -217,7 +220,7 @@ func (c *Core) adopt(a *Adopted) error {
 	t.state.AddWaiting(at.slot, a.Task, 1)
 	id := t.state.Adopt(a.Started, at.slot, a.Task, n.at, a.Resources)
 	t.jobs = append(t.jobs, make([]job, max(0, int(id)+1-len(t.jobs)))...)
-	t.jobs[id] = job{id: a.Job, operation: op.id, ref: a.JobRef}
+	t.jobs[id] = job{id: a.Job, operation: op.id, ref: a.JobRef, unconfirmed: a.Unconfirmed}
 	c.jobs[a.Job] = jobPlace{t.id, id}
 	c.nextJob = max(c.nextJob, a.Job)
 	return nil

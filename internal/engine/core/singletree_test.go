@@ -36,7 +36,7 @@ func threeTrees(t *testing.T, a, b, c string) *world {
 
 // treesOf names the trees that an operation is in.
 func (w *world) treesOf(id OperationID) (names []string) {
-	for tree := range w.TreeCount() {
+	for tree := range w.trees {
 		if _, there := w.PoolOf(id, TreeID(tree)); there {
 			names = append(names, string(rune('a'+tree)))
 		}

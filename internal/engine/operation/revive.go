@@ -46,6 +46,21 @@ func (c *Controller) Adopt(ref JobRef) error {
 	return nil
 }
 
+// TakeBack makes one running job pending again without counting it as aborted: it was
+// ordered by a scheduler that died, and no node ever got it.
+func (c *Controller) TakeBack(ref JobRef) error {
+	if ref.Incarnation != c.incarnation || ref.Task < 0 || int(ref.Task) >= len(c.tasks) || !c.tasks[ref.Task].running.has(ref.Cookie) {
+		return ErrNotRunning
+	}
+	t := &c.tasks[ref.Task]
+	t.running.remove(ref.Cookie)
+	t.putBack(ref.Cookie)
+	t.runningCount--
+	t.recountOwn()
+	c.recount()
+	return nil
+}
+
 // AdoptReserved is Adopt for a job for which the node reports the memory that
 // it was given, as returned by Reserve at its start. Without it, a job that
 // started after the snapshot was made counts as having the factors of the
