@@ -7,5 +7,5 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes the properties run 10,000 histories together.
+// TestMain makes the properties run 10,000 histories in total.
 func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 3500)) }

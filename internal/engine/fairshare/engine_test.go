@@ -33,8 +33,8 @@ func TestSearchMaxFindsTheLastNumberThatSatisfies(t *testing.T) {
 	}
 }
 
-// TestWidePoolsAreSummedLineByLine compares the fit of pools with many children
-// with the plain sum of the children's curves.
+// TestWidePoolsAreSummedLineByLine compares the fit function of pools with many
+// children with the plain sum of the children's functions.
 func TestWidePoolsAreSummedLineByLine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for children := wideFrom; children < 80; children += 3 {

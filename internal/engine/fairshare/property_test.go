@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes every property run on enough trees for 100,000 in all.
+// TestMain makes the properties run on 100,000 trees in total.
 func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 13_000)) }
 
 // Safety: what must hold for every tree.
@@ -54,8 +54,8 @@ func checkMonotone(t *rapid.T, points []point) {
 	}
 }
 
-// TestPropertyCachedUpdatesEqualFreshOnes edits a tree again and again and
-// compares one engine that is kept with one that is new each time.
+// TestPropertyCachedUpdatesEqualFreshOnes edits a tree repeatedly and compares one
+// reused engine with a new one each time.
 func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, everyFeature)
@@ -84,7 +84,7 @@ func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 	})
 }
 
-// editTree returns the tree with a few changes: numbers, settings, elements
+// editTree returns the tree with a few changes: numbers, settings, and elements
 // added and removed.
 func editTree(t *rapid.T, tree *Tree) *Tree {
 	edited := *tree
@@ -131,7 +131,7 @@ func hasPools(tree *Tree, slot int32) bool {
 	return slices.ContainsFunc(tree.Elements[1:], func(e Element) bool { return e.Kind == KindPool && e.Parent == slot })
 }
 
-// Invariance: what must not matter.
+// Invariance: what must not change the result.
 
 func TestPropertyWeightsMatterOnlyRelativeToEachOther(t *testing.T) {
 	kind := everyFeature
@@ -160,7 +160,7 @@ func TestPropertyUnitsDoNotMatter(t *testing.T) {
 	})
 }
 
-// scaleAmounts multiplies every amount of a tree, its total included.
+// scaleAmounts multiplies every amount of a tree, including its total.
 func scaleAmounts(tree *Tree, by int64) *Tree {
 	times := func(a resource.Amounts) resource.Amounts {
 		for k := range a {
@@ -195,13 +195,13 @@ func scaleAmounts(tree *Tree, by int64) *Tree {
 }
 
 func TestPropertyTheOrderOfSiblingsDoesNotMatter(t *testing.T) {
-	// Without a common proportion of resources a jump may meet a limit exactly,
-	// and then rounding decides.
+	// If resources are not proportional, a jump may meet a limit exactly, and then
+	// rounding decides.
 	kind := treeKind{guarantees: true, proportional: true}
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, kind)
 		before := Compute(tree, elapsed)
-		// Slots in reverse, the root excepted.
+		// Reverse the slots, except for the root.
 		n := int32(len(tree.Elements))
 		moved := func(slot int32) int32 {
 			if slot == 0 {
@@ -234,14 +234,14 @@ func compareShares(t *rapid.T, before, after *Result, moved func(int32) int32) {
 	}
 }
 
-// Promises: what guarantees are worth.
+// Guarantees: what they must provide.
 
 func TestPropertyStrongGuaranteesAreKept(t *testing.T) {
 	kind := treeKind{guarantees: true, proportional: true, roomy: true}
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, kind)
 		for slot := range tree.Elements {
-			// Every leaf pool is hungry.
+			// Every leaf pool demands everything.
 			if tree.Elements[slot].Kind == KindPool {
 				tree.Elements = append(tree.Elements, Element{Kind: KindOperation, Parent: int32(slot), Demand: tree.Total.Times(2)})
 			}
@@ -299,7 +299,7 @@ func TestPropertyNoShareIsIdleWhileSomebodyWantsIt(t *testing.T) {
 	})
 }
 
-// TestPropertyTheLedgerOfVolumesAddsUp lets time pass in uneven steps.
+// TestPropertyTheLedgerOfVolumesAddsUp advances time in uneven steps.
 func TestPropertyTheLedgerOfVolumesAddsUp(t *testing.T) {
 	kind := treeKind{integral: true, guarantees: true, limits: true}
 	rapid.Check(t, func(t *rapid.T) {
