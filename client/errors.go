@@ -13,15 +13,16 @@ type Code int64
 
 // Codes that callers look for.
 const (
-	CodeGeneric        Code = 1
-	CodeUnavailable    Code = 105   // nobody leads at the moment
-	CodeResolve        Code = 500   // there is nothing at the path
-	CodeAlreadyExists  Code = 501   // there is something already
-	CodeAuthentication Code = 900   // no token, or a wrong one
-	CodeAuthorization  Code = 901   // the user may not do this
-	CodeNoOperation    Code = 1915  // there is no such operation
-	CodeNoJob          Code = 1916  // there is no such job
-	CodeOvercommit     Code = 29000 // the guarantees of pools exceed their cluster
+	CodeGeneric           Code = 1
+	CodeUnavailable       Code = 105   // nobody leads at the moment
+	CodeTooManyOperations Code = 202   // the pool or the cluster has as many operations as it may
+	CodeResolve           Code = 500   // there is nothing at the path
+	CodeAlreadyExists     Code = 501   // there is something already
+	CodeAuthentication    Code = 900   // no token, or a wrong one
+	CodeAuthorization     Code = 901   // the user may not do this
+	CodeNoOperation       Code = 1915  // there is no such operation
+	CodeNoJob             Code = 1916  // there is no such job
+	CodeOvercommit        Code = 29000 // the guarantees of pools exceed their cluster
 )
 
 // Error is the code as a number.

@@ -22,10 +22,14 @@ func RunProperties(m *testing.M, cases int) int {
 	return m.Run()
 }
 
-// Fewer is count, or a tenth of it and at least one with -short.
+// Fewer is count, a tenth of it and at least one with -short, and ten times as many in make long,
+// which sets WEIR_LONG.
 func Fewer(count int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return max(count/10, 1)
+	case os.Getenv("WEIR_LONG") != "":
+		return 10 * count
 	}
 	return count
 }

@@ -95,28 +95,27 @@ func (s *session) plan(file client.PoolsFile) (*client.PoolsPlan, error) {
 
 func newDiffCommand(opts *options) *cobra.Command {
 	r, p := newRemote(opts), &poolsFile{}
-	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show what weir apply would change, and whether the promises fit",
 		Long: `Show what weir apply would change, and whether the present nodes can keep the promises in the file.
-Nothing changes. With --exit-code the exit code is 1 if there are differences.`,
-		Example: `  weir diff -f examples/cluster/pools.yaml
-  weir export | weir diff -f - --exit-code && echo unchanged`,
+Nothing changes. The exit code is 1 if there are differences, as that of diff.`,
+		Example: `  weir export > pools.yaml
+  weir diff -f pools.yaml && echo unchanged
+  weir diff -f examples/cluster/pools.yaml || echo differs`,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.read(s.cmd)
 			if err != nil {
 				return err
 			}
 			plan, err := s.plan(given)
-			if err == nil && exitCode && !plan.Empty {
+			if err == nil && !plan.Empty {
 				return errReported
 			}
 			return err
 		}),
 	}
 	p.addTo(r, cmd)
-	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return r.addTo(cmd)
 }
 

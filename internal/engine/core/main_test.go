@@ -8,4 +8,4 @@ import (
 )
 
 // TestMain makes the properties run 10,000 histories together.
-func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 3500)) }
+func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 1000)) }
