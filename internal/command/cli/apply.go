@@ -55,7 +55,7 @@ func newApplyCommand(opts *options) *cobra.Command {
 server applies the file as a whole or not at all. The command prints the changes and whether the present
 nodes can keep the promises. weir diff prints the same and changes nothing; weir export writes a file.`,
 		Example: `  weir export > pools.yaml
-  weir diff -f examples/cluster/pools.yaml
+  weir diff -f examples/cluster/pools.yaml  # exit 1
   weir apply -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
 		RunE: r.do(func(s *session, _ []string) error {
@@ -102,7 +102,7 @@ func newDiffCommand(opts *options) *cobra.Command {
 Nothing changes. The exit code is 1 if there are differences, as that of diff.`,
 		Example: `  weir export > pools.yaml
   weir diff -f pools.yaml && echo unchanged
-  weir diff -f examples/cluster/pools.yaml || echo differs`,
+  weir diff -f examples/cluster/pools.yaml  # exit 1`,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.read(s.cmd)
 			if err != nil {
