@@ -14,15 +14,16 @@ type Code int64
 
 // Codes that callers handle most often; the API has others.
 const (
-	CodeGeneric        Code = 1
-	CodeUnavailable    Code = 105   // the cluster has no leader at the moment
-	CodeResolve        Code = 500   // the path does not exist
-	CodeAlreadyExists  Code = 501   // the object already exists
-	CodeAuthentication Code = 900   // the token is missing or invalid
-	CodeAuthorization  Code = 901   // the user lacks the permission
-	CodeNoOperation    Code = 1915  // the operation does not exist
-	CodeNoJob          Code = 1916  // the job does not exist
-	CodeOvercommit     Code = 29000 // the tree's nodes cannot meet the pools' guarantees
+	CodeGeneric           Code = 1
+	CodeUnavailable       Code = 105   // the cluster has no leader at the moment
+	CodeTooManyOperations Code = 202   // the pool or the cluster has its maximum number of operations
+	CodeResolve           Code = 500   // the path does not exist
+	CodeAlreadyExists     Code = 501   // the object already exists
+	CodeAuthentication    Code = 900   // the token is missing or invalid
+	CodeAuthorization     Code = 901   // the user lacks the permission
+	CodeNoOperation       Code = 1915  // the operation does not exist
+	CodeNoJob             Code = 1916  // the job does not exist
+	CodeOvercommit        Code = 29000 // the tree's nodes cannot meet the pools' guarantees
 )
 
 // Error returns the code as text, such as "code 500".

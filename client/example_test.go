@@ -230,10 +230,10 @@ func ExampleClient_GetPool() {
 		log.Fatal(err)
 	}
 	fmt.Println(pool.Name, "below", pool.Parent, pool.Mode, "weight", pool.Weight)
-	fmt.Println("cores:", pool.Usage.CPU, "fair share:", pool.FairShare.CPU)
+	fmt.Println("guaranteed cores:", pool.StrongGuarantee.CPU) // Usage and FairShare change while operations come and go
 	// Output:
 	// research below <Root> fair_share weight 1
-	// cores: 0 fair share: 0
+	// guaranteed cores: 0
 }
 
 // Configure a whole tree with a document: first plan the changes, then apply them.

@@ -22,10 +22,14 @@ func RunProperties(m *testing.M, cases int) int {
 	return m.Run()
 }
 
-// Fewer returns count or, with -short, a tenth of it and at least one.
+// Fewer returns count; with -short, a tenth of it and at least one; and in make long, which sets
+// WEIR_LONG, ten times as many.
 func Fewer(count int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return max(count/10, 1)
+	case os.Getenv("WEIR_LONG") != "":
+		return 10 * count
 	}
 	return count
 }

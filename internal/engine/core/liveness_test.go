@@ -45,7 +45,7 @@ func (w *world) settle(hours int) (preemptions []int) {
 // demand, starvation ends, usage gets close to fair share, and no job is preempted
 // and restarted forever.
 func TestUsageConvergesToFairShareAndPreemptionEnds(t *testing.T) {
-	for seed := range uint64(expected.Fewer(40)) {
+	for seed := range uint64(expected.Fewer(10)) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 17))
 			pools := fmt.Sprintf("enable_aggressive_starvation: %v\npools:\n", seed%2 == 0)

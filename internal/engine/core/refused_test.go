@@ -51,7 +51,7 @@ func (w *world) randomChange(r *rapid.T, op OperationID) Input {
 	update := operation.Update{MaxFailedJobCount: document.Some(rapid.IntRange(0, 3).Draw(r, "failures"))}
 	update.Trees.Pool, update.Trees.Weight = document.Some(pool), document.Some(7.0)
 	if rapid.IntRange(0, 3).Draw(r, "long") == 0 {
-		update.Annotations = document.Some(document.Map(document.Pair("a", document.Text(strings.Repeat("x", 1<<20)))))
+		update.Annotations = document.Some(document.Map(document.Pair("a", document.Text(strings.Repeat("x", 10<<10)))))
 	}
 	return &ParametersInput{op, update}
 }

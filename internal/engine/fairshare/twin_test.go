@@ -129,7 +129,7 @@ func TestTwinAgrees(t *testing.T) {
 		{"guarantees and limits", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(expected.Fewer(400)) {
+			for seed := range uint64(expected.Fewer(100)) {
 				tree := smallTree(rand.New(rand.NewPCG(seed, 11)), c.guarantees, c.limits)
 				w := newTwin(tree, Compute(tree, FirstUpdate))
 				if err := w.compare(0, 1); err != nil {
