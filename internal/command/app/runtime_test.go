@@ -115,7 +115,9 @@ func TestAStoredPatchThatDoesNotFitIsLeftOut(t *testing.T) {
 	settings := config.Default()
 	settings.Scheduler.Nodes.HeartbeatTimeout = document.Some(30 * time.Second)
 	var log strings.Builder
-	got := derived(&settings.Scheduler, slog.New(slog.NewTextHandler(&log, nil)))(c.scheduler.Server.Registry())
+	changed := &Scheduler{log: slog.New(slog.NewTextHandler(&log, nil))}
+	changed.running.Store(&settings.Scheduler)
+	got := changed.derived(c.scheduler.Server.Registry())
 	if got.HeartbeatPeriod != 5*time.Second || !strings.Contains(log.String(), "must be at least twice") {
 		t.Errorf("%v, %s", got.HeartbeatPeriod, log.String())
 	}

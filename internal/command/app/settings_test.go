@@ -27,6 +27,7 @@ var opened = map[string]bool{
 	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/replace": true, "node/token": true, "node/token_file": true,
 	"node/listen": true, "node/pprof": true, "node/cgroup/mode": true, "node/cgroup/parent": true,
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
+	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true,
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }

@@ -54,7 +54,7 @@ func TestTheFirstTokenClosesMetrics(t *testing.T) {
 		t.Errorf("a node of the process: %v, %v", peer, err)
 	}
 	for _, other := range []string{"", "weir_x", token.Reveal()} {
-		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other, Local: true}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
+		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
 			t.Errorf("another token: %v", err)
 		}
 	}

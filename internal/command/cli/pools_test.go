@@ -135,7 +135,8 @@ func (w *ticks) Write(p []byte) (int, error) {
 }
 
 func TestWatchShowsPoolsAgain(t *testing.T) {
-	newTestbed(t, 1)
+	b := newTestbed(t, 1)
+	b.until(func() bool { code, _, _ := b.call("pools"); return code == ExitOK }, "the tree is never shown")
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &ticks{left: 2, end: cancel}, &bytes.Buffer{}
 	code := execute(ctx, newRootCommand(), []string{"pools", "--watch", "--interval", "100ms"}, strings.NewReader(""), out, errs)

@@ -145,7 +145,7 @@ func (t *term) edit(who Caller, edits *Edits, trees *nextTrees) error {
 func (s *Server) publishRegistry(rows *store.Batch) {
 	s.registry.apply(rows)
 	if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
-		s.rederive()
+		s.Rederive()
 	}
 }
 

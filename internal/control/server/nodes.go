@@ -38,10 +38,16 @@ func (s *Server) notLeading(err error) error {
 
 // Register opens a session.
 func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
-	s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport()))
 	response, err := askBounded(ctx, s.Server, func(t *term) (*nodev1.RegisterResponse, error) { return t.register(request) })
+	if err == nil {
+		s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport())) // before the node can know that it is registered
+	}
 	return response, s.notLeading(err)
 }
+
+// mostNodes is the most nodes that a scheduler knows, also counting those that are gone. Credentials for any node could
+// otherwise fill its memory with names.
+const mostNodes = 100_000
 
 // jobNumbers returns the numbers of all jobs in a report.
 func jobNumbers(report *nodev1.Report) (numbers []uint64) {
@@ -76,6 +82,11 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	if node == nil {
+		if len(t.nodeList) >= mostNodes {
+			return nil, &nodeproto.RefusedError{
+				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the most", mostNodes),
+			}
+		}
 		node = t.newNode(name)
 	}
 	record := *node.record

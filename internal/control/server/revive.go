@@ -28,7 +28,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		return nil, err
 	}
 	s.registry.reset(&state.Rows)
-	s.rederive()
+	s.Rederive()
 	settings := s.settings()
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),

@@ -115,8 +115,8 @@ func (t *term) obeySettings() {
 	}
 }
 
-// rederive recomputes the settings from the registry and applies them.
-func (s *Server) rederive() {
+// Rederive recomputes the settings from the registry and applies them. Call it when Derive would return others.
+func (s *Server) Rederive() {
 	if s.derive != nil {
 		s.Configure(s.derive(s.registry))
 	}
@@ -259,6 +259,10 @@ func (s *Server) Node(name string) (*Node, bool) { return s.nodes.get(name) }
 
 // Alerts returns the alerts that are raised now.
 func (s *Server) Alerts() []Alert { return s.alerts.list() }
+
+// SetAlert raises an alert about the process around the server, or clears it if the message is empty. A server that
+// begins to stand by clears all alerts; repeat the call while the reason lasts.
+func (s *Server) SetAlert(kind AlertKind, message string) { s.alerts.set(kind, message) }
 
 func isTemporary(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull)
