@@ -447,7 +447,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		return nil
 	}
 	if !t.proofs.holds(identity, node.record.Name) {
-		t.server.log.Warn("a node reports a job that was not given to it", "job", identity.GetJobId(), "node", node.record.Name)
+		t.server.log.Warn("a node reports a job that was not assigned to it", "job", identity.GetJobId(), "node", node.record.Name)
 		return nil
 	}
 	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == identity.GetTaskName() })

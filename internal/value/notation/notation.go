@@ -41,7 +41,7 @@ func Parse(file string, data []byte) (document.Value, error) {
 func checkText(file string, data []byte) error {
 	if len(data) > MaxSize {
 		return document.Problems{{File: file, Rule: document.RuleTooLarge,
-			Message: fmt.Sprintf("the document has %d bytes; the most is %d", len(data), MaxSize)}}
+			Message: fmt.Sprintf("the document has %d bytes; the limit is %d", len(data), MaxSize)}}
 	}
 	if utf8.Valid(data) {
 		return nil
