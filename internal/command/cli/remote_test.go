@@ -208,6 +208,10 @@ func TestCompletionAsksTheServer(t *testing.T) {
 	b.pool("research", "<Root>", "")
 	id := strings.TrimSpace(b.ok("run", "--detach", "--title", "long", "-p", "research", "--", "sleep 1000"))
 	b.until(func() bool { return strings.Contains(b.ok("op", "list", "--state", "running", "-q"), id) }, "the operation does not run")
+	b.until(func() bool { // the live state is a moment behind
+		_, out, _ := b.call("pools")
+		return strings.Contains(out, "research")
+	}, "the pool is not in the live state")
 	for _, test := range []struct {
 		name string
 		args []string
