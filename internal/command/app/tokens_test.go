@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// The first token closes metrics as it closes the API, and leaves the nodes of the
-// same process alone.
+// With the first token, metrics require a token as the API does. Nodes of the same
+// process are not affected.
 func TestTheFirstTokenClosesMetrics(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	s := c.scheduler

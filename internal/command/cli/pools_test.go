@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// somethingToSee is a tree of three pools with an operation in one of them.
+// somethingToSee makes a tree of three pools with an operation in one of them.
 func somethingToSee(t *testing.T) *testbed {
 	t.Helper()
 	b := newTestbed(t, 2)
@@ -24,7 +24,7 @@ func somethingToSee(t *testing.T) *testbed {
 	return b
 }
 
-// shows waits until a command prints something.
+// shows waits until a command prints this text.
 func (b *testbed) shows(command, pattern string) {
 	b.t.Helper()
 	line := regexp.MustCompile(pattern)
@@ -118,7 +118,7 @@ func TestExplanationsNameWhatIsShort(t *testing.T) {
 		"a pool at its limit")
 }
 
-// ticks ends a command when it has written often enough.
+// ticks ends a command when it has written left more tables or events.
 type ticks struct {
 	bytes.Buffer
 	left int
