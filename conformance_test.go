@@ -10,9 +10,9 @@ const conformancePage = "docs/conformance.md"
 
 var rowID = regexp.MustCompile(`^[A-Z]{1,2}-\d+$`)
 
-// TestConformanceTableIsHonest holds docs/conformance.md to the code: every row has its own id,
-// a room that exists, and one of three states; a rule that is done, wholly or in
-// part, names tests that are there, and one that is partial says what is missing.
+// TestConformanceTableIsHonest checks docs/conformance.md against the code: every row has a unique
+// id, a room that exists, and one of three states; a rule that is done or partial names tests that
+// exist, and a partial one states what is missing.
 func TestConformanceTableIsHonest(t *testing.T) {
 	source := readSource(t)
 	rooms := readRooms(t)
