@@ -107,7 +107,7 @@ func (s *Starvation) override(timeout, minShare document.Optional[time.Duration]
 
 // Clamp is an option of an operation whose value a …_limit from above replaces.
 type Clamp struct {
-	Option         string
+	Option        string
 	Wanted, Limit document.Value
 }
 

@@ -162,9 +162,9 @@ fair_share_starvation_tolerance: 0.8
 pools: {p: {}}`)
 	effective := pool(t, tree, "p").Effective()
 	for _, c := range []struct {
-		name            string
+		name             string
 		timeout, shorter time.Duration
-		tolerance       float64
+		tolerance        float64
 	}{
 		{"eager", time.Second, 500 * time.Millisecond, 1},
 		{"patient", time.Minute, 20 * time.Second, 0.5},
