@@ -141,6 +141,16 @@ func writeHope(w io.Writer, tree *client.TreeExplanation) {
 	case starvation.Scheduling == "below_fair_share":
 		fmt.Fprintf(w, "  It has been below its fair share since %s; after %s below it, it starves and may preempt.\n",
 			stamp(starvation.BelowSince), shortDuration(starvation.Timeout))
+	case starvation.WithinTolerance:
+		fmt.Fprintf(w, "  It has less than its fair share, but at least %s of it, its tolerance, so it does not starve and waits for free resources.\n",
+			percent(starvation.Tolerance))
+		fmt.Fprintln(w, "  A larger fair_share_starvation_tolerance (of the operation, its pool or the tree) would let it starve sooner.")
+		if starvation.FairShareCoversDemand {
+			fmt.Fprintln(w, "  So would ignore_tolerance_when_fair_share_covers_demand of the tree, because its fair share is all that it demands.")
+		}
+	}
+	for _, text := range tree.Starvation.LimitedOptions {
+		fmt.Fprintf(w, "  %s.\n", text)
 	}
 	preemption := tree.Preemption
 	if preemption.BecauseOf != "" {

@@ -201,7 +201,7 @@ var memoryRows = []row[MemoryDigest]{
 		alias("resource_overdraft_factor"),
 	live("memory_digest_overdraft_mode", "Which sample an overdraft adds to the digest: that of the user documents, that of YTsaurus until 2022, or that of its newest version.",
 		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
-	live("user_job_resource_overdraft_memory_multiplier", "The factor by which a job's reserve grows after an overdraft. Unset: it grows only through the digest.",
+	live("user_job_resource_overdraft_memory_multiplier", "The factor by which the reserve of a job grows when it runs again after an overdraft. Unset: it then reserves its whole memory_limit.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
 		alias("resource_overdraft_memory_reserve_multiplier"),
 	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",

@@ -31,7 +31,7 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 		if err != nil {
 			return nil, err
 		}
-		if err := c.RequireImplied(tree.Tree, next, c.TreeChain(tree)); err != nil {
+		if err := c.RequirePassages(tree, next); err != nil {
 			return nil, err
 		}
 		c.Warn(warnings)

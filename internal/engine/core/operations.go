@@ -168,7 +168,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 	e := entitlement.Operation(&options, resource.Amounts{}, resource.Amounts{}, t)
 	e.StartTime = op.controller.StartTime().UnixMicro()
 	return scheduling.OperationParameters{
-		Element: e, Patience: pool.Starvation.For(at.options), Filter: at.options.SchedulingTagFilter.Value(),
+		Element: e, Patience: pool.ForOperation(&at.options), Filter: at.options.SchedulingTagFilter.Value(),
 		Specified: at.options.ResourceLimits.Value(),
 		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
 	}
