@@ -76,7 +76,7 @@ func TestAnAdministratorCannotBecomeASuperuser(t *testing.T) {
 		attempt{"remove_member", "{group=superusers;member=root}", ""},
 		attempt{"set", `{path="//sys/groups/superusers/@members"}`, "[admin]"},
 		attempt{"set", `{path="//sys/users/admin/@member_of"}`, "[superusers]"},
-		attempt{"set", `{path="//sys/users/root/@banned"}`, "%true"},
+		attempt{"set", fmt.Sprintf(`{path="//sys/users/%s/@banned"}`, auth.Root), "%true"},
 		attempt{"remove", `{path="//sys/users/root"}`, ""},
 		attempt{"remove", `{path="//sys/groups/inner"}`, ""},
 		attempt{"create", "{type=user;attributes={name=root}}", ""},
