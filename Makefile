@@ -116,8 +116,8 @@ long: ## property tests with many cases and a new seed each time (CHECKS=100000 
 	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) WEIR_LONG=1 go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
 
 .PHONY: faults
-faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS set how often)
-	$(WITH_WEIR) go test -p 1 $(AGAIN) ./test/cluster ./test/faults ./test/threemachines
+faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients (as root; WEIR_KILLS and WEIR_FAULTS set how often, WEIR_SOAK how long)
+	$(WITH_WEIR) go test -p 1 $(AGAIN) -timeout 6h ./test/cluster ./test/faults ./test/threemachines
 
 .PHONY: bench
 bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
