@@ -141,8 +141,9 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 	@scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)' $(FUZZPKG)
 
 .PHONY: build
-build: ## build bin/weir
-	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/weir
+build: ## build bin/weir, with the two small programs for jobs inside
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init
+	CGO_ENABLED=0 go build -trimpath -tags smallprograms -o $(BIN) ./cmd/weir
 
 .PHONY: web
 web: ## build the web page into internal/control/web/dist, if npm is installed

@@ -289,10 +289,11 @@ func (c *realCluster) awaitProxies() (pids []int) {
 	return pids
 }
 
-// isProxy reports whether a process is a job proxy of this cluster: process ids are reused.
+// isProxy says whether a process is the proxy of a job of this cluster, or a supervisor: ids are used again.
 func (c *realCluster) isProxy(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && strings.Contains(string(text), c.directory) && strings.Contains(string(text), "job-proxy")
+	return err == nil && strings.Contains(string(text), c.directory) &&
+		(strings.Contains(string(text), "job-proxy") || strings.Contains(string(text), "supervisor"))
 }
 
 // fill writes into a directory until the disk is full, and returns a function that frees the space.
