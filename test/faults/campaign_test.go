@@ -247,7 +247,7 @@ func (c *campaign) harm(number int) int {
 	for _, f := range faults {
 		f.begin()
 	}
-	pause(t.Context(), hold)
+	<-time.After(hold)
 	held := time.Since(from)
 	for _, f := range slices.Backward(faults) {
 		f.end()

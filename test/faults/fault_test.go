@@ -196,7 +196,9 @@ func (c *campaign) isolateLeader() *fault {
 		}
 	}
 	f := c.cutAll(words, list)
-	f.hits = nil // its nodes have another scheduler to go to
+	if c.database != nil {
+		f.hits = nil // it loses the lead, and nodes go to the other one
+	}
 	return f
 }
 
