@@ -187,7 +187,7 @@ func (c *campaign) startMachines(addresses []string, token string) {
 func (c *campaign) run() {
 	t := c.t
 	t.Logf("WEIR_SEED=%d", c.seed)
-	l := c.underLoad()
+	l := c.underLoadOf(1) // more than one starts more than the nodes can run
 	endless, err := l.start(loadPool(4), "lesson", 1_000_000)
 	if err != nil {
 		t.Fatal(err)
@@ -200,8 +200,9 @@ func (c *campaign) run() {
 	}
 	await(t, "every node has work", func() bool { return c.recovered(time.Time{}) })
 	stored := archive{}
+	defer func() { c.figures.print(t, c.storeName(), c.seed) }()
 	for count := 0; count < faultCount(); {
-		if end, limited := t.Deadline(); limited && time.Until(end) < 3*patience {
+		if end, limited := t.Deadline(); limited && time.Until(end) < 2*patience {
 			t.Errorf("there is no time for more than %d faults", count)
 			break
 		}
@@ -222,7 +223,6 @@ func (c *campaign) run() {
 	totals := c.nodes.Totals()
 	t.Logf("%d operations, %d changes of pools and %d results were acknowledged, of %d jobs; %d answers of %d epochs",
 		len(l.started), l.changes, totals.Acknowledged, totals.Started, c.witness.answers, len(c.witness.epochs))
-	c.figures.print(t, c.storeName(), c.seed)
 	if inEarnest() {
 		c.figures.judge(t, c.settings.lease)
 	}
