@@ -67,7 +67,7 @@ type campaign struct {
 	database *database // nil: the store is a file that both schedulers have open
 	machines []*machine
 	witness  *witness
-	hands    []kind // kinds that are still to be dealt
+	deck     []kind // kinds that are still to be dealt
 	figures  figures
 }
 
@@ -221,6 +221,8 @@ func (c *campaign) run() {
 		<-done
 	}
 	totals := c.nodes.Totals()
+	c.witness.mutex.Lock()
+	defer c.witness.mutex.Unlock()
 	t.Logf("%d operations, %d changes of pools and %d results were acknowledged, of %d jobs; %d answers of %d epochs",
 		len(l.started), l.changes, totals.Acknowledged, totals.Started, c.witness.answers, len(c.witness.epochs))
 	if inEarnest() {

@@ -65,12 +65,12 @@ func (c *campaign) kinds() []kind {
 
 // deal returns the next kind of a shuffled deck, which is shuffled again when it is empty.
 func (c *campaign) deal() kind {
-	if len(c.hands) == 0 {
-		c.hands = c.kinds()
-		c.random.Shuffle(len(c.hands), func(i, j int) { c.hands[i], c.hands[j] = c.hands[j], c.hands[i] })
+	if len(c.deck) == 0 {
+		c.deck = c.kinds()
+		c.random.Shuffle(len(c.deck), func(i, j int) { c.deck[i], c.deck[j] = c.deck[j], c.deck[i] })
 	}
-	k := c.hands[0]
-	c.hands = c.hands[1:]
+	k := c.deck[0]
+	c.deck = c.deck[1:]
 	name, inner := k.name, k.make
 	k.make = func(c *campaign) *fault {
 		f := inner(c)
@@ -85,7 +85,7 @@ func (c *campaign) second(first *fault) *fault {
 	alone := func(name string) bool {
 		return slices.ContainsFunc(c.kinds(), func(k kind) bool { return k.name == name && k.alone })
 	}
-	if len(c.hands) == 0 || c.hands[0].alone || alone(first.kind) || c.hands[0].name == first.kind {
+	if len(c.deck) == 0 || c.deck[0].alone || alone(first.kind) || c.deck[0].name == first.kind {
 		return nil
 	}
 	return c.deal().make(c)

@@ -27,7 +27,7 @@ const ownNetwork = "WEIR_FAULTS_OWN_NETWORK"
 // enterOwnNetwork starts this process again in a new network namespace, which becomes the router
 // between the machines of a campaign. It returns if that is not possible, or done already.
 func enterOwnNetwork() {
-	if os.Getenv(ownNetwork) != "" || os.Geteuid() != 0 {
+	if _, err := exec.LookPath("ip"); err != nil || os.Getenv(ownNetwork) != "" || os.Geteuid() != 0 {
 		return
 	}
 	runtime.LockOSThread()
@@ -76,7 +76,7 @@ func newNetwork(t *testing.T, names ...string) *network {
 	}
 	sweepNetworks()
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Skipf("NOT TESTED WITH CUT LINKS: packets cannot be forwarded: %v", err)
 	}
 	n := &network{t: t}
 	for _, name := range names {
