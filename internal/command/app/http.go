@@ -72,7 +72,7 @@ func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	case leader.Address != "":
 		fmt.Fprintln(w, "standing by; leader:", leader.Address)
 	default:
-		http.Error(w, "nobody leads yet", http.StatusServiceUnavailable)
+		http.Error(w, "there is no leader yet", http.StatusServiceUnavailable)
 	}
 }
 

@@ -158,7 +158,7 @@ func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
 		options := fmt.Sprintf("size=%d,mode=0777", v.Size)
 		err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 		if errors.Is(err, unix.EPERM) {
-			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node may not mount", v.Path))
+			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node lacks the permission to mount", v.Path))
 			s.volumes = append(s.volumes, volume{path: path})
 			continue
 		}

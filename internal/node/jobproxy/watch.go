@@ -279,7 +279,7 @@ func (p *proxy) order(o Order) {
 	case Abort:
 		p.end(Aborted, o.Reason, newError(CodeGeneric, orElse(o.Message, "the job was aborted")))
 	case Fail:
-		message := orElse(o.Message, "the job was told to fail")
+		message := orElse(o.Message, "the job was ordered to fail")
 		if o.Timeout == 0 || !p.interrupt(&interruption{message: message, deadline: deadline(o.Timeout), failing: true}) {
 			p.end(Failed, "", newError(CodeGeneric, message))
 		}
