@@ -354,6 +354,6 @@ func TestEveryPictureIsShownByADocument(t *testing.T) {
 		}
 	}
 	if size > mostPictures {
-		t.Errorf("the pictures have %d bytes; the most is %d", size, mostPictures)
+		t.Errorf("the pictures have %d bytes; the limit is %d", size, mostPictures)
 	}
 }

@@ -14,27 +14,26 @@ import (
 
 func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
+	var tree string
 	cmd := &cobra.Command{
-		Use:   "explain OPERATION",
-		Short: "Explain why an operation's jobs wait and where its fair share comes from",
+		Use:   "explain OPERATION|POOL",
+		Short: "Explain why an operation's jobs wait, or what bounds a pool",
 		Long: `Explain why an operation's jobs wait: every reason, with amounts, pools and nodes; what starvation and
-preemption will do for it; and where its fair share comes from, pool by pool.`,
+preemption will do for it; and where its fair share comes from, pool by pool. Or explain a pool: what it uses, demands and is
+entitled to, which limits it has reached, and where its fair share comes from. pool:NAME is always a pool.`,
 		Example: `  weir explain '*nightly'
-  weir explain '*nightly' -o json`,
-		Args:              oneName("operation"),
-		ValidArgsFunction: r.completeOperations(),
-		RunE: r.do(func(s *session, args []string) error {
-			name, err := s.operation(args[0])
-			if err != nil {
-				return err
-			}
-			x, err := s.ExplainOperation(s.ctx, name)
-			if err != nil {
-				return err
-			}
-			return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
-		}),
+  weir explain '*nightly' -o json
+  weir explain research`,
+		Args: oneName("operation or pool"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			operations, directive := r.completeOperations()(cmd, args, prefix)
+			pools, _ := r.completePools()(cmd, args, prefix)
+			return append(operations, pools...), directive
+		},
+		RunE: r.do(func(s *session, args []string) error { return s.explain(tree, args[0]) }),
 	}
+	cmd.Flags().StringVar(&tree, "tree", "", "pool tree of a pool; the default one if unset")
+	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)
 }
 

@@ -345,7 +345,7 @@ func PoolPlaceOf(c *Request, attributes yson.Node) (*server.TreeConfig, error) {
 		name = text
 	}
 	if name == "" {
-		return nil, wire.Errorf(wire.CodeGeneric, "Attribute \"pool_tree\" is needed: there is no default tree")
+		return nil, wire.Errorf(wire.CodeGeneric, "Attribute \"pool_tree\" is required: there is no default tree")
 	}
 	return findTree(trees, name)
 }
@@ -356,7 +356,7 @@ func treeNameProblem(name string) string {
 	case name == "":
 		return "it is empty"
 	case len(name) > 100:
-		return "it is too long; the most is 100 bytes"
+		return "it is too long; the limit is 100 bytes"
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
 		return "it must match regular expression \"[-_.a-zA-Z0-9]+\""
 	}

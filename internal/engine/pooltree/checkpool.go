@@ -139,7 +139,7 @@ func (c *checker) keptRules(p *Pool) {
 	const most = 200
 	if tags, ok := p.config.Extras.Get("allowed_profiling_tags"); ok && len(tags.Items()) > most {
 		c.refusePool(p, "allowed_profiling_tags", RuleTooManyTags,
-			fmt.Sprintf("there are %d tags; the most is %d", len(tags.Items()), most))
+			fmt.Sprintf("there are %d tags; the limit is %d", len(tags.Items()), most))
 	}
 	if tags, ok := p.config.Extras.Get("metering_tags"); ok && len(tags.Entries()) > 0 && !p.config.ABC.IsSet() {
 		c.refusePool(p, "metering_tags", RuleTagsWithoutABC, "a pool with metering_tags needs abc")

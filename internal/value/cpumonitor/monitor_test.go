@@ -11,7 +11,7 @@ import (
 
 var clock = time.Date(2024, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// job is a monitor whose container does what it is told, and its CPU time.
+// job is a monitor with a container that accepts every limit, and the CPU time used so far.
 type job struct {
 	*Monitor
 	t     testing.TB
@@ -34,7 +34,7 @@ func newJob(t testing.TB, hard float64, change func(*Options)) *job {
 	return &job{Monitor: m, t: t, now: clock}
 }
 
-// run lets a period pass in which the job uses so many cores, and checks.
+// run lets one period pass in which the job uses this many cores, and runs a check.
 func (j *job) run(cores float64) Advice {
 	j.check++
 	j.now = j.now.Add(j.options.CheckPeriod)
@@ -58,7 +58,7 @@ func TestDefaultsAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-// The example of the reference: 4 cores ordered, 1 used, 4 again from check 300.
+// The reference example: 4 cores ordered, 1 used, and 4 used again from check 300 on.
 func TestTheExampleOfTheReferenceStepByStep(t *testing.T) {
 	j := newJob(t, 4, nil)
 	if j.run(1); len(j.History(nil)) != 0 {
@@ -127,7 +127,7 @@ func TestUseIsDividedByTheTimeThatReallyPassed(t *testing.T) {
 }
 
 func TestEveryOptionActs(t *testing.T) {
-	// limits after checks 1…n of a job of 4 cores that uses so many.
+	// The limits after checks 1…n of a job that ordered 4 cores, by the cores it uses.
 	after := func(cores float64, checks int, change func(*Options)) float64 {
 		j := newJob(t, 4, change)
 		for range checks {
@@ -336,8 +336,8 @@ func TestEveryWrongOptionIsNamed(t *testing.T) {
 	}
 }
 
-// twin is the document word by word: of all smoothed values, the last
-// vote_window_size are classified against the current limit.
+// twin follows the document literally: it classifies the last vote_window_size
+// smoothed values against the current limit.
 type twin struct {
 	Options
 	hard, limit, smoothed float64
@@ -435,7 +435,7 @@ func TestPropertyTheMonitorAgreesWithTheDocumentAndKeepsItsBounds(t *testing.T) 
 	})
 }
 
-// checkBounds checks what holds at any moment, whatever the job does.
+// checkBounds checks the invariants that hold at any time, for any use of CPU.
 func checkBounds(t *rapid.T, m *Monitor, last float64, a Advice) {
 	floor := min(m.hard, m.options.MinCPULimit)
 	if m.Limit() < floor || m.Limit() > m.hard {
@@ -444,7 +444,7 @@ func checkBounds(t *rapid.T, m *Monitor, last float64, a Advice) {
 	if len(m.values) > m.options.VoteWindowSize {
 		t.Fatalf("%d values are kept", len(m.values))
 	}
-	// A limit moves by advice only, and never by more than its coefficient.
+	// The limit changes only on a decision, and by its coefficient at most.
 	h := m.History(nil)
 	newest := h[len(h)-1]
 	switch {
@@ -459,8 +459,8 @@ func checkBounds(t *rapid.T, m *Monitor, last float64, a Advice) {
 	}
 }
 
-// A steady use above the least limit settles between the bounds of the limit, or
-// at a limit that can go no further.
+// Under constant use above the lowest limit, the limit settles so that use is
+// between its bounds, or at the highest or lowest limit.
 func TestPropertyUseEndsUpBetweenTheBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		hard := rapid.Float64Range(0, 32).Draw(t, "cpu_limit")
