@@ -13,10 +13,10 @@ const (
 
 var rowID = regexp.MustCompile(`^[A-Z]{1,2}-\d+$`)
 
-// TestConformanceTableIsHonest holds docs/conformance.md to the code: every row has its own id,
-// a room that exists, and one of four states; a rule that is not planned names
-// tests that are there, one that is partial says what is missing, and one that
-// differs quotes a sentence and has a reason in ADR 0001.
+// TestConformanceTableIsHonest checks docs/conformance.md against the code: every row has a unique
+// id, a room that exists, and one of four states; a rule that is not planned names tests that exist,
+// a partial one states what is missing, and one that differs quotes a sentence and has its reason in
+// ADR 0001.
 func TestConformanceTableIsHonest(t *testing.T) {
 	source := readSource(t)
 	rooms := readRooms(t)

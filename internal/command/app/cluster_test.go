@@ -50,7 +50,7 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	s.Periods.FairShareUpdate = document.Some(50 * time.Millisecond)
 	s.Periods.OperationsUpdate = document.Some(50 * time.Millisecond)
 	s.Nodes.HeartbeatPeriod = document.Some(100 * time.Millisecond)
-	s.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
+	s.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	c.log = newTestLog(t)
 	log := c.log
 	scheduler, err := NewScheduler(t.Context(), s, "test", log)

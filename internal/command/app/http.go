@@ -39,7 +39,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	}
 	mux.Handle("/", web.Handler(s.version))
 	known := nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{answers.Identify}}
-	// Nodes have a budget of their own, so that users cannot take the room of heartbeats.
+	// Nodes have a separate budget, so that users cannot use up the memory for heartbeats.
 	mux.Handle(nodeproto.NewHandler(s.Server.NodeService(), known, nodeIntake(gate.NewBudget(limits))))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
@@ -49,7 +49,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	return mux
 }
 
-// limitsOf are the limits on the memory of requests.
+// limitsOf returns the limits on the memory of requests.
 func limitsOf(c *config.Overload) gate.Limits {
 	return gate.Limits{Total: c.BytesInFlight.Or(gate.DefaultLimits.Total), Caller: c.BytesPerCaller.Or(gate.DefaultLimits.Caller)}
 }

@@ -42,7 +42,7 @@ func alone(t *testing.T, change func(*config.Scheduler)) *Scheduler {
 	return s
 }
 
-// giveToken makes a token of a user.
+// giveToken issues a token for a user.
 func giveToken(t *testing.T, s *Scheduler, user string) string {
 	t.Helper()
 	token := newToken()
@@ -56,8 +56,8 @@ func giveToken(t *testing.T, s *Scheduler, user string) string {
 	return token.Reveal()
 }
 
-// unfinished opens connections that begin a request with a long body and do not finish it.
-// They send part of the body until the server no longer takes it.
+// unfinished opens connections that start a request with a long body and do not finish it. They
+// send part of the body until the server stops reading.
 func unfinished(t *testing.T, s *Scheduler, count, part int, begin func(i int) string) []net.Conn {
 	t.Helper()
 	data := bytes.Repeat([]byte("x"), part)
@@ -73,14 +73,14 @@ func unfinished(t *testing.T, s *Scheduler, count, part int, begin func(i int) s
 		senders.Go(func() {
 			_ = connection.SetWriteDeadline(time.Now().Add(5 * time.Second))
 			fmt.Fprintf(connection, "%sContent-Length: 30000000\r\n\r\n", begin(i))
-			_, _ = connection.Write(data) // the server may refuse to take it
+			_, _ = connection.Write(data) // the server may stop reading
 		})
 	}
 	senders.Wait()
 	return list
 }
 
-// grown is how much the heap and the number of goroutines are above what they were.
+// grown returns how far the heap and the number of goroutines exceed their earlier values.
 func grown(before runtime.MemStats, goroutines int) (bytes int64, more int) {
 	runtime.GC()
 	var now runtime.MemStats
@@ -93,8 +93,8 @@ const (
 	sentEach  = 2 << 20
 )
 
-// Nobody without a token takes memory: 80 connections that send 2 MiB each of a body without end
-// are refused and closed, whatever they ask for.
+// Requests without a token use no memory: 80 connections that send 2 MiB each of an endless body
+// are refused and closed, whatever they request.
 func TestBodiesWithoutATokenTakeNoMemory(t *testing.T) {
 	s := alone(t, nil)
 	giveToken(t, s, auth.Root)
@@ -125,7 +125,7 @@ func TestBodiesWithoutATokenTakeNoMemory(t *testing.T) {
 	}
 }
 
-// Somebody with a token takes no more than the budget, and is told the amounts.
+// Requests with a token stay within the budget, and a refusal states the amounts.
 func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 	const limit = 16 << 20
 	s := alone(t, func(c *config.Scheduler) { c.Overload.BytesPerCaller = document.Some(int64(limit)) })
@@ -152,7 +152,7 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 			refused.Add(1)
 		}()
 	}
-	// The body of each request that is being read holds at least what has been sent.
+	// The body of each request being read holds at least what has been sent.
 	if !expected.Soon(func() bool { return refused.Load() >= strangers-limit/sentEach }) || told.Load() == 0 {
 		t.Errorf("%d of %d requests were refused, %d of them were told the limit", refused.Load(), len(list), told.Load())
 	}
@@ -181,7 +181,7 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// zeroes is text without end.
+// zeroes is an endless text.
 type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 )
 
-// serverKeys are the key and the certificates of a server. Connections that begin after they were read again
-// use the new ones.
+// serverKeys holds the key and the certificates of a server. After they are read again, new
+// connections use the new ones.
 type serverKeys struct {
 	certificate, key, clientCA string
 	current                    atomic.Pointer[tls.Config]
@@ -52,7 +52,7 @@ func (k *serverKeys) read() error {
 	return nil
 }
 
-// config is a configuration that follows the files.
+// config returns a configuration that follows the files.
 func (k *serverKeys) config() *tls.Config {
 	if k == nil {
 		return nil
@@ -63,7 +63,7 @@ func (k *serverKeys) config() *tls.Config {
 	}
 }
 
-// authorities reads certificates to trust.
+// authorities reads the certificates to trust.
 func authorities(setting, file string) (*x509.CertPool, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -76,8 +76,8 @@ func authorities(setting, file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// nodeKeys reads the token and the certificates by which a node and its schedulers know each other. Without TLS the
-// configuration is nil.
+// nodeKeys reads the token and the certificates with which a node and its schedulers authenticate
+// each other. Without TLS the configuration is nil.
 func nodeKeys(c *config.Node) (security *tls.Config, token string, err error) {
 	token = c.Token.Value()
 	if file := c.TokenFile.Value(); file != "" {

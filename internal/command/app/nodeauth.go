@@ -63,10 +63,11 @@ func (n nodeTokens) Authenticate(_ context.Context, c nodeproto.Credentials) (no
 	return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
 }
 
-// nodeRetry is the delay after which a node tries again whose message found no room.
+// nodeRetry is the delay after which a node retries if there was no room for its message.
 const nodeRetry = time.Second
 
-// nodeIntake charges messages of nodes to a budget. Nodes that share a token differ by their addresses.
+// nodeIntake charges messages of nodes to a budget. Nodes that share a token are distinguished by
+// their addresses.
 func nodeIntake(budget *gate.Budget) nodeproto.Intake {
 	return func(peer nodeproto.Peer, r *http.Request) (io.ReadCloser, func()) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
@@ -78,7 +79,7 @@ func nodeIntake(budget *gate.Budget) nodeproto.Intake {
 	}
 }
 
-// nodeBody refuses in the words of the protocol.
+// nodeBody converts refusals to errors of the protocol.
 type nodeBody struct{ io.ReadCloser }
 
 func (b nodeBody) Read(p []byte) (int, error) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// reloadPeriod is how often a process checks whether its files of keys and tokens have changed.
+// reloadPeriod is the interval between checks whether the files with keys and tokens have changed.
 const reloadPeriod = 10 * time.Second
 
 // reloader reads files again while a process runs: when they change, and when Reload is called.
@@ -28,9 +28,10 @@ type reloader struct {
 type source struct {
 	// name is the setting or settings that name the files.
 	name string
-	// read reads the files and puts what they say to use. After an error the process goes on with what it had.
+	// read reads the files and applies them. After an error the process continues with the previous
+	// values.
 	read func() error
-	// files are watched for changes. Without any, the source is read only when Reload is called.
+	// files are watched for changes. If it is empty, the source is read only when Reload is called.
 	files []string
 	stamp string // of the files when they were read last
 	wrong string // why that failed
@@ -48,15 +49,16 @@ func (r *reloader) add(name string, read func() error, files ...string) {
 	r.sources = append(r.sources, &source{name: name, read: read, files: files, stamp: stampOf(files)})
 }
 
-// Reload reads all sources again, soon.
+// Reload makes run read all sources again.
 func (r *reloader) Reload() {
 	select {
 	case r.asked <- struct{}{}:
-	default: // it was asked a moment ago
+	default: // already requested
 	}
 }
 
-// run reads sources again until ctx is cancelled. After each look it passes on what is wrong, empty if nothing is.
+// run reads changed sources again until ctx is cancelled. After each check it passes the current
+// problems to tell; empty if there are none.
 func (r *reloader) run(ctx context.Context, tell func(wrong string)) {
 	ticker := time.NewTicker(reloadPeriod)
 	defer ticker.Stop()
@@ -73,7 +75,7 @@ func (r *reloader) run(ctx context.Context, tell func(wrong string)) {
 	}
 }
 
-// look reads the sources whose files have changed, or all.
+// look reads the sources whose files have changed, or all sources.
 func (r *reloader) look(all bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -92,7 +94,7 @@ func (r *reloader) look(all bool) {
 	}
 }
 
-// problems lists the sources whose last reading failed.
+// problems returns the sources whose last reading failed.
 func (r *reloader) problems() (list []string) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -104,7 +106,7 @@ func (r *reloader) problems() (list []string) {
 	return list
 }
 
-// stampOf changes when one of the files does.
+// stampOf returns a text that changes when one of the files does.
 func stampOf(files []string) string {
 	var b strings.Builder
 	for _, file := range files {

@@ -33,7 +33,7 @@ func pairIn(t *testing.T, certificate, key string) {
 	}
 }
 
-// alertOf is the message of an alert, empty if it is not raised.
+// alertOf returns the message of an alert, empty if it is not raised.
 func alertOf(s *Scheduler, kind server.AlertKind) string {
 	list := s.Server.Alerts()
 	if i := slices.IndexFunc(list, func(a server.Alert) bool { return a.Kind == kind }); i >= 0 {
@@ -81,7 +81,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	if second == first || second != onDisk() {
 		t.Errorf("%s is shown after %s, on disk is %s", second, first, onDisk())
 	}
-	// The key of another pair does not fit the certificate.
+	// The key of another pair does not match the certificate.
 	pairIn(t, filepath.Join(directory, "b.crt"), key)
 	s.Reload()
 	if !expected.Soon(func() bool { return strings.Contains(alertOf(s, server.AlertFiles), "scheduler/tls") }) {

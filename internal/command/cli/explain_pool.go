@@ -33,8 +33,8 @@ func (s *session) explain(tree, name string) error {
 	return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
 }
 
-// explainPool explains what a pool has, what it is entitled to and what bounds it. The answer has
-// the live state of the pool and of all pools above it.
+// explainPool explains what a pool uses, what it is entitled to and what bounds it. The answer
+// contains the live state of the pool and of all its ancestors.
 func (s *session) explainPool(tree, name string) error {
 	var chain []*client.Pool
 	all := map[string]any{}
@@ -106,7 +106,7 @@ func writePoolCounts(w io.Writer, p *client.Pool) {
 	}
 }
 
-// boundsOfPool are sentences about what keeps a pool from more, and what will help it.
+// boundsOfPool returns sentences about what keeps a pool from getting more, and what would help.
 func boundsOfPool(p *client.Pool) (sentences []string) {
 	limits := resourcesOf(p.Raw, "limits_share")
 	for kind, usage := range p.UsageShare.All() {
@@ -130,7 +130,7 @@ func boundsOfPool(p *client.Pool) (sentences []string) {
 	return sentences
 }
 
-// savingsOfPool says what an integral pool has saved, in resources times seconds.
+// savingsOfPool describes what an integral pool has saved, in resources times seconds.
 func savingsOfPool(p *client.Pool) string {
 	text := fmt.Sprintf("Its integral guarantee is %s", p.IntegralType)
 	saved, capacity := resourcesOf(p.Raw, "accumulated_resource_volume"), resourcesOf(p.Raw, "integral_pool_capacity")

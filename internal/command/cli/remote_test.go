@@ -38,7 +38,7 @@ func newTestbed(t *testing.T, nodes int) *testbed {
 	settings.Periods.FairShareUpdate = document.Some(20 * time.Millisecond)
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)
-	settings.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
+	settings.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	scheduler, err := app.NewScheduler(t.Context(), &settings, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Limits are the most bytes that bodies of requests hold at a time.
+// Limits are the greatest numbers of bytes that request bodies may hold at a time.
 type Limits struct {
 	Total  int64 // of all callers
 	Caller int64 // of each caller
@@ -15,7 +15,7 @@ type Limits struct {
 // DefaultLimits leave room for several of the largest requests at a time.
 var DefaultLimits = Limits{Total: 256 << 20, Caller: 64 << 20}
 
-// Budget counts the bytes that bodies of requests hold in memory. It is safe for concurrent use.
+// Budget counts the bytes that request bodies hold in memory. It is safe for concurrent use.
 type Budget struct {
 	limits Limits
 
@@ -24,16 +24,17 @@ type Budget struct {
 	callers map[string]int64
 }
 
-// NewBudget returns a budget of which nothing is taken.
+// NewBudget returns an unused budget.
 func NewBudget(limits Limits) *Budget {
 	return &Budget{limits: limits, callers: map[string]int64{}}
 }
 
-// Full is the refusal of bytes that do not fit into a budget.
+// Full is the error for bytes that do not fit into a budget.
 type Full struct {
-	// Own reports whether the caller's own limit refuses; otherwise it is that of all callers.
+	// Own reports whether the caller's own limit is exceeded; otherwise it is the limit of all
+	// callers.
 	Own bool
-	// Taken is what is held already, Wanted what was asked for in addition, Limit the most.
+	// Taken is what is already held, Wanted the bytes requested in addition, Limit the maximum.
 	Taken, Wanted, Limit int64
 }
 
@@ -52,8 +53,8 @@ func (b *Budget) Taken() int64 {
 	return b.taken
 }
 
-// Open returns an empty account of a caller. If most is not zero, it replaces the limit of a
-// caller if it is lower. Close the account when its bytes are no longer needed.
+// Open returns an empty account for a caller. A non-zero most can lower the caller's limit.
+// Close the account when its bytes are no longer needed.
 func (b *Budget) Open(caller string, most int64) *Account {
 	limit := b.limits.Caller
 	if most > 0 {
@@ -62,7 +63,7 @@ func (b *Budget) Open(caller string, most int64) *Account {
 	return &Account{budget: b, caller: caller, limit: limit}
 }
 
-// Account is the part of a budget that one request has taken. One goroutine uses it at a time.
+// Account is the part of a budget that one request holds. Only one goroutine may use it at a time.
 type Account struct {
 	budget *Budget
 	caller string
@@ -70,7 +71,7 @@ type Account struct {
 	taken  int64
 }
 
-// Take takes bytes, or refuses with *Full and takes none.
+// Take acquires n bytes, or returns *Full and acquires none.
 func (a *Account) Take(n int64) error {
 	b := a.budget
 	b.mutex.Lock()
@@ -87,7 +88,7 @@ func (a *Account) Take(n int64) error {
 	return nil
 }
 
-// give gives bytes back.
+// give releases n bytes.
 func (a *Account) give(n int64) {
 	b := a.budget
 	b.mutex.Lock()
@@ -99,19 +100,19 @@ func (a *Account) give(n int64) {
 	a.taken -= n
 }
 
-// Close gives back everything that the account has taken.
+// Close releases everything that the account holds.
 func (a *Account) Close() {
 	if a.taken > 0 {
 		a.give(a.taken)
 	}
 }
 
-// smallest is the first buffer of a body whose length is not known.
+// smallest is the size of the first buffer of a body of unknown length.
 const smallest = 4 << 10
 
-// ReadAll reads everything. The account holds the bytes until it is closed. It takes memory as
-// data arrives, not as it is announced: an announcement costs its sender nothing. length is the
-// announced length, negative if there is none.
+// ReadAll reads everything. The account holds the bytes until it is closed. It acquires memory as
+// data arrives, not as it is announced, because an announcement costs the sender nothing. length is
+// the announced length, negative if there is none.
 func (a *Account) ReadAll(r io.Reader, length int64) ([]byte, error) {
 	if length == 0 {
 		return nil, nil
@@ -146,8 +147,8 @@ func (a *Account) ReadAll(r io.Reader, length int64) ([]byte, error) {
 	}
 }
 
-// Body returns a body that takes what is read from it, and refuses with *Full. The bytes are
-// held until the account is closed.
+// Body returns a body that charges the account for the bytes read from it, and fails with *Full.
+// The account holds the bytes until it is closed.
 func (a *Account) Body(body io.ReadCloser) io.ReadCloser { return &countedBody{body, a} }
 
 type countedBody struct {

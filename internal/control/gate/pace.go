@@ -13,29 +13,29 @@ import (
 
 // Limits on the time that a caller keeps a connection busy.
 const (
-	// headerPatience is how long the headers of a request may take, and a TLS handshake.
+	// headerPatience is the time limit for the headers of a request, and for a TLS handshake.
 	headerPatience = 10 * time.Second
-	// idlePatience is how long a connection stays open between requests. It is longer than
-	// that of our own clients, so that they are the ones who close.
+	// idlePatience is how long a connection stays open between requests. It is longer than in our
+	// own clients, so that the clients close connections.
 	idlePatience = 2 * time.Minute
-	// piece is how much is written between two looks at the clock.
+	// piece is how much is written between two checks of the clock.
 	piece = 256 << 10
 )
 
 // pace is how fast callers must be.
 type pace struct {
-	// patience is how long a caller may make the server wait in one request, for data of the
-	// request or for room for data of the answer, beside what slowest allows.
+	// patience is how long a caller may make the server wait during one request, for data of the
+	// request or for room for data of the answer, in addition to what slowest allows.
 	patience time.Duration
-	// slowest is the least speed of a large transfer, in bytes per second.
+	// slowest is the lowest speed of a large transfer, in bytes per second.
 	slowest int64
-	// linger is how long the server waits for the rest of a body that nobody will read.
+	// linger is how long the server waits for the rest of a body that the handler does not read.
 	linger time.Duration
 }
 
 var usualPace = pace{patience: 30 * time.Second, slowest: 32 << 10, linger: time.Second}
 
-// maxHeader is the most bytes of the headers of a request. Clients put parameters there.
+// maxHeader is the size limit of a request's headers. Clients put parameters there.
 const maxHeader = 256 << 10
 
 // NewServer returns an HTTP server whose callers cannot keep it busy. It has no timeout for
@@ -49,8 +49,8 @@ func NewServer(handler http.Handler, security *tls.Config, protocols *http.Proto
 	}
 }
 
-// serverLog logs what a server reports. Callers cause failed handshakes, as many as they like, so
-// these are not warnings.
+// serverLog logs what a server reports. Callers can cause any number of failed handshakes, so these
+// are not warnings.
 type serverLog struct{ log *slog.Logger }
 
 func (l *serverLog) Write(line []byte) (int, error) {
@@ -62,14 +62,14 @@ func (l *serverLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Paced gives each request of a handler its deadlines. Only time counts in which the server
-// waits for the caller: a handler may hold a request as long as it likes.
+// Paced gives each request of a handler its deadlines. Only the time counts in which the server
+// waits for the caller: a handler may hold a request for as long as it likes.
 func Paced(next http.Handler) http.Handler { return usualPace.over(next) }
 
 func (p pace) over(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Deadlines are those of the connection and outlive a request, so each request sets its
-		// own. Writers without deadlines are those of tests.
+		// Deadlines belong to the connection and outlive a request, so each request sets its own.
+		// Only writers in tests have no deadlines.
 		control := http.NewResponseController(w)
 		out := &pacedWriter{ResponseWriter: w, control: control, pace: pacer{pace: p}}
 		_ = control.SetWriteDeadline(time.Time{})
@@ -90,19 +90,19 @@ type pacer struct {
 	waited time.Duration
 }
 
-// left is how long the next step may take.
+// left returns how long the next step may take.
 func (p *pacer) left() time.Duration {
 	return p.patience + time.Duration(p.moved)*time.Second/time.Duration(p.slowest) - p.waited
 }
 
-// step notes a step that began at a time and moved bytes.
+// step records a step that started at began and moved n bytes.
 func (p *pacer) step(began time.Time, n int) {
 	p.waited += time.Since(began)
 	p.moved += int64(n)
 }
 
-// pacedBody is the body of a request, with a deadline that moves with the data. At its end the
-// deadline is lifted: the server goes on reading to notice that the caller has gone.
+// pacedBody is a request body with a deadline that moves with the data. At the end of the body it
+// clears the deadline: the server keeps reading to detect that the caller has disconnected.
 type pacedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -131,7 +131,7 @@ func (b *pacedBody) end() {
 	}
 }
 
-// pacedWriter writes an answer, with a deadline that moves with the data.
+// pacedWriter writes an answer with a deadline that moves with the data.
 type pacedWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

@@ -24,16 +24,16 @@ type Service interface {
 // memory. A full report of 10,000 jobs is about 3 MB.
 const MaxMessageSize = 64 << 20
 
-// Intake accounts for the memory that the message of a request takes. It returns the body to read instead,
-// which refuses with a *RefusedError when there is no room, and a function to call when the message is no
-// longer needed.
+// Intake accounts for the memory that the message of a request uses. It returns the body to read
+// instead, which fails with a *RefusedError if there is no room, and a function to call when the
+// message is no longer needed.
 type Intake func(peer Peer, r *http.Request) (body io.ReadCloser, done func())
 
 // Unmetered accounts for nothing. It is for tests.
 func Unmetered(_ Peer, r *http.Request) (body io.ReadCloser, done func()) { return r.Body, func() {} }
 
-// metered reads messages through an intake. Requests are not compressed: what a compressed one takes is
-// known too late.
+// metered reads messages through an intake. It refuses compressed requests, whose size is known too
+// late.
 func metered(intake Intake, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func metered(intake Intake, next http.Handler) http.Handler {
 	})
 }
 
-// refusingBody passes on refusals as errors of the wire, which the handler sends as they are.
+// refusingBody converts refusals to wire errors, which the handler sends unchanged.
 type refusingBody struct{ io.ReadCloser }
 
 func (b refusingBody) Read(p []byte) (int, error) {
@@ -60,8 +60,8 @@ func (b refusingBody) Read(p []byte) (int, error) {
 	return n, ToConnect(err)
 }
 
-// NewHandler serves the protocol. The path is the prefix to mount the handler under. The handler reads a
-// message when it knows the caller.
+// NewHandler serves the protocol. The path is the prefix to mount the handler under. The handler
+// reads a message only after it has authenticated the caller.
 func NewHandler(service Service, auth Authenticator, intake Intake) (path string, handler http.Handler) {
 	path, handler = nodev1.NewNodeServiceHandler(endpoint{service},
 		connect.WithReadMaxBytes(MaxMessageSize), connect.WithSendMaxBytes(MaxMessageSize),

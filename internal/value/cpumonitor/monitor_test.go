@@ -336,8 +336,8 @@ func TestEveryWrongOptionIsNamed(t *testing.T) {
 	}
 }
 
-// twin follows the document literally: it classifies the last vote_window_size
-// smoothed values against the current limit.
+// twin follows the document literally: it classifies the last vote_window_size of all smoothed
+// values against the current limit.
 type twin struct {
 	Options
 	hard, limit, smoothed float64
