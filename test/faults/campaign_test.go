@@ -315,7 +315,7 @@ func (c *campaign) ailing(since time.Time) string {
 }
 
 // measure looks at how long users and nodes had to wait for each other.
-func (c *campaign) measure(faults []*fault, within interval, healed time.Time) (s sample) {
+func (c *campaign) measure(faults []*fault, within interval, healed time.Time) (s cost) {
 	w := c.witness
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

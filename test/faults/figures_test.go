@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// sample is what one fault cost.
-type sample struct {
+// cost is what one fault cost users and nodes.
+type cost struct {
 	kind       string
 	noWrite    time.Duration   // the longest time without an acknowledged write
 	untilWrite time.Duration   // from the end of the fault to the next one
@@ -23,10 +23,10 @@ type sample struct {
 	untilStart []time.Duration // for each takeover and healthy node, the time to the first start
 }
 
-// figures are the samples of a campaign.
-type figures struct{ samples []sample }
+// figures are the costs of all faults of a campaign.
+type figures struct{ costs []cost }
 
-func (f *figures) add(s sample) { f.samples = append(f.samples, s) }
+func (f *figures) add(s cost) { f.costs = append(f.costs, s) }
 
 // spread is how a figure is distributed, in seconds.
 type spread struct {
@@ -64,24 +64,24 @@ type row struct {
 
 // rows returns the figures of each kind, and of all.
 func (f *figures) rows() (list []row) {
-	byKind := map[string][]sample{}
-	for _, s := range f.samples {
+	byKind := map[string][]cost{}
+	for _, s := range f.costs {
 		byKind[s.kind] = append(byKind[s.kind], s)
 	}
-	for kind, samples := range byKind {
-		list = append(list, rowOf(kind, samples))
+	for kind, costs := range byKind {
+		list = append(list, rowOf(kind, costs))
 	}
 	slices.SortFunc(list, func(a, b row) int { return cmp.Compare(a.Kind, b.Kind) })
-	return append(list, rowOf("all", f.samples))
+	return append(list, rowOf("all", f.costs))
 }
 
-func rowOf(kind string, samples []sample) row {
+func rowOf(kind string, costs []cost) row {
 	var noWrite, untilWrite, noStart, untilStart []time.Duration
-	for _, s := range samples {
+	for _, s := range costs {
 		noWrite, untilWrite = append(noWrite, s.noWrite), append(untilWrite, s.untilWrite)
 		noStart, untilStart = append(noStart, s.noStart...), append(untilStart, s.untilStart...)
 	}
-	return row{kind, len(samples), spreadOf(noWrite), spreadOf(untilWrite), spreadOf(noStart), spreadOf(untilStart)}
+	return row{kind, len(costs), spreadOf(noWrite), spreadOf(untilWrite), spreadOf(noStart), spreadOf(untilStart)}
 }
 
 // print shows the figures as a table and as JSON, which also goes to the file that WEIR_FAULTS_JSON names,
@@ -110,7 +110,7 @@ func (f *figures) print(t *testing.T, store string, seed uint64) {
 // judge compares the figures with what is promised.
 func (f *figures) judge(t *testing.T, lease time.Duration) {
 	t.Helper()
-	for _, s := range f.samples {
+	for _, s := range f.costs {
 		for _, d := range s.untilStart {
 			if d > startsWithin {
 				t.Errorf("%s: a free node was given work %v after a takeover", s.kind, d)
