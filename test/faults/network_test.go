@@ -108,6 +108,10 @@ func (n *network) add(name string) *machine {
 	n.ip("link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", m.namespace)
 	n.ip("address", "add", router+"/30", "dev", end)
 	n.ip("link", "set", end, "up")
+	// What is set for all reaches new links only if nobody else makes one at the same moment.
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+end+"/forwarding", []byte("1"), 0o600); err != nil {
+		n.t.Fatal(err)
+	}
 	n.ip("-n", m.namespace, "address", "add", m.address+"/30", "dev", "eth0")
 	n.ip("-n", m.namespace, "link", "set", "eth0", "up")
 	n.ip("-n", m.namespace, "link", "set", "lo", "up")
