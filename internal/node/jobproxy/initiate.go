@@ -197,21 +197,32 @@ func (p *proxy) recordInit() error {
 	return writeJSON(p.dir, stateFile, p.state(p.timings.ExecStarted), false)
 }
 
-// commandOf finds the child of an init, which starts only one; zero if it has ended.
+// commandOf finds the child of an init, which starts only one; zero if it has ended. The init forks on its first thread,
+// unless it is the whole program that plays this role. To list a directory of /proc is expensive: the kernel makes an
+// entry of its cache for every name, and clears them one by one when the process ends.
 func commandOf(init int) int {
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(init) + "/task/*/children")
-	for _, name := range tasks {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				return pid
-			}
+	tasks := "/proc/" + strconv.Itoa(init) + "/task/"
+	if pid := childOf(tasks + strconv.Itoa(init)); pid != 0 {
+		return pid
+	}
+	threads, _ := os.ReadDir(tasks)
+	for _, thread := range threads {
+		if pid := childOf(tasks + thread.Name()); pid != 0 {
+			return pid
 		}
 	}
 	return 0
+}
+
+// childOf returns the first child of a thread; zero if it has none.
+func childOf(thread string) int {
+	text, err := os.ReadFile(thread + "/children")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	pid, _ := strconv.Atoi(first) // zero for an empty text
+	return pid
 }
 
 // signalCommand sends a signal to the job's first process only.
