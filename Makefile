@@ -122,6 +122,10 @@ long: ## property tests with many cases and a new seed each time (CHECKS=100000 
 faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
 	$(WITH_WEIR) go test -p 1 -v -count=1 -timeout 6h ./test/cluster ./test/faults ./test/threemachines
 
+.PHONY: v2
+v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there
+	@scripts/v2.sh bin/v2
+
 .PHONY: bench
 bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
 	@mkdir -p bin

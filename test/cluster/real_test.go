@@ -167,7 +167,7 @@ func (c *realCluster) start(jobs int, command string, more ...string) string {
 	command = "echo $YT_OPERATION_ID $YT_JOB_ID $YT_JOB_COOKIE >> " + c.ran + "; " + command
 	options := append([]string{fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 64MiB"}, more...)
 	spec := writeFile(c.t, c.directory, fmt.Sprintf("spec-%d.yaml", len(c.started)), task("root", command, options...))
-	id := c.weir("op", "start", spec)
+	id := c.weir("op", "start", "--ephemeral-pool", spec)
 	c.started = append(c.started, id)
 	return id
 }

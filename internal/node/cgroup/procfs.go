@@ -35,12 +35,6 @@ func readProcess(pid int) (process, error) {
 	return parseProcess(pid, text)
 }
 
-// StartOf returns when a process started, in ticks after boot. Together with its id this identifies it permanently.
-func StartOf(pid int) (uint64, error) {
-	p, err := readProcess(pid)
-	return p.start, err
-}
-
 // TimesOf returns the CPU time of a process without its children.
 func TimesOf(pid int) (user, system time.Duration, err error) {
 	p, err := readProcess(pid)

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/weirhq/weir/internal/node/cgroup"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/cpumonitor"
 )
@@ -94,7 +93,7 @@ func (p *proxy) resume(state *State) (err error) {
 		return err
 	}
 	p.job.Stdin = nil
-	p.timings, p.warnings, p.initStart, p.root = state.Timings, state.Warnings, state.InitStart, state.InitPID
+	p.timings, p.warnings, p.root = state.Timings, state.Warnings, state.InitPID
 	if state.RootPID != state.InitPID {
 		p.command = state.RootPID
 	}
@@ -158,14 +157,9 @@ func (p *proxy) resumeMemory(state *State) {
 // end is all there is.
 func (p *proxy) resumeInit() error {
 	pid := p.root
-	handle, err := unix.PidfdOpen(pid, 0)
-	if err == nil {
-		if start, err := cgroup.StartOf(pid); err != nil || start != p.initStart { // another process has its id now
-			unix.Close(handle)
-			handle = -1
-		}
-	} else if handle = -1; err != unix.ESRCH {
-		return fmt.Errorf("init of the job: %w", err)
+	handle, err := openInit(p.dir, pid)
+	if err != nil {
+		return err
 	}
 	if handle < 0 {
 		p.init = &initProcess{pid: pid, gone: make(chan struct{})}
@@ -175,9 +169,7 @@ func (p *proxy) resumeInit() error {
 	if p.init, err = followInit(pid, handle); err != nil {
 		return err
 	}
-	if err := p.own.add(strconv.Itoa(pid), one); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	p.meetInit()
 	if err := p.resumeStream("stderr", jobinit.KeptStderr, p.job.MaxStderrSize); err != nil {
 		return err
 	}
@@ -243,20 +235,37 @@ func (p *proxy) resumeContainer() (err error) {
 	return nil
 }
 
+// openInit returns a descriptor of a job's init; -1 if it has ended.
+func openInit(dir string, pid int) (handle int, err error) {
+	lock, err := lockFileOf(filepath.Join(dir, exitFile))
+	if err == nil {
+		lock.Close()
+		return -1, nil
+	}
+	if !errors.Is(err, ErrAlive) {
+		return -1, fmt.Errorf("init of the job: %w", err)
+	}
+	handle, err = unix.PidfdOpen(pid, 0)
+	if err == unix.ESRCH { // it has just ended
+		return -1, nil
+	}
+	if err != nil {
+		return -1, fmt.Errorf("init of the job: %w", err)
+	}
+	return handle, nil
+}
+
 // killInit ends the init of a job that no proxy watches.
 func killInit(dir string) error {
 	state, err := ReadState(dir)
 	if err != nil || state.InitPID == 0 {
 		return nil // it has none
 	}
-	handle, err := unix.PidfdOpen(state.InitPID, 0)
-	if err != nil {
-		return nil // it has ended
+	handle, err := openInit(dir, state.InitPID)
+	if err != nil || handle < 0 {
+		return err
 	}
 	defer unix.Close(handle)
-	if start, err := cgroup.StartOf(state.InitPID); err != nil || start != state.InitStart {
-		return nil // it has ended, and another process has its id
-	}
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
 		return fmt.Errorf("init of the job: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,9 +52,7 @@ func TestMain(m *testing.M) {
 			referenceProgram: "../cgroup/testdata/reference", proxyProgram: "./testdata/proxy",
 			supervisorProgram: "../../../cmd/weir-supervisor", initProgram: "../../../cmd/weir-init",
 		} {
-			build := exec.Command("go", "build", "-o", output, source)
-			build.Stderr = os.Stderr
-			err = errors.Join(err, build.Run())
+			err = errors.Join(err, expected.BuildProgram(output, source))
 		}
 	}
 	if err != nil {

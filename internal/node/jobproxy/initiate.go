@@ -26,6 +26,7 @@ type initProcess struct {
 	pid  int
 	file *os.File // of the process; it always means the same one
 	gone chan struct{}
+	peak int64 // the greatest resident size, known when it is gone to its parent
 }
 
 // followInit watches an init until it has ended. handle is a descriptor of the process, which initProcess owns.
@@ -47,7 +48,10 @@ func followInit(pid, handle int) (*initProcess, error) {
 			return err == nil && ready > 0
 		})
 		_ = raw.Control(func(fd uintptr) { // only a parent may wait; for others there is nothing to wait for
-			_ = unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, nil)
+			var usage unix.Rusage
+			if unix.Waitid(unix.P_PIDFD, int(fd), nil, unix.WEXITED|unix.WNOHANG, &usage) == nil {
+				i.peak = usage.Maxrss << 10
+			}
 		})
 	}()
 	return i, nil
@@ -78,6 +82,10 @@ func (p *proxy) startInit() error {
 		return fmt.Errorf("end of the job: %w", err)
 	}
 	defer exit.Close()
+	// The init inherits the lock and holds it as long as it lives.
+	if err := unix.Flock(int(exit.Fd()), unix.LOCK_EX); err != nil {
+		return fmt.Errorf("end of the job: %w", err)
+	}
 	entrances, err := p.container.Entrances()
 	defer closeAll(entrances)
 	if err != nil {
@@ -107,10 +115,6 @@ func (p *proxy) startInit() error {
 		return err
 	}
 	p.root = started.PID
-	if err := p.own.add(strconv.Itoa(p.init.pid), one); err != nil {
-		started.Drop()
-		return err
-	}
 	// A job whose init is not recorded must not run: a supervisor that took over could not find it.
 	if err := p.recordInit(); err != nil {
 		started.Drop()
@@ -124,11 +128,27 @@ func (p *proxy) startInit() error {
 			v.mount.Close()
 		}
 	}
-	p.command = commandOf(p.init.pid)
-	if p.container.Mode() == cgroup.ProcessLimits && p.command != 0 {
-		return p.container.Place(p.command)
+	if p.container.Mode() == cgroup.ProcessLimits {
+		if p.command = commandOf(p.init.pid); p.command != 0 {
+			return p.container.Place(p.command)
+		}
 	}
 	return nil
+}
+
+// meetInit looks at the init for the first time. A job that ends at once never comes here: to look at a process in /proc
+// costs more than the rest of what the supervisor does for such a job.
+func (p *proxy) meetInit() {
+	if p.init == nil || p.met {
+		return
+	}
+	p.met = true
+	if err := p.own.add(strconv.Itoa(p.init.pid), one); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.log.Print(err)
+	}
+	if p.command == 0 {
+		p.command = commandOf(p.init.pid)
+	}
 }
 
 // Why an init did not start the command.
@@ -171,31 +191,38 @@ func hostName(job string) string {
 	return "job-" + first[:min(len(first), 32)]
 }
 
-// recordInit writes down which process is the job's init.
+// recordInit writes down which process is the job's init, and that the job runs, which it will the next moment.
 func (p *proxy) recordInit() error {
-	start, err := cgroup.StartOf(p.init.pid)
-	if err != nil {
-		return fmt.Errorf("init of the job: %w", err)
-	}
-	p.initStart = start
-	return writeJSON(p.dir, stateFile, p.state(time.Now()), false)
+	p.phase, p.timings.ExecStarted = Running, time.Now()
+	return writeJSON(p.dir, stateFile, p.state(p.timings.ExecStarted), false)
 }
 
-// commandOf finds the child of an init, which starts only one; zero if it has ended.
+// commandOf finds the child of an init, which starts only one; zero if it has ended. The init forks on its first thread,
+// unless it is the whole program that plays this role. To list a directory of /proc is expensive: the kernel makes an
+// entry of its cache for every name, and clears them one by one when the process ends.
 func commandOf(init int) int {
-	tasks, _ := filepath.Glob("/proc/" + strconv.Itoa(init) + "/task/*/children")
-	for _, name := range tasks {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for _, field := range strings.Fields(string(text)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				return pid
-			}
+	tasks := "/proc/" + strconv.Itoa(init) + "/task/"
+	if pid := childOf(tasks + strconv.Itoa(init)); pid != 0 {
+		return pid
+	}
+	threads, _ := os.ReadDir(tasks)
+	for _, thread := range threads {
+		if pid := childOf(tasks + thread.Name()); pid != 0 {
+			return pid
 		}
 	}
 	return 0
+}
+
+// childOf returns the first child of a thread; zero if it has none.
+func childOf(thread string) int {
+	text, err := os.ReadFile(thread + "/children")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	pid, _ := strconv.Atoi(first) // zero for an empty text
+	return pid
 }
 
 // signalCommand sends a signal to the job's first process only.
@@ -204,7 +231,7 @@ func (p *proxy) signalCommand(signal syscall.Signal) {
 		_ = unix.Kill(p.root, signal) // it has not been waited for, so the pid is still its own
 		return
 	}
-	if p.command == 0 {
+	if p.meetInit(); p.command == 0 {
 		return
 	}
 	handle, err := unix.PidfdOpen(p.command, 0)
@@ -250,6 +277,9 @@ func (p *proxy) awaitInit() {
 	}
 	p.initEnded()
 	p.init.file.Close()
+	if !p.met {
+		p.memory.maxProxy = max(p.memory.maxProxy, p.init.peak)
+	}
 }
 
 func closeAll(files []*os.File) {

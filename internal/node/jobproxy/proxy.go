@@ -61,11 +61,11 @@ type proxy struct {
 	stopOOM func()
 	alarm   *alarm
 
-	hosted      bool         // in a supervisor, beside other jobs
-	neighbours  func() int64 // how many jobs this process serves
-	initCommand []string     // runs an init
-	init        *initProcess // nil without
-	initStart   uint64
+	hosted      bool          // in a supervisor, beside other jobs
+	neighbours  func() int64  // how many jobs this process serves
+	initCommand []string      // runs an init
+	init        *initProcess  // nil without
+	met         bool          // the proxy has looked at the init
 	initUser    time.Duration // CPU time of the init, as of the last look
 	initSystem  time.Duration
 	command     int // the first process of a job with an init; zero if it ended at once
@@ -297,7 +297,7 @@ func (p *proxy) start() {
 			<-p.init.gone
 			p.init.file.Close()
 		}
-		p.root, p.init = 0, nil
+		p.root, p.init, p.phase, p.timings.ExecStarted = 0, nil, Preparing, time.Time{}
 		p.endUnprepared(err)
 		return
 	}
@@ -418,8 +418,9 @@ func (p *proxy) publish(matters bool) {
 	if p.phase == Running && now.Sub(p.timings.ExecStarted) < firstRecord {
 		p.nextRecord = p.timings.ExecStarted.Add(firstRecord)
 	}
-	// A job in a supervisor has not begun before it has an init, which is recorded when it starts.
-	if p.phase != Finished && !(p.hosted && p.init == nil) {
+	// A job in a supervisor is recorded when it gets its init. Its start is part of that, and its end is in the exit file.
+	isRecorded := p.hosted && (p.init == nil || p.phase == Finishing || now.Sub(p.timings.ExecStarted) < firstLook)
+	if p.phase != Finished && !isRecorded {
 		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
 			p.log.Printf("state: %v", err)
 		}
@@ -439,7 +440,7 @@ func (p *proxy) state(now time.Time) State {
 		state.InterruptionMessage, state.InterruptionFails = i.message, i.failing
 	}
 	if p.init != nil {
-		state.InitPID, state.InitStart = p.init.pid, p.initStart
+		state.InitPID = p.init.pid
 		if p.command != 0 {
 			state.RootPID = p.command
 		}

@@ -141,11 +141,10 @@ type State struct {
 	Phase    Phase  `json:"phase"`
 	ProxyPID int    `json:"proxy_pid"`
 	RootPID  int    `json:"root_pid,omitempty"`
-	// InitPID is the init of the job, and InitStart when it started, in ticks after boot: the kernel reuses ids.
-	InitPID   int         `json:"init_pid,omitempty"`
-	InitStart uint64      `json:"init_start,omitempty"`
-	Mode      cgroup.Mode `json:"container_mode"`
-	Timings   Timings     `json:"timings"`
+	// InitPID is the init of the job. As long as it lives it holds the lock of the exit file, and the id is its own.
+	InitPID int         `json:"init_pid,omitempty"`
+	Mode    cgroup.Mode `json:"container_mode"`
+	Timings Timings     `json:"timings"`
 	// RequestedMemory is what the node must account for the job. It never falls.
 	RequestedMemory int64 `json:"requested_memory"`
 	// CPULimit is the current limit, in hundredths of a core.

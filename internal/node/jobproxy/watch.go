@@ -116,6 +116,7 @@ func (p *proxy) checkMemory(now time.Time) {
 	}
 	p.look = min(2*p.look, period)
 	p.nextMemory = now.Add(p.look)
+	p.meetInit()
 
 	verdict, ok := p.sample(now, p.recordDue(now))
 	if !ok {
