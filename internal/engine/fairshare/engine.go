@@ -38,16 +38,21 @@ type Engine struct {
 	updates      uint64 // how many updates there were
 	rebuiltAt    uint64 // the last update that changed the edges of the tree
 	reconfigured bool   // settings, limits or totals differ from the last input
+	recounted    bool   // usage and demand of all pools are computed again
 	canSkip      bool   // unchanged divisions need not be recomputed
 	stamp        uint64 // grows whenever a function is discarded
 
 	spare       []resource.Shares // a tentative division, by slot
-	prefix      fifoPrefix
+	own, row    []point           // the function of one operation
+	jumps       []jump
+	oldSources  []source
 	openBuckets []int32
 	takers      []relaxedPool
 	childSlots  []int32
 	childPools  []int32
 	touched     []bool          // by slot: the element differs from the last input
+	differ      []int32         // the slots of those
+	marked      []int32         // pools that are touched
 	history     []HistoricUsage // by slot, where it is kept
 }
 
@@ -63,11 +68,16 @@ type node struct {
 	usage      resource.Shares
 	demand     resource.Shares
 	limits     resource.Shares
+
+	stamp      uint64          // operations: when the function changed
+	whole      resource.Shares // in a FIFO pool: all it takes, as of wholeStamp
+	wholeStamp uint64
 }
 
 // pool is the engine's view of a pool.
 type pool struct {
 	slot     int32
+	reached  bool // from the root
 	settings *Pool
 	children []int32 // slots, in order
 	subpools []int32 // those that are pools, as indices in Engine.pools
@@ -93,22 +103,29 @@ type pool struct {
 	weights                       float64         // the sum of children's
 	leastWeight                   float64
 	factor                        float64 // the fit factor of the division
+	passed                        int32   // improved: the children that have jumped there
 
 	touched   bool     // some child differs from the last input
-	resummed  bool     // its usage and demand were recomputed
 	division  division // the last one recorded in Engine.shares
 	divided   float64  // the fit factor it was made at
+	jumped    int32    // and the children that had jumped there
 	changedAt uint64   // the last update that changed what children got
 
 	prepared   bool // the functions of this update are fixed
+	sealed     bool // the functions above it were fixed before its guarantee changed
 	stale      bool // a child changed in a way that invalidates the fit
 	unsorted   bool // FIFO: the order may have changed
-	fit        fit
 	fitStamp   uint64
-	curve      curve
 	curveStamp uint64
-	bounds     // of the curve
-	boundsKey  bounds
+	bounds     bounds // what it may take
+	seen       bounds // the same as the functions above it see it
+
+	sources []source          // fair share: the children, in their order
+	sites   []site            // known parts of the fit, in order
+	served  []resource.Shares // FIFO: what the first children take together
+	first   resource.Shares   // the fit at fit factor zero
+	zero    resource.Shares   // the curve at suggestion zero
+	hint    float64           // where the last site was found
 }
 
 // division is everything that the shares of a pool's subtree depend on.
@@ -178,7 +195,7 @@ func (e *Engine) configure() {
 func (e *Engine) begin(tree *Tree) {
 	for _, at := range e.order {
 		p := &e.pools[at]
-		p.proposed, p.clipped, p.prepared = nothing, false, false
+		p.proposed, p.clipped, p.prepared, p.sealed = nothing, false, false, false
 		p.state = State{}
 		if int(p.slot) < len(tree.States) {
 			p.state = tree.States[p.slot]

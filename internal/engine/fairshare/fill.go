@@ -194,8 +194,7 @@ func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult
 		TotalBurstRatio: p.totalBurst, TotalFlowRatio: p.totalFlow,
 		Overflow: p.overflow, Acceptable: p.acceptable,
 		Accepted: p.accepted, ChildrenOverflow: p.childrenOverflow,
-		FitFactor: p.factor,
-		FitPoints: int32(len(p.fit.points)), CurvePoints: int32(len(p.curve.points)),
+		FitFactor:    p.factor,
 		childWeights: p.weights, estimatedRest: p.estimatedRest, guaranteedRest: p.guaranteedRest,
 	}
 	if p.clipped {

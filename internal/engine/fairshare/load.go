@@ -13,42 +13,94 @@ import (
 func (e *Engine) load(tree *Tree) {
 	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
 	e.total, e.options = tree.Total, tree.Options
-	for at := range e.pools {
-		e.pools[at].touched = everything
+	for _, at := range e.marked {
+		e.pools[at].touched = false
 	}
-	e.reconfigured = everything
-	if e.isRebuilt(tree) {
+	e.marked = e.marked[:0]
+	for _, slot := range e.differ {
+		e.touched[slot] = false
+	}
+	e.differ = e.differ[:0]
+	e.reconfigured, e.recounted = everything, everything
+	tracked := tree.Tracked && !everything
+	if e.isRebuilt(tree, tracked) {
 		e.rebuild(tree)
-		e.reconfigured = true
+		e.reconfigured, e.recounted, tracked = true, true, false
 	}
-	for slot := range tree.Elements {
-		element := &tree.Elements[slot]
-		e.touched[slot] = everything || *element != e.previous[slot]
-		if e.touched[slot] {
-			e.loadElement(int32(slot), element, everything)
+	if tracked {
+		for _, slot := range tree.Touched {
+			e.compareElement(tree, slot, false)
+		}
+	} else {
+		for slot := range tree.Elements {
+			e.compareElement(tree, int32(slot), everything)
 		}
 	}
-	e.sumUp()
+	if e.recounted {
+		e.sumUp()
+	}
+}
+
+// compareElement reads an element if it differs from the last input.
+func (e *Engine) compareElement(tree *Tree, slot int32, everything bool) {
+	element := &tree.Elements[slot]
+	if !everything && *element == e.previous[slot] {
+		return
+	}
+	if !e.touched[slot] {
+		e.touched[slot] = true
+		e.differ = append(e.differ, slot)
+	}
+	e.loadElement(slot, element, everything)
 }
 
 // loadElement reads an element that differs from the last input.
 func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 	n := &e.nodes[slot]
+	parent := e.poolOf(n.parent)
 	switch n.kind {
 	case KindPool:
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
-			p.settings, p.stale, p.unsorted, p.touched = settings, true, true, true
+			p.settings, p.stale, p.unsorted = settings, true, true
+			e.mark(n.pool)
 			e.reconfigured = true
 		}
 	case KindOperation:
 		n.usage = element.Usage.Share(e.total)
 		n.demand = element.Demand.Share(e.total)
+		e.stamp++
+		n.stamp = e.stamp
+		if old := &e.previous[slot]; !e.recounted && parent != nil {
+			e.recount(n.parent, element.Usage.Sub(old.Usage), element.Demand.Sub(old.Demand))
+		}
 	}
-	if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
-		parent.stale, parent.unsorted, parent.touched = true, true, true
+	if slot != 0 && parent != nil {
+		parent.stale, parent.unsorted = true, true
+		e.mark(e.nodes[n.parent].pool)
 	}
 	e.previous[slot] = *element
+}
+
+// mark notes that some child of a pool, or its settings, differ from the last
+// input.
+func (e *Engine) mark(at int32) {
+	if p := &e.pools[at]; !p.touched {
+		p.touched = true
+		e.marked = append(e.marked, at)
+	}
+}
+
+// recount changes the usage and demand of a pool and of all pools above it.
+func (e *Engine) recount(slot int32, usage, demand resource.Amounts) {
+	if usage.IsZero() && demand.IsZero() || !e.poolOf(slot).reached {
+		return
+	}
+	for p := e.poolOf(slot); p != nil; p = e.poolOf(e.nodes[p.slot].parent) {
+		p.usageSum, p.demandSum = p.usageSum.Add(usage), p.demandSum.Add(demand)
+		n := &e.nodes[p.slot]
+		n.usage, n.demand = p.usageSum.Share(e.total), p.demandSum.Share(e.total)
+	}
 }
 
 func settingsOf(element *Element) *Pool {
@@ -67,13 +119,19 @@ func (e *Engine) poolOf(slot int32) *pool {
 }
 
 // isRebuilt reports whether the edges of the tree differ from the last input.
-func (e *Engine) isRebuilt(tree *Tree) bool {
+func (e *Engine) isRebuilt(tree *Tree, tracked bool) bool {
 	if len(tree.Elements) != len(e.previous) {
 		return true
 	}
-	for slot := range tree.Elements {
+	differs := func(slot int) bool {
 		old, now := &e.previous[slot], &tree.Elements[slot]
-		if old.Kind != now.Kind || old.Parent != now.Parent {
+		return old.Kind != now.Kind || old.Parent != now.Parent
+	}
+	if tracked {
+		return slices.ContainsFunc(tree.Touched, func(slot int32) bool { return differs(int(slot)) })
+	}
+	for slot := range tree.Elements {
+		if differs(slot) {
 			return true
 		}
 	}
@@ -92,6 +150,7 @@ func (e *Engine) rebuild(tree *Tree) {
 			}
 		}
 	}
+	e.marked = e.marked[:0]
 	e.nodes = make([]node, len(tree.Elements))
 	e.pools = make([]pool, 0, len(old))
 	for slot := range tree.Elements {
@@ -114,6 +173,9 @@ func (e *Engine) rebuild(tree *Tree) {
 			e.pools = append(e.pools, old[kept])
 		} else {
 			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true, touched: true})
+		}
+		if e.pools[n.pool].touched {
+			e.marked = append(e.marked, n.pool)
 		}
 	}
 	previous := make([]Element, len(tree.Elements))
@@ -148,7 +210,7 @@ func (e *Engine) link() {
 		p := &e.pools[at]
 		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
 		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
-		p.unsorted, p.division = true, division{}
+		p.unsorted, p.division, p.reached = true, division{}, false
 	}
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
@@ -165,6 +227,7 @@ func (e *Engine) link() {
 		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		e.order = append(e.order, at)
+		e.pools[at].reached = true
 		subpools := e.pools[at].subpools
 		for i := len(subpools) - 1; i >= 0; i-- {
 			stack = append(stack, subpools[i])
@@ -182,17 +245,10 @@ func (e *Engine) parentPool(slot int) (int32, *node) {
 	return e.nodes[n.parent].pool, n
 }
 
-// sumUp computes the usage and demand of pools below which something changed.
+// sumUp computes the usage and demand of all pools.
 func (e *Engine) sumUp() {
 	for i := len(e.order) - 1; i >= 0; i-- {
 		p := &e.pools[e.order[i]]
-		p.resummed = p.touched
-		for _, at := range p.subpools {
-			p.resummed = p.resummed || e.pools[at].resummed
-		}
-		if !p.resummed {
-			continue
-		}
 		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
 		for _, slot := range p.children {
 			if at := e.nodes[slot].pool; at >= 0 {
@@ -236,8 +292,13 @@ func (e *Engine) limit() {
 			if n.pool >= 0 {
 				e.pools[n.pool].limitsMoved = moved
 				e.reconfigured = e.reconfigured || moved
-			} else {
-				n.steps = e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
+				continue
+			}
+			steps := e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
+			if moved || steps != n.steps {
+				n.steps = steps
+				e.stamp++
+				n.stamp = e.stamp
 			}
 		}
 	}

@@ -25,6 +25,12 @@ type Tree struct {
 	// zero. Only pools with integral guarantees and children of pools with
 	// historic usage have a state.
 	States []State
+	// Tracked reports that Touched lists all slots, possibly more, whose elements
+	// differ from those of the last update of the same engine with a tree of this
+	// total, these options and this number of slots. Otherwise the engine compares
+	// all elements.
+	Tracked bool
+	Touched []int32
 }
 
 // Options are the settings of a tree that concern fair share. Zero values are

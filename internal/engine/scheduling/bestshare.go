@@ -50,7 +50,7 @@ func (t *Tree) boundByNodes(now time.Time) {
 		}
 		op.bounded = true
 		if share := best.of(int32(slot)); share != t.shares.Elements[slot].BestShare {
-			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, true
+			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, forBoth
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 func (t *Tree) refuse(slot int32, why Refusal) {
 	e := &t.elements[slot]
 	e.operation.refusals[why]++
-	e.changed = true
+	e.changed |= forReaders
 }
 
 // descend walks down the heads of the heaps to the next operation to try. It

@@ -142,7 +142,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	n.allocations = n.allocations[:last]
 	slot := a.operation
 	op := t.elements[slot].operation
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 	t.removeAllocation(&op.ledger, id)
 	*a = allocation{}
 	t.freeAllocs = append(t.freeAllocs, id)

@@ -14,7 +14,7 @@ import (
 )
 
 func TestStoredAnswersAgree(t *testing.T) {
-	for name, trees := range map[string]int{"cases": 45, "random": 504} {
+	for name, trees := range map[string]int{"cases": 45, "random": 504, "hard": 6} {
 		t.Run(name, func(t *testing.T) {
 			var difference Difference
 			count := 0
