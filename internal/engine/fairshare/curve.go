@@ -37,7 +37,7 @@ func (e *Engine) curvePiece(p *pool, s float64) (a, b point) {
 			continue
 		}
 		v := walk.value()
-		b = point{needed(&v, &seen.guarantee), v}
+		b = point{max(walk.need(&v), a.x), v}
 		if b.x >= s {
 			return a, b
 		}
