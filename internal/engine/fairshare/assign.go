@@ -32,6 +32,7 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 		}
 	}
 	p.divided, p.jumped = p.factor, p.passed
+	e.assigned = append(e.assigned, p.subpools...)
 	for _, at := range p.subpools {
 		e.assign(&e.pools[at], shares)
 	}

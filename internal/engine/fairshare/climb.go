@@ -68,8 +68,6 @@ func (c *climb) value() resource.Shares { return between(c.a, c.b, c.t) }
 // would make a jump look like a steep climb.
 func (c *climb) need(v *resource.Shares) float64 {
 	switch {
-	case c.t >= 1:
-		return needed(v, c.guarantee)
 	case c.walked < 0:
 		return 0
 	case c.t >= c.reach:

@@ -43,6 +43,9 @@ func (e *Engine) curvePiece(p *pool, s float64) (a, b point) {
 		}
 		a = b
 	}
+	if walk.reach >= 1 { // it ends at the guarantee, give or take the last bit
+		return a, point{needed(&at.high.v, &seen.guarantee), a.v}
+	}
 	return a, point{1, a.v} // a limit stops it
 }
 

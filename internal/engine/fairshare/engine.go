@@ -39,6 +39,10 @@ type Engine struct {
 	rebuiltAt    uint64 // the last update that changed the edges of the tree
 	reconfigured bool   // settings, limits or totals differ from the last input
 	recounted    bool   // usage and demand of all pools are computed again
+	plain        bool   // see findPlain
+	reweighed    bool   // weights differ, so that estimates may
+	light        bool   // nothing changes but on paths to changed elements
+	truncates    bool   // see truncate
 	canSkip      bool   // unchanged divisions need not be recomputed
 	stamp        uint64 // grows whenever a function is discarded
 
@@ -53,6 +57,8 @@ type Engine struct {
 	touched     []bool          // by slot: the element differs from the last input
 	differ      []int32         // the slots of those
 	marked      []int32         // pools that are touched
+	path        []int32         // pools below which something differs
+	assigned    []int32         // pools whose share was computed again
 	history     []HistoricUsage // by slot, where it is kept
 }
 
@@ -84,7 +90,6 @@ type pool struct {
 	sorted   []int32 // FIFO: children in the order they are served
 
 	limits                resource.Shares // the node's
-	limitsMoved           bool            // they differ from the last update's
 	usageSum, demandSum   resource.Amounts
 	inferred              resource.Amounts
 	strong, proposed      resource.Shares
@@ -111,10 +116,12 @@ type pool struct {
 	jumped    int32    // and the children that had jumped there
 	changedAt uint64   // the last update that changed what children got
 
-	prepared   bool // the functions of this update are fixed
-	sealed     bool // the functions above it were fixed before its guarantee changed
-	stale      bool // a child changed in a way that invalidates the fit
-	unsorted   bool // FIFO: the order may have changed
+	preparedAt uint64 // the last update in which its functions were fixed
+	tracedAt   uint64 // the last update in which something below it changed
+	settledAt  uint64 // the last update that changed its settings
+	sealed     bool   // the functions above it were fixed before its guarantee changed
+	stale      bool   // a child changed in a way that invalidates the fit
+	unsorted   bool   // FIFO: the order may have changed
 	fitStamp   uint64
 	curveStamp uint64
 	bounds     bounds // what it may take
@@ -160,6 +167,8 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	if e.reconfigured {
 		e.configure()
 	}
+	e.light = !e.reconfigured && e.plain
+	e.tracePaths()
 	e.begin(tree)
 	e.turnVolumes(elapsed)
 	e.weigh(tree, elapsed)
@@ -170,7 +179,8 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	root := &e.pools[0]
 	e.prepare(root)
 	e.sharePromised()
-	e.canSkip = len(e.promising) == 0 && !e.truncates()
+	e.canSkip = len(e.promising) == 0 && !e.truncates
+	e.assigned = e.assigned[:0]
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
 	e.nodes[0].suggestion = 1
 	e.assign(root, e.shares)
@@ -188,14 +198,53 @@ func (e *Engine) configure() {
 	e.measureGuarantees()
 	e.checkOvercommit()
 	e.fitGuarantees()
+	e.findPlain()
+}
+
+// findPlain determines whether shares follow from the elements alone, so that
+// nothing can change where no element does: there are no guarantees over time, no
+// promised shares, no weights that follow from usage or guarantees, and nothing
+// is truncated.
+func (e *Engine) findPlain() {
+	e.truncates = e.options.TruncateFIFO
+	historic := false
+	for _, at := range e.order {
+		s := e.pools[at].settings
+		e.truncates = e.truncates || s.TruncateFIFO == On
+		historic = historic || s.HistoricUsagePeriod > 0
+	}
+	e.plain = len(e.burst)+len(e.relaxed)+len(e.promising) == 0 && e.options.InferWeightMultiplier == 0 && !historic && !e.truncates
+}
+
+// tracePaths lists the pools below which some element differs from the last
+// input.
+func (e *Engine) tracePaths() {
+	e.path = e.path[:0]
+	for _, at := range e.marked {
+		for p := &e.pools[at]; p.reached && p.tracedAt != e.updates; p = e.parentOf(p) {
+			p.tracedAt = e.updates
+			e.path = append(e.path, e.nodes[p.slot].pool)
+			if p.slot == 0 {
+				break
+			}
+		}
+	}
 }
 
 // begin prepares pools for an update: their states, and the order of operations
 // in FIFO pools.
 func (e *Engine) begin(tree *Tree) {
+	if e.light {
+		for _, at := range e.marked {
+			if p := &e.pools[at]; p.unsorted {
+				e.arrange(p)
+			}
+		}
+		return
+	}
 	for _, at := range e.order {
 		p := &e.pools[at]
-		p.proposed, p.clipped, p.prepared, p.sealed = nothing, false, false, false
+		p.proposed, p.clipped, p.sealed = nothing, false, false
 		p.state = State{}
 		if int(p.slot) < len(tree.States) {
 			p.state = tree.States[p.slot]

@@ -62,7 +62,7 @@ func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 	case KindPool:
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
-			p.settings, p.stale, p.unsorted = settings, true, true
+			p.settings, p.stale, p.unsorted, p.settledAt = settings, true, true, e.updates
 			e.mark(n.pool)
 			e.reconfigured = true
 		}
@@ -271,36 +271,59 @@ func (e *Engine) sumUp() {
 // max_share_ratio is a part of what the parent may have.
 func (e *Engine) limit() {
 	root := &e.pools[0]
-	before := root.limits
-	e.limitElement(0, resource.Ones())
-	root.limitsMoved = before != root.limits
-	e.reconfigured = e.reconfigured || root.limitsMoved
-	for _, at := range e.order {
-		p := &e.pools[at]
-		if !p.touched && !p.limitsMoved {
-			for _, at := range p.subpools {
-				e.pools[at].limitsMoved = false
+	if e.recounted {
+		e.limitElement(0, resource.Ones())
+		e.limitChildren(root)
+		return
+	}
+	for _, slot := range e.differ {
+		n := &e.nodes[slot]
+		if slot == 0 {
+			before := root.limits
+			e.limitElement(0, resource.Ones())
+			if before != root.limits {
+				e.reconfigured = true
+				e.limitChildren(root)
 			}
-			continue
+		} else if p := e.poolOf(n.parent); p != nil {
+			e.limitChild(p, slot)
 		}
-		for _, slot := range p.children {
-			n := &e.nodes[slot]
-			before := n.limits
-			e.limitElement(slot, p.limits)
-			moved := before != n.limits
-			p.stale = p.stale || moved
-			if n.pool >= 0 {
-				e.pools[n.pool].limitsMoved = moved
-				e.reconfigured = e.reconfigured || moved
-				continue
-			}
-			steps := e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
-			if moved || steps != n.steps {
-				n.steps = steps
-				e.stamp++
-				n.stamp = e.stamp
-			}
+		if n.pool >= 0 && e.pools[n.pool].settledAt == e.updates {
+			e.limitChildren(&e.pools[n.pool])
 		}
+	}
+}
+
+// limitChildren computes the limits of everything below a pool.
+func (e *Engine) limitChildren(p *pool) {
+	for _, slot := range p.children {
+		e.limitChild(p, slot)
+	}
+}
+
+// limitChild computes the limits of a child of a pool, and of everything below it
+// if they moved.
+func (e *Engine) limitChild(p *pool, slot int32) {
+	n := &e.nodes[slot]
+	before := n.limits
+	e.limitElement(slot, p.limits)
+	moved := before != n.limits
+	if moved {
+		p.stale = true
+		e.mark(e.nodes[p.slot].pool)
+	}
+	if n.pool >= 0 {
+		e.reconfigured = e.reconfigured || moved
+		if moved || e.recounted {
+			e.limitChildren(&e.pools[n.pool])
+		}
+		return
+	}
+	steps := e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
+	if moved || steps != n.steps {
+		n.steps = steps
+		e.stamp++
+		n.stamp = e.stamp
 	}
 }
 
@@ -369,12 +392,18 @@ func specifiedWeight(element *Element) float64 {
 // weigh computes the effective weights. It runs after guarantees are fitted,
 // because weights may be inferred from them.
 func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
-	for _, at := range e.order {
+	pools := e.order
+	if e.light {
+		pools = e.marked
+	}
+	e.reweighed = !e.light
+	for _, at := range pools {
 		p := &e.pools[at]
 		historic := p.settings.HistoricUsagePeriod > 0
 		if !p.touched && !historic && e.options.InferWeightMultiplier == 0 {
 			continue
 		}
+		before := p.weights
 		p.weights = 0
 		for _, slot := range p.children {
 			element, n := &e.previous[slot], &e.nodes[slot]
@@ -387,9 +416,11 @@ func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 			}
 			if n.weight != weight {
 				n.weight, p.stale = weight, true
+				e.reweighed = e.reweighed || n.pool >= 0
 			}
 			p.weights += weight
 		}
+		e.reweighed = e.reweighed || p.weights != before
 	}
 }
 

@@ -10,13 +10,16 @@ import (
 // what is known about them where it is still valid; what this update has already
 // prepared stays as it is, even if a guarantee has changed since.
 func (e *Engine) prepare(p *pool) {
+	if e.light && p.tracedAt != e.updates {
+		return
+	}
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
 	}
-	if p.prepared {
+	if p.preparedAt == e.updates {
 		return
 	}
-	p.prepared = true
+	p.preparedAt = e.updates
 	e.refit(p)
 	p.bounds = fitted(&p.first, p.strong.Add(p.proposed), p.limits)
 	if !p.sealed && (p.fitStamp > p.curveStamp || p.seen != p.bounds) {
@@ -97,7 +100,7 @@ func (e *Engine) tryBounds(p *pool, guarantee, limit resource.Shares) bounds {
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
 	}
-	if p.prepared {
+	if p.preparedAt == e.updates {
 		return p.bounds
 	}
 	e.refit(p)
@@ -108,6 +111,6 @@ func (e *Engine) tryBounds(p *pool, guarantee, limit resource.Shares) bounds {
 // it that are prepared must not see the change. That concerns integral pools
 // inside integral pools only, which the configuration refuses.
 func (e *Engine) unprepare(p *pool) {
-	p.prepared = false
-	p.sealed = p.slot != 0 && e.parentOf(p).prepared
+	p.preparedAt = 0
+	p.sealed = p.slot != 0 && e.parentOf(p).preparedAt == e.updates
 }
