@@ -1,6 +1,6 @@
 # The commands that matter: `make run`, `make quick` while you work, `make test` before you
 # push. `make run` and `make test` install what they need on a Debian machine that has only
-# Go and make. CONTRIBUTING.md says more.
+# Go and make. CONTRIBUTING.md explains the rest.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +9,7 @@ SHELL := bash
 BIN := bin/weir
 GO_FILES := cmd internal $(wildcard *.go)
 
-# How long `make fuzz` spends on each target, and which targets and packages it takes.
+# How long `make fuzz` spends on each target, and which targets and packages it fuzzes.
 FUZZTIME ?= 20s
 FUZZ ?= ^Fuzz
 FUZZPKG ?= ./...
@@ -25,24 +25,24 @@ BASE ?=
 RUNFLAGS ?=
 
 # Property tests draw from this seed, so that a commit has one verdict. SEED=0 draws a
-# new one each time and finds what one seed does not.
+# new seed each time, which finds what one seed does not.
 SEED ?= 1
 export RAPID_SEED := $(SEED)
 
 # How many cases each property tries in `make long`.
 CHECKS ?= 100000
 
-# Real clocks, sockets and processes: their tests run each time. So do those that Go's test
-# cache cannot judge, because programs that they start read the tree (READS_TREE). All other
-# results may come from the cache; it does not see the seed.
+# Tests with real clocks, sockets and processes run each time. So do tests whose child
+# processes read the source tree (READS_TREE), because Go's test cache does not see what they
+# read. All other results may come from the cache, unless SEED is set: it does not see the seed.
 AGAIN := -count=1 -timeout 20m
 CACHED = -timeout 20m $(if $(filter 1,$(SEED)),,-count=1)
 READS_TREE = $(shell go list . ./packaging ./internal/node/cgroup ./internal/node/jobproxy)
 
 # These packages start no goroutine, so the race detector would only make their tests ten
-# times slower; TestFloorsTestedWithoutTheRaceDetectorAreSequential holds them to it. Callers
-# may use a core from several goroutines: its tests also run with the detector, with fewer
-# histories.
+# times slower; TestFloorsTestedWithoutTheRaceDetectorAreSequential enforces this. A core lets
+# its caller update trees in several goroutines, so its tests also run with the detector, with
+# fewer histories.
 SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./internal/sim/... ./packaging ./test/expected)
 CORE := github.com/weirhq/weir/internal/engine/core
 REAL := github.com/weirhq/weir/test/cluster
@@ -50,11 +50,11 @@ BROWSER := github.com/weirhq/weir/test/web
 CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
-# ONLY names the packages to test, by import path; all unless it is set.
+# ONLY lists the packages to test, by import path; if it is empty, all are tested.
 ONLY ?=
 chosen = $(if $(ONLY),$(filter $(ONLY),$(1)),$(1))
 
-# Tests that start weir take the one that is built already.
+# Tests that start weir use the binary that is already built.
 WITH_WEIR := WEIR_BINARY=$(CURDIR)/$(BIN)
 
 .PHONY: help
@@ -62,7 +62,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## build weir and start a whole cluster on this machine, with something to watch; Ctrl-C stops it
+run: ## build weir and start a whole cluster on this machine with a demonstration workload; Ctrl-C stops it
 	@{ scripts/setup.sh page && scripts/web.sh; } || echo "the page is not built; everything else is" >&2
 	@$(MAKE) --no-print-directory build
 	@$(BIN) up --demo $(RUNFLAGS)
@@ -72,7 +72,7 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 	@scripts/demo.sh $(BIN)
 
 .PHONY: quick
-quick: lint build ## what fails most mistakes, in two minutes: lint, the page's types and parts, all packages with fewer cases
+quick: lint build ## catch most mistakes in two minutes: lint, the page's types and unit tests, all packages with fewer cases
 	@scripts/web.sh check
 	go test -short -timeout 5m $(filter-out $(READS_TREE),$(SEQUENTIAL) $(CONCURRENT))
 	$(WITH_WEIR) go test -short -count=1 -timeout 5m $(READS_TREE)
@@ -86,7 +86,7 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' chooses; make -k goes on after a failure)
+tests: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
 
 .PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
@@ -106,11 +106,11 @@ tests-browser: build
 	$(if $(call chosen,$(BROWSER)),$(WITH_WEIR) go test $(AGAIN) $(BROWSER))
 
 .PHONY: long
-long: ## property tests at length, from a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run)
-	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
+long: ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run)
+	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) WEIR_LONG=1 go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
 
 .PHONY: faults
-faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS say how often)
+faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS set how often)
 	$(WITH_WEIR) go test -p 1 $(AGAIN) ./test/cluster ./test/faults ./test/threemachines
 
 .PHONY: bench
@@ -128,7 +128,7 @@ lint: ## gofmt, go vet, staticcheck, deadcode and go mod tidy
 	@# -e, and go.mod only: a registry may lack a module that only tests of our modules import.
 	@untidy=$$(go mod tidy -e -diff 2>/dev/null | sed -n '/^diff .*go.mod$$/,/^diff .*go.sum$$/p'); \
 	if [ -n "$$untidy" ]; then echo "go mod tidy would change go.mod:"; echo "$$untidy"; exit 1; fi
-	@dead=$$(go tool deadcode -test ./...); if [ -n "$$dead" ]; then echo "nothing reaches this:"; echo "$$dead"; exit 1; fi
+	@dead=$$(go tool deadcode -test ./...); if [ -n "$$dead" ]; then echo "unreachable code:"; echo "$$dead"; exit 1; fi
 
 .PHONY: fuzz
 fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=./... KEEP=1 keeps what it finds)
@@ -139,11 +139,11 @@ build: ## build bin/weir
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/weir
 
 .PHONY: web
-web: ## build the web page into internal/control/web/dist, if npm is here
+web: ## build the web page into internal/control/web/dist, if npm is installed
 	@scripts/web.sh
 
 .PHONY: screenshots
-screenshots: web ## make the pictures that documents show, in a real browser
+screenshots: web ## take the screenshots that documents show, in a real browser
 	WEIR_SCREENSHOTS=$(CURDIR)/docs/screenshots go test -count=1 -timeout 20m -run '^TestPictures$$' -v ./test/web
 
 .PHONY: dist
@@ -155,5 +155,5 @@ setup: ## install what is missing on this machine (idempotent)
 	@scripts/setup.sh
 
 .PHONY: clean
-clean: ## remove what make built
+clean: ## remove bin/
 	rm -rf bin

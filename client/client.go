@@ -21,35 +21,36 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Options say which cluster to speak to, and as whom.
+// Options configure a Client: which cluster it calls, and as which user.
 type Options struct {
-	// Address is host:port or a URL of a server. Several servers of one cluster are
-	// separated by commas.
+	// Address is the host:port or URL of a server. Separate several servers of one
+	// cluster by commas.
 	Address string
-	// Token is the secret, empty if there is none.
+	// Token authenticates the caller. It is empty if the cluster requires none.
 	Token string
-	// User is whom an administrator acts as.
+	// User is the user to impersonate; only administrators may set it. If empty, the
+	// client acts as the owner of the token.
 	User string
-	// Authority is a file with certificates to trust beside the system's.
+	// Authority is a PEM file with certificates to trust in addition to the system's.
 	Authority string
-	// Agent is how the client calls itself.
+	// Agent is the User-Agent header of requests.
 	Agent string
-	// Patience is how long requests are repeated that reach no server. Without it each
-	// server is tried once: a person waits.
+	// Patience is how long to retry a request while no server can be reached. If it is
+	// zero, the client tries each server once, so that a person need not wait.
 	Patience time.Duration
-	// Warn is told what servers say beside their answers; it may be nil.
+	// Warn receives the warnings that servers attach to their answers. It may be nil.
 	Warn func(warning string)
 }
 
-// Client speaks to a cluster. It may be used by several goroutines.
+// Client calls the servers of a cluster. It is safe for concurrent use.
 type Client struct {
-	servers []string     // their URLs
-	current atomic.Int64 // the one that answered last
+	servers []string     // URLs
+	current atomic.Int64 // index of the server to call next
 	options Options
 	http    *http.Client
 }
 
-// New returns a client. It does not connect yet.
+// New returns a client. It does not connect to a server.
 func New(o Options) (*Client, error) {
 	c := &Client{options: o}
 	for address := range strings.SplitSeq(o.Address, ",") {
@@ -63,7 +64,7 @@ func New(o Options) (*Client, error) {
 		c.servers = append(c.servers, strings.TrimRight(server, "/"))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // a scheduler is reached directly
+	transport.Proxy = nil // connect to schedulers directly
 	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	if o.Authority != "" {
 		pem, err := os.ReadFile(o.Authority)
@@ -83,22 +84,22 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close gives idle connections back. The client may still be used.
+// Close closes idle connections. The client remains usable.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Request is one command with everything that can be said about it.
+// Request is one call of an API command.
 type Request struct {
-	// Command is its name, such as get_operation.
+	// Command is the command's name, such as get_operation.
 	Command string
-	// Parameters are a map or a struct, see ValueOf; nil if there are none.
+	// Parameters is a map or a struct as ValueOf accepts it, or nil.
 	Parameters any
-	// Input is the body of commands that have one, in YSON unless the parameter
-	// input_format says otherwise.
+	// Input is the request body of commands that have one, in YSON unless the parameter
+	// input_format names another format.
 	Input []byte
 }
 
-// Do runs any command of the API, with parameters that are a map or a struct, and returns
-// its answer. Commands that have a method of their own are easier to call by it.
+// Do runs any API command and returns its answer. The parameters are a map or a struct as
+// ValueOf accepts it, or nil. Prefer a command's own method if there is one.
 func (c *Client) Do(ctx context.Context, command string, parameters any) (Value, error) {
 	return c.structured(ctx, Request{Command: command, Parameters: parameters})
 }
@@ -120,7 +121,7 @@ func (c *Client) structured(ctx context.Context, r Request) (Value, error) {
 	return Value{answer}, nil
 }
 
-// ask runs a command and reads its answer into a struct.
+// ask runs a command and decodes its answer.
 func ask[T any](ctx context.Context, c *Client, command string, parameters any) (*T, error) {
 	answer, err := c.Do(ctx, command, parameters)
 	if err != nil {
@@ -129,22 +130,23 @@ func ask[T any](ctx context.Context, c *Client, command string, parameters any) 
 	return decode[T](answer), nil
 }
 
-// Pauses between repetitions. A cluster without a leader is asked again for
-// longer than it takes to find one.
+// Pauses between retries. While a cluster has no leader, requests are retried for longer
+// than an election takes.
 const (
 	firstPause     = 200 * time.Millisecond
 	longestPause   = 2 * time.Second
 	leaderPatience = 8 * time.Second
 )
 
-// Bytes runs a command and returns its answer as it comes: that of a command which
-// returns data, or in the format of the parameter output_format.
+// Bytes runs a command and returns the body of the answer unchanged: the data of a command
+// that returns data, otherwise a value in the format that output_format names. It retries
+// as Options.Patience states.
 func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, error) {
 	parameters, err := ValueOf(r.Parameters)
 	if err != nil {
 		return nil, fmt.Errorf("parameters of %s: %w", r.Command, err)
 	}
-	// A change that is repeated under its name happens once; reads do not mind.
+	// The mutation id makes retries of a change safe; reads ignore it.
 	named := parameters.node.With("mutation_id", yson.String(newMutation()))
 	pause, waited := firstPause, time.Duration(0)
 	for tried := 1; ; tried++ {
@@ -156,7 +158,7 @@ func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, error) {
 			return data, nil
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case again && tried%len(c.servers) != 0: // the next server may know better
+		case again && tried%len(c.servers) != 0: // try the next server at once
 		case waited >= patience:
 			return nil, err
 		default:
@@ -173,11 +175,11 @@ func (c *Client) Bytes(ctx context.Context, r Request) ([]byte, error) {
 	}
 }
 
-// leave goes on to the next server, unless somebody has done so already.
+// leave switches from server at to the next one, unless another goroutine already has.
 func (c *Client) leave(at int64) { c.current.CompareAndSwap(at, (at+1)%int64(len(c.servers))) }
 
-// patience is how long a request with this error is repeated: it may succeed a
-// moment later if a leader has gone and the next is not there yet. A refusal is not.
+// patience returns how long to retry a request that failed with err, and whether to retry
+// it: it may succeed once a new leader is elected. Refusals are not retried.
 func (c *Client) patience(err error) (patience time.Duration, again bool) {
 	var away *Unreachable
 	switch {
@@ -191,7 +193,7 @@ func (c *Client) patience(err error) (patience time.Duration, again bool) {
 
 func newMutation() string {
 	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // never fails
 	part := func(i int) uint32 { return binary.LittleEndian.Uint32(random[4*i:]) }
 	return fmt.Sprintf("%x-%x-%x-%x", part(0), part(1), part(2), part(3))
 }
@@ -213,8 +215,8 @@ func (c *Client) brokeOff(at int64, err error) error {
 	return &Unreachable{Address: c.servers[at], Err: fmt.Errorf("the answer broke off: %w", err)}
 }
 
-// Stream runs a command and returns its answer while it comes, for answers that are
-// large. Each server is asked once at most. The caller closes the answer.
+// Stream runs a command and returns the body of the answer as a stream, for large answers.
+// It tries each server at most once. The caller must close the stream.
 func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 	for tried := 1; ; tried++ {
 		at := c.current.Load()
@@ -235,7 +237,7 @@ func (c *Client) open(ctx context.Context, r Request, at int64) (io.ReadCloser, 
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		// What is wrong is inside: the outer part repeats method and address.
+		// Keep the cause only: url.Error repeats the method and the address.
 		var outer *url.Error
 		if errors.As(err, &outer) {
 			err = outer.Err
@@ -292,7 +294,7 @@ func (c *Client) request(ctx context.Context, r Request, server string) (*http.R
 	return request, nil
 }
 
-// tellWarnings passes on what the server says beside its answer.
+// tellWarnings passes the server's warnings to Options.Warn.
 func (c *Client) tellWarnings(response *http.Response) {
 	text := response.Header.Get("X-Weir-Warnings")
 	if text == "" || c.options.Warn == nil {

@@ -10,13 +10,14 @@ import (
 	"testing"
 )
 
-// exchange is what a server saw of a request.
+// exchange is a request as the server received it.
 type exchange struct {
 	method, command, parameters, input string
 	header                             http.Header
 }
 
-// serve answers requests one after the other and remembers them.
+// serve starts a server that gives the answers in turn, the last one repeatedly, and
+// records the requests.
 func serve(t *testing.T, answers ...func(w http.ResponseWriter)) (address string, seen *[]exchange) {
 	t.Helper()
 	seen = &[]exchange{}

@@ -21,11 +21,11 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// address is where the scheduler of the examples listens.
+// address is the address of the examples' scheduler.
 var address string
 
-// TestMain runs tests and examples beside a scheduler with two nodes of eight cores, which
-// play their jobs.
+// TestMain runs the tests and examples with a scheduler and two fake nodes of eight cores,
+// which only pretend to run jobs.
 func TestMain(m *testing.M) {
 	code, err := withCluster(m.Run)
 	if err != nil {
@@ -46,7 +46,7 @@ func withCluster(run func() int) (code int, err error) {
 	settings.Periods.FairShareUpdate = document.Some(20 * time.Millisecond)
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)
-	settings.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
+	settings.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	scheduler, err := app.NewScheduler(ctx, &settings, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -80,7 +80,7 @@ func withCluster(run func() int) (code int, err error) {
 	return code, <-done
 }
 
-// prepare makes the default tree with a pool.
+// prepare creates the default tree with one pool.
 func prepare(ctx context.Context) error {
 	c, err := client.New(client.Options{Address: address})
 	if err != nil {
@@ -93,7 +93,7 @@ func prepare(ctx context.Context) error {
 	return c.Set(ctx, "//sys/pool_trees/@default_tree", "default", client.WriteOptions{})
 }
 
-// play does what commands of the examples do: echo, exit and sleep.
+// play imitates the commands of the examples: echo, exit and sleep.
 func play(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
 	command := start.Spec.GetCommand()
 	if text, echoes := strings.CutPrefix(command, "echo "); echoes {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// timeLayout is how the API writes instants.
+// timeLayout is the API's notation of instants.
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 var (
@@ -22,11 +22,13 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
-// ValueOf makes a Value of a Go value: nil, a boolean, a number, a string, a []byte, a
-// Value, a time.Time (an instant as the API writes it), a time.Duration (in
-// milliseconds), slices and maps with string keys of those, and structs. The keys of a
-// map are sorted. The field of a struct is named by its tag yson, or json, or its Go
-// name; fields that are zero are left out, and a pointer keeps a zero.
+// ValueOf converts a Go value to a Value. It accepts nil, booleans, numbers, strings,
+// []byte, Value, time.Time (sent in the API's notation), time.Duration (sent in
+// milliseconds), and pointers, slices, maps with string keys and structs of these.
+//
+// Map keys are sorted. A struct field's key is its yson tag, else the name in its json
+// tag, else its Go name; a field with the tag "-" is left out. Fields with a zero value
+// are left out: use a pointer to send a zero.
 func ValueOf(value any) (Value, error) {
 	node, err := encode(reflect.ValueOf(value), 0)
 	return Value{node}, err
@@ -119,7 +121,7 @@ func encodeStruct(v reflect.Value, depth int) (yson.Node, error) {
 	return yson.Map(entries...), nil
 }
 
-// fieldName is the key of a field; empty if it has none.
+// fieldName returns the key of a struct field; empty if the field is not encoded.
 func fieldName(f reflect.StructField) string {
 	name, tagged := f.Tag.Lookup("yson")
 	if !tagged {
@@ -132,14 +134,15 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// Tags of fields that are not keys. A path such as brief_spec/title walks down.
+// Tags of decoded fields that are not keys. A tag such as brief_spec/title is a path of
+// keys.
 const (
-	tagWhole = "." // gets the whole value
-	tagKey   = "#" // gets the key, in items of a list that is a map on the wire
+	tagWhole = "." // receives the whole value
+	tagKey   = "#" // receives the key, if the API sends the list as a map
 )
 
-// decode fills what target points to. Answers may have more than we know, and less: what
-// is missing, or of another kind, leaves its field zero.
+// decode converts an answer to a T. It ignores unknown keys. A field whose key is missing
+// or has a value of another type stays zero.
 func decode[T any](answer Value) *T {
 	target := new(T)
 	decodeInto(answer.node, reflect.ValueOf(target).Elem())
@@ -170,7 +173,7 @@ func decodeInto(n yson.Node, v reflect.Value) {
 		value, _ := n.Boolean()
 		v.SetBool(value)
 	case reflect.Int64:
-		if n.Kind() == yson.MapKind { // a count by reason, with its sum
+		if n.Kind() == yson.MapKind { // counts by reason, with their total
 			n = field(n, "total")
 		}
 		value, _ := n.Int64()
@@ -195,7 +198,7 @@ func decodeInto(n yson.Node, v reflect.Value) {
 	}
 }
 
-// decodeList reads a list, or a map whose keys go to the fields with tagKey.
+// decodeList decodes a list, or a map whose keys are stored in the fields with tagKey.
 func decodeList(n yson.Node, v reflect.Value) {
 	items, entries := n.Items(), n.Entries()
 	if v.Type().Elem().Kind() != reflect.Struct {

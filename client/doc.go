@@ -1,6 +1,6 @@
-// Package client is the Go door to a Weir cluster: it starts operations and waits for
-// them, reads jobs, pools, nodes and the log of decisions, and changes what may be
-// changed. The weir command line is built on it.
+// Package client is the Go client for a Weir cluster. It starts operations and waits for
+// them; reads jobs, pools, nodes and the event log; and changes pools, nodes and running
+// operations. The weir command line is built on it.
 //
 //	c, err := client.New(client.Options{Address: "127.0.0.1:7070", Token: os.Getenv("WEIR_TOKEN")})
 //	if err != nil {
@@ -19,34 +19,36 @@
 //	}
 //	return operation.Err() // nil if it completed
 //
-// # What comes back
+// # Results
 //
-// Answers are plain structs: instants are time.Time, lengths of time time.Duration,
-// amounts float64 in the units that their comments name. A struct has the fields that
-// programs ask for most; its field Raw is the whole answer. Lists come as pages
-// (ListOperations) and as iterators over all pages (Operations).
+// Results are plain structs. Instants are time.Time, durations are time.Duration, and
+// amounts are float64 in the units stated in the field comments. A struct has the fields
+// that programs use most; its Raw field holds the whole answer. Lists are available page
+// by page (ListOperations) and as iterators over all pages (Operations).
 //
-// # What goes in
+// # Parameters
 //
-// Specifications, attributes and parameters of Do are open-ended, so they have the type
-// any. Give maps, slices, numbers, strings, a Value, or structs of your own: ValueOf has
+// Specifications, attributes and the parameters of Do are open-ended, so their type is
+// any. Pass maps, slices, numbers, strings, a Value or your own structs; ValueOf states
 // the rules.
 //
 // # Several servers
 //
-// Options.Address may name several servers of one cluster. Any of them answers: one that
-// does not lead passes requests on to the leader. A server that cannot be reached, or
-// knows no leader, makes the client go to the next one, and stay there.
+// Options.Address may list several servers of one cluster. Any server can answer: a
+// standby forwards requests to the leader. If a server is unreachable or knows no leader,
+// the client switches to the next one and keeps using that one.
 //
-// Every request has a name of its own, so a change that was sent twice happens once.
+// Do, Bytes and the methods built on them send a unique mutation id with every request,
+// so the cluster applies a repeated change only once.
 //
 // # Errors
 //
-// A refusal is an *Error with code, message, attributes and the errors below it; no
-// answer at all is an *Unreachable. Codes are errors too:
+// If the server refuses a request, the error is an *Error with a code, a message,
+// attributes and inner errors. If no server answers, it is an *Unreachable. Codes are
+// errors too:
 //
 //	if errors.Is(err, client.CodeNoOperation) { … }
 //
-// The package imports only notations and paths of internal/value, and no exported name
-// shows them.
+// The package imports only yson and ypath from internal/value, and its exported names do
+// not expose them.
 package client

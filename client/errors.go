@@ -8,38 +8,41 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Code says what kind of error an Error is. It is an error itself, for errors.Is.
+// Code is the kind of an Error. It implements error, so that callers can test for it with
+// errors.Is.
 type Code int64
 
-// Codes that callers look for.
+// Codes that callers handle most often; the API has others.
 const (
-	CodeGeneric        Code = 1
-	CodeUnavailable    Code = 105   // nobody leads at the moment
-	CodeResolve        Code = 500   // there is nothing at the path
-	CodeAlreadyExists  Code = 501   // there is something already
-	CodeAuthentication Code = 900   // no token, or a wrong one
-	CodeAuthorization  Code = 901   // the user may not do this
-	CodeNoOperation    Code = 1915  // there is no such operation
-	CodeNoJob          Code = 1916  // there is no such job
-	CodeOvercommit     Code = 29000 // the guarantees of pools exceed their cluster
+	CodeGeneric           Code = 1
+	CodeUnavailable       Code = 105   // the cluster has no leader at the moment
+	CodeTooManyOperations Code = 202   // the pool or the cluster has its maximum number of operations
+	CodeResolve           Code = 500   // the path does not exist
+	CodeAlreadyExists     Code = 501   // the object already exists
+	CodeAuthentication    Code = 900   // the token is missing or invalid
+	CodeAuthorization     Code = 901   // the user lacks the permission
+	CodeNoOperation       Code = 1915  // the operation does not exist
+	CodeNoJob             Code = 1916  // the job does not exist
+	CodeOvercommit        Code = 29000 // the tree's nodes cannot meet the pools' guarantees
 )
 
-// Error is the code as a number.
+// Error returns the code as text, such as "code 500".
 func (c Code) Error() string { return fmt.Sprintf("code %d", int64(c)) }
 
-// Error is the refusal of a server, or why an operation or a job failed.
+// Error is an error that a server returned: why it refused a request, or why an operation
+// or a job failed.
 type Error struct {
 	Code    Code
 	Message string
-	// Attributes are details, such as the path that was not found; see Value.Any for
-	// their types.
+	// Attributes are details, such as the path that was not found. Value.Any lists their
+	// types.
 	Attributes map[string]any
-	// Inner are the errors that this one comes from.
+	// Inner holds the errors that caused this one.
 	Inner []*Error
 }
 
-// Error is the message with those below it, one a line, each with its code unless that
-// says nothing.
+// Error returns the message and, indented below it, those of the inner errors. A code
+// other than CodeGeneric follows its message.
 func (e *Error) Error() string {
 	var b strings.Builder
 	e.write(&b, 0)
@@ -60,13 +63,14 @@ func (e *Error) write(b *strings.Builder, depth int) {
 	}
 }
 
-// Is says whether target is the code of the error; errors.Is also looks below it.
+// Is reports whether target is the code of this error. errors.Is also searches the inner
+// errors.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	return ok && e.Code == code
 }
 
-// Unwrap returns the errors below this one.
+// Unwrap returns the inner errors.
 func (e *Error) Unwrap() []error {
 	inner := make([]error, len(e.Inner))
 	for i, each := range e.Inner {
@@ -75,23 +79,24 @@ func (e *Error) Unwrap() []error {
 	return inner
 }
 
-// Unreachable is why there is no answer.
+// Unreachable reports that no server answered, or that an answer broke off.
 type Unreachable struct {
-	// Address is the URL of the server; the last one that was tried.
+	// Address is the URL of the server that was tried last.
 	Address string
-	Err     error
+	// Err is the cause.
+	Err error
 }
 
-// Error says which server is meant.
+// Error returns the server's address and the cause.
 func (e *Unreachable) Error() string {
 	return fmt.Sprintf("the scheduler at %s cannot be reached: %v", e.Address, e.Err)
 }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// readError reads the error of a response. What is no error of ours is shown as
-// it is.
+// readError decodes the error in a response. If the body is not an API error, the error
+// contains the start of the body.
 func readError(response *http.Response, data []byte) error {
 	node, err := yson.ParseJSON(data, yson.JSONOptions{UTF8: true})
 	if err == nil && node.Kind() == yson.MapKind {
@@ -109,7 +114,7 @@ func readError(response *http.Response, data []byte) error {
 	return &Error{Code: code, Message: fmt.Sprintf("%s: %s", response.Status, text)}
 }
 
-// errorOf reads an error from a document, such as the result of an operation.
+// errorOf decodes an error, such as an operation's result.
 func errorOf(n yson.Node) *Error {
 	code, _ := field(n, "code").Int64()
 	message, _ := field(n, "message").Text()

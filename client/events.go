@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// Event is an entry of the log of decisions.
+// Event is an entry of the event log, in which the scheduler records its decisions.
 type Event struct {
-	ID   int64     `yson:"id"` // later ones have larger numbers
+	ID   int64     `yson:"id"` // grows with each event
 	Time time.Time `yson:"timestamp"`
-	// Type is what happened, such as job_started, job_preempted, operation_failed.
+	// Type is the kind of event, such as job_started, job_preempted or operation_failed.
 	Type string `yson:"event_type"`
-	// Whom it concerns; empty if it is nobody of that kind.
+	// The objects that the event concerns; empty if it concerns none of that kind.
 	OperationID string `yson:"operation_id"`
 	JobID       string `yson:"job_id"`
 	Tree        string `yson:"pool_tree"`
 	Pool        string `yson:"pool"`
 	Node        string `yson:"node"`
-	// Raw also has what is special to the type: reasons, amounts.
+	// Raw also holds what only this type of event has, such as reasons and amounts.
 	Raw Value `yson:"."`
 }
 
-// EventFilter says which events a list has: those that all fields choose which are not
-// zero.
+// EventFilter selects events. An event must match every non-zero field.
 type EventFilter struct {
 	Types     []string  `yson:"types"`
 	Operation string    `yson:"-"` // id or alias
@@ -41,7 +40,7 @@ type eventPage struct {
 	More   bool    `yson:"incomplete"`
 }
 
-// listEvents returns a page of at most so many events after another one.
+// listEvents returns a page of at most limit events that follow the event after.
 func (c *Client) listEvents(ctx context.Context, f EventFilter, limit, after int64, oldestFirst bool) (*eventPage, error) {
 	return ask[eventPage](ctx, c, "list_events", merged(f, operationNamed(f.Operation), struct {
 		Limit       int64 `yson:"limit"`
@@ -50,7 +49,7 @@ func (c *Client) listEvents(ctx context.Context, f EventFilter, limit, after int
 	}{limit, after, oldestFirst}))
 }
 
-// LastEvents returns the last events, at most so many, the oldest first.
+// LastEvents returns the latest events, at most limit of them, oldest first.
 func (c *Client) LastEvents(ctx context.Context, f EventFilter, limit int64) ([]Event, error) {
 	page, err := c.listEvents(ctx, f, limit, 0, false)
 	if err != nil {
@@ -60,11 +59,11 @@ func (c *Client) LastEvents(ctx context.Context, f EventFilter, limit int64) ([]
 	return page.Events, nil
 }
 
-// eventsAtOnce is how many events are asked for in one request.
+// eventsAtOnce is the page size of Events.
 const eventsAtOnce = 1000
 
-// Events returns all events after the one with a number, the oldest first; 0 stands
-// before all. It ends after the last event, or an error.
+// Events iterates over the events whose ID is greater than after, oldest first; 0 means
+// all events. It stops after the last event or the first error.
 func (c *Client) Events(ctx context.Context, f EventFilter, after int64) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		for after := after; ; {
@@ -86,8 +85,8 @@ func (c *Client) Events(ctx context.Context, f EventFilter, after int64) iter.Se
 	}
 }
 
-// FollowEvents is Events that goes on with new ones as they come, looking for them as
-// often as the interval says, until the context ends.
+// FollowEvents is like Events, but then polls for new events at the given interval until
+// ctx is cancelled or a request fails.
 func (c *Client) FollowEvents(ctx context.Context, f EventFilter, after int64, interval time.Duration) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		ticker := time.NewTicker(interval)

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/client"
 )
 
-// connect is what examples begin with.
+// connect returns a client for the examples' cluster.
 func connect() *client.Client {
 	c, err := client.New(client.Options{Address: address})
 	if err != nil {
@@ -31,7 +31,7 @@ func start(ctx context.Context, c *client.Client, title, command string) (id str
 	return id
 }
 
-// Start an operation, wait for its end, read what its jobs wrote.
+// Start an operation, wait until it ends, and read the standard error of its jobs.
 func Example() {
 	ctx := context.Background()
 	c, err := client.New(client.Options{Address: address})
@@ -69,13 +69,13 @@ func Example() {
 	// completed: hello
 }
 
-// A specification may be a struct of your own.
+// A specification can be your own struct.
 func ExampleClient_StartOperation() {
 	type task struct {
 		Command string  `yson:"command"`
 		Jobs    int     `yson:"job_count"`
 		CPU     float64 `yson:"cpu_limit"`
-		Memory  int64   `yson:"memory_limit"` // zero is left out, so the default applies
+		Memory  int64   `yson:"memory_limit"` // zero is omitted, so the default applies
 	}
 	type specification struct {
 		Pool     string          `yson:"pool"`
@@ -106,7 +106,7 @@ func ExampleClient_StartOperation() {
 	// exit code 3
 }
 
-// All operations of a pool, page by page.
+// List the operations of a pool, newest first.
 func ExampleClient_Operations() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -131,7 +131,7 @@ func ExampleClient_Operations() {
 	// first completed
 }
 
-// Look at an operation until it runs, then abort it.
+// Watch an operation until its job runs, then abort it.
 func ExampleClient_WatchOperation() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -158,7 +158,7 @@ func ExampleClient_WatchOperation() {
 	// true
 }
 
-// Why does a job not start?
+// Find out why a job does not start.
 func ExampleClient_ExplainOperation() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -195,7 +195,7 @@ func ExampleClient_ExplainOperation() {
 	// cpu: needs 100, too small are 2 of 2 nodes
 }
 
-// Make a pool, change an option of it, remove it.
+// Create a pool, set one of its options, and remove it.
 func ExampleClient_CreatePool() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -221,7 +221,7 @@ func ExampleClient_CreatePool() {
 	// //sys/pool_trees/default/research/thesis {"cpu"=4;}
 }
 
-// What a pool uses and is entitled to now.
+// Show what a pool uses and what it is entitled to.
 func ExampleClient_GetPool() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -230,13 +230,13 @@ func ExampleClient_GetPool() {
 		log.Fatal(err)
 	}
 	fmt.Println(pool.Name, "below", pool.Parent, pool.Mode, "weight", pool.Weight)
-	fmt.Println("cores:", pool.Usage.CPU, "fair share:", pool.FairShare.CPU)
+	fmt.Println("guaranteed cores:", pool.StrongGuarantee.CPU) // Usage and FairShare change while operations come and go
 	// Output:
 	// research below <Root> fair_share weight 1
-	// cores: 0 fair share: 0
+	// guaranteed cores: 0
 }
 
-// A whole tree comes from a document: what would change, then the change.
+// Configure a whole tree with a document: first plan the changes, then apply them.
 func ExampleClient_ApplyPools() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -259,7 +259,7 @@ func ExampleClient_ApplyPools() {
 	// nothing differs: true
 }
 
-// Give a node no new jobs, and let it have some again.
+// Keep new jobs from a node, then allow them again.
 func ExampleClient_Drain() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -281,7 +281,7 @@ func ExampleClient_Drain() {
 	// [{disable_scheduler_jobs 1}]
 }
 
-// What is decided about an operation, as it happens.
+// Follow the events of an operation as they happen.
 func ExampleClient_FollowEvents() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -302,7 +302,7 @@ func ExampleClient_FollowEvents() {
 	// operation_completed
 }
 
-// Codes of errors are errors, for errors.Is.
+// Test for an error code with errors.Is.
 func ExampleError() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()
@@ -317,7 +317,7 @@ func ExampleError() {
 	// code 1915 - No such operation 1-2-3-4
 }
 
-// A command that has no method.
+// Run a command that has no method.
 func ExampleClient_Do() {
 	ctx, c := context.Background(), connect()
 	defer c.Close()

@@ -5,63 +5,65 @@ import (
 	"time"
 )
 
-// Explanation says why jobs of an operation wait, and where its fair share comes from.
+// Explanation states why an operation's jobs wait and how its fair share was computed.
 type Explanation struct {
 	OperationID string        `yson:"operation_id"`
 	State       State         `yson:"state"`
 	Suspended   bool          `yson:"suspended"`
 	Age         time.Duration `yson:"age"`
-	// BlockedBy is why no job can start whatever is free, such as operation_suspended or
-	// no_pending_jobs; empty if nothing blocks it.
+	// BlockedBy is why no job can start even on free resources, such as
+	// operation_suspended or no_pending_jobs; empty if nothing blocks the operation.
 	BlockedBy string `yson:"blocked_by"`
-	// HeldBack says what is held back in its trees for nodes that have not reported since the
-	// lead changed, and until when; empty if nothing is.
+	// HeldBack describes what the leader reserves in the operation's trees, and until
+	// when, for nodes that have not reported since it took the lease; empty if nothing.
 	HeldBack string            `yson:"held_back"`
 	Trees    []TreeExplanation `yson:"pool_trees"`
 	Raw      Value             `yson:"."`
 }
 
-// TreeExplanation is about one tree of the operation.
+// TreeExplanation is the part of an Explanation about one of the operation's trees.
 type TreeExplanation struct {
 	Tree         string `yson:"pool_tree"`
 	Pool         string `yson:"pool"`
 	RunningJobs  int64  `yson:"running_job_count"`
 	WaitingJobs  int64  `yson:"waiting_job_count"`
 	Nodes        int64  `yson:"node_count"`
-	FittingNodes int64  `yson:"fitting_node_count"` // where a waiting job fits right now
-	// WaitsFor is the pool that lets no more operations run; nil if none does.
+	FittingNodes int64  `yson:"fitting_node_count"` // nodes on which a waiting job fits now
+	// WaitsFor is the pool whose limit on running operations keeps the operation in its
+	// queue; nil if there is none.
 	WaitsFor   *PoolQueue        `yson:"waits_for"`
 	Obstacles  []Obstacle        `yson:"obstacles"`
 	Tasks      []TaskExplanation `yson:"tasks"`
 	Starvation Starvation        `yson:"starvation"`
 	Preemption Preemption        `yson:"preemption"`
-	FairShare  *FairShare        `yson:"fair_share"` // nil if it takes no part
+	FairShare  *FairShare        `yson:"fair_share"` // nil if the operation is not scheduled in this tree
 }
 
-// PoolQueue is a pool in which operations wait for each other.
+// PoolQueue is the queue of a pool that runs as many operations as its limit allows.
 type PoolQueue struct {
 	Pool    string `yson:"pool"`
 	Running int64  `yson:"running"`
 	Limit   int64  `yson:"max_running_operation_count"`
-	Ahead   int64  `yson:"ahead"` // how many wait before this one
+	Ahead   int64  `yson:"ahead"` // number of operations that wait in front of this one
 }
 
 // Obstacle is a reason why jobs do not start.
 type Obstacle struct {
-	// Reason is a word, such as resource_limits_exceeded or bad_packing.
+	// Reason is a keyword, such as resource_limits_exceeded or bad_packing.
 	Reason string `yson:"reason"`
-	Pool   string `yson:"pool"` // whose limit or filter it is; empty for the operation's
-	// Resource that is short, with what a job needs and what there is; empty if it is not
-	// about one.
+	Pool   string `yson:"pool"` // owns the limit or filter; empty if the operation does
+	// Resource is the resource in short supply, Needed what a job needs of it, Available
+	// what there is. Resource is empty if the obstacle is not about one resource.
 	Resource  string  `yson:"resource"`
 	Needed    float64 `yson:"needed"`
 	Available float64 `yson:"available"`
-	// Nodes are how many it concerns, of which some are too small even when empty.
+	// Nodes is the number of nodes that the obstacle concerns. TooSmallNodes of them are
+	// too small even when empty.
 	Nodes         int64 `yson:"node_count"`
 	TooSmallNodes int64 `yson:"too_small_node_count"`
 }
 
-// TaskExplanation is about one task of the operation.
+// TaskExplanation is the part of a TreeExplanation about one of the operation's tasks.
 type TaskExplanation struct {
 	Task         string     `yson:"task_name"`
 	JobResources Resources  `yson:"job_resources"`
@@ -70,42 +72,42 @@ type TaskExplanation struct {
 	Obstacles    []Obstacle `yson:"obstacles"`
 }
 
-// Starvation is whether the operation has had too little for too long.
+// Starvation states whether the operation has been below its fair share for too long.
 type Starvation struct {
 	Scheduling string    `yson:"scheduling_status"` // below_fair_share, normal, …
 	Status     string    `yson:"starvation_status"` // non_starving, starving, aggressively_starving
 	BelowSince time.Time `yson:"below_fair_share_since"`
 	Since      time.Time `yson:"starving_since"`
-	// Timeout is after how long below its fair share it starves.
+	// Timeout is how long the operation must be below its fair share until it starves.
 	Timeout time.Duration `yson:"timeout"`
 }
 
-// Preemption is what preemption can do for the operation.
+// Preemption states what preemption could do for the operation.
 type Preemption struct {
-	BecauseOf string `yson:"because_of"` // the pool that starves; empty if none does
-	// On how many nodes preemption would make room, and the aggressive one.
+	BecauseOf string `yson:"because_of"` // the starving pool; empty if only the operation starves, or nothing does
+	// The numbers of nodes on which normal and aggressive preemption would make room.
 	Nodes             int64 `yson:"fitting_node_count"`
 	NodesAggressively int64 `yson:"fitting_node_count_aggressively"`
 }
 
-// FairShare derives a fair share.
+// FairShare states how a fair share was computed.
 type FairShare struct {
-	// The share of the dominant resource, as a whole and by where it comes from.
+	// The share of the dominant resource: the total and its parts by source.
 	Total    float64 `yson:"detailed_dominant_fair_share/total"`
 	Strong   float64 `yson:"detailed_dominant_fair_share/strong_guarantee"`
 	Integral float64 `yson:"detailed_dominant_fair_share/integral_guarantee"`
 	ByWeight float64 `yson:"detailed_dominant_fair_share/weight_proportional"`
-	// Bound is what keeps it from being larger: demand, limit, ancestor_limit, cluster,
-	// fifo, gang or step.
+	// Bound is why the share is not larger: demand, limit, ancestor_limit, cluster, fifo,
+	// gang or step. BoundBy is the pool that sets the bound; empty if it is the operation.
 	Bound   string `yson:"bound"`
 	BoundBy string `yson:"bound_by_pool"`
-	// Scarce is the resource that there is no more of; empty if demand is the bound.
+	// Scarce is the exhausted resource; empty if demand is the bound.
 	Scarce string `yson:"scarce_resource"`
-	// Chain goes from the operation up to the root.
+	// Chain lists the operation and its pools up to the root.
 	Chain []FairShareLink `yson:"chain"`
 }
 
-// FairShareLink is one step from an operation to the root; all but Weight are shares.
+// FairShareLink is one step from an operation to the root. Its Resources are shares.
 type FairShareLink struct {
 	Pool      string    `yson:"pool"` // empty for the operation
 	Weight    float64   `yson:"weight"`
@@ -115,7 +117,8 @@ type FairShareLink struct {
 	FairShare Resources `yson:"fair_share"`
 }
 
-// ExplainOperation says why jobs of an operation wait.
+// ExplainOperation explains why jobs of an operation wait. The operation is given by its
+// id or alias.
 func (c *Client) ExplainOperation(ctx context.Context, name string) (*Explanation, error) {
 	return ask[Explanation](ctx, c, "explain_operation", operationNamed(name))
 }

@@ -13,13 +13,14 @@ type Node struct {
 	Name string `yson:"address"`
 	// State is online, offline, banned or refused.
 	State string   `yson:"state"`
-	Tree  string   `yson:"pool_tree"` // empty if no tree takes it
+	Tree  string   `yson:"pool_tree"` // empty if the node belongs to no tree
 	Tags  []string `yson:"tags"`
-	// Limits is what it has, Usage what jobs have of it.
+	// Limits is what the node offers, Usage what its jobs hold.
 	Limits      Resources `yson:"resource_limits"`
 	Usage       Resources `yson:"resource_usage"`
 	RunningJobs int64     `yson:"running_job_count"`
-	// JobsDisabled says that it gets no new jobs, Draining that it is about to stop.
+	// JobsDisabled reports whether the node gets no new jobs, Draining whether its agent
+	// is shutting down.
 	JobsDisabled bool          `yson:"jobs_disabled"`
 	Draining     bool          `yson:"draining"`
 	Maintenance  []Maintenance `yson:"maintenance_requests"`
@@ -30,7 +31,7 @@ type Node struct {
 	Raw          Value         `yson:"."`
 }
 
-// Maintenance is a request that keeps a node from something.
+// Maintenance is a maintenance request: it restricts a node until it is removed.
 type Maintenance struct {
 	ID      string          `yson:"#"`
 	Type    MaintenanceType `yson:"type"`
@@ -39,40 +40,41 @@ type Maintenance struct {
 	Time    time.Time       `yson:"timestamp"`
 }
 
-// MaintenanceType is what a node is kept from.
+// MaintenanceType is the restriction that a maintenance request puts on a node.
 type MaintenanceType string
 
-// Types of maintenance that the scheduler acts on; others are only noted.
+// Types of maintenance that the scheduler acts on. It stores requests of other types, and
+// they have no effect.
 const (
-	Ban          MaintenanceType = "ban"                    // its jobs are aborted, it gets no others
-	DisableJobs  MaintenanceType = "disable_scheduler_jobs" // it gets no new jobs
-	Decommission MaintenanceType = "decommission"           // the same, since it is to go
+	Ban          MaintenanceType = "ban"                    // the node's jobs are aborted; it gets no new ones
+	DisableJobs  MaintenanceType = "disable_scheduler_jobs" // the node gets no new jobs
+	Decommission MaintenanceType = "decommission"           // like DisableJobs, before the node is removed
 )
 
-// NodeFilter says which nodes a list has: those that all fields choose which are not zero.
+// NodeFilter selects nodes. A node must match every non-zero field.
 type NodeFilter struct {
 	Tree  string `yson:"pool_tree"`
 	Tag   string `yson:"tag"`
 	State string `yson:"state"`
-	// Text must be in the name.
+	// Text is a part of the node's name.
 	Text string `yson:"filter"`
-	// Limit is the most nodes, 10000 if it is zero.
+	// Limit is the greatest number of nodes to return; zero means 10000.
 	Limit int64 `yson:"limit"`
 }
 
 // NodeList is a list of nodes.
 type NodeList struct {
 	Nodes []Node `yson:"nodes"`
-	Total int64  `yson:"total"` // how many there are, whatever the limit
+	Total int64  `yson:"total"` // number of matching nodes, regardless of the limit
 	Raw   Value  `yson:"."`
 }
 
-// ListNodes returns nodes by name.
+// ListNodes returns the nodes that match f, sorted by name.
 func (c *Client) ListNodes(ctx context.Context, f NodeFilter) (*NodeList, error) {
 	return ask[NodeList](ctx, c, "list_nodes", f)
 }
 
-// GetNode returns a node.
+// GetNode returns a node. The error is CodeResolve if there is no such node.
 func (c *Client) GetNode(ctx context.Context, name string) (*Node, error) {
 	list, err := c.ListNodes(ctx, NodeFilter{Text: name})
 	if err != nil {
@@ -91,23 +93,24 @@ type maintenanceOf struct {
 	Node      string `yson:"address"`
 }
 
-// AddMaintenance keeps a node from something until the request is removed, and returns the
-// id of the request. The comment says why.
+// AddMaintenance adds a maintenance request to a node and returns the id of the request.
+// The comment states the reason to other people.
 func (c *Client) AddMaintenance(ctx context.Context, node string, kind MaintenanceType, comment string) (id string, err error) {
 	answer, err := c.Do(ctx, "add_maintenance", merged(maintenanceOf{"cluster_node", node}, struct {
 		Type    MaintenanceType `yson:"type"`
-		Comment Value           `yson:"comment"` // an empty one is sent too
+		Comment Value           `yson:"comment"` // sent even if empty
 	}{kind, Value{yson.String(comment)}}))
 	return firstText(answer), err
 }
 
-// Drain gives a node no new jobs; those that run there end as they would.
+// Drain keeps new jobs from a node and lets its running jobs end. It adds a maintenance
+// request of type DisableJobs and returns its id.
 func (c *Client) Drain(ctx context.Context, node, comment string) (id string, err error) {
 	return c.AddMaintenance(ctx, node, DisableJobs, comment)
 }
 
-// MaintenanceFilter says which requests to remove: those that all fields choose which are
-// not zero, or all.
+// MaintenanceFilter selects maintenance requests. A request must match every non-zero
+// field; All selects all requests.
 type MaintenanceFilter struct {
 	Type MaintenanceType `yson:"type"`
 	User string          `yson:"user"`
@@ -116,14 +119,14 @@ type MaintenanceFilter struct {
 	All  bool            `yson:"all"`
 }
 
-// MaintenanceCount is how many requests of a type there were.
+// MaintenanceCount is the number of removed requests of one type.
 type MaintenanceCount struct {
 	Type  MaintenanceType `yson:"#"`
 	Count int64           `yson:"."`
 }
 
-// RemoveMaintenance takes requests back and says how many there were. A node gets jobs
-// again when the last request that keeps it from them is gone.
+// RemoveMaintenance removes the requests that match f and returns their numbers by type. A
+// node gets jobs again once no request that prevents it remains.
 func (c *Client) RemoveMaintenance(ctx context.Context, node string, f MaintenanceFilter) ([]MaintenanceCount, error) {
 	answer, err := c.Do(ctx, "remove_maintenance", merged(maintenanceOf{"cluster_node", node}, f))
 	return *decode[[]MaintenanceCount](answer), err

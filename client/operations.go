@@ -9,10 +9,11 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// State is where an operation or a job is in its life.
+// State is the state of an operation or a job.
 type State string
 
-// States that operations and jobs end in, and the ones before.
+// The states that programs test for most; operations and jobs have others before they
+// run and before they end.
 const (
 	Pending   State = "pending"
 	Running   State = "running"
@@ -21,33 +22,36 @@ const (
 	Aborted   State = "aborted"
 )
 
-// Ended says whether a state is final.
+// Ended reports whether the state is final.
 func (s State) Ended() bool { return s == Completed || s == Failed || s == Aborted }
 
-// Operation is an operation. Fields that were not asked for are zero.
+// Operation describes an operation. Fields whose attributes were not requested are zero.
 type Operation struct {
 	ID    string `yson:"id"`
-	Alias string `yson:"alias"` // begins with a star; empty if it has none
+	Alias string `yson:"alias"` // starts with an asterisk; empty if there is none
 	Type  string `yson:"type"`
 	Title string `yson:"brief_spec/title"`
 	User  string `yson:"authenticated_user"`
 	State State  `yson:"state"`
-	// Suspended operations get no new jobs.
+	// Suspended reports whether the operation is suspended: it gets no new jobs.
 	Suspended bool      `yson:"suspended"`
 	Started   time.Time `yson:"start_time"`
-	Finished  time.Time `yson:"finish_time"` // zero while it lives
-	// Places are the pools that it is in, one for each of its trees.
+	Finished  time.Time `yson:"finish_time"` // zero until the operation ends
+	// Places lists the operation's pools, one for each of its trees.
 	Places []Place   `yson:"runtime_parameters/scheduling_options_per_pool_tree"`
 	Jobs   JobCounts `yson:"brief_progress/jobs"`
-	// WaitingForPools are pools whose limits on operations keep it from running.
+	// WaitingForPools lists the pools whose limits on running operations keep the
+	// operation in their queues.
 	WaitingForPools []string `yson:"waiting_for_pools"`
 	Alerts          []Alert  `yson:"alerts"`
-	// Result is how it ended; nil while it lives. See Err.
+	// Result is the outcome, with code 0 if the operation completed; nil until it ends.
+	// Err interprets it.
 	Result *Error `yson:"result/error"`
 	Raw    Value  `yson:"."`
 }
 
-// Err is why the operation failed or was aborted; nil if it completed, or lives.
+// Err returns why the operation failed or was aborted. It is nil if the operation
+// completed or has not ended.
 func (o *Operation) Err() error {
 	switch {
 	case o.Result != nil && o.Result.Code != 0:
@@ -58,14 +62,14 @@ func (o *Operation) Err() error {
 	return nil
 }
 
-// Place is where an operation is in a tree.
+// Place is the operation's pool in one tree, and its weight there.
 type Place struct {
 	Tree   string  `yson:"#"`
 	Pool   string  `yson:"pool"`
 	Weight float64 `yson:"weight"`
 }
 
-// JobCounts are the numbers of jobs of an operation by what became of them.
+// JobCounts are the numbers of an operation's jobs by state.
 type JobCounts struct {
 	Total     int64 `yson:"total"`
 	Running   int64 `yson:"running"`
@@ -75,13 +79,14 @@ type JobCounts struct {
 	Aborted   int64 `yson:"aborted"`
 }
 
-// Alert is something about an operation that people should know.
+// Alert is a problem with an operation that its user should know about.
 type Alert struct {
 	Type  string `yson:"#"`
 	Error Error  `yson:"."`
 }
 
-// operationKey names an operation by its id, or by its alias, which begins with a star.
+// operationKey identifies an operation by its id or by its alias, which starts with an
+// asterisk.
 type operationKey struct {
 	ID    string `yson:"operation_id"`
 	Alias string `yson:"operation_alias"`
@@ -97,57 +102,61 @@ func operationNamed(name string) operationKey {
 // Vanilla is the type of operations whose jobs run commands.
 const Vanilla = "vanilla"
 
-// StartOperation starts an operation of a type with a specification, and returns its id.
+// StartOperation starts an operation of the given type, such as Vanilla, and returns its
+// id. ValueOf states what the specification may be.
 func (c *Client) StartOperation(ctx context.Context, kind string, specification any) (id string, err error) {
 	answer, err := c.Do(ctx, "start_operation", map[string]any{"operation_type": kind, "spec": specification})
 	return firstText(answer), err
 }
 
-// GetOperation returns an operation by its id or alias, with the named attributes or all
-// that the user may read.
+// GetOperation returns an operation by its id or alias. It requests the given attributes;
+// if there are none, all that the caller may read.
 func (c *Client) GetOperation(ctx context.Context, name string, attributes ...string) (*Operation, error) {
 	return ask[Operation](ctx, c, "get_operation", merged(operationNamed(name), struct {
 		Attributes []string `yson:"attributes"`
 	}{attributes}))
 }
 
-// OperationFilter says which operations a list has: those that all fields choose which
-// are not zero.
+// OperationFilter selects operations. An operation must match every non-zero field.
 type OperationFilter struct {
 	Pool string `yson:"pool"`
 	Tree string `yson:"pool_tree"`
 	User string `yson:"user"`
-	// State, or a text that must be somewhere in the operation.
-	State State  `yson:"state"`
-	Text  string `yson:"filter"`
-	// From and To bound the time of the start; Before continues a list of earlier ones.
+	// State is the operation's state.
+	State State `yson:"state"`
+	// Text must occur in one of the operation's texts, such as its title, alias or pools.
+	Text string `yson:"filter"`
+	// From and To bound the operation's start time. Before continues a list: it selects
+	// operations that started earlier.
 	From   time.Time `yson:"from_time"`
 	To     time.Time `yson:"to_time"`
 	Before time.Time `yson:"cursor_time"`
-	// Limit is the most operations of a page, 100 if it is zero.
+	// Limit is the page size; zero means 100.
 	Limit int64 `yson:"limit"`
-	// Attributes to ask for, instead of the usual ones.
+	// Attributes are the attributes to request instead of the default ones.
 	Attributes []string `yson:"attributes"`
 }
 
-// OperationPage is a part of a list of operations.
+// OperationPage is one page of a list of operations.
 type OperationPage struct {
 	Operations []Operation `yson:"operations"`
-	// More says that the list goes on; OperationFilter.Before continues it.
+	// More reports whether there are further pages; request them with
+	// OperationFilter.Before.
 	More bool  `yson:"incomplete"`
 	Raw  Value `yson:"."`
 }
 
-// ListOperations returns one page of operations, the newest first.
+// ListOperations returns one page of the operations that match f, newest first.
 func (c *Client) ListOperations(ctx context.Context, f OperationFilter) (*OperationPage, error) {
 	uncounted := Value{yson.Map(yson.Pair("include_counters", yson.Boolean(false)))}
 	return ask[OperationPage](ctx, c, "list_operations", merged(f, uncounted))
 }
 
-// Operations returns all operations, the newest first. It ends after an error.
+// Operations iterates over all operations that match f, newest first. It stops after the
+// first error.
 func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[*Operation, error] {
 	if f.Attributes != nil {
-		f.Attributes = append([]string{"id", "start_time"}, f.Attributes...) // pages are joined by them
+		f.Attributes = append([]string{"id", "start_time"}, f.Attributes...) // needed to join pages
 	}
 	return func(yield func(*Operation, error) bool) {
 		f, seen := f, map[string]bool{}
@@ -172,22 +181,22 @@ func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[*O
 			if !page.More || !fresh {
 				return
 			}
-			// Others may have started at the same moment as the last one: pages overlap.
+			// Let pages overlap: other operations may have started in the same microsecond.
 			seen, f.Before = now, page.Operations[len(page.Operations)-1].Started.Add(time.Microsecond)
 		}
 	}
 }
 
-// Pauses between looks at an operation grow with the time that has passed: what is short
-// is seen at once, what is long does not burden the server.
+// WatchOperation's pauses grow with the time that has passed: it sees the end of a short
+// operation at once, and a long operation does not burden the server.
 const (
 	shortestLook = 100 * time.Millisecond
 	longestLook  = 2 * time.Second
 )
 
-// WatchOperation looks at an operation again and again: at once, then every 100 ms, more
-// seldom when time has passed, until it has ended or the context has. Operations have ID,
-// State, Suspended, Jobs and Result.
+// WatchOperation polls an operation until it ends, ctx is cancelled or a request fails.
+// The first poll is immediate; the interval then grows from 100 ms to 2 s. The yielded
+// operations have ID, State, Suspended, Jobs and Result.
 func (c *Client) WatchOperation(ctx context.Context, name string) iter.Seq2[*Operation, error] {
 	return func(yield func(*Operation, error) bool) {
 		for started := time.Now(); ; {
@@ -209,8 +218,8 @@ func (c *Client) WatchOperation(ctx context.Context, name string) iter.Seq2[*Ope
 	}
 }
 
-// WaitOperation waits for the end of an operation. How it ended is in its State, and in
-// Err.
+// WaitOperation waits until an operation ends and returns it. Its State and Err report the
+// outcome; the returned error only reports that waiting failed.
 func (c *Client) WaitOperation(ctx context.Context, name string) (*Operation, error) {
 	var last *Operation
 	for o, err := range c.WatchOperation(ctx, name) {
@@ -222,37 +231,37 @@ func (c *Client) WaitOperation(ctx context.Context, name string) (*Operation, er
 	return last, nil
 }
 
-// AbortOperation ends an operation without a result; its jobs are aborted. The message
-// says why, to those who look at it later.
+// AbortOperation aborts an operation and its jobs. The message is the reason shown in the
+// operation's result.
 func (c *Client) AbortOperation(ctx context.Context, name, message string) error {
 	return c.tell(ctx, "abort_operation", merged(operationNamed(name), struct {
 		Message string `yson:"abort_message"`
 	}{message}))
 }
 
-// CompleteOperation ends an operation with what it has done so far.
+// CompleteOperation ends an operation early as completed.
 func (c *Client) CompleteOperation(ctx context.Context, name string) error {
 	return c.tell(ctx, "complete_operation", operationNamed(name))
 }
 
-// SuspendOptions say how to suspend an operation.
+// SuspendOptions are the options of SuspendOperation.
 type SuspendOptions struct {
 	AbortRunningJobs bool   `yson:"abort_running_jobs"`
 	Reason           string `yson:"reason"`
 }
 
-// SuspendOperation gives an operation no new jobs until it is resumed.
+// SuspendOperation suspends an operation: it gets no new jobs until it is resumed.
 func (c *Client) SuspendOperation(ctx context.Context, name string, o SuspendOptions) error {
 	return c.tell(ctx, "suspend_operation", merged(operationNamed(name), o))
 }
 
-// ResumeOperation undoes SuspendOperation.
+// ResumeOperation resumes a suspended operation.
 func (c *Client) ResumeOperation(ctx context.Context, name string) error {
 	return c.tell(ctx, "resume_operation", operationNamed(name))
 }
 
 // UpdateOperation changes parameters of a running operation, such as pool, weight and
-// scheduling_options_per_pool_tree: all of them, or none.
+// scheduling_options_per_pool_tree. It applies all of them or none.
 func (c *Client) UpdateOperation(ctx context.Context, name string, parameters any) error {
 	given, err := ValueOf(parameters)
 	if err != nil {
@@ -263,7 +272,7 @@ func (c *Client) UpdateOperation(ctx context.Context, name string, parameters an
 	}{given}))
 }
 
-// tell runs a command that answers nothing.
+// tell runs a command whose answer is empty.
 func (c *Client) tell(ctx context.Context, command string, parameters any) error {
 	_, err := c.Do(ctx, command, parameters)
 	return err

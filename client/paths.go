@@ -6,16 +6,17 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// The tree of paths holds pools, nodes, users and documents, as YTsaurus has them:
+// As in YTsaurus, a tree of paths holds pools, nodes, users and documents. For example,
 // //sys/pools/research/@weight is an attribute of a pool.
 
-// ReadOptions say how much of a path to read.
+// ReadOptions select how much to read at a path.
 type ReadOptions struct {
-	// Attributes to return with each value.
+	// Attributes are the attributes to return with each value.
 	Attributes []string `yson:"attributes"`
-	// Fields of parts of the live state to return, instead of all.
+	// Fields are the fields of pools and operations to return when reading the live
+	// state; empty means all.
 	Fields []string `yson:"fields"`
-	// MaxSize is the most children to return; 0 means as many as the server likes.
+	// MaxSize is the greatest number of children to return; zero means all.
 	MaxSize int64 `yson:"max_size"`
 }
 
@@ -24,18 +25,18 @@ type readParameters struct {
 	Only bool   `yson:"return_only_value"`
 }
 
-// Get returns what is at a path, with everything below it.
+// Get returns the value at a path, including its children.
 func (c *Client) Get(ctx context.Context, path string, o ReadOptions) (Value, error) {
 	return c.read(ctx, "get", path, o)
 }
 
-// List returns the names at a path; each has the attributes that were asked for.
+// List returns the names of the children at a path, with the requested attributes.
 func (c *Client) List(ctx context.Context, path string, o ReadOptions) ([]Value, error) {
 	answer, err := c.read(ctx, "list", path, o)
 	return answer.Items(), err
 }
 
-// Exists says whether there is something at a path.
+// Exists reports whether a path exists.
 func (c *Client) Exists(ctx context.Context, path string) (bool, error) {
 	answer, err := c.read(ctx, "exists", path, ReadOptions{})
 	if wrapped := answer.Get("value"); !wrapped.IsNull() {
@@ -49,29 +50,29 @@ func (c *Client) read(ctx context.Context, command, path string, o ReadOptions) 
 	return c.Do(ctx, command, merged(readParameters{path, true}, o))
 }
 
-// merged is the entries of several structs as one map.
+// merged returns one map with the entries of several structs.
 func merged(parts ...any) Value {
 	var entries []yson.Entry
 	for _, part := range parts {
-		if value, err := ValueOf(part); err == nil { // our own structs always can be encoded
+		if value, err := ValueOf(part); err == nil { // our own structs can always be encoded
 			entries = append(entries, value.node.Entries()...)
 		}
 	}
 	return Value{yson.Map(entries...)}
 }
 
-// WriteOptions say how to change a path.
+// WriteOptions control how a command changes a path.
 type WriteOptions struct {
-	// Recursive makes nodes that are missing on the way; Remove takes nodes that have
+	// Recursive creates missing parent nodes. With Remove, it also removes the node's
 	// children.
 	Recursive bool `yson:"recursive"`
-	// Force replaces what is there; Remove does not mind if nothing is.
+	// Force replaces an existing node. With Remove, a missing node is not an error.
 	Force bool `yson:"force"`
-	// IgnoreExisting does nothing if there is something already.
+	// IgnoreExisting leaves an existing node unchanged and reports no error.
 	IgnoreExisting bool `yson:"ignore_existing"`
 }
 
-// Set makes a value be at a path: an attribute, or a node.
+// Set sets the value of a node or an attribute.
 func (c *Client) Set(ctx context.Context, path string, value any, o WriteOptions) error {
 	given, err := ValueOf(value)
 	if err != nil {
@@ -89,8 +90,9 @@ type pathParameter struct {
 	Path string `yson:"path"`
 }
 
-// Create makes an object of a type and returns its id. Objects that have a name instead of
-// a path, such as scheduler_pool and user, take an empty path and their attribute name.
+// Create creates an object of the given type and returns its id. Objects with a name
+// instead of a path, such as scheduler_pool and user, need an empty path and the attribute
+// name.
 func (c *Client) Create(ctx context.Context, kind, path string, attributes any, o WriteOptions) (id string, err error) {
 	given, err := ValueOf(attributes)
 	if err != nil {
@@ -104,7 +106,7 @@ func (c *Client) Create(ctx context.Context, kind, path string, attributes any, 
 	return firstText(answer), err
 }
 
-// orNil is nil for null, so that a parameter is left out.
+// orNil returns nil for null, so that the parameter is omitted.
 func (v Value) orNil() *Value {
 	if v.IsNull() {
 		return nil
@@ -112,19 +114,19 @@ func (v Value) orNil() *Value {
 	return &v
 }
 
-// Remove removes a node, or an attribute.
+// Remove removes a node or an attribute.
 func (c *Client) Remove(ctx context.Context, path string, o WriteOptions) error {
 	_, err := c.Do(ctx, "remove", merged(pathParameter{path}, o))
 	return err
 }
 
-// Copy copies a node with everything below it and returns the id of the copy.
+// Copy copies a node with its children and returns the id of the copy.
 func (c *Client) Copy(ctx context.Context, source, destination string, o WriteOptions) (id string, err error) {
 	answer, err := c.Do(ctx, "copy", merged(transplant{source, destination}, o))
 	return firstText(answer), err
 }
 
-// Move moves or renames a node and returns its id; a pool gets another parent.
+// Move moves or renames a node and returns its id. Moving a pool changes its parent.
 func (c *Client) Move(ctx context.Context, source, destination string, o WriteOptions) (id string, err error) {
 	answer, err := c.Do(ctx, "move", merged(transplant{source, destination}, o))
 	return firstText(answer), err
@@ -135,7 +137,7 @@ type transplant struct {
 	Destination string `yson:"destination_path"`
 }
 
-// Link makes a node that leads to another one and returns its id.
+// Link creates a link to a node and returns the id of the link.
 func (c *Client) Link(ctx context.Context, target, link string, o WriteOptions) (id string, err error) {
 	answer, err := c.Do(ctx, "link", merged(struct {
 		Target string `yson:"target_path"`
@@ -144,7 +146,7 @@ func (c *Client) Link(ctx context.Context, target, link string, o WriteOptions) 
 	return firstText(answer), err
 }
 
-// CurrentUser is the user as whom the client acts.
+// CurrentUser returns the name of the user that the client acts as.
 func (c *Client) CurrentUser(ctx context.Context) (string, error) {
 	answer, err := c.Do(ctx, "get_current_user", nil)
 	return firstText(answer), err

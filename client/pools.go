@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Resources is a number for each resource: amounts, in the units below, or shares, which
-// are fractions of what a tree has.
+// Resources holds one number per resource: either amounts, in the units below, or shares,
+// which are fractions of a tree's total.
 type Resources struct {
 	UserSlots float64 `yson:"user_slots"` // jobs
 	CPU       float64 `yson:"cpu"`        // cores
@@ -19,14 +19,14 @@ type Resources struct {
 	Network   float64 `yson:"network"`    // percent of a network card
 }
 
-// All are the resources by name, in the order of the fields.
+// All iterates over the names and numbers, in the order of the fields.
 func (r Resources) All() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		_ = yield("user_slots", r.UserSlots) && yield("cpu", r.CPU) && yield("gpu", r.GPU) && yield("memory", r.Memory) && yield("network", r.Network)
 	}
 }
 
-// Of is the number of a resource by its name; 0 if there is no such resource.
+// Of returns the number of the named resource; 0 if there is no such resource.
 func (r Resources) Of(name string) float64 {
 	for each, number := range r.All() {
 		if each == name {
@@ -36,12 +36,12 @@ func (r Resources) Of(name string) float64 {
 	return 0
 }
 
-// Standing is what a pool or an operation has in a tree, and what it is entitled to.
+// Standing is what a pool or an operation uses in a tree, and what it is entitled to.
 type Standing struct {
 	Weight float64   `yson:"weight"`
 	Usage  Resources `yson:"resource_usage"`
 	Demand Resources `yson:"resource_demand"`
-	// Shares of the tree's resources.
+	// The following are shares of the tree's resources.
 	UsageShare  Resources `yson:"usage_share"`
 	DemandShare Resources `yson:"demand_share"`
 	FairShare   Resources `yson:"detailed_fair_share/total"`
@@ -52,9 +52,10 @@ type Standing struct {
 // Pool is the live state of a pool.
 type Pool struct {
 	Name   string `yson:"#"`
-	Parent string `yson:"parent"` // empty for the root, which is called RootPool
+	Parent string `yson:"parent"` // empty for the root pool
 	Mode   string `yson:"mode"`   // fair_share or fifo
-	// Ephemeral pools are not configured: they come and go with their operations.
+	// Ephemeral reports whether the pool is not configured: it exists only while it has
+	// operations.
 	Ephemeral         bool  `yson:"is_ephemeral"`
 	RunningOperations int64 `yson:"running_operation_count"`
 	Operations        int64 `yson:"operation_count"`
@@ -64,7 +65,8 @@ type Pool struct {
 	// has saved, in seconds of the whole tree.
 	IntegralType      string  `yson:"integral_guarantee_type"`
 	AccumulatedVolume float64 `yson:"accumulated_resource_ratio_volume"`
-	// Satisfaction is usage over fair share: below 1 it has less than it is entitled to.
+	// Satisfaction is usage divided by fair share. Below 1, the pool has less than it is
+	// entitled to.
 	Satisfaction float64 `yson:"satisfaction_ratio"`
 	Raw          Value   `yson:"."`
 }
@@ -81,27 +83,28 @@ type PoolOperation struct {
 	Raw Value `yson:"."`
 }
 
-// RootPool is the name of the root of every tree.
+// RootPool is the name of every tree's root pool.
 const RootPool = "<Root>"
 
 // PoolTree is the live state of a tree.
 type PoolTree struct {
 	Name string `yson:"pool_tree"`
-	// Resources is what the nodes of the tree have.
+	// Resources is the total of the tree's nodes.
 	Resources Resources `yson:"resource_limits"`
-	// Pools are in the order of the tree, the root among them.
+	// Pools includes the root pool.
 	Pools      []Pool          `yson:"pools"`
 	Operations []PoolOperation `yson:"operations"`
 	Raw        Value           `yson:"."`
 }
 
-// liveTrees is where the live state of trees is, configuredTrees what they are to be.
+// liveTrees is the path of the trees' live state, configuredTrees that of their
+// configuration.
 const (
 	liveTrees       = "//sys/scheduler/orchid/scheduler/pool_trees"
 	configuredTrees = "//sys/pool_trees"
 )
 
-// Fields that are asked for, of each pool and each operation of a tree.
+// The fields that GetPoolTree requests for each pool and each operation.
 var (
 	poolFields = []string{
 		"parent", "mode", "weight", "is_ephemeral", "running_operation_count", "operation_count", "resource_usage", "resource_demand",
@@ -114,19 +117,19 @@ var (
 	}
 )
 
-// DefaultTree is the name of the tree that is meant if none is named.
+// DefaultTree returns the name of the tree that requests use if they name none.
 func (c *Client) DefaultTree(ctx context.Context) (string, error) {
 	answer, err := c.Get(ctx, configuredTrees+"/@default_tree", ReadOptions{})
 	name, _ := answer.Text()
 	return name, err
 }
 
-// PoolTrees are the names of all trees.
+// PoolTrees returns the names of all trees.
 func (c *Client) PoolTrees(ctx context.Context) ([]string, error) {
 	return c.names(ctx, configuredTrees)
 }
 
-// PoolNames are the names of the pools of a tree, the default one if tree is empty.
+// PoolNames returns the names of a tree's pools. An empty tree means the default tree.
 func (c *Client) PoolNames(ctx context.Context, tree string) ([]string, error) {
 	at, err := c.liveTree(ctx, &tree)
 	if err != nil {
@@ -144,7 +147,8 @@ func (c *Client) names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// liveTree is where the live state of a tree is; an empty name becomes the default one.
+// liveTree returns the path of a tree's live state. It replaces an empty name by that of
+// the default tree.
 func (c *Client) liveTree(ctx context.Context, tree *string) (string, error) {
 	if *tree == "" {
 		name, err := c.DefaultTree(ctx)
@@ -156,8 +160,8 @@ func (c *Client) liveTree(ctx context.Context, tree *string) (string, error) {
 	return liveTrees + "/" + ypath.Escape(*tree), nil
 }
 
-// GetPoolTree returns the live state of a tree, the default one if tree is empty: its
-// pools and, if wanted, its operations.
+// GetPoolTree returns the live state of a tree: its pools and, if withOperations is set,
+// its operations. An empty tree means the default tree.
 func (c *Client) GetPoolTree(ctx context.Context, tree string, withOperations bool) (*PoolTree, error) {
 	at, err := c.liveTree(ctx, &tree)
 	if err != nil {
@@ -180,7 +184,8 @@ func (c *Client) GetPoolTree(ctx context.Context, tree string, withOperations bo
 	return decode[PoolTree](Value{yson.Map(parts...)}), nil
 }
 
-// GetPool returns the live state of a pool, with everything that is known about it in Raw.
+// GetPool returns the live state of a pool. An empty tree means the default tree. Raw holds
+// all fields of the pool, including those that GetPoolTree omits.
 func (c *Client) GetPool(ctx context.Context, tree, pool string) (*Pool, error) {
 	at, err := c.liveTree(ctx, &tree)
 	if err != nil {
@@ -195,8 +200,8 @@ func (c *Client) GetPool(ctx context.Context, tree, pool string) (*Pool, error) 
 	return found, nil
 }
 
-// PoolPath is the path of a pool that is configured; its attributes are the options of the
-// pool. An empty tree means the default one.
+// PoolPath returns the path of a configured pool. The attributes at this path are the
+// pool's options. An empty tree means the default tree.
 func (c *Client) PoolPath(ctx context.Context, tree, pool string) (string, error) {
 	if _, err := c.liveTree(ctx, &tree); err != nil {
 		return "", err
@@ -213,7 +218,7 @@ func (c *Client) PoolPath(ctx context.Context, tree, pool string) (string, error
 	return path, nil
 }
 
-// findPool looks for a pool below a path; without it the path is the answer.
+// findPool searches for a pool below a path. If there is none, it returns the path itself.
 func findPool(path string, pools yson.Node, name string) (at string, found bool) {
 	for _, e := range pools.Entries() {
 		below := path + "/" + ypath.Escape(e.Key)
@@ -228,7 +233,7 @@ func findPool(path string, pools yson.Node, name string) (at string, found bool)
 }
 
 // SetPoolOption sets an option of a pool, such as weight or strong_guarantee_resources.
-// The whole tree is checked: the option is set, or nothing changes.
+// The server validates the whole tree with the new value; if it is invalid, nothing changes.
 func (c *Client) SetPoolOption(ctx context.Context, tree, pool, option string, value any) error {
 	path, err := c.PoolPath(ctx, tree, pool)
 	if err != nil {
@@ -237,8 +242,8 @@ func (c *Client) SetPoolOption(ctx context.Context, tree, pool, option string, v
 	return c.Set(ctx, path+"/@"+option, value, WriteOptions{})
 }
 
-// CreatePool makes a pool below a parent, the root if that is empty, and returns its id.
-// Options are those of pools, such as weight; nil if there are none.
+// CreatePool creates a pool and returns its id. An empty parent means the root pool.
+// Options holds pool options, such as weight; it may be nil.
 func (c *Client) CreatePool(ctx context.Context, tree, parent, pool string, options map[string]any) (id string, err error) {
 	given, err := ValueOf(options)
 	if err != nil {
@@ -251,7 +256,7 @@ func (c *Client) CreatePool(ctx context.Context, tree, parent, pool string, opti
 	}{pool, tree, parent}), WriteOptions{})
 }
 
-// RemovePool removes a pool with everything below it.
+// RemovePool removes a pool and all pools below it.
 func (c *Client) RemovePool(ctx context.Context, tree, pool string) error {
 	path, err := c.PoolPath(ctx, tree, pool)
 	if err != nil {
@@ -260,57 +265,59 @@ func (c *Client) RemovePool(ctx context.Context, tree, pool string) error {
 	return c.Remove(ctx, path, WriteOptions{Recursive: true})
 }
 
-// PoolsFile is a whole tree of pools as a document.
+// PoolsFile is a document that describes a whole pool tree.
 type PoolsFile struct {
-	// Tree is its name; empty means the default one.
+	// Tree is the tree's name; empty means the default tree.
 	Tree string `yson:"pool_tree"`
-	// Text is YAML or JSON. The server reads it, so that its errors name lines of File.
+	// Text is YAML or JSON. The server parses it; its errors name File and the line.
 	Text string `yson:"document"`
 	File string `yson:"file"`
-	// RequireFeasible refuses promises that the nodes of the tree cannot keep.
+	// RequireFeasible makes ApplyPools fail with CodeOvercommit if the tree's nodes
+	// cannot meet the guarantees.
 	RequireFeasible bool `yson:"require_feasible"`
 }
 
-// PoolsPlan is what a document changes in a tree.
+// PoolsPlan lists what a document changes in a tree.
 type PoolsPlan struct {
 	Tree  string `yson:"pool_tree"`
-	New   bool   `yson:"is_new"`   // there was no such tree
-	Empty bool   `yson:"is_empty"` // nothing differs
-	// Changes for people, a line each.
+	New   bool   `yson:"is_new"`   // the tree does not exist yet
+	Empty bool   `yson:"is_empty"` // the document changes nothing
+	// Changes describes the changes for people, one line each.
 	Changes  []string `yson:"changes"`
 	Added    []string `yson:"added"`
 	Removed  []string `yson:"removed"`
 	Warnings []string `yson:"warnings"`
-	// Feasible says whether the nodes of the tree can keep the promises; nil if it has
-	// none.
+	// Feasible reports whether the tree's nodes can meet the guarantees; nil if the tree
+	// has no nodes.
 	Feasible *bool     `yson:"is_feasible"`
 	Findings []Finding `yson:"feasibility/findings"`
 	Raw      Value     `yson:"."`
 }
 
-// Finding is something about the promises of a tree.
+// Finding is one result of the feasibility check.
 type Finding struct {
 	Message string `yson:"message"`
 	Raw     Value  `yson:"."`
 }
 
-// PlanPools says what ApplyPools would change. It changes nothing.
+// PlanPools returns what ApplyPools would change. It changes nothing.
 func (c *Client) PlanPools(ctx context.Context, f PoolsFile) (*PoolsPlan, error) {
 	return ask[PoolsPlan](ctx, c, "plan_pools", f)
 }
 
-// ApplyPools makes a tree what a document says, as a whole or not at all.
+// ApplyPools changes a tree to match a document, and creates it if necessary. It applies
+// all changes or none.
 func (c *Client) ApplyPools(ctx context.Context, f PoolsFile) (*PoolsPlan, error) {
 	return ask[PoolsPlan](ctx, c, "apply_pools", f)
 }
 
-// PoolsExport is a whole tree as a document that ApplyPools takes.
+// PoolsExport is a whole tree as a document that ApplyPools accepts.
 type PoolsExport struct {
 	YAML     string `yson:"yaml"`
 	Document Value  `yson:"document"`
 }
 
-// ExportPools writes a tree, the default one if tree is empty, as a document.
+// ExportPools returns a tree as a document. An empty tree means the default tree.
 func (c *Client) ExportPools(ctx context.Context, tree string) (*PoolsExport, error) {
 	return ask[PoolsExport](ctx, c, "export_pools", PoolsFile{Tree: tree})
 }

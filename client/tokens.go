@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// Token is what is known about a token. The token itself is told once, when it is made.
+// Token describes a token. The server reveals the secret only once, in the answer to
+// IssueToken.
 type Token struct {
-	Hash        string    `yson:"#"` // SHA-256, hexadecimal
+	Hash        string    `yson:"#"` // SHA-256 of the secret, hexadecimal
 	User        string    `yson:"user"`
 	Description string    `yson:"description"`
 	Created     time.Time `yson:"creation_time"`
-	Expires     time.Time `yson:"expiration_time"` // zero if it does not
-	Revoked     time.Time `yson:"revoked_time"`    // zero if it was not
+	Expires     time.Time `yson:"expiration_time"` // zero if it never expires
+	Revoked     time.Time `yson:"revoked_time"`    // zero if it is not revoked
 }
 
-// TokenOptions say whose token to make; without User it is that of the caller.
+// TokenOptions are the options of IssueToken.
 type TokenOptions struct {
-	User        string    `yson:"user"`
+	User        string    `yson:"user"` // empty means the caller
 	Description string    `yson:"description"`
-	Expires     time.Time `yson:"expiration_time"`
+	Expires     time.Time `yson:"expiration_time"` // zero means never
 }
 
-// IssueToken makes a token and returns it. Nobody can read it again.
+// IssueToken creates a token and returns its secret, which cannot be read again.
 func (c *Client) IssueToken(ctx context.Context, o TokenOptions) (token string, err error) {
 	answer, err := c.Do(ctx, "issue_token", o)
 	return firstText(answer), err
 }
 
-// TokenFilter says which tokens a list has; without User those of everybody whom the
-// caller may see.
+// TokenFilter selects tokens.
 type TokenFilter struct {
-	User    string `yson:"user"`
-	Revoked bool   `yson:"include_revoked"` // also those that were revoked
+	User    string `yson:"user"`            // empty means all users whose tokens the caller may manage
+	Revoked bool   `yson:"include_revoked"` // includes revoked tokens
 }
 
 // TokenList is a list of tokens.
@@ -41,7 +41,7 @@ type TokenList struct {
 	Raw    Value   `yson:"."`
 }
 
-// ListTokens lists tokens.
+// ListTokens returns the tokens that match f.
 func (c *Client) ListTokens(ctx context.Context, f TokenFilter) (*TokenList, error) {
 	answer, err := c.Do(ctx, "list_user_tokens", merged(f, struct {
 		Metadata bool `yson:"with_metadata"`
@@ -55,7 +55,7 @@ func (c *Client) ListTokens(ctx context.Context, f TokenFilter) (*TokenList, err
 	return decode[TokenList](answer), nil
 }
 
-// RevokeToken makes a token useless.
+// RevokeToken revokes the token with this hash. The server refuses it from then on.
 func (c *Client) RevokeToken(ctx context.Context, hash string) error {
 	return c.tell(ctx, "revoke_token", map[string]any{"token_sha256": hash})
 }

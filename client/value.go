@@ -6,22 +6,22 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Value is a value whose shape is not known beforehand: a specification, an attribute, a
-// whole answer. Like JSON it is null, a boolean, a number, a string, a list or a map;
-// unlike JSON it tells integers from floats, keeps the order of keys, and any value may
-// have attributes. The zero Value is null. Values do not change.
+// Value is a value of unknown shape: a specification, an attribute, a whole answer. As in
+// JSON, it is null, a boolean, a number, a string, a list or a map. Unlike JSON, it
+// distinguishes integers from floats, preserves the order of keys, and can have attributes.
+// The zero Value is null. Values are immutable.
 type Value struct{ node yson.Node }
 
-// ParseValue reads a value in YSON, the notation of YTsaurus: {pool=research; weight=2.}.
+// ParseValue parses YSON, the notation of YTsaurus: {pool=research; weight=2.}.
 func ParseValue(text string) (Value, error) {
 	node, err := yson.Parse([]byte(text))
 	return Value{node}, err
 }
 
-// Get walks down maps by their keys. What is not there is null.
+// Get returns the value at a path of map keys. It is null if there is none.
 func (v Value) Get(keys ...string) Value { return Value{field(v.node, keys...)} }
 
-// Items are the items of a list; anything else has none.
+// Items returns the items of a list; of any other value, none.
 func (v Value) Items() []Value {
 	items := make([]Value, len(v.node.Items()))
 	for i, item := range v.node.Items() {
@@ -30,7 +30,8 @@ func (v Value) Items() []Value {
 	return items
 }
 
-// Entries are the keys and values of a map, in its order; anything else has none.
+// Entries iterates over the keys and values of a map, in its order; of any other value,
+// over nothing.
 func (v Value) Entries() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		for _, e := range v.node.Entries() {
@@ -41,29 +42,29 @@ func (v Value) Entries() iter.Seq2[string, Value] {
 	}
 }
 
-// Attribute is an attribute of the value; null if it has none of this name.
+// Attribute returns the named attribute of the value. It is null if there is none.
 func (v Value) Attribute(name string) Value {
 	node, _ := v.node.Attribute(name)
 	return Value{node}
 }
 
-// IsNull says whether the value is null.
+// IsNull reports whether the value is null.
 func (v Value) IsNull() bool { return v.node.IsEntity() }
 
-// Text is the value of a string.
+// Text returns the value if it is a string.
 func (v Value) Text() (text string, ok bool) { return v.node.Text() }
 
-// Bool is the value of a boolean.
+// Bool returns the value if it is a boolean.
 func (v Value) Bool() (value, ok bool) { return v.node.Boolean() }
 
-// Int is the value of a whole number.
+// Int returns the value if it is an integer.
 func (v Value) Int() (number int64, ok bool) { return v.node.Int64() }
 
-// Float is the value of any number.
+// Float returns the value if it is a number.
 func (v Value) Float() (number float64, ok bool) { return v.node.Double() }
 
-// Any is the value as nil, bool, int64, uint64, float64, string, []any or map[string]any.
-// Attributes are left out.
+// Any returns the value as nil, bool, int64, uint64, float64, string, []any or
+// map[string]any. It omits attributes.
 func (v Value) Any() any { return plain(v.node) }
 
 func plain(n yson.Node) any {
@@ -99,20 +100,20 @@ func plain(n yson.Node) any {
 	return nil
 }
 
-// String is the value in YSON, in one line.
+// String returns the value in YSON on one line.
 func (v Value) String() string { return v.node.String() }
 
-// Pretty is the value in YSON, an item on each line.
+// Pretty returns the value in YSON with one item per line.
 func (v Value) Pretty() string {
 	text, err := yson.Append(nil, v.node, yson.Pretty)
-	if err != nil { // it nests too deep, which neither ParseValue nor ValueOf lets through
+	if err != nil { // nested too deep, which ParseValue and ValueOf reject
 		return v.node.String()
 	}
 	return string(text)
 }
 
-// MarshalJSON writes the value with its attributes. Strings that are not UTF-8 make all
-// strings be written with one code point up to U+00FF for each byte.
+// MarshalJSON returns the value with its attributes as JSON. If any string is not valid
+// UTF-8, all strings are written with one code point up to U+00FF per byte.
 func (v Value) MarshalJSON() ([]byte, error) {
 	text, err := yson.AppendJSON(nil, v.node, yson.JSONOptions{UTF8: true, StringifyNaN: true})
 	if err != nil {
@@ -121,7 +122,7 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return text, err
 }
 
-// field walks down maps; what is not there is the entity.
+// field returns the value at a path of map keys, or the entity if there is none.
 func field(node yson.Node, keys ...string) yson.Node {
 	for _, key := range keys {
 		node, _ = node.Get(key)
@@ -129,7 +130,7 @@ func field(node yson.Node, keys ...string) yson.Node {
 	return node
 }
 
-// firstText is the one string of an answer, which the API wraps in a map.
+// firstText returns the only string of an answer, which the API wraps in a map.
 func firstText(answer Value) string {
 	for _, value := range answer.Entries() {
 		answer = value

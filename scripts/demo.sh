@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make demo` shows: trees of pools, and the scheduler on virtual time, from files in examples/.
+# What `make demo` shows: pool trees, and the scheduler in virtual time, from files in examples/.
 # usage: demo.sh PATH_OF_WEIR, in the root of the repository
 set -euo pipefail
 
@@ -30,13 +30,13 @@ show 0 shares examples/departments.yaml --pools-only
 say "Why does merge-3 get nothing?"
 show 0 shares examples/departments.yaml --explain merge-3
 
-say "Production is promised 2000 CPU for twelve hours a day, research 1000 CPU on average. Do 2000 cores do?"
+say "Production is promised 2000 CPU for twelve hours a day, research 1000 CPU on average. Are 2000 cores enough?"
 show 0 check examples/production-research.yaml
 
 say "And 1900? (The answer is no, so the exit code is 1.)"
 show 1 check examples/production-research-1900.yaml
 
-say "A day of a pool that saves 100 CPU and bursts to 500, as a picture."
+say "A day of a pool that saves 100 CPU and bursts to 500, as a plot."
 show 0 shares examples/burst.yaml --for 24h --step 10m --plot "$plot"
 
 say "Three days of production and research with real scheduling decisions: jobs start, wait and are preempted."

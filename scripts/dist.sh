@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds what is given to machines: a static binary and an archive with the units for each
-# architecture, and checksums.
+# Builds what is installed on machines: for each architecture a static binary and an archive
+# with the systemd units, and checksums.
 #
-#   dist.sh DIRECTORY [ARCHITECTURE]...    amd64 and arm64 unless some are named
+#   dist.sh DIRECTORY [ARCHITECTURE]...    amd64 and arm64 by default
 #
-# Archives are named by git describe. The binaries themselves know their version from the
-# toolchain, which takes it from the same place; two builds of one commit are identical.
+# Archives are named after git describe. The Go toolchain stamps the binaries with the same
+# version. Two builds of one commit are identical.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target whose name matches, one after the other, each for a bounded time.
-# The targets are found in the packages given, so a new one needs no entry anywhere.
-# With KEEP=1 inputs that reached something new are added to testdata/corpus of targets that keep one there.
+# It finds the targets in the given packages, so a new target needs no entry anywhere.
+# With KEEP=1 it adds inputs that reached new code to testdata/corpus, for targets that have one.
 # usage: fuzz.sh NAME_REGEXP TIME PACKAGE...
 set -euo pipefail
 
@@ -9,11 +9,11 @@ name=$1
 time=$2
 shift 2
 
-# A new input is made smaller in at most ten steps: by default Go spends up to a minute on each,
-# which on long seeds is all of a short run.
+# Minimise a new input in at most ten steps. By default Go spends up to a minute on each input,
+# which for long seeds is all of a short run.
 minimize=10x
 
-# keep adds what Go found for a target, but for long inputs, to the corpus beside the code.
+# keep adds what Go found for a target, except for long inputs, to the corpus beside the code.
 keep() {
     local found corpus
     found=$(go env GOCACHE)/fuzz/$1/$2

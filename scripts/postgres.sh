@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A private PostgreSQL server for tests, from Debian's packages.
 #
-#   postgres.sh start [PID]    makes a new one, prints its directory and its URL on two lines;
-#                              with PID, it is stopped and removed when that process is gone
+#   postgres.sh start [PID]    starts a new one and prints its directory and its URL on two lines;
+#                              with PID, it is stopped and removed when that process has ended
 #   postgres.sh restart DIR [smart|fast|immediate]
 #   postgres.sh stop DIR       stops it and removes the directory
 #
-# It listens on a unix socket in its directory only, so it needs no free port. Commits are on
-# disk when they return (fsync stays on). Root cannot run a server: it becomes the user
-# postgres of Debian's package, or else nobody.
+# It listens only on a unix socket in its directory, so it needs no free port. Commits are on
+# disk when they return (fsync stays on). Root cannot run a server, so the script switches to the
+# user postgres of Debian's package or, without it, to nobody.
 set -euo pipefail
 
 say() {
@@ -37,7 +37,7 @@ start() {
     chown "$owner" "$dir"
     cd "$dir"
     "${as_owner[@]}" "$bin/initdb" -D "$dir/data" -U weir -A trust -E UTF8 --locale=C.UTF-8 --no-sync >"$dir/initdb.log" 2>&1 ||
-        { cat "$dir/initdb.log" >&2; say "initdb ended with an error"; }
+        { cat "$dir/initdb.log" >&2; say "initdb failed"; }
     cat >>"$dir/data/postgresql.conf" <<CONF
 listen_addresses = ''
 unix_socket_directories = '$dir'
@@ -65,7 +65,7 @@ control() {
     [ "$2" = start ] || mode=(-m "${3:-fast}")
     cd "$1"
     "${as_owner[@]}" "$bin/pg_ctl" -D "$1/data" -l "$1/server.log" -w -t 60 -s "${mode[@]}" "$2" >/dev/null ||
-        { tail -n 20 "$1/server.log" >&2; say "$2 ended with an error"; }
+        { tail -n 20 "$1/server.log" >&2; say "$2 failed"; }
 }
 
 stop() {

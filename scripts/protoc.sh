@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates the Go code of .proto files beside them, with the plug-ins that go.mod names.
-# The compiler is Debian's package protobuf-compiler. What it writes is committed, so that
-# building needs none of this.
+# Generates Go code beside .proto files, with the plug-ins that go.mod names.
+# The compiler is Debian's package protobuf-compiler. The generated code is committed, so
+# builds do not need it.
 #
 #   scripts/protoc.sh internal/node/nodeproto/nodev1/node.proto
 set -euo pipefail
@@ -12,7 +12,7 @@ if ! command -v protoc >/dev/null; then
     exit 1
 fi
 
-# protoc wants plug-ins as programs on PATH; `go tool` builds and runs those of go.mod.
+# protoc expects plug-ins as programs on PATH; `go tool` builds and runs those of go.mod.
 plugins=$(mktemp -d)
 trap 'rm -rf "$plugins"' EXIT
 for plugin in protoc-gen-go protoc-gen-connect-go; do

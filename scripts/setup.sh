@@ -2,14 +2,14 @@
 # Installs what a Debian machine with only Go lacks.
 #
 #	scripts/setup.sh        everything that `make test` needs
-#	scripts/setup.sh page   what the page of `make run` is built with
+#	scripts/setup.sh page   what builds the page of `make run`
 #
-# Does nothing, and says nothing, when everything is there. Go's own tools
+# Does nothing, silently, if everything is installed. Go's own tools
 # (staticcheck, benchstat) need no step: they are tool dependencies in go.mod.
 set -euo pipefail
 
 if ! command -v go >/dev/null; then
-    echo "setup: Go is missing; go.mod says which version is needed" >&2
+    echo "setup: Go is missing; go.mod names the version" >&2
     exit 1
 fi
 
@@ -31,7 +31,7 @@ if [ "${1:-}" != page ]; then
         packages+=(postgresql)
     fi
 
-    # The page is looked at in a real browser.
+    # Tests open the page in a real browser.
     if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
         packages+=(chromium)
     fi
@@ -41,7 +41,7 @@ if [ ${#packages[@]} -eq 0 ]; then
     exit 0
 fi
 if ! command -v apt-get >/dev/null; then
-    echo "setup: install these by hand, this is no Debian: ${packages[*]}" >&2
+    echo "setup: this is not Debian; install these by hand: ${packages[*]}" >&2
     exit 1
 fi
 as_root=()

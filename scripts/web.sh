@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the web page into internal/control/web/dist, where Go embeds it.
 #
-#	scripts/web.sh          build the page, if npm is here
-#	scripts/web.sh check    check types and run the tests of its parts, and build nothing
+#	scripts/web.sh          build the page, if npm is installed
+#	scripts/web.sh check    check types and run unit tests, and build nothing
 #	scripts/web.sh test     both
 #
-# Without npm, or when npm cannot install the packages, it says so and succeeds: Go then embeds a page that says the
-# same. A mistake in the page fails.
+# Without npm, or if npm cannot install the packages, it warns and succeeds: Go then embeds a placeholder page. An
+# error in the page's sources fails.
 #
 # The page needs Node.js 20.19. Where the machine has an older one, as Debian 12 does, a newer one comes from npm
 # into web/.node; the browser tests use it too.
@@ -24,7 +24,7 @@ new_enough() {
 	"$1" -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null
 }
 
-command -v npm >/dev/null || without "npm is not here"
+command -v npm >/dev/null || without "npm is not installed"
 if ! new_enough node; then
 	if ! new_enough .node/bin/node; then
 		case "$(uname -m)" in
@@ -41,7 +41,7 @@ if ! new_enough node; then
 fi
 # npm writes node_modules/.package-lock.json when it has installed everything.
 if [ ! package-lock.json -ot node_modules/.package-lock.json ]; then
-	npm ci || without "npm did not install what the page is built with"
+	npm ci || without "npm could not install the page's dependencies"
 fi
 if [ "${1:-}" = check ]; then
 	npm run check --silent

@@ -14,9 +14,10 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// The figures are of the machine as it is; CPU times are told beside, which a busy one changes less.
+// The figures are those of the current machine. The benchmarks also report CPU times, which depend less
+// on how busy it is.
 
-// cpuTime is the CPU time that the threads of a process have used, to the nanosecond.
+// cpuTime returns the CPU time that the threads of a process have used, to the nanosecond.
 func cpuTime(b testing.TB, pid int) (sum time.Duration) {
 	b.Helper()
 	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
@@ -35,7 +36,7 @@ func cpuTime(b testing.TB, pid int) (sum time.Duration) {
 	return sum
 }
 
-// resident is the memory of a process, and the part of it that others may share.
+// resident returns the memory of a process, and the part of it that other processes may share.
 func resident(b testing.TB, pid int) (all, shared int64) {
 	b.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
@@ -48,7 +49,7 @@ func resident(b testing.TB, pid int) (all, shared int64) {
 	return all * int64(os.Getpagesize()), shared * int64(os.Getpagesize())
 }
 
-// heartbeats makes nodes report as often as in production, or as often as they do by default in weir up.
+// heartbeats sets the nodes' heartbeat period: that of production, or the default of weir up.
 func (c *cluster) heartbeats(period time.Duration) {
 	settings := c.scheduler.Server.Settings()
 	settings.HeartbeatPeriod, settings.HeartbeatSplay = period, period/5
@@ -56,7 +57,7 @@ func (c *cluster) heartbeats(period time.Duration) {
 	c.settings.Nodes.HeartbeatPeriod = document.Some(period)
 }
 
-// awaitEnd waits for the end of an operation as closely as it can.
+// awaitEnd polls an operation as closely as possible until it ends.
 func (c *cluster) awaitEnd(key server.OperationKey) {
 	ticker := time.NewTicker(200 * time.Microsecond)
 	defer ticker.Stop()
@@ -68,8 +69,8 @@ func (c *cluster) awaitEnd(key server.OperationKey) {
 	}
 }
 
-// BenchmarkLatency is from start_operation of `true` to its end, without the command line: what the scheduler, an agent and
-// a proxy need. One node, one job at a time.
+// BenchmarkLatency measures `true` from start_operation to its end, without the command line: what the
+// scheduler, an agent and a proxy need. One node, one job at a time.
 func BenchmarkLatency(b *testing.B) {
 	for _, period := range []time.Duration{50 * time.Millisecond, 500 * time.Millisecond} {
 		b.Run(fmt.Sprintf("heartbeat=%v", period), func(b *testing.B) {
@@ -87,9 +88,10 @@ func BenchmarkLatency(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is from the start of `weir run -- true` to its exit, as somebody at a terminal sees it: the program starts,
-// asks the scheduler of weir up, a job runs in a container of its own, and its output and exit code come back. The cluster
-// has one node and nothing else to do. A hundred runs give a p99 that means something: -benchtime 100x.
+// BenchmarkRun measures `weir run -- true` from its start to its exit, as a user at a terminal sees it:
+// the program starts, calls the scheduler of weir up, a job runs in its own container, and its output
+// and exit code come back. The cluster has one node and no other work. Use -benchtime 100x for a
+// meaningful p99.
 func BenchmarkRun(b *testing.B) {
 	directory, group := b.TempDir(), newGroup()
 	u := startUp(b, directory, group)
@@ -104,16 +106,17 @@ func BenchmarkRun(b *testing.B) {
 	checkNothingIsLeft(b, directory, group)
 }
 
-// reportPercentiles reports the middle and the end of a distribution.
+// reportPercentiles reports the median and the 99th percentile of a distribution.
 func reportPercentiles(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkJobs is how many jobs nodes start and end in a second: operations of 200 jobs that do nothing, one after the
-// other, on nodes with forty slots each. Each job is a container, a proxy and a shell. All nodes share the machine, so five
-// of them show what the scheduler and the agents add, not what five machines could do.
+// BenchmarkJobs measures how many jobs nodes start and end per second: operations of 200 jobs that do
+// nothing, one after the other, on nodes with forty slots each. Each job is a container, a proxy and a
+// shell. All nodes share the machine, so five of them show the overhead of the scheduler and the
+// agents, not the throughput of five machines.
 func BenchmarkJobs(b *testing.B) {
 	for _, nodes := range []int{1, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { benchmarkJobs(b, nodes) })
@@ -141,8 +144,8 @@ func benchmarkJobs(b *testing.B, nodes int) {
 	b.ReportMetric(float64((used()-before).Microseconds())/float64(count), "agent-µs/job")
 }
 
-// BenchmarkIdle is what a hundred sleeping jobs cost on one node that reports every five seconds and looks at the memory
-// and the CPU of each job every second, as nodes do by default.
+// BenchmarkIdle measures the cost of a hundred sleeping jobs on one node that, as by default, reports
+// every five seconds and checks the memory and CPU of each job every second.
 func BenchmarkIdle(b *testing.B) {
 	const jobs = 100
 	c := newCluster(b)
@@ -150,7 +153,7 @@ func BenchmarkIdle(b *testing.B) {
 	n := c.nodeWith(nodeOptions{name: "node-1", watchdog: "1s", resources: fmt.Sprintf("{cpu: 100, memory: 64GiB, user_slots: %d}", jobs)})
 	id := c.start(task("a", "exec sleep 1000", fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 32MiB"))
 	c.awaitRunning(id, jobs)
-	pass(3 * time.Second) // proxies have shrunk
+	pass(3 * time.Second) // until the proxies have shrunk
 	var all, own int64
 	proxies := n.proxies()
 	for _, pid := range proxies {

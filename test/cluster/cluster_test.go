@@ -28,7 +28,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// cluster is a scheduler inside the test, and nodes outside.
+// cluster is a scheduler in the test's process, with nodes in their own processes.
 type cluster struct {
 	t         testing.TB
 	directory string
@@ -52,7 +52,7 @@ func newCluster(t testing.TB) *cluster {
 	s.Periods.FairShareUpdate, s.Periods.OperationsUpdate = document.Some(20*time.Millisecond), document.Some(20*time.Millisecond)
 	s.Nodes.HeartbeatPeriod = document.Some(50 * time.Millisecond)
 	s.Nodes.JobConfirmationTimeout = document.Some(time.Minute)
-	// Nobody else wants the lead, and the disk may be slow.
+	// There is no other server, and the disk may be slow.
 	s.Leader.LeaseTTL, s.Leader.StandbyPollPeriod = document.Some(time.Minute), document.Some(50*time.Millisecond)
 	s.Nodes.MinSpare = document.Some(resource.PartialOf(resource.Amounts{resource.UserSlots: 1}))
 	showLog(t, "scheduler", c.log)
@@ -62,7 +62,7 @@ func newCluster(t testing.TB) *cluster {
 	return c
 }
 
-// startScheduler starts the scheduler, for the first time or again on the same data and the same address.
+// startScheduler starts the scheduler, also again on the same data and address.
 func (c *cluster) startScheduler() {
 	c.t.Helper()
 	log := slog.New(slog.NewTextHandler(c.log, nil))
@@ -106,7 +106,7 @@ func (c *cluster) nodeWith(o nodeOptions) *node {
 	return n
 }
 
-// close ends operations, nodes and scheduler, and looks for what they left.
+// close stops operations, nodes and scheduler, and checks that they left nothing.
 func (c *cluster) close() {
 	awaitNothing(c.t, "operations", c.abortAll)
 	for _, n := range c.nodes {
@@ -117,7 +117,7 @@ func (c *cluster) close() {
 		default:
 		}
 		n.checkJobsLeftNothing(c.group)
-		n.signal(syscall.SIGCONT) // a test may have failed while it was stopped
+		n.signal(syscall.SIGCONT) // a failed test may have stopped it
 		n.stop()
 	}
 	c.stop()
@@ -127,7 +127,8 @@ func (c *cluster) close() {
 	checkNothingIsLeft(c.t, c.directory, c.group)
 }
 
-// abortAll ends operations, and says which still live. It is repeated: on a slow disk requests may be refused.
+// abortAll aborts all operations and returns those that still run. Call it repeatedly: on a slow disk
+// the server may refuse requests.
 func (c *cluster) abortAll() (live []string) {
 	ctx, cancel := background()
 	defer cancel()
@@ -138,7 +139,7 @@ func (c *cluster) abortAll() (live []string) {
 	return live
 }
 
-// clearUp leaves the machine as it was after a test that has failed.
+// clearUp cleans up the machine after a failed test.
 func (c *cluster) clearUp() {
 	ctx, cancel := background()
 	defer cancel()
@@ -148,14 +149,14 @@ func (c *cluster) clearUp() {
 				continue
 			}
 			if driver, err := cgroup.Use(filepath.Join(c.group, filepath.Base(filepath.Dir(path)))); err == nil {
-				_ = agent.EndAll(ctx, n.jobs(), driver) // it has been complained about before
+				_ = agent.EndAll(ctx, n.jobs(), driver) // was reported before
 				_ = driver.Close()
 			}
 		}
 	}
 }
 
-// of returns the cluster for a part of the test.
+// of returns the cluster for a subtest.
 func (c *cluster) of(t testing.TB) *cluster {
 	part := *c
 	part.t = t
@@ -178,7 +179,8 @@ func (c *cluster) pools(text string) {
 	})
 }
 
-// insist makes a request again while it is refused because the disk is too slow. It had no effect then.
+// insist repeats a request while the server refuses it because the disk is too slow. A refused request
+// has no effect.
 func (c *cluster) insist(request func(context.Context) error) {
 	c.t.Helper()
 	await(c.t, "a request is taken", func() bool {
@@ -207,12 +209,12 @@ func (c *cluster) start(spec string) guid.ID {
 	return id
 }
 
-// task is the specification of an operation with one task of one job, unless more says otherwise.
+// task returns the specification of an operation with one task of one job, unless more overrides it.
 func task(pool, command string, more ...string) string {
 	options := append([]string{"job_count: 1", "cpu_limit: 0.5", "memory_limit: 256MiB"}, more...)
 	var list []string
 	seen := map[string]bool{}
-	for _, option := range slices.Backward(options) { // the last word counts
+	for _, option := range slices.Backward(options) { // the last value counts
 		if name, _, _ := strings.Cut(option, ":"); !seen[name] {
 			seen[name] = true
 			list = append(list, option)
@@ -237,7 +239,7 @@ func (c *cluster) running(id guid.ID) []*server.Job {
 	return slices.DeleteFunc(c.live(id), func(j *server.Job) bool { return j.State != "running" || j.ExecStart.IsZero() })
 }
 
-// awaitRunning waits until so many jobs of an operation run.
+// awaitRunning waits until this number of the operation's jobs run.
 func (c *cluster) awaitRunning(id guid.ID, count int) []*server.Job {
 	c.t.Helper()
 	var jobs []*server.Job
@@ -248,7 +250,7 @@ func (c *cluster) awaitRunning(id guid.ID, count int) []*server.Job {
 	return jobs
 }
 
-// ended waits until an operation is in the archive, and returns its jobs in the order they ended.
+// ended waits until an operation is archived. It returns its jobs in the order in which they ended.
 func (c *cluster) ended(id guid.ID) (store.Operation, []store.Job) {
 	c.t.Helper()
 	var row store.Operation
@@ -260,7 +262,7 @@ func (c *cluster) ended(id guid.ID) (store.Operation, []store.Job) {
 	return row, c.archived(row.Number)
 }
 
-// archived returns the jobs of an operation that have ended, in that order.
+// archived returns the ended jobs of an operation, in the order in which they ended.
 func (c *cluster) archived(number int32) []store.Job {
 	c.t.Helper()
 	jobs, err := c.scheduler.Server.Store().Jobs(context.Background(), store.JobFilter{Operation: number})
@@ -271,7 +273,7 @@ func (c *cluster) archived(number int32) []store.Job {
 	return jobs.Jobs
 }
 
-// completed waits until an operation has ended well.
+// completed waits until an operation has completed.
 func (c *cluster) completed(id guid.ID) (store.Operation, []store.Job) {
 	c.t.Helper()
 	row, jobs := c.ended(id)
@@ -289,7 +291,7 @@ func describe(jobs []store.Job) string {
 	return text.String()
 }
 
-// statistic is the sum of a path in the statistics of an archived job.
+// statistic returns the sum at a path in the statistics of an archived job.
 func statistic(t testing.TB, job store.Job, path string) int64 {
 	t.Helper()
 	value, there := findStatistic(job.Statistics, path)
@@ -319,7 +321,7 @@ func findStatistic(document []byte, path string) (int64, bool) {
 	return int64(sum), ok
 }
 
-// usage is what a pool holds as of the last update.
+// usage returns the usage of a pool as of the last update.
 func (c *cluster) usage(pool string) resource.Amounts {
 	view := c.scheduler.Server.View()
 	if view == nil {
@@ -336,7 +338,7 @@ func (c *cluster) usage(pool string) resource.Amounts {
 	return p.Usage
 }
 
-// stderr is what a job wrote.
+// stderr returns the stderr of a job.
 func (c *cluster) stderr(job store.Job) string {
 	c.t.Helper()
 	out, err := c.scheduler.Server.Store().JobOutput(context.Background(), job.Number, "stderr")
@@ -346,7 +348,7 @@ func (c *cluster) stderr(job store.Job) string {
 	return string(out.Data)
 }
 
-// gate is a file that jobs wait for.
+// gate returns a file, a command that waits for the file, and a function that creates it.
 func (c *cluster) gate(name string) (path, waits string, open func()) {
 	path = filepath.Join(c.directory, name)
 	return path, "while [ ! -e " + path + " ]; do sleep 0.02; done", func() {
@@ -357,7 +359,7 @@ func (c *cluster) gate(name string) (path, waits string, open func()) {
 	}
 }
 
-// progress is the stored progress of an operation.
+// progress returns the stored progress of an operation.
 func (c *cluster) progress(number int32) []byte {
 	c.t.Helper()
 	row, err := c.scheduler.Server.Store().OperationProgress(context.Background(), number)

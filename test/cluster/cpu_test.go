@@ -17,7 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// shares are how much of a busy machine the container of a job gets, in cores.
+// shares returns the CPU shares of a job's container, in cores.
 func (c *cluster) shares(job string) float64 {
 	for _, path := range groupsUnder(c.t, c.group) {
 		if filepath.Base(path) != job {
@@ -34,8 +34,8 @@ func (c *cluster) shares(job string) float64 {
 	return 0
 }
 
-// favour lets the jobs of the test have CPU on a machine that others keep busy, but not so much that their own proxies
-// would get none.
+// favour raises the CPU priority of the test's jobs on a busy machine, but not so far that their
+// proxies would starve.
 func (c *cluster) favour() {
 	for _, mount := range cgroupMounts(c.t) {
 		for file, most := range map[string]string{"cpu.shares": "16384", "cpu.weight": "1600"} {
@@ -49,7 +49,7 @@ func (c *cluster) favour() {
 	}
 }
 
-// fifo is for a job to read a line from: to wait for it takes no CPU.
+// fifo returns a FIFO from which a job reads a line: waiting for it uses no CPU.
 func (c *cluster) fifo(name string) (path string) {
 	c.t.Helper()
 	path = filepath.Join(c.directory, name)
@@ -59,7 +59,7 @@ func (c *cluster) fifo(name string) (path string) {
 	return path
 }
 
-// write writes the line.
+// write writes a line to a FIFO.
 func write(t testing.TB, fifo string) {
 	t.Helper()
 	if err := os.WriteFile(fifo, []byte("now\n"), 0); err != nil {
@@ -67,13 +67,14 @@ func write(t testing.TB, fifo string) {
 	}
 }
 
-// halfACore uses half of a core until a file is there, then whatever two threads can get.
+// halfACore is a command that uses half a core until a file exists, then as much as two threads can
+// get.
 func halfACore(file string) string {
 	return fmt.Sprintf("%s %s & p=$!; while [ ! -e %s ]; do sleep 0.02; done; kill $p; %s & exec %s",
 		programs.reference, strings.Repeat("burn=10ms sleep=10ms ", 2000), file, reference("burn=60s"), reference("burn=60s"))
 }
 
-// replay gives the CPU use that a history tells of to another monitor, and returns that one's history.
+// replay feeds the CPU usage in a history to another monitor and returns that monitor's history.
 func replay(t *testing.T, options cpumonitor.Options, hard float64, history []jobproxy.CPUCheck) []cpumonitor.Sample {
 	t.Helper()
 	m, err := cpumonitor.New(options, hard)
@@ -85,7 +86,7 @@ func replay(t *testing.T, options cpumonitor.Options, hard float64, history []jo
 	m.Observe(at, 0)
 	last := hard
 	for i, check := range history {
-		usage := 0.0 // of the first check nothing is known, and it does not matter
+		usage := 0.0 // unknown for the first check, where it does not matter
 		if i > 0 {
 			usage = (check.Smoothed - (1-options.SmoothingFactor)*last) / options.SmoothingFactor
 		}
@@ -114,10 +115,11 @@ func TestAJobThatUsesLessCPUThanItOrderedShrinksAlongTheDocumentedCurve(t *testi
 	if !onCurve {
 		t.Errorf("the container begins with a guarantee of %v", got)
 	}
-	// Another operation does not fit beside what was ordered, but beside what is used.
+	// Another operation does not fit beside the CPU that was requested, but beside the CPU that is
+	// used.
 	_, waits, open := c.gate("gate")
 	other := c.start(task("b", waits, "cpu_limit: 1"))
-	var state *jobproxy.State // soon: only the last checks are remembered
+	var state *jobproxy.State // the proxy remembers only the last checks
 	await(t, "the limit has fallen eight times", func() bool {
 		state = n.state(job.ID.String())
 		return state != nil && len(state.CPUHistory) > 1 && state.CPUHistory[len(state.CPUHistory)-1].Limit < 4*math.Pow(0.97, 7.5)

@@ -11,7 +11,7 @@ import (
 
 var blocks = regexp.MustCompile("(?s)```bash\n(.*?)```\n(?:```output\n(.*?)```)?")
 
-// The page is for users: what it tells them to type must work.
+// The page is for users: the commands that it shows must work.
 func TestTheCommandsOfThePageOnMemoryAndCPUWork(t *testing.T) {
 	page, err := os.ReadFile("../../docs/memory-and-cpu.md")
 	if err != nil {
@@ -49,5 +49,5 @@ func TestTheCommandsOfThePageOnMemoryAndCPUWork(t *testing.T) {
 	checkNothingIsLeft(t, directory, group)
 }
 
-// learnt is a reserve of the last jobs that is little more than the 30 MB they use.
+// learnt matches a reserve of the last jobs that is little more than the 30 MB they use.
 var learnt = regexp.MustCompile(`"min" = 3[0-9]{7};`)

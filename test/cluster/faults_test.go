@@ -14,8 +14,8 @@ import (
 // small is a node with room for eight jobs.
 var small = nodeOptions{resources: "{cpu: 8, memory: 4GiB, user_slots: 8}"}
 
-// harm does something bad a number of times, at random moments while jobs run, and then expects that every piece of
-// work was done once.
+// harm injects a fault several times, at random moments while jobs run, and then checks that every
+// piece of work was done exactly once.
 func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluster, random *rand.Rand)) {
 	takesLong(t)
 	c := newRealCluster(t, nodes, small)
@@ -30,7 +30,7 @@ func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluste
 	c.check()
 }
 
-// isIdle says whether no operation lives.
+// isIdle reports whether no operation runs.
 func (c *realCluster) isIdle() bool { return !strings.Contains(c.weir("op", "list"), "running") }
 
 func TestAJobProxyMayBeKilledAtAnyMoment(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAJobProxyMayBeKilledAtAnyMoment(t *testing.T) {
 	harm(t, 1, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		pids := c.awaitProxies()
 		if pid := pids[random.IntN(len(pids))]; c.isProxy(pid) {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestEverythingMayBeKilledAtOnce(t *testing.T) {
 		}
 		for _, pid := range pids {
 			if c.isProxy(pid) && random.IntN(2) == 0 {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+				_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
 			}
 		}
 		for _, n := range c.nodes {
@@ -98,7 +98,7 @@ func TestAFullDiskOfANodeIsOutlived(t *testing.T) {
 	needMachine(t)
 	disk := filepath.Join(t.TempDir(), "disk")
 	mountTmpfs(t, disk, 8*mib)
-	t.Cleanup(func() { // after the cluster is gone
+	t.Cleanup(func() { // after the cluster has stopped
 		if err := syscall.Unmount(disk, 0); err != nil {
 			t.Error(err)
 		}
@@ -118,9 +118,9 @@ func TestAFullDiskOfANodeIsOutlived(t *testing.T) {
 	c.check()
 }
 
-// bad are jobs that nobody wants on a node, the memory that they are allowed, and the word that they end with. The fork
-// bomb would stop at 127 shells if nobody stopped it: this machine is also that of others. That a node bounds the
-// processes of a job is tested with its proxy.
+// bad are harmful jobs, their memory limits, and the word that their errors contain. Unless it is
+// stopped, the fork bomb ends at 127 shells, because other processes use this machine too. The tests of
+// the job proxy check that a node limits a job's processes.
 var bad = []struct{ name, command, memory, says string }{
 	{"a fork bomb", "bomb() { [ $1 != 0 ] || exec sleep 100; bomb $(($1 - 1)) & bomb $(($1 - 1)) & wait; }; bomb 6", "10MiB", "Memory limit exceeded"},
 	{"a memory bomb", "REFERENCE alloc=4000000000 sleep=100s", "100MiB", "Memory limit exceeded"},

@@ -24,10 +24,10 @@ const (
 	gib = int64(1) << 30
 )
 
-// patience is how long anything may take that has to happen. The machine may be busy.
+// patience is how long a test waits for anything that must happen. The machine may be busy.
 const patience = 2 * time.Minute
 
-// takesLong leaves a test to make faults when tests are to be short.
+// takesLong skips a test when tests are to be short; make faults runs it.
 func takesLong(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -35,7 +35,7 @@ func takesLong(t *testing.T) {
 	}
 }
 
-// programs are what the tests run; they are built once.
+// programs are the programs that the tests run; they are built once.
 var programs struct {
 	once            sync.Once
 	directory       string
@@ -51,7 +51,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the programs.
+// build builds the programs.
 func build() error {
 	programs.once.Do(func() {
 		if programs.directory, programs.err = os.MkdirTemp("", "weir-cluster-"); programs.err != nil {
@@ -73,7 +73,7 @@ func build() error {
 	return programs.err
 }
 
-// needMachine skips a test that this machine cannot run, and has the programs built.
+// needMachine skips a test that this machine cannot run, and builds the programs.
 func needMachine(t testing.TB) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -87,8 +87,8 @@ func needMachine(t testing.TB) {
 	}
 }
 
-// probe says why there are no control groups, if there are none. Once for all tests: those that run at the same time
-// would find each other's group.
+// probe returns why control groups are unavailable, or nil. It runs once for all tests, because
+// concurrent probes would find each other's groups.
 var probe = sync.OnceValue(func() error {
 	driver, err := cgroup.Detect(fmt.Sprintf("weir-probe-%d", os.Getpid()))
 	if err != nil {
@@ -97,14 +97,14 @@ var probe = sync.OnceValue(func() error {
 	return driver.Close()
 })
 
-// loopback is an address of this machine that no other test has. A port on it is still there when it is taken again:
-// what listens or calls on 127.0.0.1 does not take it meanwhile.
+// loopback returns an address of this machine that no other test uses. A port on it stays free after a
+// restart: processes that listen or connect on 127.0.0.1 do not occupy it.
 func loopback() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d", 64+pid>>8&63, pid&255, 1+groups.Add(1)%250)
 }
 
-// reference is a call of the reference program, in a shell's words.
+// reference returns a shell command that calls the reference program.
 func reference(steps ...string) string {
 	words := []string{programs.reference}
 	for _, step := range steps {
@@ -113,7 +113,7 @@ func reference(steps ...string) string {
 	return strings.Join(words, " ")
 }
 
-// faultCount is how often each fault is made.
+// faultCount returns how often each fault is injected.
 func faultCount(t testing.TB) int {
 	text := os.Getenv("WEIR_FAULTS")
 	if text == "" {
@@ -126,7 +126,7 @@ func faultCount(t testing.TB) int {
 	return count
 }
 
-// newRandom returns numbers that can be drawn again, and says how.
+// newRandom returns a random source and logs its seed, so that a run can be repeated.
 func newRandom(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("WEIR_SEED"); text != "" {
@@ -139,7 +139,7 @@ func newRandom(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// await waits until something holds.
+// await waits until a condition holds.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !expected.Soon(holds) {
@@ -147,15 +147,15 @@ func await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// pass lets time pass, for things that must not happen meanwhile.
+// pass lets time pass, to check that something does not happen.
 func pass(d time.Duration) { <-time.After(d) }
 
 var groups atomic.Int32
 
-// newGroup names a control group that no other test has.
+// newGroup returns the name of a control group that no other test uses.
 func newGroup() string { return fmt.Sprintf("weir-cluster-%d-%d", os.Getpid(), groups.Add(1)) }
 
-// readLines are the lines of a file that jobs append to; none if it is not there.
+// readLines returns the lines of a file that jobs append to; none if the file does not exist.
 func readLines(t testing.TB, name string) []string {
 	t.Helper()
 	text, err := os.ReadFile(name)

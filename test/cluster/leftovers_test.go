@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// cgroupMounts are the hierarchies of the machine.
+// cgroupMounts returns the control group hierarchies of the machine.
 func cgroupMounts(t testing.TB) (mounts []string) {
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -27,21 +27,21 @@ func cgroupMounts(t testing.TB) (mounts []string) {
 	return mounts
 }
 
-// groupsUnder are the control groups under one, in all hierarchies, itself included.
+// groupsUnder returns a control group and all groups below it, in all hierarchies.
 func groupsUnder(t testing.TB, group string) (found []string) {
 	for _, mount := range cgroupMounts(t) {
 		_ = filepath.WalkDir(filepath.Join(mount, group), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				found = append(found, path)
 			}
-			return nil // one that has just gone is no problem
+			return nil // ignore a group that was just removed
 		})
 	}
 	return found
 }
 
-// processesOf are the processes that have a text in their command line or their environment, as "id command".
-// Processes that are over and wait for their parent are none.
+// processesOf returns the processes whose command line or environment contains a text, as "id command".
+// It ignores zombies.
 func processesOf(t testing.TB, text string, but ...int) (found []string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -61,7 +61,7 @@ func processesOf(t testing.TB, text string, but ...int) (found []string) {
 	return found
 }
 
-// mountsUnder are the mounts inside a directory.
+// mountsUnder returns the mounts inside a directory.
 func mountsUnder(t testing.TB, directory string) (found []string) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -75,7 +75,7 @@ func mountsUnder(t testing.TB, directory string) (found []string) {
 	return found
 }
 
-// awaitNothing waits until a list is empty, and complains if it does not become so.
+// awaitNothing waits until a list is empty, and fails the test if it does not become empty.
 func awaitNothing(t testing.TB, what string, list func() []string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -95,7 +95,7 @@ func awaitNothing(t testing.TB, what string, list func() []string) {
 	}
 }
 
-// checkJobsLeftNothing waits until nothing of jobs is on a node whose agent runs.
+// checkJobsLeftNothing waits until a node whose agent runs has no trace of jobs.
 func (n *node) checkJobsLeftNothing(group string) {
 	n.t.Helper()
 	awaitNothing(n.t, "directories of jobs", n.jobDirectories)
@@ -106,7 +106,8 @@ func (n *node) checkJobsLeftNothing(group string) {
 	awaitNothing(n.t, "mounts of jobs", func() []string { return mountsUnder(n.t, n.directory) })
 }
 
-// checkNothingIsLeft is for when everything has been stopped: nothing speaks of the directory of the test any more.
+// checkNothingIsLeft checks, after everything has been stopped, that no process, group or mount of the
+// test's directory is left.
 func checkNothingIsLeft(t testing.TB, directory, group string) {
 	t.Helper()
 	awaitNothing(t, "processes", func() []string { return processesOf(t, directory) })

@@ -18,18 +18,18 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// The footprint and the proxy of every job, before anything is known of it.
+// The footprint and the proxy reserve of every job before its usage is known.
 const (
 	footprint = 128 << 20
 	proxyBase = 20 << 20
 )
 
-// near says whether a figure is within a part of what it should be.
+// near reports whether a figure differs from the expected one by at most a fraction.
 func near(got, want int64, part float64) bool {
 	return math.Abs(float64(got-want)) <= part*float64(want)
 }
 
-// reserve is what was reserved for the user's process of a job.
+// reserve returns the memory reserve of a job's user process.
 func reserve(t testing.TB, job store.Job) int64 { return statistic(t, job, "user_job/memory_reserve") }
 
 func TestTheReserveOfTheFirstJobsIsHalfOfTheLimit(t *testing.T) {
@@ -64,8 +64,8 @@ func TestTheReserveOfTheTwentyFirstJobFollowsTheFirstTwenty(t *testing.T) {
 		large int
 		part  float64
 	}{
-		{1, 0.4}, // 95 % lie below what the nineteen use
-		{2, 0.8}, // they do not
+		{1, 0.4}, // 95 % are below what the nineteen use
+		{2, 0.8}, // they are not
 	} {
 		_, waits, open := c.gate(fmt.Sprint("gate", k.large))
 		command := fmt.Sprintf("size=20000000; [ $YT_JOB_COOKIE -ge %d ] || size=40000000; %s alloc=$size & wait $!; %s", k.large, programs.reference, waits)
@@ -94,7 +94,7 @@ func TestTheReserveOfTheTwentyFirstJobFollowsTheFirstTwenty(t *testing.T) {
 			}
 		}
 		slices.Sort(used)
-		// A digest gives the upper edge of a bucket, which is one per cent wide.
+		// A digest returns the upper edge of a bucket, which is one per cent wide.
 		got, want := float64(reserve(t, jobs[20])), float64(used[18])
 		if got < want || got > want*1.011 || math.Abs(got/50e6-k.part) > 0.15 {
 			t.Errorf("with %d large jobs the 21st reserves %.0f, want 95 %% of %v", k.large, got, used)
@@ -145,10 +145,10 @@ func TestTmpfsIsReallyMountedAndCounted(t *testing.T) {
 	if got := statistic(t, jobs[0], "user_job/tmpfs_max_usage"); !near(got, 50_000_000, 0.05) {
 		t.Errorf("tmpfs_max_usage %d", got)
 	}
-	if got := statistic(t, jobs[0], "user_job/max_memory"); !near(got, 30_000_000, 0.25) { // the program and the shell take a little
+	if got := statistic(t, jobs[0], "user_job/max_memory"); !near(got, 30_000_000, 0.25) { // the program and the shell use a little more
 		t.Errorf("max_memory %d, tmpfs is not to be in it", got)
 	}
-	// More than it has room for does not fit, and together they may exceed the limit.
+	// A file larger than the volume does not fit. Together, volume and processes may exceed the limit.
 	_, jobs = c.ended(c.start("{max_failed_job_count: 1, " + task("a", "head -c 200000000 /dev/zero > t/file", "memory_limit: 300MiB", "tmpfs_path: t", "tmpfs_size: 100MiB")[1:]))
 	if len(jobs) != 1 || jobs[0].State != "failed" || !strings.Contains(c.stderr(jobs[0]), "No space left") {
 		t.Error(describe(jobs))
@@ -181,16 +181,17 @@ func TestWithFreeMemoryAJobAboveItsReserveJustCompletes(t *testing.T) {
 func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	// Three jobs are given 200 + 148 MiB each, and 1150 MiB is all there is. What a job asks for ahead of its use counts.
+	// Three jobs get 200 + 148 MiB each, and the node has 1150 MiB. What a job requests ahead of its
+	// usage counts.
 	c.node("{cpu: 8, memory: 1150MiB, user_slots: 8}")
 	_, waits, open := c.gate("gate")
 	_, growWaits, letGrow := c.gate("grow")
-	// One stays within its reserve, to the last.
+	// One job stays within its reserve to the end.
 	within := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 190*mib), "touch="+filepath.Join(c.directory, "within"), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	first := c.awaitRunning(within, 1)[0]
 	await(t, "the first job has its memory", func() bool { _, err := os.Stat(filepath.Join(c.directory, "within")); return err == nil })
-	// One has grown a little above its reserve while there was room.
+	// One job grew a little above its reserve while there was room.
 	above := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 300*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	c.awaitRunning(above, 1)
@@ -198,7 +199,7 @@ func TestOnAFullNodeExactlyTheJobThatGrowsAboveItsReserveIsAborted(t *testing.T)
 		jobs := c.running(above)
 		return len(jobs) == 1 && jobs[0].UserMemory >= 300*mib
 	})
-	// The third grows above its reserve and keeps what it has, and that is too much: it is the one.
+	// The third job grows above its reserve until the node has too little: it is the one to be aborted.
 	third := c.start(task("b", growWaits+"; "+reference(fmt.Sprintf("alloc=%d", 385*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	victim := c.awaitRunning(third, 1)[0]
@@ -257,7 +258,8 @@ func TestDigestsSurviveARestartOfTheScheduler(t *testing.T) {
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
 	_, waits, open := c.gate("gate")
-	// Ten jobs teach; then one waits while the scheduler restarts; the last ones know.
+	// Ten jobs teach the scheduler; then one waits while the scheduler restarts; the last ones get the
+	// learnt reserve.
 	command := "[ $YT_JOB_COOKIE -lt 10 ] || { " + waits + "; }; exec " + reference("alloc=60000000")
 	id := c.start(strings.Replace(task("a", command, "job_count: 12", "memory_limit: 200000000"), "{pool", "{resource_limits: {user_slots: 1}, pool", 1))
 	await(t, "ten jobs have ended", func() bool {

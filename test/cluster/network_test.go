@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// network is a few machines, each a network namespace, on one bridge in a namespace of its own. Nothing of it is in the
-// namespace of the machine that tests. Files and control groups are those of that machine.
+// network is a few machines, each a network namespace, on one bridge in a separate namespace. Nothing
+// of it is in the namespace of the test machine. Files and control groups are those of the test
+// machine.
 type network struct {
 	t      testing.TB
 	prefix string
 }
 
-// newNetwork makes machines 0, 1, …, or skips the test where that cannot be done.
+// newNetwork creates machines 0, 1, …, or skips the test where that is not possible.
 func newNetwork(t testing.TB, machines int) *network {
 	t.Helper()
 	needMachine(t)
@@ -67,13 +68,13 @@ func (n *network) delete(namespace string) {
 	}
 }
 
-// cut takes a machine from the bridge. Nobody is told: what is sent vanishes.
+// cut disconnects a machine from the bridge without notice: its packets vanish.
 func (n *network) cut(i int) {
 	n.t.Helper()
 	n.must("-n", n.hub(), "link", "set", port(i), "nomaster")
 }
 
-// mend puts it back.
+// mend connects it again.
 func (n *network) mend(i int) {
 	n.t.Helper()
 	n.must("-n", n.hub(), "link", "set", port(i), "master", "br0")
@@ -81,7 +82,7 @@ func (n *network) mend(i int) {
 
 var namespaceName = regexp.MustCompile(`^weirc(\d+)-\d+-(hub|m\d+)$`)
 
-// sweepNetworks removes what a test left that was killed before it could clear up.
+// sweepNetworks removes what a killed test left.
 func sweepNetworks() {
 	entries, _ := os.ReadDir("/run/netns")
 	for _, entry := range entries {
@@ -95,7 +96,8 @@ func sweepNetworks() {
 	}
 }
 
-// cutNodes is a cluster of two nodes whose cables are pulled again and again, at random moments, for a time.
+// cutNodes runs a cluster of two nodes whose cables are pulled repeatedly, at random moments, for a
+// time.
 func cutNodes(t *testing.T, silence, dark time.Duration) *realCluster {
 	takesLong(t)
 	network := newNetwork(t, 3)
@@ -118,7 +120,7 @@ func cutNodes(t *testing.T, silence, dark time.Duration) *realCluster {
 
 func TestANetworkMayBeCutForFiveSeconds(t *testing.T) {
 	t.Parallel()
-	// Jobs of a silent node are given up after five minutes: nothing may be aborted.
+	// The jobs of a silent node are given up after five minutes: nothing may be aborted.
 	c := cutNodes(t, 5*time.Minute, 5*time.Second)
 	if c.aborted > 0 {
 		t.Errorf("%d jobs were aborted", c.aborted)
@@ -127,6 +129,6 @@ func TestANetworkMayBeCutForFiveSeconds(t *testing.T) {
 
 func TestANetworkMayBeCutForTwiceAsLongAsTheSchedulerWaits(t *testing.T) {
 	t.Parallel()
-	// Ten minutes where jobs are given up after five, a hundred times faster.
+	// Ten minutes of silence where jobs are given up after five, a hundred times faster.
 	cutNodes(t, 3*time.Second, 6*time.Second)
 }

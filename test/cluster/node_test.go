@@ -10,19 +10,19 @@ import (
 	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
-// nodeOptions are what a node is like.
+// nodeOptions configure a node.
 type nodeOptions struct {
 	name      string
 	resources string // as in a configuration
 	tags      string
-	directory string // of its data; unset: one of the test
-	namespace string // of the network; unset: that of the machine
-	watchdog  string // how often memory is looked at; unset: every 50 ms
-	contained string // further settings of how jobs are contained
+	directory string // data directory; unset: the test's
+	namespace string // network namespace; unset: the machine's
+	watchdog  string // interval of memory checks; unset: 50 ms
+	contained string // further containment settings
 	more      string // further lines of its section
 }
 
-// node is an agent in a process of its own. It can die and be started again.
+// node is an agent in its own process. It can be killed and restarted.
 type node struct {
 	*process
 	t         testing.TB
@@ -54,7 +54,7 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 	return n
 }
 
-// configure writes the configuration that holds from the next start on.
+// configure writes the configuration that applies from the next start on.
 func (n *node) configure(scheduler, directory, group string) {
 	n.t.Helper()
 	o := n.options
@@ -70,16 +70,16 @@ func (n *node) configure(scheduler, directory, group string) {
 %s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.contained, o.watchdog, o.more))
 }
 
-// start starts the agent, for the first time or again.
+// start starts the agent, also again.
 func (n *node) start() {
 	n.t.Helper()
 	n.process = runIn(n.t, n.options.namespace, n.options.name, n.log, "node", "--config", n.config)
 }
 
-// jobs is where the directories of jobs are.
+// jobs returns the directory that holds the jobs' directories.
 func (n *node) jobs() string { return filepath.Join(n.directory, "jobs") }
 
-// jobDirectories are the directories of jobs.
+// jobDirectories returns the directories of jobs.
 func (n *node) jobDirectories() []string {
 	dirs, err := jobproxy.Scan(n.jobs())
 	if err != nil && !os.IsNotExist(err) {
@@ -88,7 +88,7 @@ func (n *node) jobDirectories() []string {
 	return dirs
 }
 
-// state asks the proxy of a job how it is; nil if it does not answer.
+// state requests the state of a job from its proxy; nil if it does not answer.
 func (n *node) state(job string) *jobproxy.State {
 	connection, err := jobproxy.Attach(filepath.Join(n.jobs(), job))
 	if err != nil {
@@ -102,7 +102,7 @@ func (n *node) state(job string) *jobproxy.State {
 	return state
 }
 
-// proxies are the ids of the proxies that run.
+// proxies returns the ids of the running proxies.
 func (n *node) proxies() (pids []int) {
 	for _, dir := range n.jobDirectories() {
 		if state, err := jobproxy.ReadState(dir); err == nil && state.Phase == jobproxy.Running && jobproxy.IsAlive(dir) {
@@ -112,7 +112,7 @@ func (n *node) proxies() (pids []int) {
 	return pids
 }
 
-// background is a context for what has to be done after a test.
+// background returns a context for cleanup after a test.
 func background() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// oomScore is what the kernel has for the first process of a job; empty if it is gone.
+// oomScore returns the kernel's score for the first process of a job; empty if it has ended.
 func (n *node) oomScore(job guid.ID) string {
 	state := n.state(job.String())
 	if state == nil || state.RootPID == 0 {
 		return ""
 	}
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(state.RootPID) + "/oom_score_adj") // empty then too
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(state.RootPID) + "/oom_score_adj") // also empty if the process has ended
 	return strings.TrimSpace(string(text))
 }
 
@@ -72,7 +72,8 @@ func TestAJobMayHaveAsManyProcessesAsItsNodeSays(t *testing.T) {
 		cpu   string
 		limit int
 	}{{"0.5", 20}, {"2", 40}} {
-		// The inner shell gives up when it cannot start another process; it and the outer one are two.
+		// The inner shell gives up when it cannot start another process. It and the outer shell are
+		// two.
 		born := filepath.Join(c.directory, "born-"+k.cpu)
 		command := fmt.Sprintf("sh -c 'i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); echo $i >> %s; done'; true", born)
 		_, jobs := c.completed(c.start(task("a", command, "cpu_limit: "+k.cpu)))
@@ -82,13 +83,13 @@ func TestAJobMayHaveAsManyProcessesAsItsNodeSays(t *testing.T) {
 	}
 }
 
-// A node comes back with room for all reserves, but not for what one job has grown by.
+// A node comes back with room for all reserves, but not for the growth of one job.
 func TestANodeThatHasLessMemoryEndsTheJobAboveItsReserveAndNotTheNewest(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	n := c.node("{cpu: 8, memory: 2GiB, user_slots: 8}", "  memory_overdraft_timeout: 500ms", "  resource_adjustment_period: 50ms")
 	_, waits, open := c.gate("gate")
-	// Each is given 200 + 148 MiB, and the first takes 385 MiB.
+	// Each job gets 200 + 148 MiB, and the first uses 385 MiB.
 	above := c.start(task("a", reference(fmt.Sprintf("alloc=%d", 385*mib), "sleep=1h")+" & p=$!; "+waits+"; kill $p; true",
 		"memory_limit: 400MiB", "cpu_limit: 0.1"))
 	victim := c.awaitRunning(above, 1)[0]

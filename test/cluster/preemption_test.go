@@ -11,17 +11,19 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// starving is a tree in which a pool that has less than its share soon takes it.
+// starving is a tree in which a pool below its fair share soon preempts.
 const starving = `{fair_share_starvation_timeout: 200ms, fair_share_starvation_tolerance: 0.9, preemptive_scheduling_backoff: 0,
   non_preemptible_resource_usage_threshold: {user_slots: 0}, pools: {a: {}, b: {}}}`
 
-// calm ends preemption: when a gate opens, jobs end in no order, and nobody is to be preempted for that.
+// calm turns preemption off: when a gate opens, jobs end in any order, and this must not cause
+// preemption.
 func (c *cluster) calm() {
 	c.t.Helper()
 	c.pools("{pools: {a: {}, b: {}}}")
 }
 
-// prepared is a command that says when it is ready for a signal; awaitReady waits until so many jobs are.
+// prepared returns a command that reports when it is ready for a signal, and a function that waits
+// until this number of jobs are.
 func (c *cluster) prepared(trap, then string) (command string, awaitReady func(jobs int)) {
 	file := filepath.Join(c.directory, "ready")
 	return trap + "; echo ready >> " + file + "; " + then, func(jobs int) {
@@ -30,7 +32,7 @@ func (c *cluster) prepared(trap, then string) (command string, awaitReady func(j
 	}
 }
 
-// abortedJobs are those that were aborted for a reason.
+// abortedJobs returns the jobs that were aborted for this reason.
 func abortedJobs(jobs []store.Job, reason string) (list []store.Job) {
 	for _, j := range jobs {
 		if j.State == "aborted" && j.AbortReason == reason {
@@ -79,7 +81,7 @@ func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
 	_, waits, open := c.gate("gate")
 	said := filepath.Join(c.directory, "said")
-	// It takes half a second to clear up, and says that it was done on purpose.
+	// The job cleans up for half a second and reports that it ended on purpose.
 	command, awaitReady := c.prepared(fmt.Sprintf("trap 'echo signalled $YT_JOB_ID >> %s; sleep 0.5; echo cleared $YT_JOB_ID >> %s; exit 17' INT", said, said), waits)
 	polite := c.start(task("a", command, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT", "restart_exit_code: 17"))
 	jobs := c.awaitRunning(polite, 2)

@@ -21,7 +21,7 @@ type process struct {
 	log   *logFile
 }
 
-// logFile keeps what a daemon says.
+// logFile stores the output of a daemon.
 type logFile struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -39,14 +39,15 @@ func (l *logFile) String() string {
 	return l.text.String()
 }
 
-// run starts the program. Whoever calls sees to its end.
+// run starts the program. The caller must end it.
 func run(t testing.TB, name string, log *logFile, args ...string) *process {
 	t.Helper()
 	return runIn(t, "", name, log, args...)
 }
 
-// inNamespace is a command line that runs a program in a network namespace; an empty one is that of the machine. What it
-// runs has the id of the process that was started. Mounts are left alone, unlike by ip netns exec.
+// inNamespace returns a command line that runs a program in a network namespace; an empty one means the
+// machine's. The program has the id of the started process. Unlike ip netns exec, it leaves mounts
+// alone.
 func inNamespace(namespace, program string, args ...string) []string {
 	words := append([]string{program}, args...)
 	if namespace == "" {
@@ -62,18 +63,18 @@ func runIn(t testing.TB, namespace, name string, log *logFile, args ...string) *
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = environment()
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = time.Second // jobs do not hold the output, but a bug may
+	p.cmd.WaitDelay = time.Second // jobs do not hold the output open, but a bug might
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // the outcome is in ProcessState
 		close(p.ended)
 	}()
 	return p
 }
 
-// environment is that of the test without what would configure the program.
+// environment returns the test's environment without the variables that configure the program.
 func environment() (kept []string) {
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "WEIR_") {
@@ -87,7 +88,7 @@ func (p *process) signal(s syscall.Signal) {
 	select {
 	case <-p.ended:
 	default:
-		_ = p.cmd.Process.Signal(s) // it may just have ended
+		_ = p.cmd.Process.Signal(s) // it may have just ended
 	}
 }
 
@@ -111,7 +112,7 @@ func (p *process) await() {
 	}
 }
 
-// kill ends the process at once, and waits.
+// kill kills the process and waits.
 func (p *process) kill() {
 	p.t.Helper()
 	p.signal(syscall.SIGKILL)
@@ -125,7 +126,7 @@ func tail(text string, most int) string {
 	return text
 }
 
-// showLog prints what a daemon said, if somebody wants to know.
+// showLog prints the output of a daemon if the test failed or logs are requested.
 func showLog(t testing.TB, name string, log *logFile) {
 	t.Cleanup(func() {
 		if t.Failed() || os.Getenv("WEIR_LOGS") != "" {

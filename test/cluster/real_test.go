@@ -18,8 +18,8 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// realCluster is a scheduler and nodes that are processes, spoken to by the command line as users do. Jobs write their
-// ids into a file, so that it is known what really ran.
+// realCluster is a scheduler and nodes as processes. Tests use the command line, as users do. Jobs
+// append their ids to a file, which shows what really ran.
 type realCluster struct {
 	t         testing.TB
 	directory string
@@ -31,12 +31,12 @@ type realCluster struct {
 	scheduler *process
 	nodes     []*node
 	started   []string
-	network   *network // nil: that of the machine
-	token     string   // if one is needed
-	aborted   int      // how many jobs were, as check has found
+	network   *network // nil: the machine's
+	token     string   // empty if none is needed
+	aborted   int      // number of aborted jobs that check has found
 }
 
-// newRealCluster starts a scheduler and as many nodes.
+// newRealCluster starts a scheduler and this number of nodes.
 func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 	t.Helper()
 	needMachine(t)
@@ -51,8 +51,8 @@ func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 	return newRealClusterOn(t, nil, address, time.Second, nodes, o)
 }
 
-// newRealClusterOn starts a cluster on a network, with the scheduler on its first machine. It gives up the jobs of a node
-// after a silence.
+// newRealClusterOn starts a cluster on a network, with the scheduler on its first machine. The
+// scheduler gives up the jobs of a node after a silence.
 func newRealClusterOn(t testing.TB, network *network, address string, silence time.Duration, nodes int, o nodeOptions) *realCluster {
 	t.Helper()
 	c := &realCluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}, address: address, network: network}
@@ -77,7 +77,7 @@ func newRealClusterOn(t testing.TB, network *network, address string, silence ti
 	showLog(t, "scheduler", c.log)
 	t.Cleanup(c.close)
 	c.startScheduler()
-	if network != nil { // others than this machine are let in only by a token
+	if network != nil { // other machines need a token
 		c.token = c.makeToken()
 		o.more += fmt.Sprintf("  token: %q\n", c.token)
 	}
@@ -100,7 +100,7 @@ func (c *realCluster) startScheduler() {
 	c.awaitLeader()
 }
 
-// home is the namespace of the scheduler and of those who call it; empty is that of the machine.
+// home returns the namespace of the scheduler and its clients; empty means the machine's.
 func (c *realCluster) home() string {
 	if c.network == nil {
 		return ""
@@ -123,7 +123,7 @@ func (c *realCluster) awaitLeader() {
 	})
 }
 
-// makeToken makes a token for everything that is not on the scheduler's machine.
+// makeToken issues a token for everything outside the scheduler's machine.
 func (c *realCluster) makeToken() string {
 	c.t.Helper()
 	var output []byte
@@ -137,7 +137,7 @@ func (c *realCluster) makeToken() string {
 	return strings.TrimSpace(string(output))
 }
 
-// command is a call of the command line on the scheduler's machine.
+// command returns a call of the command line on the scheduler's machine.
 func (c *realCluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	words := inNamespace(c.home(), programs.weir, args...)
 	command := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -148,7 +148,7 @@ func (c *realCluster) command(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// weir runs the command line. Calls that meet no leader are repeated by the client.
+// weir runs the command line. The client retries while there is no leader.
 func (c *realCluster) weir(args ...string) string {
 	c.t.Helper()
 	ctx, cancel := background()
@@ -160,7 +160,8 @@ func (c *realCluster) weir(args ...string) string {
 	return strings.TrimSpace(string(output))
 }
 
-// start starts an operation of so many jobs, which say that they run, then do something.
+// start starts an operation of this number of jobs, which report that they run and then execute the
+// command.
 func (c *realCluster) start(jobs int, command string, more ...string) string {
 	c.t.Helper()
 	command = "echo $YT_OPERATION_ID $YT_JOB_ID $YT_JOB_COOKIE >> " + c.ran + "; " + command
@@ -179,8 +180,8 @@ func (c *realCluster) await() {
 	}
 }
 
-// check is what must hold after all faults: each piece of work was done once and is known to be, and nothing ran twice
-// under one id.
+// check checks what must hold after all faults: each piece of work was done and recorded once, and no
+// job id ran twice.
 func (c *realCluster) check() {
 	c.t.Helper()
 	for _, n := range c.nodes {
@@ -243,7 +244,7 @@ func (c *realCluster) checkOperation(row store.Operation, jobs []store.Job, ran 
 	c.t.Logf("operation %s: %d jobs completed, aborted %v", row.ID, len(done), aborts)
 }
 
-// close stops what runs and looks for what is left.
+// close stops everything and checks that nothing is left.
 func (c *realCluster) close() {
 	for _, n := range c.nodes {
 		n.signal(syscall.SIGCONT)
@@ -258,17 +259,17 @@ func (c *realCluster) close() {
 	checkNothingIsLeft(c.t, c.directory, c.group)
 }
 
-// begun is how many jobs have begun.
+// begun returns the number of jobs that have started.
 func (c *realCluster) begun() int { return len(readLines(c.t, c.ran)) }
 
-// load is the work during which things go wrong: short jobs of many lengths.
+// load starts the work during which faults happen: short jobs of many lengths.
 func (c *realCluster) load(jobs int) {
 	c.start(jobs, "sleep 0.$((RANDOM % 4))")
 	await(c.t, "the load has begun", func() bool { return c.begun() > 0 })
 }
 
-// awaitProxies waits until jobs run somewhere, and returns the ids of their proxies. If there is nothing left to do, it
-// finds more.
+// awaitProxies waits until jobs run somewhere and returns the ids of their proxies. If no work is left,
+// it starts more.
 func (c *realCluster) awaitProxies() (pids []int) {
 	c.t.Helper()
 	looked := time.Now()
@@ -288,13 +289,13 @@ func (c *realCluster) awaitProxies() (pids []int) {
 	return pids
 }
 
-// isProxy says whether a process is the proxy of a job of this cluster: ids are used again.
+// isProxy reports whether a process is a job proxy of this cluster: process ids are reused.
 func (c *realCluster) isProxy(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	return err == nil && strings.Contains(string(text), c.directory) && strings.Contains(string(text), "job-proxy")
 }
 
-// fill writes into a directory until the disk is full, and returns how to make room again.
+// fill writes into a directory until the disk is full, and returns a function that frees the space.
 func fill(t testing.TB, directory string) (free func()) {
 	t.Helper()
 	name := filepath.Join(directory, "filler")
@@ -308,7 +309,7 @@ func fill(t testing.TB, directory string) (free func()) {
 			_, err = file.Write(block[:size])
 		}
 	}
-	_ = file.Close() // it is full
+	_ = file.Close() // the disk is full
 	return func() {
 		if err := os.Remove(name); err != nil {
 			t.Error(err)
@@ -316,7 +317,7 @@ func fill(t testing.TB, directory string) (free func()) {
 	}
 }
 
-// mountTmpfs makes a small disk.
+// mountTmpfs mounts a small disk.
 func mountTmpfs(t testing.TB, directory string, size int64) {
 	t.Helper()
 	if err := os.MkdirAll(directory, 0o755); err != nil {

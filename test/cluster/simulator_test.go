@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The scenario of the simulator and of the real cluster: production comes first and takes everything, then research, then
-// batch. Jobs sleep; twelve of them fit on each of two nodes.
+// The scenario for the simulator and the real cluster: production comes first and uses everything, then
+// research, then batch. Jobs sleep; twelve of them fit on each of two nodes.
 const (
 	scenarioPools = `{pools: {production: {weight: 2, min_share_resources: {cpu: 9}}, research: {}, batch: {}}}`
 	scenarioNodes = 2
@@ -29,13 +29,13 @@ var scenarioArrivals = []struct {
 	at   time.Duration
 }{{"production", 0}, {"research", 2 * time.Second}, {"batch", 13 * time.Second}}
 
-// scenarioWindows are where averages are taken: all of it, and between the changes.
+// scenarioWindows are the periods over which usage is averaged: the whole run, and between the changes.
 var scenarioWindows = [][2]time.Duration{{0, scenarioEnd}, {7 * time.Second, 13 * time.Second}, {19 * time.Second, scenarioEnd}}
 
-// shareTable is the part of the cluster that each pool has on average, by window.
+// shareTable is the average share of the cluster that each pool uses, by window.
 type shareTable map[string][]float64
 
-// sum is how much of the cluster is used in a window.
+// sum returns the used share of the cluster in a window.
 func (s shareTable) sum(window int) (sum float64) {
 	for _, arrival := range scenarioArrivals {
 		sum += s[arrival.pool][window]
@@ -53,8 +53,8 @@ func TestTheSimulatorAndARealClusterAgree(t *testing.T) {
 		"--resources", fmt.Sprintf("cpu=%d,memory=16GiB,user_slots=%d", scenarioCores, scenarioCores))
 	real := runScenario(t, u, directory)
 	for w, window := range scenarioWindows {
-		// The simulator starts jobs at once. Of a real cluster a part is always on its way, the more the busier the machine
-		// is; what pools have of the rest is what they are to agree on.
+		// The simulator starts jobs at once. In a real cluster some jobs are always about to start, and
+		// more on a busy machine. The pools' parts of what is used must agree.
 		used := [2]float64{simulated.sum(w), real.sum(w)}
 		if used[0] < 0.95 || used[1] < 0.8 {
 			t.Errorf("from %v to %v, %.3f of the cluster is used in the simulator and %.3f in reality", window[0], window[1], used[0], used[1])
@@ -71,7 +71,7 @@ func TestTheSimulatorAndARealClusterAgree(t *testing.T) {
 	checkNothingIsLeft(t, directory, group)
 }
 
-// simulateScenario runs the scenario on virtual time.
+// simulateScenario runs the scenario in virtual time.
 func simulateScenario(t *testing.T, directory string) shareTable {
 	var operations strings.Builder
 	for _, a := range scenarioArrivals {
@@ -129,7 +129,7 @@ operations:
 	return sums
 }
 
-// runScenario runs it on a cluster, and reckons from when jobs began and ended.
+// runScenario runs the scenario on a cluster and computes shares from the start and end times of jobs.
 func runScenario(t *testing.T, u *up, directory string) shareTable {
 	var began time.Time
 	var ids []string

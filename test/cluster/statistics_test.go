@@ -30,7 +30,8 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 			t.Errorf("max_memory %d, the program used %d", got, memory)
 		}
 		cpu := statistic(t, j, "user_job/cpu/user") + statistic(t, j, "user_job/cpu/system")
-		// It says itself what it has used: beside what it burns, to touch memory takes time, the more on a busy machine.
+		// The job reports what it has used: touching memory takes time beside what it burns, and more
+		// on a busy machine.
 		told, err := strconv.ParseInt(strings.TrimSpace(c.stderr(j)), 10, 64)
 		if err != nil || told < 600_000 || !near(cpu*1000, told, 0.05) {
 			t.Errorf("cpu %d ms, the program used %d µs (%v)", cpu, told, err)
@@ -48,8 +49,8 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 				t.Errorf("%s is %d, want %d", cumulative, got, want)
 			}
 		}
-		// It held its memory while it burnt and slept, which is three seconds at least. What it had at the end is lost between
-		// the last look and the end, and on a busy machine looks come late.
+		// The job held its memory while it burnt CPU and slept, for at least three seconds. Usage
+		// between the last check and the end is lost, and on a busy machine checks come late.
 		mbSeconds := float64(statistic(t, j, "user_job/cumulative_memory_mb_sec"))
 		if least, most := 2*memory/float64(mib), 1.05*memory/float64(mib)*seconds; mbSeconds < least || mbSeconds > most {
 			t.Errorf("cumulative_memory_mb_sec is %v, want between %v and %v", mbSeconds, least, most)
@@ -61,10 +62,10 @@ func TestStatisticsSayWhatAReferenceProgramUsed(t *testing.T) {
 	checkOperationStatistics(t, c, row, list)
 }
 
-// summary is one statistic of an operation, for one end of its jobs.
+// summary is one statistic of an operation's jobs that ended in one state.
 type summary struct{ Count, Sum, Min, Max int64 }
 
-// operationStatistic reads a statistic of the jobs of an operation that completed.
+// operationStatistic reads a statistic over the completed jobs of an operation.
 func operationStatistic(t testing.TB, progress []byte, path string) summary {
 	t.Helper()
 	var tree struct {
@@ -89,7 +90,7 @@ func operationStatistic(t testing.TB, progress []byte, path string) summary {
 	return s
 }
 
-// checkOperationStatistics holds the statistics of an operation against those of its jobs.
+// checkOperationStatistics compares the statistics of an operation with those of its jobs.
 func checkOperationStatistics(t *testing.T, c *cluster, row store.Operation, jobs []store.Job) {
 	progress := c.progress(row.Number)
 	for _, path := range append([]string{"user_job/cpu/user", "user_job/cumulative_memory_mb_sec", "time/exec"}, documented...) {
@@ -110,8 +111,9 @@ func checkOperationStatistics(t *testing.T, c *cluster, row store.Operation, job
 	}
 }
 
-// checkCumulative holds what the controller has reckoned with its own clock against the times of the jobs: from the start
-// of each to when it heard of its end, which is after that and before the end of the operation.
+// checkCumulative compares what the controller computed by its own clock with the times of the jobs:
+// from the start of each job until the controller received its end, which is after the end and before
+// that of the operation.
 func checkCumulative(t *testing.T, row store.Operation, jobs []store.Job, path, of string, s summary) {
 	t.Helper()
 	var least, most float64

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// up is a whole cluster by one command.
+// up is a whole cluster started by one command.
 type up struct {
 	*process
 	t         testing.TB
@@ -21,7 +21,7 @@ type up struct {
 	log       *logFile
 }
 
-// startUp runs weir up in a directory of its own; whatever it makes for a while is in that directory too.
+// startUp runs weir up in its own directory, which also holds its temporary files.
 func startUp(t testing.TB, directory, group string, args ...string) *up {
 	t.Helper()
 	needMachine(t)
@@ -98,7 +98,7 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 	if output, err := u.weir("run", "--", "exit 7"); err == nil || err.(*exec.ExitError).ExitCode() != 7 {
 		t.Errorf("%v: %s", err, output)
 	}
-	// Some jobs still run, with a disk in memory each.
+	// Some jobs still run, each with a disk in memory.
 	spec := writeFile(t, directory, "spec.yaml", task("adhoc", "sleep 1000", "job_count: 3", "cpu_limit: 0.1", "tmpfs_path: t", "tmpfs_size: 10MiB"))
 	id := strings.TrimSpace(u.mustWeir("op", "start", spec))
 	await(t, "jobs run", func() bool { return strings.Count(u.mustWeir("op", "jobs", id), "running") == 3 })

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// RunProperties runs the tests of a package whose properties try so many cases each, a tenth
-// of them with -short. The flag -rapid.checks goes before both. It returns the exit code.
+// RunProperties runs a package's tests with this number of cases per property, a tenth of it with
+// -short. The flag -rapid.checks overrides both. It returns the exit code.
 func RunProperties(m *testing.M, cases int) int {
 	const name = "rapid.checks"
 	flag.Parse()
@@ -22,10 +22,14 @@ func RunProperties(m *testing.M, cases int) int {
 	return m.Run()
 }
 
-// Fewer is count, or a tenth of it and at least one with -short.
+// Fewer returns count; with -short, a tenth of it and at least one; and in make long, which sets
+// WEIR_LONG, ten times as many.
 func Fewer(count int) int {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return max(count/10, 1)
+	case os.Getenv("WEIR_LONG") != "":
+		return 10 * count
 	}
 	return count
 }

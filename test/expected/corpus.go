@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Corpus gives a fuzz target the inputs that earlier runs found, so that plain tests try them too. They are in
-// testdata/corpus, a file for each target and a line for each input: its arguments as Go writes them in its own corpus,
-// with tabs between them. `make fuzz KEEP=1` adds what it finds.
+// Corpus adds the inputs that earlier runs found to a fuzz target, so that plain tests try them too.
+// They are in testdata/corpus, one file per target and one line per input: its arguments as in Go's own
+// corpus, separated by tabs. `make fuzz KEEP=1` adds what it finds.
 func Corpus(f *testing.F) {
 	f.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "corpus", f.Name()+".txt"))
@@ -27,7 +27,7 @@ func Corpus(f *testing.F) {
 	}
 }
 
-// parseInput reads a line of a corpus.
+// parseInput parses a line of a corpus.
 func parseInput(line string) (arguments []any, _ error) {
 	for field := range strings.SplitSeq(line, "\t") {
 		kind, quoted, _ := strings.Cut(strings.TrimSuffix(field, ")"), "(")

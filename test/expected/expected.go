@@ -1,6 +1,6 @@
-// Package expected holds what code says to files that people read: expected messages, reports, and the pages of docs/
-// that are made from tables. A test that imports it has the flag -update, which rewrites the files. It also waits for what
-// is expected to happen.
+// Package expected compares what code produces with files that people read: expected messages, reports,
+// and the pages of docs/ that are generated from tables. A test that imports it has the flag -update,
+// which rewrites the files. It also waits for expected events.
 //
 // It is for tests. It imports rooms of the floor value only.
 package expected
@@ -43,10 +43,10 @@ func File(t testing.TB, file, text string) {
 	}
 }
 
-// marker begins the line of a page below which everything is made from tables.
+// marker starts the line of a page below which everything is generated from tables.
 const marker = "<!-- Below this line "
 
-// Page fails the test unless the part of a page below the line that says so is the text.
+// Page fails the test unless the generated part of a page, below the marker, is the text.
 func Page(t testing.TB, file, text string) {
 	t.Helper()
 	page := Read(t, file)
@@ -58,7 +58,7 @@ func Page(t testing.TB, file, text string) {
 	File(t, file, head+line+"\n"+text)
 }
 
-// Example returns the first YAML that a page shows below a text.
+// Example returns the first YAML block of a page after a text.
 func Example(t testing.TB, file, below string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(Read(t, file), below)
@@ -70,7 +70,7 @@ func Example(t testing.TB, file, below string) string {
 	return example
 }
 
-// Document reads YAML or JSON from a test. It takes what testing and rapid both have.
+// Document parses YAML or JSON in a test. Its parameter is what testing and rapid have in common.
 func Document(t interface {
 	Helper()
 	Fatalf(format string, args ...any)

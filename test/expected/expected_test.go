@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// record is a test whose failures are looked at.
+// record is a test that records its failures.
 type record struct {
 	testing.TB
 	failed string

@@ -7,10 +7,11 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// OptionsHead is the head of a table of options in a page.
+// OptionsHead is the head of a table of options on a page.
 const OptionsHead = "| option | value | default | meaning |\n|---|---|---|---|\n"
 
-// OptionRow is an option in a table of a page. The text of its value is given: tables have kinds of their own.
+// OptionRow returns the table row of an option. The caller gives the text of its value, because tables
+// have their own kinds of values.
 func OptionRow(o document.Info, value string) string {
 	return fmt.Sprintf("| `%s` | %s | %s | %s |\n", o.Name, value, Default(o), Meaning(o))
 }
@@ -18,7 +19,7 @@ func OptionRow(o document.Info, value string) string {
 // Codes writes names as code.
 func Codes(names []string) string { return "`" + strings.Join(names, "`, `") + "`" }
 
-// Value says what an option takes.
+// Value describes the values that an option accepts.
 func Value(s document.Shape) string {
 	switch {
 	case len(s.Values) > 0:
@@ -45,7 +46,7 @@ func Value(s document.Shape) string {
 	return s.Kind
 }
 
-// Default is the default of an option, empty if it has none.
+// Default returns the default of an option, empty if it has none.
 func Default(o document.Info) string {
 	if o.Default.IsNull() {
 		return ""
@@ -53,7 +54,7 @@ func Default(o document.Info) string {
 	return "`" + cell(o.Default.String()) + "`"
 }
 
-// Meaning is what an option does and its other names.
+// Meaning returns the description of an option and its other names.
 func Meaning(o document.Info) string {
 	text := cell(o.Doc)
 	if len(o.Aliases) > 0 {
@@ -62,5 +63,5 @@ func Meaning(o document.Info) string {
 	return text
 }
 
-// cell makes a text fit for a cell of a table.
+// cell escapes a text for a table cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -2,10 +2,11 @@ package expected
 
 import "time"
 
-// Patience is how long a test waits for what must happen: at once on an idle machine, but the machine may be busy.
+// Patience is how long a test waits for an event that happens at once on an idle machine.
 const Patience = 2 * time.Minute
 
-// Soon says whether something comes to hold within Patience. It looks again and again, so looking must be cheap.
+// Soon reports whether a condition comes to hold within Patience. It polls, so the condition must be
+// cheap.
 func Soon(holds func() bool) bool {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()

@@ -7,44 +7,43 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Script decides what a job does. It is called once for each start, from the goroutine that
-// owns the nodes.
+// Script decides how a job behaves. It is called once for each start, from the goroutine that owns the
+// nodes.
 type Script func(node string, start nodeproto.Start) Behaviour
 
-// Behaviour is what a job does from its start to its end.
+// Behaviour is how a job behaves from its start to its end.
 type Behaviour struct {
-	// Prepare is how long it takes until the process begins, Duration how long that runs;
-	// below zero it never ends by itself.
+	// Prepare is the time until the process starts, Duration how long it runs; a negative one means
+	// that it never ends by itself.
 	Prepare, Duration time.Duration
-	// Usage is what the job takes as time goes by, in the order of times.
+	// Usage is the job's usage over time, in the order of times.
 	Usage []Usage
-	// State is how the job ends by itself; unspecified means completed.
+	// State is the state in which the job ends by itself; unspecified means completed.
 	State       nodev1.JobState
 	ExitCode    int32
 	Error       *nodev1.Error
 	AbortReason string
-	// Stderr is uploaded first if it is larger than the scheduler wants in a result.
+	// Stderr is uploaded before the result if it is larger than the scheduler accepts in a result.
 	Stderr     []byte
 	Statistics []*nodev1.Statistic
-	// IgnoreInterrupt means that only the end of its patience, an abort, ends the job.
-	// Otherwise it ends InterruptDelay after it was asked.
+	// IgnoreInterrupt means that the job ends only when it is aborted at the end of the interruption
+	// timeout. Otherwise it ends InterruptDelay after the interruption.
 	IgnoreInterrupt bool
 	InterruptDelay  time.Duration
-	// AbortDelay is how long it takes to end an aborted job.
+	// AbortDelay is how long an aborted job takes to end.
 	AbortDelay time.Duration
 }
 
-// Usage is what a job takes from a time after the beginning of its process on.
+// Usage is a job's usage from a time after the start of its process.
 type Usage struct {
 	After time.Duration
-	// CPU is the limit in force, in hundredths; zero leaves it.
+	// CPU is the current limit in hundredths; zero keeps the previous one.
 	CPU int64
-	// Memory is in use by the user's processes; the job counts with the larger of it and its
-	// reserve.
+	// Memory is the usage of the user's processes; the job holds the larger of it and its reserve.
 	Memory int64
 }
 
-// Steady is a script of jobs that all take so long and complete.
+// Steady returns a script whose jobs all run for this duration and complete.
 func Steady(duration time.Duration) Script {
 	return func(string, nodeproto.Start) Behaviour { return Behaviour{Duration: duration} }
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/weirhq/weir/test/fakescheduler"
 )
 
-// BenchmarkTenThousandNodes is a heartbeat of one of 10,000 nodes with four running jobs each,
-// over HTTP/2 on loopback, nodes and scheduler together on one core, as fast as they can.
-// 10,000 nodes that report every 5 s need 2,000 heartbeats a second.
+// BenchmarkTenThousandNodes measures a heartbeat of one of 10,000 nodes with four running jobs each,
+// over HTTP/2 on loopback, with nodes and scheduler on one core, as fast as they can. 10,000 nodes that
+// report every 5 s need 2,000 heartbeats a second.
 func BenchmarkTenThousandNodes(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const nodes = 10_000
@@ -51,8 +51,8 @@ func BenchmarkTenThousandNodes(b *testing.B) {
 	}
 }
 
-// processorTime is what the process has spent so far, which other processes do not change as
-// they change the time that passes.
+// processorTime returns the processor time of the process. Unlike elapsed time, it does not depend on
+// other processes.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -9,11 +9,11 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// call is one thing that a node has to say.
+// call is one request of a node.
 type call struct {
 	node      *node
 	caller    Caller
-	life      uint64 // of the node; answers to an earlier one are dropped
+	life      uint64 // life of the node; answers to an earlier life are dropped
 	timeout   time.Duration
 	uploads   []*nodev1.UploadRequest
 	register  *nodev1.RegisterRequest
@@ -22,7 +22,7 @@ type call struct {
 	loseRequest, loseResponse, double bool
 }
 
-// outcome is what came of a call.
+// outcome is the result of a call.
 type outcome struct {
 	call
 	welcome  *nodev1.RegisterResponse
@@ -47,7 +47,7 @@ func (c *Cluster) call() {
 	}
 }
 
-// make speaks to the scheduler. What chaos swallows never arrives at whoever it was for.
+// make calls the scheduler. Chaos may drop the request or the answer.
 func (a call) make(ctx context.Context) outcome {
 	o := outcome{call: a}
 	if a.loseRequest {
@@ -62,7 +62,7 @@ func (a call) make(ctx context.Context) outcome {
 		}
 	}
 	if a.double {
-		_ = a.speak(ctx, &outcome{}) // a copy that nobody hears the answer to
+		_ = a.speak(ctx, &outcome{}) // a duplicate whose answer is dropped
 	}
 	o.err = a.speak(ctx, &o)
 	if a.loseResponse {
@@ -80,7 +80,7 @@ func (a call) speak(ctx context.Context, into *outcome) (err error) {
 	return err
 }
 
-// request lets a node speak as soon as there is a caller for it.
+// request makes a node's next call as soon as a caller is free.
 func (c *Cluster) request(n *node) {
 	if n.calling || n.queued {
 		return
@@ -95,7 +95,7 @@ func (c *Cluster) request(n *node) {
 	c.work <- n.compose() // has room for all callers
 }
 
-// returned takes in what came of a call.
+// returned processes the outcome of a call.
 func (c *Cluster) returned(o outcome) {
 	n := o.node
 	c.free++
@@ -139,13 +139,13 @@ func (n *node) compose() call {
 	} else if request, err := n.session.Heartbeat(); err == nil {
 		a.heartbeat = request
 	}
-	if a.heartbeat != nil && n.confirmed { // until then the scheduler takes no output from it
+	if a.heartbeat != nil && n.confirmed { // before that, the scheduler accepts no output from it
 		a.uploads, n.uploads = n.uploads, nil
 	}
 	return a
 }
 
-// hear takes in the outcome of a call and plans the next.
+// hear processes the outcome of a call and plans the next one.
 func (n *node) hear(now time.Time, o outcome) {
 	c := n.cluster
 	totals := &c.ledger.totals
@@ -154,7 +154,7 @@ func (n *node) hear(now time.Time, o outcome) {
 	n.failing = true
 	if o.err != nil {
 		totals.Failures++
-		n.uploads = append(o.uploads, n.uploads...) // they are idempotent
+		n.uploads = append(o.uploads, n.uploads...) // uploads are idempotent
 		sequence := o.register.GetSequence() + o.heartbeat.GetSequence()
 		n.session.Failed(sequence, o.err)
 		n.wake(now.Add(n.afterError(o.err, random)))
@@ -194,8 +194,7 @@ func (n *node) hear(now time.Time, o outcome) {
 	n.wake(now.Add(pause))
 }
 
-// afterError is how long a node keeps silent after an error: not at all if it only has to
-// register again.
+// afterError returns how long a node waits after an error: zero if it only has to register again.
 func (n *node) afterError(err error, random float64) time.Duration {
 	var (
 		register *nodeproto.MustRegisterError

@@ -9,16 +9,15 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Caller reaches the scheduler; *nodeproto.Client is one.
+// Caller calls the scheduler; *nodeproto.Client is one.
 type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
 }
 
-// Direct is a caller without a network: messages are encoded and decoded, and errors keep
-// their kind, but nothing blocks outside the program, so that it works in a bubble of package
-// synctest.
+// Direct returns a caller without a network. It encodes and decodes messages, and errors keep their
+// type, but nothing blocks outside the program, so it works in a bubble of package synctest.
 func Direct(service nodeproto.Service) Caller { return direct{service} }
 
 type direct struct{ service nodeproto.Service }
@@ -37,7 +36,7 @@ func (d direct) Upload(ctx context.Context, request *nodev1.UploadRequest) (*nod
 	return through(ctx, request, d.service.Upload)
 }
 
-// through makes a call with copies of the messages, as a network would.
+// through calls do with copies of the messages, as a network would.
 func through[Q, R proto.Message](ctx context.Context, request Q, do func(context.Context, nodeproto.Peer, Q) (R, error)) (R, error) {
 	var none R
 	sent, err := copied(request)

@@ -2,15 +2,14 @@ package fakenode
 
 import "time"
 
-// Clock is where time comes from.
+// Clock is a source of time.
 type Clock interface {
 	Now() time.Time
 	// Timer fires once after a duration; stop releases it.
 	Timer(after time.Duration) (fired <-chan time.Time, stop func())
 }
 
-// RealClock is the clock of the machine, or of the bubble of package synctest that it is used
-// in.
+// RealClock is the clock of the machine, or of the surrounding bubble of package synctest.
 type RealClock struct{}
 
 // Now returns the time.

@@ -14,41 +14,40 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Config is what a cluster is made of.
+// Config configures a cluster.
 type Config struct {
-	// Count is how many nodes there are.
+	// Count is the number of nodes.
 	Count int
-	// Describe returns the description of a node; nil means names like node-00042 and
-	// Resources.
+	// Describe returns the description of a node; nil means names like node-00042 with Resources.
 	Describe  func(index int) *nodev1.NodeDescription
 	Resources resource.Amounts
 	Tags      []string
-	// Caller returns how a node reaches the scheduler.
+	// Caller returns the caller through which a node calls the scheduler.
 	Caller func(index int) Caller
-	// Script says what jobs do; nil means that they complete at once.
+	// Script decides how jobs behave; nil means that they complete at once.
 	Script Script
-	// Clock is the machine's if nil.
+	// Clock is the source of time; nil means the machine's.
 	Clock Clock
 	// Seed makes splay, backoff and chaos repeatable.
 	Seed uint64
-	// Calls is how many calls there are at once; 64 if zero.
+	// Calls is the number of concurrent calls; zero means 64.
 	Calls int
-	// Stagger spreads the first registrations over so long.
+	// Stagger is the period over which the first registrations are spread.
 	Stagger time.Duration
-	// Pace holds for nodes that are not registered yet; zero fields take the defaults.
+	// Pace applies to nodes that are not registered yet; zero fields mean the defaults.
 	Pace nodeproto.Settings
-	// Chaos makes the network worse.
+	// Chaos disturbs the network.
 	Chaos Chaos
 }
 
-// Chaos is the share of calls to which something happens, each from 0 to 1.
+// Chaos holds the probabilities of disturbing a call, each from 0 to 1.
 type Chaos struct {
-	LoseRequest  float64 // the scheduler does not hear it
-	LoseResponse float64 // the node does not hear the answer
-	Double       float64 // the scheduler hears it twice
+	LoseRequest  float64 // the scheduler does not receive it
+	LoseResponse float64 // the node does not receive the answer
+	Double       float64 // the scheduler receives it twice
 }
 
-// Cluster is nodes that run until Close.
+// Cluster is a set of nodes that run until Close.
 type Cluster struct {
 	config  Config
 	clock   Clock
@@ -56,12 +55,12 @@ type Cluster struct {
 	byName  map[string]*node
 	random  *rand.Rand
 	events  eventQueue
-	turn    uint64 // orders events of one time
+	turn    uint64 // orders events of the same time
 	ledger  ledger
 	waiters []*waiter
-	waiting []*node // want to call and have no caller
+	waiting []*node // need a caller
 
-	free     int // callers that do nothing
+	free     int // idle callers
 	work     chan call
 	done     chan outcome
 	commands chan func()
@@ -70,16 +69,16 @@ type Cluster struct {
 	group    sync.WaitGroup
 }
 
-// waiter is somebody who waits until a condition holds.
+// waiter waits until a condition holds.
 type waiter struct {
 	holds func(Totals) bool
 	met   chan struct{}
 }
 
-// ErrLost is what a node sees of a call that chaos or a cut has swallowed.
+// ErrLost is the error of a call that chaos or a cut has dropped.
 var ErrLost = errors.New("the message is lost")
 
-// ErrClosed is the answer of a cluster that was closed.
+// ErrClosed is returned by methods of a closed cluster.
 var ErrClosed = errors.New("the cluster is closed")
 
 // New starts a cluster.
@@ -130,19 +129,19 @@ func (c *Cluster) describe(index int) *nodev1.NodeDescription {
 	}
 }
 
-// Close stops all nodes and waits until nothing of them is left.
+// Close stops all nodes and waits until all goroutines have ended.
 func (c *Cluster) Close() {
 	c.stop()
 	c.group.Wait()
 }
 
-// event is something that happens to a node, or to one of its jobs, at a time.
+// event happens to a node, or to one of its jobs, at a time.
 type event struct {
 	at   time.Time
 	turn uint64
 	node *node
-	job  *job   // nil: the node is to speak
-	plan uint64 // an event of a plan that was changed since does not happen
+	job  *job   // nil: the node makes a call
+	plan uint64 // an event of an outdated plan is ignored
 }
 
 type eventQueue []event
@@ -202,7 +201,7 @@ func (c *Cluster) loop() {
 	}
 }
 
-// release lets go those whose condition holds.
+// release wakes the waiters whose conditions hold.
 func (c *Cluster) release() {
 	if len(c.waiters) == 0 {
 		return
@@ -230,8 +229,8 @@ func (c *Cluster) do(function func()) error {
 	}
 }
 
-// Await waits until a condition on the totals holds. The condition must be quick; it is asked
-// after every change.
+// Await waits until a condition on the totals holds. It evaluates the condition after every change, so
+// it must be cheap.
 func (c *Cluster) Await(ctx context.Context, holds func(Totals) bool) error {
 	w := &waiter{holds: holds, met: make(chan struct{})}
 	if err := c.do(func() { c.waiters = append(c.waiters, w) }); err != nil {
@@ -247,7 +246,7 @@ func (c *Cluster) Await(ctx context.Context, holds func(Totals) bool) error {
 	}
 }
 
-// Totals returns the counts of now; those of the end after Close.
+// Totals returns the current counts; after Close, the final ones.
 func (c *Cluster) Totals() (totals Totals) {
 	if c.do(func() { totals = c.ledger.totals }) != nil {
 		c.group.Wait()
@@ -256,8 +255,8 @@ func (c *Cluster) Totals() (totals Totals) {
 	return totals
 }
 
-// Ledger returns everything that happened to every job, in the order of job numbers; as it was
-// at the end after Close.
+// Ledger returns everything that happened to every job, in the order of job numbers; after Close, the
+// final state.
 func (c *Cluster) Ledger() (entries []Entry) {
 	if c.do(func() { entries = c.ledger.all() }) != nil {
 		c.group.Wait()
@@ -266,7 +265,7 @@ func (c *Cluster) Ledger() (entries []Entry) {
 	return entries
 }
 
-// RunningOn returns the jobs of a node that are not over, in order.
+// RunningOn returns the jobs of a node that have not ended, in order.
 func (c *Cluster) RunningOn(name string) (numbers []uint64, err error) {
 	err = c.with(name, func(n *node) {
 		for _, number := range n.session.Jobs() {
@@ -278,7 +277,7 @@ func (c *Cluster) RunningOn(name string) (numbers []uint64, err error) {
 	return numbers, err
 }
 
-// with does something with a node in the goroutine that owns it.
+// with runs a function on a node in the goroutine that owns it.
 func (c *Cluster) with(name string, function func(*node)) error {
 	found := false
 	err := c.do(func() {
@@ -302,7 +301,7 @@ func (c *Cluster) Names() []string {
 	return names
 }
 
-// Pause stops the agent of a node, as SIGSTOP would; its jobs go on.
+// Pause stops the agent of a node, as SIGSTOP would; its jobs continue.
 func (c *Cluster) Pause(name string) error {
 	return c.with(name, func(n *node) { n.paused = true })
 }
@@ -321,18 +320,18 @@ func (c *Cluster) Resume(name string) error {
 	})
 }
 
-// Cut separates a node from the schedulers: what it sends does not arrive.
+// Cut disconnects a node from the schedulers: they do not receive what it sends.
 func (c *Cluster) Cut(name string) error { return c.with(name, func(n *node) { n.cut = true }) }
 
-// Mute lets what a node sends arrive, but no answer come back.
+// Mute drops the answers to a node; schedulers still receive what it sends.
 func (c *Cluster) Mute(name string) error { return c.with(name, func(n *node) { n.muted = true }) }
 
-// Heal undoes Cut and Mute; the node speaks at its next turn.
+// Heal undoes Cut and Mute; the node calls again as planned.
 func (c *Cluster) Heal(name string) error {
 	return c.with(name, func(n *node) { n.cut, n.muted = false, false })
 }
 
-// HealNow undoes Cut and Mute and lets the node speak at once.
+// HealNow undoes Cut and Mute and makes the node call at once.
 func (c *Cluster) HealNow(name string) error {
 	return c.with(name, func(n *node) {
 		n.cut, n.muted = false, false
@@ -340,18 +339,18 @@ func (c *Cluster) HealNow(name string) error {
 	})
 }
 
-// Drain lets a node say that it takes no new jobs, or that it does again.
+// Drain makes a node report that it accepts no new jobs, or that it does again.
 func (c *Cluster) Drain(name string, draining bool) error {
 	return c.with(name, func(n *node) { n.draining = draining })
 }
 
-// Restart gives a node a new incarnation. Its jobs have gone on if keep is set; otherwise they
+// Restart starts a new incarnation of a node. If keep is set, its jobs have continued; otherwise they
 // are lost with its disk.
 func (c *Cluster) Restart(name string, keep bool) error {
 	return c.with(name, func(n *node) { n.restart(c.clock.Now(), keep) })
 }
 
-// Kill ends the agent of a node until Restart; its jobs go on.
+// Kill stops the agent of a node until Restart; its jobs continue.
 func (c *Cluster) Kill(name string) error {
 	return c.with(name, func(n *node) {
 		n.dead = true

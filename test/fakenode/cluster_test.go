@@ -20,12 +20,12 @@ import (
 	"github.com/weirhq/weir/test/fakescheduler"
 )
 
-// slots is a node with so many slots.
+// slots returns the resources of a node with n slots.
 func slots(n int64) resource.Amounts {
 	return resource.Amounts{resource.UserSlots: n, resource.CPU: 100 * n, resource.Memory: n << 30}
 }
 
-// seat is where the present leader sits: calls go to whoever that is, and fail while nobody is.
+// seat forwards calls to the current leader. Calls fail while there is none.
 type seat struct {
 	leader atomic.Pointer[fakescheduler.Scheduler]
 }
@@ -51,7 +51,7 @@ func (s *seat) Upload(ctx context.Context, request *nodev1.UploadRequest) (*node
 	return nil, context.DeadlineExceeded
 }
 
-// place starts a leader over a store and a cluster that speaks to it without a network.
+// place starts a leader on a store, and a cluster that calls it without a network.
 func place(t *testing.T, store *fakescheduler.Store, config fakenode.Config) (*seat, *fakescheduler.Scheduler, *fakenode.Cluster) {
 	t.Helper()
 	s := &seat{}
@@ -63,7 +63,7 @@ func place(t *testing.T, store *fakescheduler.Store, config fakenode.Config) (*s
 	return s, leader, cluster
 }
 
-// checkLedger compares what the nodes say with what the store says.
+// checkLedger compares the nodes' ledger with the store.
 func checkLedger(t *testing.T, store *fakescheduler.Store, cluster *fakenode.Cluster, jobs int) {
 	t.Helper()
 	entries := cluster.Ledger()
@@ -111,8 +111,8 @@ func TestNothingIsLostWhenEverythingFails(t *testing.T) {
 	}
 }
 
-// chaos is a bad day: a network that loses a tenth of everything, agents that are restarted,
-// stopped and cut off, and leaders that die with results in their hands.
+// chaos simulates a bad day: a network that loses a tenth of everything, agents that restart, stop and
+// are cut off, and leaders that crash while they hold results.
 func chaos(t *testing.T, seed uint64) {
 	const jobs = 1500
 	store := &fakescheduler.Store{}
@@ -199,8 +199,8 @@ func TestJobsAreAdoptedByTheNextLeader(t *testing.T) {
 		if err := cluster.Await(t.Context(), func(n fakenode.Totals) bool { return n.Running == 40 }); err != nil {
 			t.Fatal(err)
 		}
-		// The leader dies, and nobody leads for five minutes. Then one does that has never
-		// heard of these jobs: all of them go on.
+		// The leader crashes, and there is no leader for five minutes. The next one does not know these
+		// jobs; all of them continue.
 		seat.leader.Store(nil)
 		time.AfterFunc(5*time.Minute, func() { seat.leader.Store(fakescheduler.New(store, nodeproto.DefaultSettings())) })
 		if err := cluster.Await(t.Context(), func(n fakenode.Totals) bool { return n.Acknowledged == 40 }); err != nil {
@@ -354,7 +354,7 @@ func TestSkippedSchedulingSlowsNodesDownButNotResults(t *testing.T) {
 	})
 }
 
-// serve puts a scheduler on a loopback address without TLS.
+// serve serves a scheduler on loopback without TLS.
 func serve(t testing.TB, service nodeproto.Service) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -375,7 +375,7 @@ func TestAClusterOverHTTPFollowsTheLeader(t *testing.T) {
 	first := fakescheduler.New(store, settings)
 	firstAddress := serve(t, first)
 
-	standby := fakescheduler.New(&fakescheduler.Store{}, settings) // only ever points at the leader
+	standby := fakescheduler.New(&fakescheduler.Store{}, settings) // always refers to the leader
 	standby.Stand(&nodeproto.NotLeaderError{Leader: firstAddress})
 	standbyAddress := serve(t, standby)
 
@@ -389,7 +389,7 @@ func TestAClusterOverHTTPFollowsTheLeader(t *testing.T) {
 	if err := cluster.Await(t.Context(), func(n fakenode.Totals) bool { return n.Acknowledged >= 200 }); err != nil {
 		t.Fatal(err)
 	}
-	// Another takes over; the standby and the old leader both send everybody there.
+	// Another scheduler takes over; the standby and the old leader both refer to it.
 	second := fakescheduler.New(store, settings)
 	secondAddress := serve(t, second)
 	standby.Stand(&nodeproto.NotLeaderError{Leader: secondAddress})
@@ -401,7 +401,7 @@ func TestAClusterOverHTTPFollowsTheLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkLedger(t, store, cluster, 600)
-	// An answer of the old leader may have been on its way until now; heartbeats go on.
+	// An answer of the old leader may have been under way until now; heartbeats continue.
 	if err := cluster.Await(t.Context(), func(fakenode.Totals) bool { return client.Current() == secondAddress }); err != nil {
 		t.Errorf("the client stays with %s, the leader is %s: %v", client.Current(), secondAddress, err)
 	}

@@ -12,20 +12,20 @@ import (
 type job struct {
 	identity  *nodev1.JobIdentity
 	behaviour Behaviour
-	plan      uint64 // of what happens next
+	plan      uint64 // of the next step
 	accepted  time.Time
-	began     time.Time // zero before the process began
-	usage     int       // how many entries of Usage have happened
+	began     time.Time // zero until the process starts
+	usage     int       // number of applied entries of Usage
 	cpu       int64
 	memory    int64
 	stop      stop
-	result    *nodev1.JobResult // of a job that is over and whose output has not arrived
+	result    *nodev1.JobResult // of an ended job whose output has not arrived
 	over      bool
 }
 
-// stop is how a job that was told to end does so.
+// stop is how a job ends that was ordered to.
 type stop struct {
-	at     time.Time // zero: nobody told it
+	at     time.Time // zero: not ordered
 	state  nodev1.JobState
 	reason string
 }
@@ -41,7 +41,7 @@ const (
 	stepStop
 )
 
-// next returns what happens next to a job and when.
+// next returns the next step of a job and its time.
 func (j *job) next() (what step, at time.Time) {
 	switch {
 	case j.over:
@@ -64,7 +64,7 @@ func (j *job) next() (what step, at time.Time) {
 	return what, at
 }
 
-// follow lets happen to a job what is due, and plans what is not.
+// follow makes the due steps of a job happen and plans the next one.
 func (n *node) follow(now time.Time, j *job) {
 	for {
 		what, at := j.next()
@@ -97,7 +97,7 @@ func (n *node) follow(now time.Time, j *job) {
 	}
 }
 
-// held is what a job counts with on its node.
+// held returns the resources that a job holds on its node.
 func (j *job) held() resource.Amounts {
 	amounts := nodeproto.FromAmounts(j.identity.GetResources())
 	if !j.began.IsZero() {
@@ -115,7 +115,7 @@ func (n *node) tell(j *job) {
 	})
 }
 
-// naturalEnd is how a job ends by itself.
+// naturalEnd returns the result of a job that ends by itself.
 func (j *job) naturalEnd() *nodev1.JobResult {
 	b := &j.behaviour
 	result := &nodev1.JobResult{
@@ -127,7 +127,7 @@ func (j *job) naturalEnd() *nodev1.JobResult {
 	return result
 }
 
-// end finishes a job and lets the node report it at once.
+// end ends a job and makes the node report it at once.
 func (n *node) end(now time.Time, j *job, result *nodev1.JobResult) {
 	j.over = true
 	j.plan++
@@ -150,7 +150,7 @@ func (n *node) end(now time.Time, j *job, result *nodev1.JobResult) {
 		}
 	}
 	if result.GetStderr().GetUploaded() {
-		j.result = result // it is told when the output has arrived
+		j.result = result // reported when the output has arrived
 	} else {
 		n.finish(now, j, result)
 	}
@@ -159,14 +159,14 @@ func (n *node) end(now time.Time, j *job, result *nodev1.JobResult) {
 	}
 }
 
-// finish lets the session report a result.
+// finish passes a result to the session, which reports it.
 func (n *node) finish(now time.Time, j *job, result *nodev1.JobResult) {
 	if n.session.JobFinished(result) {
 		n.cluster.ledger.finished(now, n.name, j.identity, result)
 	}
 }
 
-// arrived tells the results whose output has arrived.
+// arrived reports the results whose output has arrived.
 func (n *node) arrived(now time.Time, uploads []*nodev1.UploadRequest) {
 	for _, piece := range uploads {
 		if j := n.jobs[piece.GetJob()]; j != nil && j.result != nil {
@@ -176,7 +176,7 @@ func (n *node) arrived(now time.Time, uploads []*nodev1.UploadRequest) {
 	}
 }
 
-// status is the state of the node.
+// status returns the status of the node.
 func (n *node) status() *nodev1.NodeStatus {
 	var usage resource.Amounts
 	for _, j := range n.jobs {

@@ -13,31 +13,31 @@ type Entry struct {
 	Job      uint64
 	Node     string
 	Identity *nodev1.JobIdentity
-	// Starts is how often its process began; more than once is what must never be.
+	// Starts is the number of times its process started; it must not exceed one.
 	Starts     int
 	StartedAt  time.Time
-	FinishedAt time.Time // zero while it is not over
+	FinishedAt time.Time // zero until it ends
 	State      nodev1.JobState
 	Reason     string // why it was aborted
-	// AcknowledgedAt is when the node forgot the result; zero before.
+	// AcknowledgedAt is when the node dropped the result; zero before.
 	AcknowledgedAt time.Time
-	// Interrupted and Aborted say that the scheduler ordered so.
+	// Interrupted and Aborted report whether the scheduler ordered it.
 	Interrupted, Aborted bool
-	// Wiped says that the node lost the job with its disk: nobody will hear of it.
+	// Wiped reports whether the node lost the job with its disk, so that no result is ever reported.
 	Wiped bool
 }
 
-// Totals are counts over the whole life of a cluster, but for Registered and Running, which are
-// of now.
+// Totals are counts over the life of a cluster, except for Registered, Running and Unreported, which
+// are current.
 type Totals struct {
 	Registered int // nodes that have a session
-	Running    int // jobs that are not over
-	Unreported int // jobs that are over and not acknowledged
+	Running    int // jobs that have not ended
+	Unreported int // jobs that have ended and are not acknowledged
 
 	Registrations int
 	Heartbeats    int // answered
-	Failures      int // calls that brought an error
-	Refusals      int // of those, answers that the node is not wanted
+	Failures      int // calls that returned an error
+	Refusals      int // failures because the scheduler refuses the node
 	Skipped       int // answers without scheduling
 	Uploads       int
 
@@ -46,12 +46,12 @@ type Totals struct {
 	Acknowledged int
 	Interrupted  int // by order
 	Aborted      int // by order
-	NeverBegun   int // ended by an abort that came with the start
+	NeverBegun   int // aborted by an order that came with the start
 	Wiped        int
-	Twice        int // starts of jobs that had been started: must be zero
+	Twice        int // repeated starts of a job: must be zero
 }
 
-// ledger is owned by the loop.
+// ledger belongs to the loop.
 type ledger struct {
 	totals  Totals
 	entries map[uint64]*Entry
@@ -73,7 +73,7 @@ func (l *ledger) started(now time.Time, node string, identity *nodev1.JobIdentit
 
 func (l *ledger) finished(now time.Time, node string, identity *nodev1.JobIdentity, result *nodev1.JobResult) {
 	entry := l.entries[result.GetNumber()]
-	if entry == nil { // it never began
+	if entry == nil { // it never started
 		entry = &Entry{Job: result.GetNumber(), Node: node, Identity: identity}
 		l.entries[entry.Job] = entry
 		l.totals.Running++
@@ -122,8 +122,8 @@ func (l *ledger) all() []Entry {
 	return entries
 }
 
-// Problems says what in a ledger must never be: jobs that began twice, and acknowledgements of
-// jobs that are not over.
+// Problems returns what must never be in a ledger: jobs that started twice, and acknowledgements of
+// jobs that have not ended.
 func Problems(entries []Entry) (problems []error) {
 	for _, entry := range entries {
 		if entry.Starts > 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// node is one node; the loop owns it.
+// node is one node; it belongs to the loop.
 type node struct {
 	cluster     *Cluster
 	index       int
@@ -19,18 +19,18 @@ type node struct {
 	caller      Caller
 	session     *nodeproto.NodeSession
 	pace        nodeproto.Pace
-	life        uint64 // counts incarnations
+	life        uint64 // number of the incarnation
 	incarnation uint64
 	jobs        map[uint64]*job
 	uploads     []*nodev1.UploadRequest
 
-	plan      uint64    // of the next time to speak
-	calling   bool      // a call is on its way
+	plan      uint64    // of the next call
+	calling   bool      // a call is under way
 	queued    bool      // waits for a caller
 	inTouch   bool      // counted as registered
 	confirmed bool      // a heartbeat of the session was answered
-	failing   bool      // the last call failed: it waits, whatever happens
-	late      []outcome // came while the agent was paused
+	failing   bool      // the last call failed: wait, whatever happens
+	late      []outcome // arrived while the agent was paused
 
 	paused, dead, cut, muted, draining bool
 }
@@ -54,7 +54,7 @@ func (n *node) begin(now time.Time) {
 	n.pace.Adopt(n.cluster.config.Pace)
 }
 
-// uploadAgain uploads pieces whose jobs wait for it, as this incarnation.
+// uploadAgain uploads pieces that jobs wait for again, in this incarnation.
 func (n *node) uploadAgain(pieces []*nodev1.UploadRequest) {
 	for _, piece := range pieces {
 		if j := n.jobs[piece.GetJob()]; j == nil || j.result == nil {
@@ -66,7 +66,7 @@ func (n *node) uploadAgain(pieces []*nodev1.UploadRequest) {
 	}
 }
 
-// restart is the end of an incarnation and the beginning of the next.
+// restart ends an incarnation and starts the next one.
 func (n *node) restart(now time.Time, keep bool) {
 	n.dead = false
 	n.leave()
@@ -97,13 +97,13 @@ func (n *node) leave() { n.registered(false) }
 
 func (n *node) speaks() bool { return !n.paused && !n.dead }
 
-// wake plans the next time to speak instead of the present plan.
+// wake replaces the plan for the next call.
 func (n *node) wake(at time.Time) {
 	n.plan++
 	n.cluster.schedule(event{at: at, node: n, plan: n.plan})
 }
 
-// catchUp lets everything happen that was due while the agent did not run.
+// catchUp makes everything happen that was due while the agent did not run.
 func (n *node) catchUp(now time.Time) {
 	numbers := make([]uint64, 0, len(n.jobs))
 	for number := range n.jobs {
@@ -118,8 +118,7 @@ func (n *node) catchUp(now time.Time) {
 	n.wake(now)
 }
 
-// happen is an event whose time has come. While the agent does not run nothing is noticed; it
-// catches up later.
+// happen handles a due event. While the agent does not run it does nothing; the agent catches up later.
 func (n *node) happen(now time.Time, e event) {
 	switch {
 	case !n.speaks():
@@ -154,7 +153,7 @@ func (n *node) obey(now time.Time, orders nodeproto.Orders) {
 		state, reason := nodev1.JobState_JOB_STATE_INTERRUPTED, ""
 		if timeout := nodeproto.Duration(order.GetTimeoutUs()); j.behaviour.IgnoreInterrupt || timeout > 0 && after > timeout {
 			if timeout <= 0 {
-				continue // it has all the time it wants
+				continue // it has no deadline
 			}
 			after = timeout
 			state, reason = nodev1.JobState_JOB_STATE_ABORTED, or(order.GetAbortReason(), "interruption_timeout")

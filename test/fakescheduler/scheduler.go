@@ -1,8 +1,8 @@
-// Package fakescheduler is a scheduler for tests of nodes: it speaks the protocol of package
-// nodeproto for real, hands out equal jobs to whoever has a free slot, and keeps what a real
-// one would keep in a store, so that it can be killed and replaced. It knows nothing of shares.
+// Package fakescheduler provides a scheduler for tests of nodes. It speaks the real protocol of package
+// nodeproto, assigns equal jobs to nodes with free slots, and keeps in a Store what a real scheduler
+// would store, so that it can be killed and replaced. It does not know shares.
 //
-// It imports nodeproto and must know nothing of the real server.
+// It imports nodeproto and must not know the real server.
 package fakescheduler
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// Store is what survives a scheduler: one operation of many equal jobs, told apart by their
-// cookies, and what became of them. The zero value is empty. It may be shared.
+// Store is what survives a scheduler: one operation of many equal jobs, identified by their cookies,
+// and their outcomes. The zero value is empty. It is safe for concurrent use.
 type Store struct {
 	mu      sync.Mutex
-	epoch   uint64 // of the present leader: writes of others are refused
+	epoch   uint64 // of the current leader: writes of others are refused
 	pending []int32
 	running map[uint64]place
 	byNode  map[string]map[uint64]bool // the same jobs
 	results map[uint64]*nodev1.JobResult
-	done    map[int32]int // how often each cookie was completed
+	done    map[int32]int // number of completions of each cookie
 	uploads map[uint64][]byte
 	changed chan struct{} // closed at the next change
 }
@@ -45,7 +45,7 @@ func (s *Store) Submit(count int) {
 	s.change()
 }
 
-// add notes that a job runs. The lock is held.
+// add records that a job runs. The caller holds the lock.
 func (s *Store) add(number uint64, where place) {
 	s.running[number] = where
 	if s.byNode[where.node] == nil {
@@ -54,13 +54,13 @@ func (s *Store) add(number uint64, where place) {
 	s.byNode[where.node][number] = true
 }
 
-// remove notes that a job does not run any more. The lock is held.
+// remove records that a job no longer runs. The caller holds the lock.
 func (s *Store) remove(number uint64) {
 	delete(s.byNode[s.running[number].node], number)
 	delete(s.running, number)
 }
 
-// change lets those who wait look again. The lock is held.
+// change wakes all waiters. The caller holds the lock.
 func (s *Store) change() {
 	if s.changed != nil {
 		close(s.changed)
@@ -68,11 +68,11 @@ func (s *Store) change() {
 	}
 }
 
-// Progress is what has become of the jobs.
+// Progress counts jobs by outcome.
 type Progress struct {
 	Pending, Running, Results int
-	Done                      int // cookies that are completed
-	Twice                     int // cookies that were completed more than once: must be zero
+	Done                      int // completed cookies
+	Twice                     int // cookies completed more than once: must be zero
 }
 
 func (s *Store) progress() Progress {
@@ -85,7 +85,7 @@ func (s *Store) progress() Progress {
 	return p
 }
 
-// Progress returns the counts of now.
+// Progress returns the current counts.
 func (s *Store) Progress() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *Store) Result(job uint64) *nodev1.JobResult {
 	return s.results[job]
 }
 
-// Scheduler is one leader. The lock of the store serialises everything, as the loop of a real
-// one would.
+// Scheduler is one leader. The lock of the store serializes everything, as the loop of a real leader
+// would.
 type Scheduler struct {
 	store    *Store
 	epoch    uint64
@@ -135,7 +135,7 @@ type Scheduler struct {
 	jobs      uint64 // started by this leader
 	standby   *nodeproto.NotLeaderError
 	skip      nodev1.SkipReason
-	holding   bool // commits nothing
+	holding   bool // commit nothing
 	held      []heldResult
 	refuse    map[string]*nodeproto.RefusedError
 	onReport  func(node string, report nodeproto.Report)
@@ -148,7 +148,7 @@ type heldResult struct {
 	result *nodev1.JobResult
 }
 
-// New makes a new leader over a store; the old one can change nothing any more.
+// New returns a new leader on a store; the old leader can change nothing any more.
 func New(store *Store, settings nodeproto.Settings) *Scheduler {
 	store.mu.Lock()
 	defer store.mu.Unlock()
@@ -167,13 +167,13 @@ func New(store *Store, settings nodeproto.Settings) *Scheduler {
 // Epoch returns the epoch of the leader.
 func (s *Scheduler) Epoch() uint64 { return s.epoch }
 
-// Stand makes the scheduler a standby that names a leader, or with nil a leader again.
+// Stand makes the scheduler a standby that refers to a leader; nil makes it lead again.
 func (s *Scheduler) Stand(by *nodeproto.NotLeaderError) { s.locked(func() { s.standby = by }) }
 
-// Skip makes heartbeats get no jobs, for a reason.
+// Skip makes heartbeats get no jobs, for this reason.
 func (s *Scheduler) Skip(reason nodev1.SkipReason) { s.locked(func() { s.skip = reason }) }
 
-// Refuse makes a node unwanted, or with nil wanted again.
+// Refuse makes the scheduler refuse a node; nil makes it accept the node again.
 func (s *Scheduler) Refuse(node string, why *nodeproto.RefusedError) {
 	s.locked(func() {
 		s.refuse[node] = why
@@ -181,7 +181,7 @@ func (s *Scheduler) Refuse(node string, why *nodeproto.RefusedError) {
 	})
 }
 
-// Hold makes results wait instead of being committed, until it is called with false.
+// Hold delays committing results until it is called with false.
 func (s *Scheduler) Hold(hold bool) {
 	s.locked(func() {
 		s.holding = hold
@@ -195,25 +195,25 @@ func (s *Scheduler) Hold(hold bool) {
 	})
 }
 
-// OnReport calls a function with every report, under the lock.
+// OnReport sets a function that is called with every report, under the lock.
 func (s *Scheduler) OnReport(function func(node string, report nodeproto.Report)) {
 	s.locked(func() { s.onReport = function })
 }
 
-// Spec replaces the specification of new jobs, and what they take.
+// Spec sets the specification and resources of new jobs.
 func (s *Scheduler) Spec(spec *nodev1.JobSpec, resources *nodev1.Amounts) {
 	s.locked(func() { s.spec, s.resources = spec, resources })
 }
 
-// Forget drops the session of a node, as a leader does that has lost patience.
+// Forget drops the session of a node, as a leader does after a timeout.
 func (s *Scheduler) Forget(node string) { s.locked(func() { delete(s.sessions, node) }) }
 
-// Session does something with the session of a node, nil if it has none.
+// Session calls a function with the session of a node, nil if it has none.
 func (s *Scheduler) Session(node string, function func(*nodeproto.Session)) {
 	s.locked(func() { function(s.sessions[node]) })
 }
 
-// Uploaded returns what was uploaded of a job's output.
+// Uploaded returns the uploaded output of a job.
 func (s *Scheduler) Uploaded(job uint64) (data []byte) {
 	s.locked(func() { data = slices.Clone(s.store.uploads[job]) })
 	return data
@@ -226,7 +226,7 @@ func (s *Scheduler) locked(function func()) {
 	s.store.change()
 }
 
-// leads says why the scheduler may not answer, nil if it may.
+// leads returns why the scheduler must not answer, nil if it may.
 func (s *Scheduler) leads(node string) error {
 	switch {
 	case s.standby != nil:
@@ -259,7 +259,7 @@ func (s *Scheduler) Register(_ context.Context, _ nodeproto.Peer, request *nodev
 	return session.Registered(s.settings, "default"), nil
 }
 
-// Heartbeat takes in a report, commits results, and gives orders.
+// Heartbeat processes a report, commits results and returns orders.
 func (s *Scheduler) Heartbeat(_ context.Context, _ nodeproto.Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
@@ -286,7 +286,7 @@ func (s *Scheduler) Heartbeat(_ context.Context, _ nodeproto.Peer, request *node
 	return session.Respond(request.GetSequence(), nodeproto.Answer{Skipped: s.skip}), nil
 }
 
-// reconcile makes the store agree with what a node reports.
+// reconcile makes the store agree with a node's report.
 func (s *Scheduler) reconcile(name string, session *nodeproto.Session, report nodeproto.Report) {
 	for _, result := range report.Finished {
 		if s.holding {
@@ -301,7 +301,7 @@ func (s *Scheduler) reconcile(name string, session *nodeproto.Session, report no
 			continue
 		}
 		cookie := status.GetIdentity().GetCookie()
-		if at := slices.Index(s.store.pending, cookie); at >= 0 { // nobody does this yet: adopt it
+		if at := slices.Index(s.store.pending, cookie); at >= 0 { // not started elsewhere: adopt it
 			s.store.pending = slices.Delete(s.store.pending, at, at+1)
 			s.store.add(number, place{name, cookie})
 			continue
@@ -325,7 +325,7 @@ func (s *Scheduler) isHeld(number uint64) bool {
 	return slices.ContainsFunc(s.held, func(h heldResult) bool { return h.result.GetNumber() == number })
 }
 
-// requeue gives up a job; its work is still to do.
+// requeue gives up a job; its work becomes pending again.
 func (s *Scheduler) requeue(number uint64) {
 	if where, ok := s.store.running[number]; ok {
 		s.store.remove(number)
@@ -333,7 +333,7 @@ func (s *Scheduler) requeue(number uint64) {
 	}
 }
 
-// commit makes a result durable and acknowledges it, whether it is new or not.
+// commit makes a result durable and acknowledges it, new or not.
 func (s *Scheduler) commit(node string, result *nodev1.JobResult) {
 	number := result.GetNumber()
 	if s.store.results[number] == nil {
@@ -353,7 +353,7 @@ func (s *Scheduler) commit(node string, result *nodev1.JobResult) {
 	}
 }
 
-// assign hands out jobs while the node has slots.
+// assign assigns jobs while the node has free slots.
 func (s *Scheduler) assign(name string, session *nodeproto.Session) {
 	if !session.Confirmed() {
 		return
@@ -375,7 +375,7 @@ func (s *Scheduler) assign(name string, session *nodeproto.Session) {
 	}
 }
 
-// Upload keeps a piece of output.
+// Upload stores a piece of output.
 func (s *Scheduler) Upload(_ context.Context, _ nodeproto.Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()

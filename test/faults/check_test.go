@@ -21,13 +21,13 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// observed is what must survive a leader beside what users were told.
+// observed is what must survive a leader, apart from acknowledged changes.
 type observed struct {
-	volume float64 // that the pool "savings" has, in seconds of a core
-	factor float64 // of the memory limit that is reserved for jobs of the lesson
+	volume float64 // volume of the pool "savings", in core seconds
+	factor float64 // the reserved fraction of the memory limit for jobs of the lesson
 }
 
-// observe asks the leader. It waits until the leader has anything to tell.
+// observe queries the leader. It waits until the leader has these values.
 func (c *cluster) observe(lesson *started) (o observed) {
 	c.t.Helper()
 	await(c.t, "the leader shows the volume of a pool", func() bool {
@@ -44,8 +44,8 @@ func (c *cluster) observe(lesson *started) (o observed) {
 	return o
 }
 
-// storedVolume reads what a leader that is gone has left of the volume of a pool. The
-// file of SQLite is copied first, so that the next leader finds it as it is.
+// storedVolume reads the volume of a pool that an ended leader has stored. It reads a copy of the
+// SQLite file, so that the next leader finds the file unchanged.
 func (c *cluster) storedVolume() (volume float64) {
 	c.t.Helper()
 	url := c.url
@@ -85,17 +85,17 @@ func (c *cluster) storedVolume() (volume float64) {
 	return volume
 }
 
-// tolerance of volumes, which are sums of many small amounts.
+// tolerance is that of volumes, which are sums of many small amounts.
 const tolerance = 0.01
 
-// checkVolume compares what a pool had saved before the leader was killed, what was
-// stored, and what it has now: at most one update is lost, and the time without a
-// leader brings nothing. It returns how many updates were lost.
+// checkVolume compares what a pool had saved before the leader was killed, what was stored, and what it
+// has now: at most one update is lost, and the time without a leader adds nothing. It returns the
+// number of lost updates.
 func (c *cluster) checkVolume(before, after observed, stored float64, leader *scheduler) (lost float64) {
 	c.t.Helper()
 	update := flow * c.settings.update.Seconds()
 	lost = max(0, (before.volume-stored)/update)
-	// An update is a little late on a busy machine, and pays for that time too.
+	// On a busy machine an update is a little late, and then accounts for that time too.
 	if lost > 1.5 {
 		c.t.Errorf("the pool had saved %v, but %v was stored: %.2f updates are lost", before.volume, stored, lost)
 	}
@@ -106,10 +106,10 @@ func (c *cluster) checkVolume(before, after observed, stored float64, leader *sc
 	return lost
 }
 
-// learnt says that a factor does not come from ignorance.
+// learnt reports whether a factor differs from the default.
 func learnt(factor float64) bool { return factor > 0 && math.Abs(factor-defaultFactor) > 0.1 }
 
-// checkFactor sees that what was learnt about the memory of jobs is still known.
+// checkFactor checks that the learnt memory factor has survived.
 func (c *cluster) checkFactor(before, after observed) {
 	c.t.Helper()
 	if learnt(before.factor) && math.Abs(after.factor-before.factor) > 0.05 {
@@ -117,8 +117,7 @@ func (c *cluster) checkFactor(before, after observed) {
 	}
 }
 
-// checkAlerts sees that the leader has nothing to complain about that points to a
-// mistake of ours.
+// checkAlerts checks that the leader has no alert that points to a bug.
 func (c *cluster) checkAlerts() {
 	c.t.Helper()
 	for _, kind := range []string{"invariants_violated", "operations_not_revived", "retention_failed", "history_not_stored"} {
@@ -130,7 +129,7 @@ func (c *cluster) checkAlerts() {
 	}
 }
 
-// alerts are those of the leader, each as its kind and its message.
+// alerts returns the leader's alerts, each as its kind and its message.
 func (c *cluster) alerts() (list []string) {
 	c.t.Helper()
 	for _, alert := range c.ask(get("//sys/scheduler/@alerts")).Items() {
@@ -143,11 +142,11 @@ func (c *cluster) alerts() (list []string) {
 	return list
 }
 
-// archive is the jobs that are stored, by their numbers.
+// archive holds the stored jobs by number.
 type archive map[uint64]store.Job
 
-// checkOperations sees that every acknowledged operation is stored, and that those
-// that are over are complete. It returns how many are not over.
+// checkOperations checks that every acknowledged operation is stored, and that the ended ones are
+// complete. It returns how many have not ended.
 func (c *cluster) checkOperations(l *load, into archive) (left int) {
 	c.t.Helper()
 	c.look(func(ctx context.Context, db *store.Store) error {
@@ -188,7 +187,7 @@ func (c *cluster) checkOperations(l *load, into archive) (left int) {
 	return left
 }
 
-// wrongWith says what is wrong with an operation that is over.
+// wrongWith describes what is wrong with an ended operation; empty if nothing is.
 func (c *cluster) wrongWith(o *started, state string, jobs []store.Job) string {
 	completed := map[int32]uint64{}
 	for _, job := range jobs {
@@ -213,8 +212,7 @@ func (c *cluster) wrongWith(o *started, state string, jobs []store.Job) string {
 	return ""
 }
 
-// checkPools compares all pools of the teams with what was acknowledged. Users have
-// stopped.
+// checkPools compares all pools of the teams with what was acknowledged. Users have stopped.
 func (c *cluster) checkPools(l *load) {
 	c.t.Helper()
 	there := map[string]bool{}
@@ -238,9 +236,8 @@ func (c *cluster) checkPools(l *load) {
 	}
 }
 
-// checkLedger compares what happened on nodes with what is stored: every
-// acknowledged result is there, no job ran twice, none was stopped because a leader
-// did not know it.
+// checkLedger compares what happened on nodes with what is stored: every acknowledged result exists, no
+// job ran twice, and none was stopped because a leader did not know it.
 func (c *cluster) checkLedger(l *load, stored archive) {
 	c.t.Helper()
 	aborted := map[string]bool{}
@@ -264,7 +261,7 @@ func (c *cluster) checkLedger(l *load, stored archive) {
 			nodev1.JobState_JOB_STATE_ABORTED: "aborted",
 		}[e.State]
 		switch {
-		case aborted[of]: // a job may end by itself when it is to be stopped
+		case aborted[of]: // a job may end by itself before it is stopped
 		case e.State == nodev1.JobState_JOB_STATE_ABORTED && !slices.Contains(c.tolerated, e.Reason):
 			c.t.Errorf("job %d of operation %s was aborted on %s: %s", e.Job, of, e.Node, e.Reason)
 		case !e.AcknowledgedAt.IsZero() && (!there || row.State != want):
@@ -283,7 +280,7 @@ func (c *cluster) checkLedger(l *load, stored archive) {
 	}
 }
 
-// checkLogs sees that no scheduler has written an error or refused to adopt a job.
+// checkLogs checks that no scheduler has logged an error or refused to adopt a job.
 func (c *cluster) checkLogs() {
 	c.t.Helper()
 	for _, s := range c.schedulers {
@@ -295,7 +292,7 @@ func (c *cluster) checkLogs() {
 	}
 }
 
-// finish lets everything come to its end, and checks all of it.
+// finish waits until everything has ended, and checks all of it.
 func (c *cluster) finish(l *load, stored archive, endless ...*started) {
 	c.t.Helper()
 	l.stop()

@@ -33,7 +33,7 @@ type cluster struct {
 	tolerated  []string // reasons for which jobs may be aborted
 }
 
-// onSQLite starts one scheduler with a store of its own.
+// onSQLite starts one scheduler with its own store.
 func onSQLite(t *testing.T, nodes int) *cluster {
 	t.Helper()
 	return newCluster(t, quickly(), 1, nodes)
@@ -47,14 +47,13 @@ func onPostgres(t *testing.T, nodes int) *cluster {
 	return newCluster(t, s, 2, nodes)
 }
 
-// inConfiguration spells the URL of a server behind a socket so that it has the user
-// and the host that configurations ask for; the socket wins over the host.
+// inConfiguration rewrites the URL of a server behind a socket so that it has the user and host that
+// configurations require; the socket takes precedence over the host.
 func inConfiguration(url string) string {
 	return strings.Replace(url, "postgres:///", "postgres://weir@socket/", 1)
 }
 
-// coresPerNode and flow say what nodes have, and how much a pool saves every
-// second, in cores.
+// coresPerNode is the size of a node; flow is how much a pool saves every second, in cores.
 const (
 	coresPerNode = 4
 	flow         = 10
@@ -89,7 +88,7 @@ func newCluster(t *testing.T, s settings, schedulers, nodes int) *cluster {
 	return c
 }
 
-// leader waits until somebody leads.
+// leader waits until there is a leader.
 func (c *cluster) leader() (leader *scheduler) {
 	c.t.Helper()
 	await(c.t, "somebody leads", func() bool {
@@ -107,7 +106,7 @@ func (c *cluster) leader() (leader *scheduler) {
 	return leader
 }
 
-// other is the scheduler that is not the given one.
+// other returns the other scheduler.
 func (c *cluster) other(than *scheduler) *scheduler {
 	for _, s := range c.schedulers {
 		if s != than {
@@ -118,7 +117,7 @@ func (c *cluster) other(than *scheduler) *scheduler {
 	return nil
 }
 
-// must sends a change that nobody has a reason to refuse.
+// must sends a change that must not be refused.
 func (c *cluster) must(what command) yson.Node {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -130,7 +129,7 @@ func (c *cluster) must(what command) yson.Node {
 	return answer
 }
 
-// ask reads what must be there.
+// ask reads a value that must exist.
 func (c *cluster) ask(what command) yson.Node {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -151,8 +150,8 @@ func loadPool(i int) string { return fmt.Sprintf("load-%d", i%loadPools) }
 
 func team(i int) string { return fmt.Sprintf("team-%d", i) }
 
-// makePools makes the tree: pools for operations, some of them with guarantees; one
-// that saves and has no operations; one for each team that changes pools.
+// makePools creates the tree: pools for operations, some of them with guarantees; a pool that saves and
+// has no operations; one for each team that changes pools.
 func (c *cluster) makePools() {
 	c.t.Helper()
 	many := []yson.Entry{
@@ -212,7 +211,7 @@ func (c *cluster) startNodes(addresses []string, count int) {
 	c.awaitNodes(func(t fakenode.Totals) bool { return t.Registered == count })
 }
 
-// awaitNodes waits until the nodes are so far.
+// awaitNodes waits until a condition on the nodes holds.
 func (c *cluster) awaitNodes(holds func(fakenode.Totals) bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
@@ -222,8 +221,8 @@ func (c *cluster) awaitNodes(holds func(fakenode.Totals) bool) {
 	}
 }
 
-// Memory of jobs: the limit that their specifications have, and what they use. The
-// part that is reserved before anything is known is a half.
+// Memory of jobs: the limit in their specifications, and their usage. Half of the limit is reserved
+// before anything is known.
 const (
 	memoryLimit   = 1 << 30
 	memoryUsed    = memoryLimit * 3 / 10
@@ -233,7 +232,7 @@ const (
 // longStory is the length of an output that does not fit into a result.
 const longStory = 70 << 10
 
-// script is what jobs do, by their number, so that a job is the same in every run.
+// script is the behaviour of jobs by number, so that a job is the same in every run.
 func script(_ string, start nodeproto.Start) fakenode.Behaviour {
 	id := start.Identity
 	draw := id.GetNumber()*0x9e3779b97f4a7c15 ^ uint64(id.GetCookie())<<32
@@ -262,8 +261,8 @@ func script(_ string, start nodeproto.Start) fakenode.Behaviour {
 	return b
 }
 
-// look opens the store while a scheduler runs, and closes it when the closure is
-// through: a leader that is killed must have had its file for itself.
+// look opens the store while a scheduler runs, and closes it when f returns: a killed leader must have
+// been the only user of its file.
 func (c *cluster) look(f func(ctx context.Context, db *store.Store) error) {
 	c.t.Helper()
 	c.lookAt(c.url, f)

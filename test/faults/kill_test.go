@@ -22,9 +22,9 @@ func TestAStandbyOnPostgresTakesOverFromAKilledLeaderInTime(t *testing.T) {
 	t.Logf("the slowest takeover took %v", worst)
 }
 
-// killAgainAndAgain kills leaders under load, at random points, and checks after each
-// that nothing is lost. It returns the longest time without acknowledgements, which
-// must not exceed a limit if there is one.
+// killAgainAndAgain kills leaders under load, at random moments, and checks after each that nothing is
+// lost. It returns the longest time without acknowledgements, which must not exceed the limit if there
+// is one.
 func (c *cluster) killAgainAndAgain(limit time.Duration) (worst time.Duration) {
 	t := c.t
 	l := c.underLoad()
@@ -98,8 +98,8 @@ func quantile[T any](sorted []T, q float64) T {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// randomPause lets the leader do a random amount of work: sometimes hardly any, so
-// that it is killed while it takes up the work of the one before.
+// randomPause lets the leader do a random amount of work. Sometimes it is hardly any, so that the
+// leader is killed while it takes over.
 func (c *cluster) randomPause() {
 	if rand.IntN(4) > 0 {
 		finished := c.nodes.Totals().Acknowledged

@@ -14,7 +14,7 @@ import (
 
 var goroutineTotal = regexp.MustCompile(`goroutine profile: total (\d+)`)
 
-// held is what a scheduler has of things that are easily forgotten.
+// held returns the numbers of things that a scheduler is likely to leak.
 func (s *scheduler) held() (goroutines, files int) {
 	s.t.Helper()
 	page, err := s.fetch("/debug/pprof/goroutine?debug=1", patience)
@@ -33,16 +33,16 @@ func (s *scheduler) held() (goroutines, files int) {
 	return goroutines, len(open)
 }
 
-// TestNothingIsLeftBehindByWhatHasEnded lets operations, jobs, pools, nodes and leaders
-// come and go, and compares what a scheduler holds before and after.
+// TestNothingIsLeftBehindByWhatHasEnded makes operations, jobs, pools, nodes and leaders come and go,
+// and compares what a scheduler holds before and after.
 func TestNothingIsLeftBehindByWhatHasEnded(t *testing.T) {
 	c := onPostgres(t, 20)
 	names := c.nodes.Names()
 	stored := archive{}
-	// An agent that is started again may have missed an order.
+	// A restarted agent may have missed an order.
 	c.tolerated = append(c.tolerated, "disappeared_from_node")
 	l := c.underLoad()
-	// The first round fills pools of connections.
+	// The first round fills connection pools.
 	var goroutines, files [2]int
 	rounds := max(4, kills()/10)
 	for round := range rounds {
@@ -80,5 +80,5 @@ func TestNothingIsLeftBehindByWhatHasEnded(t *testing.T) {
 	}
 }
 
-// slack is what two moments of the same process differ in.
+// slack is the normal difference between two moments of the same process.
 const slack = 30

@@ -13,8 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// load is users who start operations and change pools, and remember everything
-// that they were told.
+// load is users who start operations and change pools, and remember every acknowledgement.
 type load struct {
 	t       *testing.T
 	gateway *gateway
@@ -32,18 +31,18 @@ type load struct {
 type started struct {
 	id      string
 	jobs    int64
-	aborted bool // a user aborted it, or wants to
-	over    bool // it has been checked that it is archived with all that belongs to it
+	aborted bool // a user has aborted it, or is about to
+	over    bool // checked: it is archived with everything that belongs to it
 }
 
-// Paces of the users, all together: what a busy machine can do beside.
+// The paces of all users together: as much as a busy machine can do.
 const (
 	starters   = 4
 	startEvery = 500 * time.Millisecond // each
-	abortEvery = 20                     // one in so many is aborted
+	abortEvery = 20                     // one in this many is aborted
 )
 
-// underLoad lets users begin.
+// underLoad starts the users.
 func (c *cluster) underLoad() *load {
 	l := &load{t: c.t, gateway: c.gateway, pools: map[string]float64{}}
 	l.begin()
@@ -51,7 +50,7 @@ func (c *cluster) underLoad() *load {
 	return l
 }
 
-// begin lets users begin, for the first time or again.
+// begin starts the users, also again.
 func (l *load) begin() {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	l.cancel = cancel
@@ -64,13 +63,13 @@ func (l *load) begin() {
 	}
 }
 
-// stop ends the users; what they have begun they bring to an end.
+// stop stops the users; they finish what they have started.
 func (l *load) stop() {
 	l.cancel()
 	l.users.Wait()
 }
 
-// pause waits for about as long, or until the users are to stop.
+// pause waits for about this long, or until the users are to stop.
 func pause(ctx context.Context, about time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -80,7 +79,7 @@ func pause(ctx context.Context, about time.Duration) bool {
 	}
 }
 
-// patient is the context of a request that is not to be given up when users stop.
+// patient returns the context of a request that continues when users stop.
 func (l *load) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), patience)
 }
@@ -135,7 +134,7 @@ func (l *load) startOperations(ctx context.Context, user int) {
 	}
 }
 
-// abort ends an operation, which may have ended by itself.
+// abort aborts an operation, which may have ended by itself.
 func (l *load) abort(ctx context.Context, o *started) error {
 	l.mutex.Lock()
 	o.aborted = true
@@ -146,7 +145,7 @@ func (l *load) abort(ctx context.Context, o *started) error {
 	return nil
 }
 
-// changePools is one team's user, who alone changes the team's pools.
+// changePools is the user of one team, the only one who changes the team's pools.
 func (l *load) changePools(ctx context.Context, number int) {
 	var names []string
 	for i := 0; pause(ctx, 100*time.Millisecond); i++ {
@@ -162,8 +161,7 @@ func (l *load) changePools(ctx context.Context, number int) {
 
 func poolPath(team, name string) string { return "//sys/pool_trees/default/" + team + "/" + name }
 
-// changeOne makes, changes or removes a pool, and looks whether the one before is as
-// it was left.
+// changeOne creates, changes or removes a pool, and checks that the previous one is unchanged.
 func (l *load) changeOne(ctx context.Context, team, name string, names *[]string) (err error) {
 	weight := float64(1 + rand.IntN(100))
 	path := poolPath(team, name)
@@ -199,7 +197,7 @@ func (l *load) changeOne(ctx context.Context, team, name string, names *[]string
 	return l.checkWeight(ctx, path, weight)
 }
 
-// checkWeight reads a weight that was acknowledged.
+// checkWeight checks a weight that was acknowledged.
 func (l *load) checkWeight(ctx context.Context, path string, weight float64) error {
 	answer, err := l.gateway.read(ctx, get(path+"/@weight"))
 	if err != nil {
@@ -211,7 +209,7 @@ func (l *load) checkWeight(ctx context.Context, path string, weight float64) err
 	return nil
 }
 
-// operations returns what has been acknowledged so far.
+// operations returns the operations acknowledged so far.
 func (l *load) operations() []*started {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()

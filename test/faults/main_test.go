@@ -1,15 +1,14 @@
 //go:build linux
 
-// Package faults starts the real weir program, puts it under load and does it
-// harm: it kills and stops leaders, takes their database and their disk away, and
-// gives them too much to do. Nodes are fakes in the test's process that speak the
-// real protocol; everything else is asked and changed over HTTP, as users would.
+// Package faults starts the real weir program under load and injects faults: it kills and stops
+// leaders, takes away their database and disk, and overloads them. Nodes are fakes in the test's
+// process that speak the real protocol; the tests do everything else over HTTP, as users would.
 //
-// What was acknowledged must be there afterwards, and nothing may have happened
-// twice; check_test.go says exactly what.
+// What was acknowledged must exist afterwards, and nothing may have happened twice; check_test.go
+// states the exact rules.
 //
-// The variables WEIR_KILLS and WEIR_NODES make the tests longer: a full run has 200
-// and 500. In a full run times are those of production.
+// The variables WEIR_KILLS and WEIR_NODES make the tests longer: a full run has 200 and 500. A full run
+// uses the timeouts of production.
 package faults
 
 import (
@@ -25,7 +24,7 @@ import (
 )
 
 var (
-	// program is the weir that tests start.
+	// program is the weir program that tests start.
 	program string
 	// postgres is the server that all tests of this package share.
 	postgres = storetest.NewPostgres()
@@ -66,9 +65,8 @@ func number(name string, otherwise int) int {
 func kills() int { return number("WEIR_KILLS", 6) }
 func nodes() int { return number("WEIR_NODES", 50) }
 
-// full says that this is the long run.
+// full reports whether this is the long run.
 func full() bool { return kills() >= 100 }
 
-// patience is how long a test waits for anything that must happen. The machine may
-// be busy with other things.
+// patience is how long a test waits for anything that must happen. The machine may be busy.
 const patience = 2 * time.Minute

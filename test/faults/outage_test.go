@@ -19,8 +19,7 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// TestPostgresMayCrashUnderLoad lets the database crash: schedulers wait, say so, and
-// go on.
+// TestPostgresMayCrashUnderLoad crashes the database: schedulers wait, raise an alert, and continue.
 func TestPostgresMayCrashUnderLoad(t *testing.T) {
 	c := onPostgres(t, 20)
 	l := c.underLoad()
@@ -52,8 +51,7 @@ func TestPostgresMayCrashUnderLoad(t *testing.T) {
 	c.finish(l, stored)
 }
 
-// watchAlerts asks all schedulers for their alerts all the time; stop returns the
-// messages of one kind that were seen.
+// watchAlerts polls all schedulers for alerts; stop returns the messages of one kind that it saw.
 func (c *cluster) watchAlerts(kind string) (stop func() []string) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var mutex sync.Mutex
@@ -86,8 +84,7 @@ func (c *cluster) watchAlerts(kind string) (stop func() []string) {
 	}
 }
 
-// TestAFullDiskIsToldAndOutlived fills the disk of a scheduler on SQLite and makes
-// room again.
+// TestAFullDiskIsToldAndOutlived fills the disk of a scheduler on SQLite and then frees space.
 func TestAFullDiskIsToldAndOutlived(t *testing.T) {
 	disk := smallDisk(t, "size=48m")
 	s := quickly()
@@ -149,7 +146,7 @@ func TestAFullDiskIsToldAndOutlived(t *testing.T) {
 	c.checkPools(l)
 }
 
-// smallDisk mounts a file system of its own. Only root can.
+// smallDisk mounts a separate file system. Only root can.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -164,7 +161,7 @@ func smallDisk(t *testing.T, options string) string {
 	return directory
 }
 
-// fill takes all the room that is left, and returns the file that has it.
+// fill uses up all free space and returns the file that occupies it.
 func fill(t *testing.T, disk string) string {
 	t.Helper()
 	path := filepath.Join(disk, "filler")

@@ -11,9 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// TestALeaderThatWasStoppedWritesNothingWhenItWakesUp stops a leader for longer than
-// its lease, lets the standby take over, and wakes it up while requests wait at its
-// door.
+// TestALeaderThatWasStoppedWritesNothingWhenItWakesUp stops a leader for longer than its lease, lets
+// the standby take over, and resumes the old leader while requests wait for it.
 func TestALeaderThatWasStoppedWritesNothingWhenItWakesUp(t *testing.T) {
 	c := onPostgres(t, 20)
 	l := c.underLoad()
@@ -35,8 +34,7 @@ func TestALeaderThatWasStoppedWritesNothingWhenItWakesUp(t *testing.T) {
 		}
 		await(t, "the standby leads", next.leads)
 
-		// The weight is what it is for the old leader, and not what it is. It must
-		// not say that this is settled.
+		// The old leader knows an outdated weight. It must not answer as if that were current.
 		c.must(set("//sys/pool_trees/default/watched/@weight", yson.Double(3)))
 		answered := c.askSleeper(old, set("//sys/pool_trees/default/watched/@weight", yson.Double(1)), weight)
 		if full() {
@@ -47,7 +45,7 @@ func TestALeaderThatWasStoppedWritesNothingWhenItWakesUp(t *testing.T) {
 		last := 3.0
 		for _, a := range <-answered {
 			if a.err == nil {
-				last = a.weight // it was passed on to the leader
+				last = a.weight // the request was forwarded to the leader
 			}
 		}
 		await(t, "the old leader stands by", old.standsBy)
@@ -64,14 +62,14 @@ func TestALeaderThatWasStoppedWritesNothingWhenItWakesUp(t *testing.T) {
 	c.finish(l, stored)
 }
 
-// wokenAnswer is what a leader that was asleep says to a request.
+// wokenAnswer is a resumed leader's answer to a request.
 type wokenAnswer struct {
 	weight float64
 	err    error
 }
 
-// askSleeper sends requests to a stopped scheduler, one after the other, with the
-// patience to hear the answers when it wakes up.
+// askSleeper sends requests to a stopped scheduler, one after the other, and waits for the answers
+// until it is resumed.
 func (c *cluster) askSleeper(s *scheduler, requests ...command) <-chan []wokenAnswer {
 	answered := make(chan []wokenAnswer, 1)
 	at := 0

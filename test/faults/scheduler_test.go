@@ -21,7 +21,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// scheduler is a weir scheduler that is started, killed and started again.
+// scheduler is a weir scheduler that tests start, kill and restart.
 type scheduler struct {
 	t       *testing.T
 	address string
@@ -31,7 +31,7 @@ type scheduler struct {
 	exited  chan struct{}
 }
 
-// settings are what schedulers of a test differ in.
+// settings are the settings in which schedulers of tests differ.
 type settings struct {
 	store    string // empty: SQLite in the data directory
 	data     string
@@ -42,7 +42,7 @@ type settings struct {
 	heart    time.Duration
 }
 
-// quickly returns settings for short tests, or those of production for the full run.
+// quickly returns settings for short tests; in a full run, those of production.
 func quickly() settings {
 	s := settings{lease: time.Second, standby: 100 * time.Millisecond, update: time.Second, progress: 500 * time.Millisecond, heart: 500 * time.Millisecond}
 	if full() {
@@ -86,8 +86,7 @@ func newScheduler(t *testing.T, directory string, c settings) *scheduler {
 	return s
 }
 
-// freeAddress is an address that nobody listens on. It stays the same over
-// restarts.
+// freeAddress returns an address on which no process listens. It stays the same over restarts.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +109,7 @@ func (s *scheduler) running() bool {
 	}
 }
 
-// start starts the process; it need not be ready yet.
+// start starts the process and does not wait until it is ready.
 func (s *scheduler) start() {
 	s.t.Helper()
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -126,7 +125,7 @@ func (s *scheduler) start() {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = process.Wait() // it was killed: there is an error
+		_ = process.Wait() // fails, because the process was killed
 		close(exited)
 	}()
 	s.process, s.exited = process, exited
@@ -139,7 +138,7 @@ func (s *scheduler) signal(which syscall.Signal) {
 	}
 }
 
-// kill is kill -9; it returns when nothing of the process is left.
+// kill sends SIGKILL and waits until the process has ended.
 func (s *scheduler) kill() (at time.Time) {
 	s.t.Helper()
 	at = time.Now()
@@ -148,7 +147,7 @@ func (s *scheduler) kill() (at time.Time) {
 	return at
 }
 
-// ready is what the scheduler says about itself; empty if it does not answer.
+// ready returns the scheduler's readiness page; empty if it does not answer.
 func (s *scheduler) ready() string {
 	text, err := s.fetch("/readyz", time.Second)
 	if err != nil {
@@ -158,7 +157,7 @@ func (s *scheduler) ready() string {
 }
 
 func (s *scheduler) leads() bool {
-	first, _, _ := strings.Cut(s.ready(), "\n") // what is held back comes after it
+	first, _, _ := strings.Cut(s.ready(), "\n") // what is held back follows
 	return first == "leading"
 }
 
@@ -184,7 +183,7 @@ func (s *scheduler) fetch(path string, within time.Duration) (string, error) {
 	return string(data), err
 }
 
-// await waits until something holds that the processes bring about.
+// await waits until a condition holds. The processes make it hold.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	if !expected.Soon(holds) {
@@ -192,7 +191,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// lines returns the lines of the log that have a text in them.
+// lines returns the lines of the log that contain a text.
 func (s *scheduler) lines(with string) (found []string) {
 	file, err := os.Open(s.log)
 	if err != nil {
@@ -211,7 +210,7 @@ func (s *scheduler) lines(with string) (found []string) {
 
 var logTime = regexp.MustCompile(`^time=(\S+)`)
 
-// ledSince is when the scheduler began to lead for the last time, by its log.
+// ledSince returns when the scheduler last started to lead, by its log.
 func (s *scheduler) ledSince() time.Time {
 	s.t.Helper()
 	lines := s.lines("msg=leading ")
@@ -225,7 +224,7 @@ func (s *scheduler) ledSince() time.Time {
 	return at
 }
 
-// tellLog shows the end of the log.
+// tellLog prints the end of the log.
 func (s *scheduler) tellLog() {
 	lines := s.lines("")
 	s.t.Logf("the end of the log of %s:\n%s", s.address, strings.Join(lines[max(0, len(lines)-30):], "\n"))

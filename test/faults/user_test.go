@@ -16,14 +16,13 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// gateway speaks to the schedulers over HTTP and notes when writes are
-// acknowledged.
+// gateway calls the schedulers over HTTP and records when writes are acknowledged.
 type gateway struct {
 	clients []*client.Client
 
 	mutex sync.Mutex
-	since time.Time      // writes sent later are waited for
-	first chan time.Time // gets when one of them was acknowledged
+	since time.Time      // only writes sent later count
+	first chan time.Time // receives the time of the first acknowledgement
 }
 
 func newGateway(t *testing.T, schedulers []*scheduler) *gateway {
@@ -38,8 +37,8 @@ func newGateway(t *testing.T, schedulers []*scheduler) *gateway {
 	return g
 }
 
-// watch returns a channel that gets the time of the first acknowledgement of a
-// write that is sent from now on.
+// watch returns a channel that receives the time of the first acknowledgement of a write sent from now
+// on.
 func (g *gateway) watch() <-chan time.Time {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -63,11 +62,11 @@ type command struct {
 	value      *yson.Node // the body
 }
 
-// attemptTimeout is how long a request waits for its answer. A leader that is
-// stopped takes requests and does not answer.
+// attemptTimeout is how long a request waits for its answer. A stopped leader accepts requests and does
+// not answer.
 const attemptTimeout = 3 * time.Second
 
-// once sends a command to one scheduler, once.
+// once sends a command once to one scheduler.
 func (g *gateway) once(ctx context.Context, to int, c command, more ...yson.Entry) (yson.Node, error) {
 	parameters := yson.Map(append(append([]yson.Entry{}, c.parameters...), more...)...).
 		With("output_format", yson.String("yson")).With("return_only_value", yson.Boolean(true))
@@ -94,17 +93,17 @@ func (g *gateway) once(ctx context.Context, to int, c command, more ...yson.Entr
 	return yson.Parse(data)
 }
 
-// codeQueueSize is the answer of a leader that has too much to do.
+// codeQueueSize is the error code of an overloaded leader.
 const codeQueueSize client.Code = 108
 
-// refused says that an error is the answer, and not a reason to ask again.
+// refused reports whether an error is final, so that retrying is useless.
 func refused(err error) bool {
 	var answer *client.Error
 	return errors.As(err, &answer) && !errors.Is(err, client.CodeUnavailable) && !errors.Is(err, codeQueueSize)
 }
 
-// write repeats a change until it is acknowledged or refused. Repetitions have the
-// mutation id of the first, so that it happens once.
+// write repeats a change until it is acknowledged or refused. Repetitions have the same mutation id, so
+// that the change happens once.
 func (g *gateway) write(ctx context.Context, c command) (yson.Node, error) {
 	mutation := yson.Pair("mutation_id", yson.String(fmt.Sprintf("%x-%x-%x-%x", rand.Uint32(), rand.Uint32(), rand.Uint32(), 1+rand.Uint32N(1<<31))))
 	return g.repeat(ctx, func(attempt context.Context, to int, again bool) (yson.Node, error) {
@@ -121,7 +120,7 @@ func (g *gateway) write(ctx context.Context, c command) (yson.Node, error) {
 	})
 }
 
-// read repeats a question until it is answered.
+// read repeats a query until it is answered.
 func (g *gateway) read(ctx context.Context, c command) (yson.Node, error) {
 	return g.repeat(ctx, func(attempt context.Context, to int, _ bool) (yson.Node, error) { return g.once(attempt, to, c) })
 }
@@ -180,7 +179,7 @@ func getOperation(id string, attributes ...string) command {
 	}}
 }
 
-// dig follows keys into a document.
+// dig returns the value at a path of keys.
 func dig(n yson.Node, keys ...string) (yson.Node, error) {
 	for i, key := range keys {
 		inner, there := n.Get(key)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// everything has a row of each tracked kind with all its fields set.
+// everything returns a row of each tracked kind with all its fields set.
 func everything() store.Rows {
 	doc := func(text string) []byte { return []byte(`{"a":"` + text + `"}`) }
 	return store.Rows{
@@ -42,7 +42,7 @@ func everything() store.Rows {
 	}
 }
 
-// keys has the keys of everything.
+// keys returns the keys of everything.
 func keys() store.Rows {
 	return store.Rows{
 		Settings: []store.Setting{{Name: "config"}}, Counters: []store.Counter{{Name: "job"}},

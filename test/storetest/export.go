@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// dump is an export of a store.
+// dump exports a store.
 func (f *fixture) dump(s *store.Store) []byte {
 	f.Helper()
 	var out bytes.Buffer
@@ -23,7 +23,7 @@ func (f *fixture) dump(s *store.Store) []byte {
 	return out.Bytes()
 }
 
-// plain is an export without its compression.
+// plain decompresses an export.
 func (f *fixture) plain(dump []byte) string {
 	f.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(dump))
@@ -64,7 +64,7 @@ func (f *fixture) withoutNumber7() *fixture {
 	return f
 }
 
-// empty returns a store that nobody has led.
+// empty returns a store that has had no leader.
 func (f *fixture) empty() *store.Store {
 	f.Helper()
 	return f.open(f.fresh(f.T))
@@ -142,7 +142,7 @@ var exportChecks = []check{
 		f.wants(f.empty().Import(f.ctx, bytes.NewReader(newer)), store.ErrTooNew)
 	}},
 	{"an export is one state while commits go on", func(f *fixture) {
-		// Every commit replaces ten users with the same value. An export must have one value.
+		// Every commit replaces ten users with the same value. An export must contain one value.
 		write := func(value int) {
 			var rows store.Rows
 			for i := range 10 {
@@ -247,7 +247,7 @@ var historyChecks = []check{
 
 var concurrencyChecks = []check{
 	{"readers see whole commits while a leader writes", func(f *fixture) {
-		// Every commit gives all rows the value of its revision.
+		// Every commit sets all rows to the value of its revision.
 		write := func(value int) {
 			var rows store.Rows
 			for i := range 20 {

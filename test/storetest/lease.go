@@ -184,8 +184,8 @@ var leaseChecks = []check{
 		f.same(leader.Epoch, int64(2))
 	}},
 	{"leaders that fight write one after another", func(f *fixture) {
-		// Each takes the lease from the others and commits until it is fenced. Every
-		// acknowledged commit must be there, with revisions without a gap or a double.
+		// Each takes the lease from the others and commits until it is fenced. Every acknowledged
+		// commit must exist, and revisions must have no gaps or duplicates.
 		var mu sync.Mutex
 		acknowledged := map[int64]string{}
 		var group sync.WaitGroup
@@ -202,7 +202,7 @@ var leaseChecks = []check{
 						name := fmt.Sprintf("%d-%d-%d", who, round, n)
 						batch := &store.Batch{Put: store.Rows{Users: []store.User{{Name: name}}}}
 						receipt, err := s.Commit(f.ctx, lease, batch)
-						for errors.Is(err, store.ErrUnavailable) { // the others did not let it in for long
+						for errors.Is(err, store.ErrUnavailable) { // the others kept it waiting for long
 							receipt, err = s.Commit(f.ctx, lease, batch)
 						}
 						if errors.Is(err, store.ErrFenced) || err == nil && n == 20 {
@@ -264,7 +264,8 @@ var changesChecks = []check{
 		changes, err := f.s.Changes(f.ctx, 1)
 		f.ok(err)
 		want := keys()
-		// They go with their operation, and a deletion is mentioned if there was something.
+		// They are removed with their operation, and a deletion is reported if there was something to
+		// delete.
 		want.OperationSpecs, want.OperationProgress, want.ControllerSnapshots, want.Jobs = nil, nil, nil, nil
 		f.same(changes.Delete, want)
 		f.same(changes.Put, store.Rows{})
@@ -312,8 +313,8 @@ var changesChecks = []check{
 	{"a copy that follows the changes equals what is loaded", followChanges},
 }
 
-// followChanges makes random commits and lets a copy follow them at random moments. The copy is a
-// map of users and pools, deletions first, then puts.
+// followChanges makes random commits and lets a copy follow them at random moments. The copy is a map
+// of users and pools; it applies deletions first, then puts.
 func followChanges(f *fixture) {
 	random := rand.New(rand.NewPCG(3, 4))
 	users := map[string]string{}

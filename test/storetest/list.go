@@ -6,7 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// gallery puts operations that differ in everything that filters look at.
+// gallery puts operations that differ in everything that filters examine.
 func gallery(f *fixture) {
 	f.put(store.Rows{Operations: []store.Operation{
 		operation(1, func(o *store.Operation) { o.Title = "Daily REPORT 100%" }),
@@ -16,11 +16,11 @@ func gallery(f *fixture) {
 		}),
 		operation(4, func(o *store.Operation) { o.State, o.Pools = "pending", []store.TreePool{{Tree: "gpu", Pool: "prod"}} }),
 		operation(5, finished(50), func(o *store.Operation) { o.State, o.Filter, o.Pools = "failed", "Secret_word", nil }),
-		operation(6, func(o *store.Operation) { o.User, o.StartTime = "bob", at(5) }), // together with 5
+		operation(6, func(o *store.Operation) { o.User, o.StartTime = "bob", at(5) }), // at the same time as 5
 	}})
 }
 
-// lists makes a check of a filter against the gallery.
+// lists returns a check of a filter against the gallery.
 func lists(name string, filter store.OperationFilter, want ...int32) check {
 	return check{name, func(f *fixture) {
 		gallery(f)
@@ -120,7 +120,7 @@ var listChecks = []check{
 	}},
 }
 
-// jobGallery puts jobs of two operations that differ in everything that filters look at.
+// jobGallery puts jobs of two operations that differ in everything that filters examine.
 func jobGallery(f *fixture) {
 	f.put(store.Rows{Jobs: []store.Job{
 		job(1, 1, 0, func(j *store.Job) { j.StartTime = at(50) }),
@@ -183,7 +183,7 @@ var jobListChecks = []check{
 	}},
 }
 
-// logGallery puts events that differ in everything that filters look at, in two commits.
+// logGallery puts events that differ in everything that filters examine, in two commits.
 func logGallery(f *fixture) []store.Event {
 	events := []store.Event{
 		{Time: at(1), Type: "operation_started", Operation: 1, Tree: "main", Pool: "prod", Document: []byte("{}")},

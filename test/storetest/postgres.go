@@ -20,14 +20,14 @@ import (
 // RequirePostgres is the variable that turns a missing PostgreSQL into a failure.
 const RequirePostgres = "WEIR_REQUIRE_POSTGRES"
 
-// Postgres is a private PostgreSQL server. A test binary shares one; it is started
-// by the first test that needs it.
+// Postgres is a private PostgreSQL server, shared by the tests of a binary. The first test that needs
+// it starts it.
 type Postgres struct {
 	script string
 	dir    string
-	admin  string // URL of the database that is always there
+	admin  string // URL of the default database
 
-	emptied chan string // schemas to use again
+	emptied chan string // schemas to reuse
 	made    atomic.Int64
 	once    sync.Once
 	err     error
@@ -68,7 +68,7 @@ func (p *Postgres) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// findScript looks for the script from the working directory up to the root of the module.
+// findScript searches for the script from the working directory up to the root of the module.
 func findScript() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -86,7 +86,7 @@ func findScript() (string, error) {
 }
 
 // Need starts the server if it does not run. Without PostgreSQL on this machine the test is skipped, or
-// fails if the environment has WEIR_REQUIRE_POSTGRES.
+// fails if WEIR_REQUIRE_POSTGRES is set.
 func (p *Postgres) Need(t testing.TB) {
 	t.Helper()
 	err := p.start()
@@ -99,8 +99,8 @@ func (p *Postgres) Need(t testing.TB) {
 	}
 }
 
-// Fresh returns the URL of an empty database: a schema of its own. What PostgreSQL calls a
-// database takes a checkpoint to make or drop. After the test the schema is emptied for another.
+// Fresh returns the URL of an empty database, which is a separate schema: creating or dropping what
+// PostgreSQL calls a database takes a checkpoint. After the test the schema is emptied and reused.
 func (p *Postgres) Fresh(t testing.TB) string {
 	t.Helper()
 	p.Need(t)
@@ -113,7 +113,7 @@ func (p *Postgres) Fresh(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		if t.Failed() || p.exec(strings.ReplaceAll(emptySchema, "SCHEMA", name)) != nil {
-			return // another one is made
+			return // the next test creates another
 		}
 		select {
 		case p.emptied <- name:
@@ -123,7 +123,7 @@ func (p *Postgres) Fresh(t testing.TB) string {
 	return p.admin + "&search_path=" + name
 }
 
-// emptySchema makes tables as they are after their migration.
+// emptySchema restores the tables to their state after migration.
 const emptySchema = `DO $$ DECLARE name text; BEGIN
 	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'SCHEMA' AND tablename NOT IN ('schema_version', 'leadership')
 	LOOP EXECUTE format('DELETE FROM SCHEMA.%I', name); END LOOP;
@@ -131,12 +131,12 @@ const emptySchema = `DO $$ DECLARE name text; BEGIN
 		last_operation = 0, last_event = 0, last_audit = 0;
 END $$`
 
-// URL of a database on the server, by PostgreSQL's own meaning of the word.
+// URL returns the URL of a database on the server, in PostgreSQL's sense of the word.
 func (p *Postgres) URL(database string) string {
 	return strings.Replace(p.admin, "/postgres?", "/"+database+"?", 1)
 }
 
-// Dir is the directory of the server; databases are in its folder data.
+// Dir returns the directory of the server; databases are in its folder data.
 func (p *Postgres) Dir() string { return p.dir }
 
 // Exec executes a statement as the administrator.
@@ -156,8 +156,8 @@ func (p *Postgres) exec(statement string) error {
 	return errors.Join(err, db.Close())
 }
 
-// Restart restarts the server: "fast" ends sessions and shuts down in order, "immediate" is
-// like a crash.
+// Restart restarts the server: "fast" ends sessions and shuts down cleanly, "immediate" is like a
+// crash.
 func (p *Postgres) Restart(t testing.TB, mode string) {
 	t.Helper()
 	if _, err := p.run("restart", p.dir, mode); err != nil {
@@ -165,7 +165,7 @@ func (p *Postgres) Restart(t testing.TB, mode string) {
 	}
 }
 
-// Stop ends the server and removes its files, if it was started.
+// Stop stops the server, if it was started, and removes its files.
 func (p *Postgres) Stop() error {
 	if p.dir == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// now of the retention cases is long after the rows.
+// later is the current time of the retention cases, long after the rows.
 var later = noon.Add(1000 * time.Hour)
 
 func (f *fixture) retain(policy store.Policy, now time.Time) store.Removed {
@@ -18,7 +18,8 @@ func (f *fixture) retain(policy store.Policy, now time.Time) store.Removed {
 	return removed
 }
 
-// archive puts finished operations with a job and output each: 1 to 6, the odd ones bob's, and 7 that runs.
+// archive puts finished operations with a job and output each: 1 to 6, the odd ones bob's. Operation 7
+// still runs.
 func archive(f *fixture) {
 	var rows store.Rows
 	for n := int32(1); n <= 7; n++ {
@@ -167,7 +168,7 @@ var retentionChecks = []check{
 	}},
 }
 
-// another is a fixture with a database of its own.
+// another returns a fixture with its own database.
 func (f *fixture) another() *fixture {
 	f.Helper()
 	return newFixture(f.T, f.fresh)

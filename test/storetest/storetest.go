@@ -1,7 +1,7 @@
-// Package storetest is the conformance suite of the store: what every engine must do,
-// one named case for each promise. It also starts a private PostgreSQL server for tests.
+// Package storetest is the conformance suite of the store: what every engine must do, with one named
+// case for each guarantee. It also starts a private PostgreSQL server for tests.
 //
-// It must not know engines apart: what is special about one is tested beside the store.
+// It must not distinguish engines: what is special about one is tested beside the store.
 package storetest
 
 import (
@@ -41,7 +41,7 @@ var suite = []struct {
 	{"concurrency", concurrencyChecks},
 }
 
-// Count is the number of cases.
+// Count returns the number of cases.
 func Count() int {
 	n := 0
 	for _, s := range suite {
@@ -64,7 +64,7 @@ func Run(t *testing.T, fresh func(t *testing.T) string) {
 	}
 }
 
-// noon is when most things in the suite happen.
+// noon is when most events of the suite happen.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
@@ -111,8 +111,7 @@ func (f *fixture) acquire(s *store.Store, holder string) store.Lease {
 	return lease
 }
 
-// seize takes the lease from whoever has it, as if it had ended. It does so by
-// the rule that a holder of the same name need not wait.
+// seize takes the lease from its holder, as if it had expired: a holder of the same name need not wait.
 func (f *fixture) seize(s *store.Store) store.Lease {
 	f.Helper()
 	leader, err := s.Leader(f.ctx)
@@ -179,7 +178,7 @@ func (f *fixture) same(got, want any) {
 	}
 }
 
-// operation returns an operation with little in it.
+// operation returns a minimal operation.
 func operation(number int32, changes ...func(*store.Operation)) store.Operation {
 	o := store.Operation{
 		Number: number, ID: "op-" + string(rune('a'+number%26)) + "-" + time.Duration(number).String(), Type: "vanilla", User: "ann", State: "running",

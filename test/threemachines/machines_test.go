@@ -31,24 +31,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is a network namespace with an address, in which processes run. Files and
-// control groups are those of the machine that tests.
+// machine is a network namespace with an address, in which processes run. Files and control groups are
+// those of the test machine.
 type machine struct {
 	name, namespace, address, directory string
 }
 
-// network is a few machines on one bridge. Nothing of it is in the namespace of the
-// machine that tests, so it disturbs nobody and nobody disturbs it.
+// network is a few machines on one bridge. It is outside the test machine's namespace, so the two do
+// not affect each other.
 type network struct {
 	t         *testing.T
 	directory string
 	program   string
 	authority *authority
 	machines  []*machine
-	token     string // the file with that of root, once there is one
+	token     string // file with root's token, once there is one
 }
 
-// newNetwork makes machines m1, m2, …, or skips the test where that is not possible.
+// newNetwork creates machines m1, m2, …, or skips the test where that is not possible.
 func newNetwork(t *testing.T, count int) *network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -93,7 +93,7 @@ func newNetwork(t *testing.T, count int) *network {
 
 var namespaceName = regexp.MustCompile(`^weir(\d+)(hub|m\d+)$`)
 
-// sweep removes what a test left that was killed before it could clear up.
+// sweep removes what a killed test left.
 func sweep() {
 	entries, _ := os.ReadDir("/run/netns")
 	for _, entry := range entries {
@@ -103,7 +103,7 @@ func sweep() {
 		}
 		owner, err := strconv.Atoi(found[1])
 		if err != nil || syscall.Kill(owner, 0) == nil {
-			continue // it lives
+			continue // still running
 		}
 		inside, _ := exec.Command("ip", "netns", "pids", entry.Name()).Output()
 		for _, text := range strings.Fields(string(inside)) {
@@ -115,7 +115,7 @@ func sweep() {
 	}
 }
 
-// must runs a command of the machine that tests.
+// must runs a command on the test machine.
 func (n *network) must(words ...string) string {
 	n.t.Helper()
 	out, err := exec.CommandContext(n.t.Context(), words[0], words[1:]...).CombinedOutput()
@@ -125,25 +125,25 @@ func (n *network) must(words ...string) string {
 	return string(out)
 }
 
-// quietly runs a command when the test is over.
+// quietly runs a command for cleanup; it logs a failure.
 func (n *network) quietly(words ...string) {
 	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
 		n.t.Logf("%s: %v: %s", strings.Join(words, " "), err, out)
 	}
 }
 
-// inside makes a command that runs on a machine. nsenter leaves mounts alone, unlike
-// ip netns exec, so control groups stay where they are.
+// inside returns a command that runs on a machine. Unlike ip netns exec, nsenter leaves mounts alone,
+// so control groups stay accessible.
 func (n *network) inside(ctx context.Context, m *machine, words ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + m.namespace, "--"}, words...)...)
 	c.Dir = m.directory
-	// A standby trusts the authority of the cluster when it passes requests on.
+	// A standby trusts the cluster's authority when it forwards requests.
 	c.Env = append(os.Environ(), "SSL_CERT_FILE="+n.authority.file, "WEIR_AUTHORITY="+n.authority.file, "WEIR_ADDR=https://127.0.0.1:7070",
 		"WEIR_CONTEXTS="+filepath.Join(m.directory, "contexts.yaml"), "NO_COLOR=1")
 	return c
 }
 
-// weir runs a command of the program on a machine and returns what it printed.
+// weir runs the program on a machine and returns its output.
 func (n *network) weir(m *machine, words ...string) (string, error) {
 	var problems bytes.Buffer
 	c := n.inside(n.t.Context(), m, append([]string{n.program}, words...)...)
@@ -167,7 +167,7 @@ func (n *network) mustWeir(m *machine, words ...string) string {
 	return out
 }
 
-// says returns a condition: the scheduler of a machine says of itself what is wanted.
+// says returns a condition: the scheduler of a machine reports the wanted state.
 func (n *network) says(m *machine, want string) func() (string, bool) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: n.authority.pool(), MinVersion: tls.VersionTLS12},
@@ -182,13 +182,13 @@ func (n *network) says(m *machine, want string) func() (string, bool) {
 		}
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		first, _, _ := strings.Cut(string(text), "\n") // what is held back comes after it
+		first, _, _ := strings.Cut(string(text), "\n") // what is held back follows
 		return fmt.Sprint(string(text), err), err == nil && strings.TrimSpace(first) == want
 	}
 }
 
-// dialInside makes a connection in the namespace of a machine. The thread that went
-// there is not used for anything else and ends with its goroutine.
+// dialInside opens a connection in the namespace of a machine. The thread that enters it is not reused;
+// it ends with its goroutine.
 func dialInside(ctx context.Context, m *machine, kind, address string) (net.Conn, error) {
 	type result struct {
 		connection net.Conn
@@ -214,7 +214,7 @@ func dialInside(ctx context.Context, m *machine, kind, address string) (net.Conn
 	return r.connection, r.err
 }
 
-// daemon is a process that runs on a machine until it is told to stop.
+// daemon is a process that runs on a machine until it is stopped.
 type daemon struct {
 	name    string
 	process *os.Process
@@ -253,7 +253,7 @@ func (n *network) start(m *machine, role, configuration string) *daemon {
 	return d
 }
 
-// stop ends a daemon and says how it took it.
+// stop sends a signal to a daemon, waits for its end and returns its error.
 func (d *daemon) stop(signal syscall.Signal) error {
 	if err := d.process.Signal(signal); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (d *daemon) stop(signal syscall.Signal) error {
 	}
 }
 
-// await waits until something holds; the closure says what it saw.
+// await waits until a condition holds; the closure also returns what it saw.
 func (n *network) await(what string, holds func() (seen string, ok bool)) {
 	n.t.Helper()
 	ticker := time.NewTicker(100 * time.Millisecond)
@@ -288,7 +288,7 @@ func (n *network) await(what string, holds func() (seen string, ok bool)) {
 	}
 }
 
-// authority signs certificates of machines.
+// authority signs the machines' certificates.
 type authority struct {
 	file        string
 	key         *ecdsa.PrivateKey
@@ -296,7 +296,7 @@ type authority struct {
 	next        int64
 }
 
-// pool are the certificates that its clients believe.
+// pool returns the certificates that clients trust.
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
@@ -325,8 +325,7 @@ func newAuthority(t *testing.T, file string) *authority {
 	return &authority{file: file, key: key, certificate: certificate, next: 2}
 }
 
-// sign gives a machine a certificate in its name, by which it is believed both as a
-// scheduler and as a node.
+// sign issues a certificate in a machine's name, which is valid for a scheduler and for a node.
 func (a *authority) sign(t *testing.T, m *machine) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -358,8 +357,8 @@ func writePEM(t *testing.T, file, kind string, data []byte) {
 	}
 }
 
-// newPostgres starts a private PostgreSQL and returns the store's address. It listens
-// on a socket in the file system, which all namespaces share.
+// newPostgres starts a private PostgreSQL and returns the store's address. It listens on a socket in
+// the file system, which all namespaces share.
 func newPostgres(t *testing.T) string {
 	t.Helper()
 	script, err := filepath.Abs("../../scripts/postgres.sh")
@@ -382,7 +381,7 @@ func newPostgres(t *testing.T) string {
 	return "postgres://weir@localhost/postgres?host=" + lines[0]
 }
 
-// removeGroups removes the control groups below a parent that nobody uses any more.
+// removeGroups removes the unused control groups below a parent.
 func removeGroups(parent string) {
 	roots, _ := filepath.Glob("/sys/fs/cgroup/*/" + parent)
 	for _, root := range append(roots, "/sys/fs/cgroup/"+parent) {

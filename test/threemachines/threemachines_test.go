@@ -1,7 +1,6 @@
-// Package threemachines_test is the walk-through of docs/installation.md on three machines
-// that are network namespaces: two schedulers on one PostgreSQL, three nodes, TLS on every
-// connection, certificates in place of passwords. The leader dies, and nobody notices but
-// the standby.
+// Package threemachines_test runs the walk-through of docs/installation.md on three machines, which are
+// network namespaces: two schedulers on one PostgreSQL, three nodes, TLS on every connection,
+// certificates instead of passwords. The leader is killed, and only the standby notices.
 package threemachines_test
 
 import (
@@ -43,7 +42,7 @@ type job struct {
 	Node  string `json:"address"`
 }
 
-// jobsOf lists jobs of an operation as a machine's scheduler tells them.
+// jobsOf lists the jobs of an operation through a machine's scheduler.
 func (n *network) jobsOf(m *machine, operation string) ([]job, error) {
 	out, err := n.weir(m, "op", "jobs", operation, "-o", "json")
 	if err != nil {
@@ -95,7 +94,7 @@ func TestThreeMachinesSurviveTheLossOfTheLeader(t *testing.T) {
 
 	gate := filepath.Join(n.directory, "gate")
 	open := func() { _ = os.WriteFile(gate, nil, 0o600) }
-	t.Cleanup(open) // or jobs would wait for ever if the test fails
+	t.Cleanup(open) // otherwise jobs would wait forever if the test fails
 	operation := strings.TrimSpace(n.mustWeir(m1, "run", "--detach", "-p", "production", "-n", "6", "--cpu", "1", "--memory", "64MiB", "--",
 		"while [ ! -e "+gate+" ]; do sleep 0.1; done; echo job $YT_JOB_COOKIE >&2"))
 	running := func(m *machine) []job {
@@ -137,7 +136,7 @@ func TestThreeMachinesSurviveTheLossOfTheLeader(t *testing.T) {
 	}
 }
 
-// makePools makes the first tree of a new cluster, and pools in it.
+// makePools creates the first tree of a new cluster and its pools.
 func (n *network) makePools(m *machine) {
 	n.t.Helper()
 	n.mustWeir(m, "create", "scheduler_pool_tree", "--attributes", "{name=default}")
@@ -149,8 +148,8 @@ func (n *network) makePools(m *machine) {
 	n.mustWeir(m, "apply", "-f", pools)
 }
 
-// makeToken makes the first token, which closes the cluster to whoever has none, and
-// shows it from then on. Nodes have certificates.
+// makeToken issues the first token, after which every caller needs one, and uses it from then on. Nodes
+// have certificates.
 func (n *network) makeToken(m *machine) {
 	n.t.Helper()
 	file := filepath.Join(n.directory, "root.token")

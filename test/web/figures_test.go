@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// The cluster of the figures.
+// The cluster for the measurements.
 const (
 	figurePools      = 10_000
 	figureOperations = 50_000
 )
 
-// TestFigures measures the page before a cluster of 10,000 pools and 50,000
-// operations when it is asked to. It takes minutes.
+// TestFigures measures the page with a cluster of 10,000 pools and 50,000 operations if it is enabled.
+// It takes minutes.
 func TestFigures(t *testing.T) {
 	if os.Getenv("WEIR_FIGURES") == "" {
 		t.Skip("WEIR_FIGURES is not set")
@@ -45,7 +45,7 @@ func TestFigures(t *testing.T) {
 	browse(t, with, host, "figures.mjs")
 }
 
-// manyPools is a tree of 100 pools with 99 in each.
+// manyPools returns a tree of 100 pools with 99 subpools each.
 func manyPools() map[string]any {
 	roots := map[string]any{}
 	for i := range 100 {
@@ -94,7 +94,7 @@ func ask(t *testing.T, host, command string, parameters any) {
 	}
 }
 
-// errBusy is what clients wait out.
+// errBusy is an error after which clients retry.
 var errBusy = errors.New("the scheduler is busy")
 
 func tryAsk(host, command string, parameters any) (string, error) {
@@ -121,7 +121,7 @@ func tryAsk(host, command string, parameters any) (string, error) {
 	return text.String(), nil
 }
 
-// tellSizes logs how large the files of the page are, and compressed.
+// tellSizes logs the sizes of the page's files, plain and compressed.
 func tellSizes(t *testing.T) {
 	t.Helper()
 	files, err := filepath.Glob("../../internal/control/web/dist/assets/*")

@@ -1,6 +1,6 @@
-// Package web_test opens the page in a real browser, before a real cluster with the
-// demonstration workload. The steps in the browser are in web/browser; this package
-// builds and starts what they need, and says loudly what is missing.
+// Package web_test opens the page in a real browser with a real cluster that runs the demonstration
+// workload. The browser's steps are in web/browser; this package builds and starts what they need, and
+// reports clearly what is missing.
 package web_test
 
 import (
@@ -21,11 +21,10 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// patience is how long a cluster may take to start or to stop. The machine may be
-// busy.
+// patience is how long a cluster may take to start or stop. The machine may be busy.
 const patience = 90 * time.Second
 
-// sources is where the page and its browser tests are.
+// sources is the folder of the page and its browser tests.
 const sources = "../../web"
 
 // tools are the programs that the tests run.
@@ -71,8 +70,8 @@ func needTools(t *testing.T) tools {
 	return found
 }
 
-// findNode returns the Node.js that scripts/web.sh installed where the machine's is too old, or
-// else the machine's.
+// findNode returns the Node.js that scripts/web.sh installed if the machine's is too old, otherwise the
+// machine's.
 func findNode() (string, error) {
 	if own, err := filepath.Abs(filepath.Join(sources, ".node", "bin", "node")); err == nil {
 		if _, err := os.Stat(own); err == nil {
@@ -115,8 +114,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startCluster runs weir up with the demonstration workload until the test ends,
-// and returns its address.
+// startCluster runs weir up with the demonstration workload until the test ends, and returns its
+// address.
 func startCluster(t *testing.T, with tools) string {
 	t.Helper()
 	return startWeir(t, with, "up", "--demo", "--port", "0", "--nodes", "3", "--resources", "{cpu: 8, memory: 8GiB, user_slots: 12}")
@@ -171,7 +170,7 @@ func startWeir(t *testing.T, with tools, arguments ...string) string {
 	return ""
 }
 
-// browse runs a file of web/browser and tells what failed in it.
+// browse runs a file of web/browser and reports what failed in it.
 func browse(t *testing.T, with tools, host, file string, more ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -237,7 +236,7 @@ func TestAClusterWithTokensAsksForOne(t *testing.T) {
 	browse(t, with, host, "access.test.mjs", "WEIR_TOKEN="+strings.TrimSpace(string(token)))
 }
 
-// TestPictures makes the pictures of docs/screenshots when it is asked to.
+// TestPictures creates the pictures of docs/screenshots if it is enabled.
 func TestPictures(t *testing.T) {
 	directory := os.Getenv("WEIR_SCREENSHOTS")
 	if directory == "" {

@@ -55,7 +55,7 @@ func newApplyCommand(opts *options) *cobra.Command {
 server applies the file as a whole or not at all. The command prints the changes and whether the present
 nodes can keep the promises. weir diff prints the same and changes nothing; weir export writes a file.`,
 		Example: `  weir export > pools.yaml
-  weir diff -f examples/cluster/pools.yaml
+  weir diff -f examples/cluster/pools.yaml  # exit 1
   weir apply -f examples/cluster/pools.yaml
   weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
 		RunE: r.do(func(s *session, _ []string) error {
@@ -95,28 +95,27 @@ func (s *session) plan(file client.PoolsFile) (*client.PoolsPlan, error) {
 
 func newDiffCommand(opts *options) *cobra.Command {
 	r, p := newRemote(opts), &poolsFile{}
-	var exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff -f FILE",
 		Short: "Show what weir apply would change, and whether the promises fit",
 		Long: `Show what weir apply would change, and whether the present nodes can keep the promises in the file.
-Nothing changes. With --exit-code the exit code is 1 if there are differences.`,
-		Example: `  weir diff -f examples/cluster/pools.yaml
-  weir export | weir diff -f - --exit-code && echo unchanged`,
+Nothing changes. The exit code is 1 if there are differences, as that of diff.`,
+		Example: `  weir export > pools.yaml
+  weir diff -f pools.yaml && echo unchanged
+  weir diff -f examples/cluster/pools.yaml  # exit 1`,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.read(s.cmd)
 			if err != nil {
 				return err
 			}
 			plan, err := s.plan(given)
-			if err == nil && exitCode && !plan.Empty {
+			if err == nil && !plan.Empty {
 				return errReported
 			}
 			return err
 		}),
 	}
 	p.addTo(r, cmd)
-	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return r.addTo(cmd)
 }
 

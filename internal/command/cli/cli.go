@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 }
 
 func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root.SetArgs(append([]string{}, args...)) // without a list cobra uses the arguments of the process
+	root.SetArgs(negativeValues(args)) // without a list cobra uses the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -64,6 +65,19 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 		fmt.Fprintf(stderr, "weir: %v\n", err)
 		return ExitFailed
 	}
+}
+
+var negativeNumber = regexp.MustCompile(`^-(\d|\.\d|inf$)`)
+
+// negativeValues lets weir set take a negative number as its value: flags start with a dash too.
+// The number moves to the end of the arguments, behind --.
+func negativeValues(args []string) []string {
+	moved := slices.Clone(args)
+	at := slices.IndexFunc(args, negativeNumber.MatchString)
+	if at < 0 || args[0] != "set" || slices.Contains(args, "--") {
+		return append([]string{}, moved...)
+	}
+	return append(slices.Delete(moved, at, at+1), "--", args[at])
 }
 
 // errReported ends a command with ExitFailed when everything has already been printed: the answer

@@ -64,6 +64,10 @@ func (c *eventsCall) run(s *session, _ []string) error {
 	if c.since > 0 {
 		c.filter.From = time.Now().Add(-c.since)
 	}
+	var err error
+	if c.filter.Operation, err = s.operation(c.filter.Operation); err != nil {
+		return err
+	}
 	events, err := s.LastEvents(s.ctx, c.filter, c.limit)
 	if err != nil {
 		return err

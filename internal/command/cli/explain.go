@@ -24,7 +24,11 @@ preemption will do for it; and where its fair share comes from, pool by pool.`,
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			x, err := s.ExplainOperation(s.ctx, args[0])
+			name, err := s.operation(args[0])
+			if err != nil {
+				return err
+			}
+			x, err := s.ExplainOperation(s.ctx, name)
 			if err != nil {
 				return err
 			}

@@ -39,7 +39,7 @@ Attributes set a node's tags and limits: weir set //sys/cluster_nodes/NODE/@user
 	cmd.Flags().StringVar(&filter.Text, "filter", "", "only nodes whose name contains this text")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"online", "offline", "banned", "refused"}, cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(newNodesBanCommand(r), newNodesDisableCommand(r), newNodesReleaseCommand(r))
+	cmd.AddCommand(newNodesBanCommand(r), newNodesDisableCommand(r), newNodesDrainCommand(r), newNodesGetCommand(r), newNodesReleaseCommand(r))
 	return r.addTo(cmd)
 }
 
@@ -58,7 +58,7 @@ func writeNodes(w io.Writer, nodes []client.Node) error {
 	t.alignRight(right...)
 	t.fit(widthOf(w), len(header)-1, len(header)-2, 0)
 	for _, n := range nodes {
-		row := []string{n.Name, nodeStyle(paint, n.State), orNothing(n.Tree), fmt.Sprint(n.RunningJobs)}
+		row := []string{n.Name, nodeStyle(paint, nodeState(&n)), orNothing(n.Tree), fmt.Sprint(n.RunningJobs)}
 		for _, kind := range kinds {
 			row = append(row, amountText(kind.String(), n.Usage.Of(kind.String()))+"/"+amountText(kind.String(), n.Limits.Of(kind.String())))
 		}
@@ -77,6 +77,14 @@ func kindsOf(nodes []client.Node) (kinds []resource.Kind) {
 	return kinds
 }
 
+// nodeState is the state of a node; an online node that gets no jobs is disabled.
+func nodeState(n *client.Node) string {
+	if n.State == "online" && n.JobsDisabled {
+		return "disabled"
+	}
+	return n.State
+}
+
 func nodeStyle(paint func(style, string) string, state string) string {
 	switch state {
 	case "online":
@@ -89,8 +97,8 @@ func nodeStyle(paint func(style, string) string, state string) string {
 
 func nodeRemarks(n *client.Node) string {
 	var remarks []string
-	if n.JobsDisabled {
-		remarks = append(remarks, "takes no jobs")
+	if n.JobsDisabled && n.RunningJobs > 0 {
+		remarks = append(remarks, "gets no new jobs; "+plural(n.RunningJobs, "job still runs", "jobs still run"))
 	}
 	if n.Draining {
 		remarks = append(remarks, "draining")

@@ -19,8 +19,8 @@ func newOpCommand(opts *options) *cobra.Command {
 		Use:     "op",
 		Aliases: []string{"operation"},
 		Short:   "Start, list, watch, change and end operations",
-		Long: `Start, list, watch, change and end operations. Name an operation by its id or by its alias,
-which starts with a star: '*nightly'.`,
+		Long: `Start, list, watch, change and end operations. Name an operation by its id, by the beginning of its id
+if that is unique, or by its alias, which starts with a star: '*nightly'.`,
 		Example: `  weir op list
   weir op get '*nightly'`,
 		Args: cobra.NoArgs,
@@ -84,6 +84,18 @@ func stamp(at time.Time) string {
 	return at.UTC().Format("2006-01-02T15:04:05.000000Z")
 }
 
+// clockText is a moment as a clock shows it here, with the date unless it is today's.
+func clockText(now, at time.Time) string {
+	if at.IsZero() {
+		return nothing
+	}
+	here := at.Local()
+	if y, m, d := here.Date(); now.Local().Year() == y && now.Local().Month() == m && now.Local().Day() == d {
+		return here.Format("15:04:05")
+	}
+	return here.Format("2006-01-02 15:04:05")
+}
+
 // age is the time since a moment, in one suitable unit.
 func age(now, at time.Time) string {
 	if at.IsZero() {
@@ -107,20 +119,41 @@ func shortDuration(d time.Duration) string {
 func newOpListCommand(r *remote) *cobra.Command {
 	var filter client.OperationFilter
 	var quiet bool
+	var before string
+	var since time.Duration
+	var again redraw
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List operations, newest first",
+		Long: `List operations, newest first. If there are more than --limit, the command prints how to list the next ones:
+--before continues a list at the time where the last one stopped.`,
 		Example: `  weir op list
   weir op list --state running --pool research
-  weir op list --user root --limit 5 -o json`,
+  weir op list --user root --limit 5 -o json
+  weir op list --since 1h
+
+  # Refresh every two seconds until Ctrl-C
+  weir op list --state running --watch &`,
 		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
-			page, err := s.ListOperations(s.ctx, filter)
-			if err != nil {
-				return err
+			if before != "" {
+				at, err := time.Parse(time.RFC3339, before)
+				if err != nil {
+					return usageErrorf("--before: %q is not a time such as %s", before, time.Now().UTC().Format(time.RFC3339))
+				}
+				filter.Before = at
 			}
-			return s.print(page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet) })
+			return again.show(s, func(w io.Writer) error {
+				if since > 0 {
+					filter.From = time.Now().Add(-since)
+				}
+				page, err := s.ListOperations(s.ctx, filter)
+				if err != nil {
+					return err
+				}
+				return s.opts.print(w, page.Raw, func(w io.Writer) error { return s.writeOperations(w, page, quiet) })
+			})
 		}),
 	}
 	cmd.Flags().StringVarP(&filter.Pool, "pool", "p", "", "only those of this pool")
@@ -129,7 +162,10 @@ func newOpListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only operations in this state, such as running, pending, failed")
 	cmd.Flags().StringVar(&filter.Text, "filter", "", "only operations that contain this text")
 	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "the most to list")
+	cmd.Flags().StringVar(&before, "before", "", "only operations that started before this time, such as 2026-01-31T12:00:00Z")
+	cmd.Flags().DurationVar(&since, "since", 0, "only operations that started in the last 30m, or another duration")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
+	again.addTo(cmd)
 	r.mustComplete(cmd, "pool", r.completePools())
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"running", "pending", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))
@@ -140,9 +176,9 @@ func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet
 	paint, now := painter(w), time.Now()
 	t := newTable(w)
 	if !quiet {
-		t.row("ID", "STATE", "POOL", "USER", "AGE", "RUNNING", "DONE", "TITLE")
-		t.alignRight(4, 5, 6)
-		t.fit(widthOf(w), 7, 2, 3)
+		t.row("ID", "STATE", "POOL", "USER", "STARTED", "TIME", "RUNNING", "DONE", "TITLE")
+		t.alignRight(5, 6, 7)
+		t.fit(widthOf(w), 8, 2, 3)
 	}
 	for _, o := range page.Operations {
 		if quiet {
@@ -154,14 +190,19 @@ func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet
 			state = "suspended"
 		}
 		title := orNothing(strings.TrimSpace(o.Alias + " " + o.Title))
-		t.row(o.ID, stateStyle(paint, state), placesOf(o.Places), o.User, age(now, o.Started), fmt.Sprint(o.Jobs.Running),
+		end := o.Finished
+		if end.IsZero() {
+			end = now
+		}
+		t.row(o.ID, stateStyle(paint, state), placesOf(o.Places), o.User, clockText(now, o.Started), shortDuration(end.Sub(o.Started)), fmt.Sprint(o.Jobs.Running),
 			fmt.Sprintf("%d/%d", o.Jobs.Completed, o.Jobs.Total), title)
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if page.More {
-		fmt.Fprintln(s.errs, "There are more: raise --limit to see them.")
+	if page.More && len(page.Operations) > 0 {
+		last := page.Operations[len(page.Operations)-1].Started
+		fmt.Fprintf(s.errs, "There are more: list the next ones with --before %s, or raise --limit.\n", last.UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }
@@ -179,7 +220,11 @@ func newOpGetCommand(r *remote) *cobra.Command {
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			o, err := s.GetOperation(s.ctx, args[0], attributes...)
+			name, err := s.operation(args[0])
+			if err != nil {
+				return err
+			}
+			o, err := s.GetOperation(s.ctx, name, attributes...)
 			if err != nil {
 				return err
 			}
@@ -240,7 +285,11 @@ func (r *remote) opCommand(cmd *cobra.Command, each func(s *session, name string
 	cmd.RunE = r.do(func(s *session, args []string) error {
 		var failures []error
 		for _, name := range args {
-			failures = append(failures, each(s, name))
+			name, err := s.operation(name)
+			if err == nil {
+				err = each(s, name)
+			}
+			failures = append(failures, err)
 		}
 		return errors.Join(failures...)
 	})
@@ -324,7 +373,11 @@ func newOpUpdateCommand(r *remote) *cobra.Command {
 		}
 		var failures []error
 		for _, name := range args {
-			failures = append(failures, s.UpdateOperation(s.ctx, name, change))
+			name, err := s.operation(name)
+			if err == nil {
+				err = s.UpdateOperation(s.ctx, name, change)
+			}
+			failures = append(failures, err)
 		}
 		return errors.Join(failures...)
 	})

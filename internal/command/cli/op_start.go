@@ -13,11 +13,12 @@ import (
 func newOpStartCommand(r *remote) *cobra.Command {
 	var kind, pool, file string
 	var wait bool
+	var admission admission
 	cmd := &cobra.Command{
 		Use:   "start FILE",
 		Short: "Start an operation described by a file and print its id",
 		Long: `Start an operation. FILE holds the specification: YSON if its name ends in .yson, JSON if it ends in
-.json, else YAML; - means standard input. docs/operations.md lists the options.`,
+.json, else YAML; - means standard input, in any of the three. docs/operations.md lists the options.`,
 		Example: `  weir op start examples/cluster/sleep.yaml
   weir op start examples/cluster/sleep.yaml --pool research --wait`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -38,7 +39,12 @@ func newOpStartCommand(r *remote) *cobra.Command {
 			if pool != "" {
 				spec = spec.With("pool", yson.String(pool))
 			}
-			id, err := s.StartOperation(s.ctx, kind, spec)
+			given, _ := spec.Get("pool")
+			name, _ := given.Text()
+			if err := admission.checkPool(s, name, treeOf(spec)); err != nil {
+				return err
+			}
+			id, err := admission.start(s, kind, spec)
 			if err != nil {
 				return err
 			}
@@ -52,8 +58,19 @@ func newOpStartCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVar(&kind, "type", "vanilla", "type of the operation")
 	cmd.Flags().StringVarP(&pool, "pool", "p", "", "pool, instead of the one in the file")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it ends, as weir op wait does")
+	admission.addTo(cmd)
 	r.mustComplete(cmd, "pool", r.completePools())
 	return cmd
+}
+
+// treeOf is the first pool tree of a specification; empty if it names none.
+func treeOf(spec yson.Node) string {
+	trees, _ := spec.Get("pool_trees")
+	for _, tree := range trees.Items() {
+		name, _ := tree.Text()
+		return name
+	}
+	return ""
 }
 
 func newOpWaitCommand(r *remote) *cobra.Command {
@@ -66,7 +83,13 @@ command prints the reason.`,
 
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
-		RunE:              r.do(func(s *session, args []string) error { return s.waitFor(args[0]) }),
+		RunE: r.do(func(s *session, args []string) error {
+			name, err := s.operation(args[0])
+			if err != nil {
+				return err
+			}
+			return s.waitFor(name)
+		}),
 	}
 }
 
@@ -109,7 +132,11 @@ func newOpJobsCommand(r *remote) *cobra.Command {
 		Args:              oneName("operation"),
 		ValidArgsFunction: r.completeOperations(),
 		RunE: r.do(func(s *session, args []string) error {
-			page, err := s.ListJobs(s.ctx, args[0], filter)
+			name, err := s.operation(args[0])
+			if err != nil {
+				return err
+			}
+			page, err := s.ListJobs(s.ctx, name, filter)
 			if err != nil {
 				return err
 			}

@@ -79,8 +79,8 @@ func TestOperationsAreCompletedAndWaitedFor(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.ok("op", "get", id, "--attribute", "state", "-o", "json")), &answer); err != nil || answer.State != "completed" {
 		t.Errorf("state %q, %v", answer.State, err)
 	}
-	if code, out, errs := b.withInput(`{tasks={a={job_count=1; command="echo done"}}; pool=research}`, "op", "start", "-", "--wait"); code == ExitOK {
-		t.Errorf("YSON without a name that says so was taken: %q %q", out, errs)
+	if code, out, errs := b.withInput(`{tasks={a={job_count=1; command="echo done"}}; pool=research}`, "op", "start", "-", "--wait"); code != ExitOK {
+		t.Errorf("YSON on the standard input is refused: %q %q", out, errs)
 	}
 	file := filepath.Join(t.TempDir(), "spec.yson")
 	if err := os.WriteFile(file, []byte(`{tasks={a={job_count=1; command="echo done"}}; pool=research}`), 0o600); err != nil {

@@ -222,7 +222,7 @@ const (
 // painter returns a function that styles text for w: with colours on a terminal that has them,
 // unchanged everywhere else and whenever NO_COLOR is set (no-color.org).
 func painter(w io.Writer) func(style, string) string {
-	file, isFile := w.(*os.File)
+	file, isFile := behindOf(w).(*os.File)
 	if !isFile || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return plain
 	}

@@ -10,7 +10,7 @@ import (
 // widthOf is the width of the terminal behind w in columns, 0 if there is none:
 // files and pipes get lines of any length.
 func widthOf(w io.Writer) int {
-	file, ok := w.(*os.File)
+	file, ok := behindOf(w).(*os.File)
 	if !ok {
 		return 0
 	}

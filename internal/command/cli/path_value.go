@@ -114,8 +114,8 @@ func (s *session) raw(command string, format yson.Node, parameters map[string]an
 	return err
 }
 
-// readDocument reads a file, or the standard input, as a value: YSON if the name
-// ends in .yson, JSON for .json, YAML for all others.
+// readDocument reads a file as a value: YSON if the name ends in .yson, JSON for .json, YAML for
+// all others. The standard input may be in any of them.
 func readDocument(cmd *cobra.Command, name string) (yson.Node, string, error) {
 	input, label, closeInput, err := openInput(cmd, name)
 	if err != nil {
@@ -126,11 +126,10 @@ func readDocument(cmd *cobra.Command, name string) (yson.Node, string, error) {
 	if err != nil {
 		return yson.Node{}, label, err
 	}
-	if filepath.Ext(label) == ".yson" {
-		node, err := yson.Parse(data)
-		if err != nil {
-			return node, label, fmt.Errorf("%s: %w", label, err)
-		}
+	switch node, err := yson.Parse(data); {
+	case filepath.Ext(label) == ".yson" && err != nil:
+		return node, label, fmt.Errorf("%s: %w", label, err)
+	case filepath.Ext(label) == ".yson", name == "-" && err == nil: // no map is both YSON and YAML or JSON
 		return node, label, nil
 	}
 	value, err := notation.Parse(label, data)

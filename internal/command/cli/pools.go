@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,8 +19,7 @@ type poolsCall struct {
 	resources  []string
 	tree       string
 	operations bool
-	watch      bool
-	interval   time.Duration
+	redraw     redraw
 }
 
 func newPoolsCommand(opts *options) *cobra.Command {
@@ -48,16 +45,12 @@ the bar shows the first of them.`,
 				return err
 			}
 			tree := firstNonEmpty(append(args, c.tree)...)
-			if c.watch {
-				return c.repeat(s, tree, kinds)
-			}
-			return c.show(s, s.out, tree, kinds)
+			return c.redraw.show(s, func(w io.Writer) error { return c.show(s, w, tree, kinds) })
 		}),
 	}
 	cmd.Flags().StringSliceVar(&c.resources, "resource", []string{"cpu"}, "resources to show: cpu, memory, user_slots, gpu, network")
 	cmd.Flags().BoolVar(&c.operations, "operations", false, "also show operations in their pools")
-	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "keep redrawing until Ctrl-C")
-	cmd.Flags().DurationVar(&c.interval, "interval", 2*time.Second, "refresh interval with --watch")
+	c.redraw.addTo(cmd)
 	addTree(r, cmd, &c.tree)
 	r.mustComplete(cmd, "resource", cobra.FixedCompletions([]cobra.Completion{"cpu", "memory", "user_slots", "gpu", "network"}, cobra.ShellCompDirectiveNoFileComp))
 	return r.addTo(cmd)
@@ -77,58 +70,6 @@ func (c *poolsCall) kinds() (kinds []resource.Kind, err error) {
 	return kinds, nil
 }
 
-// repeat shows the tree until the command is interrupted.
-func (c *poolsCall) repeat(s *session, tree string, kinds []resource.Kind) error {
-	if c.interval < 100*time.Millisecond {
-		return usageErrorf("--interval must be at least 100ms, not %v", c.interval)
-	}
-	onScreen := widthOf(s.out) > 0
-	ticker := time.NewTicker(c.interval)
-	defer ticker.Stop()
-	for {
-		// A single write avoids flicker.
-		var page bytes.Buffer
-		err := c.show(s, &screen{Buffer: &page, behind: s.out}, tree, kinds)
-		switch {
-		case s.ctx.Err() != nil:
-			return s.ctx.Err()
-		case err != nil && !onScreen:
-			return err
-		case err != nil:
-			page.Reset()
-			fmt.Fprintf(&page, "%v\n", err)
-		}
-		if onScreen {
-			fmt.Fprint(s.out, "\x1b[H\x1b[2J", time.Now().Format("15:04:05"), "  every ", c.interval, ", Ctrl-C to stop\n\n")
-		}
-		if _, err := s.out.Write(page.Bytes()); err != nil {
-			return err
-		}
-		select {
-		case <-s.ctx.Done():
-			return s.ctx.Err()
-		case <-ticker.C:
-			if !onScreen {
-				fmt.Fprintln(s.out)
-			}
-		}
-	}
-}
-
-// screen buffers output and has the properties of the writer behind it.
-type screen struct {
-	*bytes.Buffer
-	behind io.Writer
-}
-
-// behindOf is the writer that the output finally reaches.
-func behindOf(w io.Writer) io.Writer {
-	if collected, ok := w.(*screen); ok {
-		return collected.behind
-	}
-	return w
-}
-
 // show prints the tree once.
 func (c *poolsCall) show(s *session, w io.Writer, tree string, kinds []resource.Kind) error {
 	found, err := s.GetPoolTree(s.ctx, tree, c.operations)
@@ -136,7 +77,7 @@ func (c *poolsCall) show(s *session, w io.Writer, tree string, kinds []resource.
 		return s.explainTree(err, tree)
 	}
 	return s.opts.print(w, found.Raw, func(w io.Writer) error {
-		t := &poolTable{tree: found, kinds: kinds, style: barStyleOf(behindOf(w)), width: widthOf(behindOf(w))}
+		t := &poolTable{tree: found, kinds: kinds, style: barStyleOf(w), width: widthOf(w)}
 		t.collect()
 		return t.write(w)
 	})

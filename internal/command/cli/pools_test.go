@@ -61,7 +61,7 @@ func TestNodesAsATable(t *testing.T) {
 	b.ok("set", "//sys/cluster_nodes/node-2/@user_tags", "[fast;new]")
 	b.ok("set", "//sys/cluster_nodes/node-2/@disable_scheduler_jobs", "%true")
 	b.ok("set", "//sys/cluster_nodes/node-3/@banned", "%true")
-	b.shows("nodes", `(?s)node-1 +online +default .*node-2 +online +default .* fast,new,.* takes no jobs.*node-3 +banned +- `)
+	b.shows("nodes", `(?s)node-1 +online +default .*node-2 +disabled +default .* fast,new,.*node-3 +banned +- `)
 	golden(t, "nodes", b.ok("nodes"))
 	if out := b.ok("nodes", "--state", "offline"); strings.Contains(out, "node-1") {
 		t.Errorf("offline nodes:\n%s", out)
@@ -91,7 +91,7 @@ func TestNodesAreKeptFromJobsWithAReason(t *testing.T) {
 		t.Errorf("a ban answers %q", id)
 	}
 	b.ok("nodes", "disable", "node-3", "--type", "pending_restart")
-	b.shows("nodes", `(?s)node-1 +online +default .* takes no jobs.*node-2 +online +default .* takes no jobs.*node-3 +banned +- .*pending_restart`)
+	b.shows("nodes", `(?s)node-1 +disabled +default .*node-2 +disabled +default .*node-3 +banned +- .*pending_restart`)
 	golden(t, "nodes-kept", b.ok("nodes"))
 	if out := b.ok("nodes", "release", "node-3", "--id", id[1]); strings.Join(strings.Fields(out), " ") != "node-3 ban: 1" {
 		t.Errorf("the ban is taken back: %q", out)
@@ -171,12 +171,13 @@ func TestAFileOfPoolsIsComparedAndApplied(t *testing.T) {
 		}
 	}
 	write(b.ok("export"))
-	if out := b.ok("diff", "-f", file, "--exit-code"); !strings.Contains(out, "Nothing differs in tree default.") {
+	if out := b.ok("diff", "-f", file); !strings.Contains(out, "Nothing differs in tree default.") {
 		t.Errorf("what was exported differs:\n%s", out)
 	}
 	write("pools:\n  production: {weight: 3, strong_guarantee_resources: {cpu: 4}}\n  research:\n    pools: {thesis: {mode: fifo}}\n  adhoc: {weight: 0.5}\n")
-	golden(t, "diff", b.ok("diff", "-f", file))
-	if code, _, _ := b.call("diff", "-f", file, "--exit-code"); code != ExitFailed {
+	code, out, _ := b.call("diff", "-f", file)
+	golden(t, "diff", out)
+	if code != ExitFailed {
 		t.Errorf("differences end with exit code %d", code)
 	}
 	golden(t, "apply", b.ok("apply", "-f", file))

@@ -156,6 +156,7 @@ var scrubbers = []struct {
 }{
 	{regexp.MustCompile(`\b[0-9a-f]{1,8}-[0-9a-f]{1,8}-[0-9a-f]{1,8}-[0-9a-f]{1,8}\b`), "1-2-3-4"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d+Z?`), "TIME"},
+	{regexp.MustCompile(`(\d{4}-\d\d-\d\d )?\b\d\d:\d\d:\d\d\b`), "CLOCK"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\b\d+s\b`), "0s"},
 	{regexp.MustCompile(`saved [0-9.e+-]+`), "saved 0"},

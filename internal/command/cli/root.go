@@ -38,6 +38,7 @@ Exit codes: 0 done, 1 failed or answered "no", 2 usage error, 130 interrupted.`,
 	opts.addTo(root)
 	root.AddCommand(
 		newApplyCommand(opts),
+		newAuditCommand(opts),
 		newBackupCommand(opts),
 		newCheckCommand(opts),
 		newCompletionCommand(),

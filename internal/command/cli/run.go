@@ -26,8 +26,10 @@ type runCall struct {
 	memory, timeLimit string
 	jobs, retries     int64
 	environment       []string
+	tag               string
 	weight            float64
 	detach, quiet     bool
+	admission         admission
 }
 
 func newRunCommand(opts *options) *cobra.Command {
@@ -65,7 +67,9 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
+	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
 	flags.Float64Var(&c.weight, "weight", 0, "weight among the operations of the pool")
+	c.admission.addTo(cmd)
 	flags.BoolVarP(&c.detach, "detach", "d", false, "print the id and do not wait")
 	flags.BoolVarP(&c.quiet, "quiet", "q", false, "print only the jobs' output")
 	r.mustComplete(cmd, "pool", r.completePools())
@@ -78,7 +82,10 @@ func (c *runCall) run(s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	id, err := start(s, spec)
+	if err := c.admission.checkPool(s, c.pool, c.tree); err != nil {
+		return err
+	}
+	id, err := c.admission.start(s, client.Vanilla, spec)
 	if err != nil {
 		return err
 	}
@@ -130,7 +137,7 @@ func (c *runCall) follow(output *runOutput) (last *client.Operation, err error) 
 
 // start starts the operation. If the command is interrupted during the request, it still waits for the
 // answer for a moment: a started operation can be aborted only by its id.
-func start(s *session, spec map[string]any) (id string, err error) {
+func start(s *session, kind string, spec any) (id string, err error) {
 	const patience = 3 * time.Second
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	defer cancel()
@@ -138,7 +145,7 @@ func start(s *session, spec map[string]any) (id string, err error) {
 		timer := time.AfterFunc(patience, cancel)
 		context.AfterFunc(ctx, func() { timer.Stop() })
 	})()
-	return s.StartOperation(ctx, client.Vanilla, spec)
+	return s.StartOperation(ctx, kind, spec)
 }
 
 func (c *runCall) say(s *session, format string, args ...any) {
@@ -192,6 +199,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},
+		{spec, "scheduling_tag_filter", c.tag != "", c.tag},
 	} {
 		if option.given {
 			option.in[option.name] = option.value

@@ -98,7 +98,7 @@ func TestInterruptedRunAbortsItsOperation(t *testing.T) {
 	if !strings.Contains(list, "aborted") {
 		t.Errorf("the operation goes on:\n%s", list)
 	}
-	if details := b.ok("op", "get", strings.Fields(list)[8]); !strings.Contains(details, "eir run was interrupted") {
+	if details := b.ok("op", "get", strings.Fields(list)[9]); !strings.Contains(details, "eir run was interrupted") {
 		t.Errorf("the reason is not kept:\n%s", details)
 	}
 }

@@ -31,7 +31,7 @@ var (
 // else, so that files and pipes get text that grep can match.
 func barStyleOf(w io.Writer) barStyle {
 	style := asciiBars
-	if file, ok := w.(*os.File); ok && isTerminal(file) && isUTF8() {
+	if file, ok := behindOf(w).(*os.File); ok && isTerminal(file) && isUTF8() {
 		style = unicodeBars
 	}
 	style.paint = painter(w)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// give makes a token for a user and returns it.
+// give issues a token for a user and returns it.
 func (c *cluster) give(user string) string {
 	c.t.Helper()
 	var secret [32]byte
@@ -30,7 +30,7 @@ func (c *cluster) give(user string) string {
 	return token.Reveal()
 }
 
-// as sends a command with somebody's token, or with none.
+// as sends a command with the given token, or with none if it is empty.
 func (c *cluster) as(token, command, parameters, data string) answer {
 	c.t.Helper()
 	header := http.Header{
@@ -42,7 +42,7 @@ func (c *cluster) as(token, command, parameters, data string) answer {
 	return c.send(http.MethodPut, "/api/v4/"+command, header, []byte(data))
 }
 
-// A row of the matrix: a command and who may give it.
+// permitted is a row of the matrix: a command and the users who may run it.
 type permitted struct {
 	name, command, parameters, data string
 	to                              []string
@@ -129,7 +129,7 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 				a := c.as(tokens[user], row.command, fill(row.parameters), row.data)
 				allowed := slices.Contains(row.to, user)
 				if allowed && row.name == "join the administrators" {
-					continue // they are: nothing to refuse
+					continue // already a member: nothing to refuse
 				}
 				switch {
 				case allowed && a.status != http.StatusOK:

@@ -23,7 +23,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// cluster is a server that leads, behind a listener.
+// cluster is a leading server with an HTTP listener.
 type cluster struct {
 	t *testing.T
 	*server.Server
@@ -33,18 +33,18 @@ type cluster struct {
 	headers http.Header
 }
 
-// patience is how long tests wait for what must happen, and does at once on an idle machine.
+// patience is how long tests wait for an event that happens at once on an idle machine.
 const patience = 2 * time.Minute
 
 func quickSettings() server.Settings {
 	s := server.DefaultSettings()
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
-	// A busy machine may not renew its lease, nor commit, as soon as others must.
+	// On a busy machine, renewing the lease or committing may take long.
 	s.StandbyPoll, s.LeaseTTL, s.StallPatience = 20*time.Millisecond, time.Minute, time.Hour
 	return s
 }
 
-// newCluster starts a server on a database of its own and waits until it leads.
+// newCluster starts a server on its own database and waits until it leads.
 func newCluster(t testing.TB) *cluster { return startCluster(t, t.TempDir()) }
 
 func startCluster(t testing.TB, directory string) *cluster {
@@ -58,7 +58,7 @@ func startCluster(t testing.TB, directory string) *cluster {
 	return c
 }
 
-// launch starts a server that may have to stand by.
+// launch starts a server that might stand by.
 func launch(t testing.TB, directory string) *cluster {
 	t.Helper()
 	db, err := store.Open(context.Background(), "sqlite:"+filepath.Join(directory, "weir.db"))
@@ -89,7 +89,7 @@ func launch(t testing.TB, directory string) *cluster {
 	return c
 }
 
-// answer is what came back.
+// answer is an HTTP response.
 type answer struct {
 	status int
 	header http.Header
@@ -119,8 +119,7 @@ func (c *cluster) send(method, path string, header http.Header, body []byte) ans
 	return answer{response.StatusCode, response.Header, string(data)}
 }
 
-// do sends a command as the usual client does: parameters as YSON in a header, data
-// in the body.
+// do sends a command as YTsaurus's client does: parameters as YSON in a header, data in the body.
 func (c *cluster) do(command, parameters, data string) answer {
 	c.t.Helper()
 	return c.send(http.MethodPut, "/api/v4/"+command, http.Header{
@@ -139,7 +138,8 @@ func (c *cluster) must(command, parameters, data string) string {
 	return a.body
 }
 
-// refused sends a command that must be refused with a code and words.
+// refused sends a command that must be refused with this code and a message that contains the
+// words.
 func (c *cluster) refused(command, parameters, data string, code int, words ...string) {
 	c.t.Helper()
 	a := c.do(command, parameters, data)
@@ -157,7 +157,7 @@ func (c *cluster) refused(command, parameters, data string, code int, words ...s
 	}
 }
 
-// parseError reads a refusal and checks its form.
+// parseError decodes a refusal and checks its form.
 func parseError(t testing.TB, a answer) *wire.Error {
 	t.Helper()
 	if a.status < 400 || a.status >= 500 {
@@ -205,8 +205,7 @@ func (c *cluster) set(path, value string) {
 	c.must("set", fmt.Sprintf("{path=%q}", path), value)
 }
 
-// withPools is a cluster with a default tree and pools, parents before children:
-// "a", "a/b".
+// withPools returns a cluster with a default tree and these pools, parents first: "a", "a/b".
 func withPools(t *testing.T, paths ...string) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -221,9 +220,8 @@ func withPools(t *testing.T, paths ...string) *cluster {
 	return c
 }
 
-// The pools are fresh and the one above them has no flow: what the documents set
-// comes straight from the tree. Deeper, and once the pool above has a flow, the
-// rule holds; docs/adr/0004.
+// The pools are new and their parent has no flow, so a flow as in YTsaurus's documents comes from
+// the tree. Deeper pools, and pools whose parent has a flow, follow the rule; docs/adr/0004.
 func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "team", "team/a", "team/a/deep", "team/b")
@@ -232,7 +230,7 @@ func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 	const flow = "{guarantee_type=relaxed;resource_flow={cpu=10}}"
 	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, wire.CodeGeneric, "Resource flow", "is not configured at parent \"a\"")
 
-	// Whoever owns the pool of the first level has not got the cluster to give away.
+	// The owner of the first-level pool must not give away the cluster.
 	owner := c.actingAs("boss")
 	owner.refused("set", `{path="//sys/pools/team/a/@integral_guarantees"}`, flow, auth.CodeAuthorization, "pool tree \"default\"")
 	owner.refused("apply_pools", `{document={pools={team={pools={a={integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=10}};pools={deep={}}};b={}}}}}}`, "",
@@ -240,7 +238,7 @@ func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
 	owner.refused("create", `{type=scheduler_pool;attributes={name=c;pool_tree=default;parent_name=team;integral_guarantees={resource_flow={cpu=1}}}}`, "",
 		auth.CodeAuthorization, "pool tree \"default\"")
 	c.set("//sys/pools/team/a/@integral_guarantees", flow)
-	// They may divide it anew, but not add to it.
+	// The owner may redistribute the flow but not increase it.
 	owner.set("//sys/pools/team/a/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
 	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=5}}", auth.CodeAuthorization)
 	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", wire.CodeGeneric, "less than the sum of children guarantees")

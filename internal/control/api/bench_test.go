@@ -11,7 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// manyPools is a cluster with ten thousand pools, a hundred to each of a hundred.
+// manyPools returns a cluster with ten thousand pools: a hundred parents with a hundred children
+// each.
 func manyPools(t testing.TB) *cluster {
 	t.Helper()
 	c := newCluster(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Strings are bytes in YSON, and the store takes only text. Whatever is refused or
-// kept, the leader must go on leading.
+// YSON strings are bytes, but the store accepts only text. Whether the server refuses or stores
+// them, the leader must keep leading.
 func TestBytesThatAreNoTextDoNoHarm(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// The page is made from the table, so that it cannot say anything else.
+// The page is generated from the table, so the two cannot differ.
 func TestThePageOfCommandsIsUpToDate(t *testing.T) {
 	expected.Page(t, "../../../docs/api.md", reference(allCommands()))
 }
@@ -44,7 +44,7 @@ func reference(commands *table) string {
 	return b.String()
 }
 
-// data says what a command takes and returns beside parameters.
+// data describes a command's input and output apart from its parameters.
 func data(c *command) (text string) {
 	if c.v3 != "" {
 		text += fmt.Sprintf(" `%s` in version 3.", c.v3)

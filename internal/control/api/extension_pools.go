@@ -277,8 +277,8 @@ func optionNames(changes []document.Change) []string {
 	return pathtree.SortedUnique(names)
 }
 
-// feasible checks whether the promises of a plan can be kept on the tree's current nodes; nil if
-// there are none.
+// feasible checks whether the tree's current nodes can keep the promises of a plan. The verdict is
+// nil if the tree has no nodes.
 func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
 	state, err := orchid.Current(c.Request)
 	if err != nil {

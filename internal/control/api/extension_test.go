@@ -105,7 +105,7 @@ func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
 	if empty, _ := dug(c.must2("plan_pools", parameters(poolsDocument)), "is_empty").Boolean(); !empty {
 		t.Error("the same document changes something")
 	}
-	// What was exported, custom attributes included, changes nothing.
+	// Applying an export, including custom attributes, changes nothing.
 	c.set("//sys/pools/research/@owner_team", "{name=x}")
 	exported := c.must2("export_pools", yson.Map())
 	for _, document := range []yson.Node{dug(exported, "document"), dug(exported, "yaml")} {
@@ -228,15 +228,15 @@ func TestABackupCanBeImported(t *testing.T) {
 	}
 }
 
-// actingAs sends commands as another user.
+// actingAs returns a cluster that sends commands as another user.
 func (c *cluster) actingAs(user string) *cluster {
 	other := *c
 	other.headers = http.Header{"X-Yt-User-Name": {user}}
 	return &other
 }
 
-// Who may do what with an operation: its author, somebody its list names, a manager
-// of its pool, a stranger.
+// The author of an operation, a user in its access list, a manager of its pool and a stranger
+// have different permissions.
 func TestWhoMayDoWhatWithAnOperation(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "p", "q", "closed")
@@ -297,7 +297,7 @@ func TestWhoMayDoWhatWithAnOperation(t *testing.T) {
 			}
 		}
 	}
-	// Without being asked for, what is private is left out.
+	// Private attributes are omitted unless requested.
 	n := c.actingAs("daria").node("get_operation", fmt.Sprintf("{operation_id=%q}", id))
 	for _, name := range []string{"spec", "full_spec", "provided_spec", "unrecognized_spec"} {
 		if _, there := n.Get(name); there {
@@ -329,7 +329,7 @@ func TestTheThirdVersionHasItsOwnNames(t *testing.T) {
 	}
 }
 
-// Whatever parameters are given, the answer is an answer or a proper refusal.
+// Whatever the parameters, the server answers or refuses properly.
 func TestParametersOfWrongKindsAreRefusedProperly(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "p")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is near to what was typed is offered, and the words that clients look for
-// stay in front of it.
+// A refusal suggests names that are similar to the one given, after the words that clients match
+// on.
 func TestRefusalsOfferWhatWasMeant(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "research")

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// jobKeys are those of an item, of running and of finished jobs alike.
+// jobKeys are the keys of a listed job, running or finished.
 var jobKeys = strings.Fields(`id operation_id type state controller_state address addresses start_time has_spec job_competition_id
 	has_competitors progress stderr_size fail_context_size interruption_info brief_statistics statistics events exec_attributes
 	task_name pool_tree pool monitoring_descriptor is_stale job_cookie allocation_id`)
@@ -20,7 +20,7 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "p")
 	c.withNodes(1)
-	// The bad one fails again and again, for as long as the test takes.
+	// Jobs of the task "bad" fail again and again for as long as the test runs.
 	id := c.start("{pool=p;max_failed_job_count=10000;tasks={good={job_count=2;command=\"true\"};long={job_count=2;command=sleep};bad={job_count=1;command=\"false\"}}}")
 	list := func(parameters string) yson.Node {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 			t.Errorf("%s: %d, want %d", parameters, got, want)
 		}
 	}
-	// A list in pages has the same jobs as the whole.
+	// The pages together contain the same jobs as the whole list.
 	var pages []string
 	token := ""
 	for range 100 {
@@ -95,7 +95,7 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 	c.refused("list_jobs", "{}", "", wire.CodeGeneric, "operation_id")
 }
 
-// allocationByClients is how clients find the allocation of a job.
+// allocationByClients derives the allocation from a job's id as clients do.
 func allocationByClients(t *testing.T, job string) string {
 	t.Helper()
 	id, err := guid.Parse(job)

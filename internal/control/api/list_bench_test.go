@@ -20,8 +20,8 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// The operations of these benchmarks: an archive and operations that live, in as many
-// pools and of as many users.
+// The operations of these benchmarks, archived and live, and the numbers of their pools and
+// users.
 const (
 	listedArchive = 47_000
 	listedLive    = 3_000
@@ -29,7 +29,7 @@ const (
 	listedUsers   = 50
 )
 
-// withOperations is a server with 50,000 operations.
+// withOperations returns a server with 50,000 operations.
 func withOperations(b *testing.B) *cluster {
 	directory := b.TempDir()
 	archive(b, directory)
@@ -80,7 +80,7 @@ func withOperations(b *testing.B) *cluster {
 
 func userOf(i int) string { return fmt.Sprint("user", i/7%listedUsers) }
 
-// archive writes operations that have ended into a store that nobody has used yet.
+// archive writes ended operations into a new store.
 func archive(b *testing.B, directory string) {
 	s, err := store.Open(b.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
 	if err != nil {
@@ -121,7 +121,7 @@ func archive(b *testing.B, directory string) {
 	}
 }
 
-// listFilters are polls of people who look at what concerns them.
+// listFilters are the filters of users who poll for their own operations.
 var listFilters = []struct {
 	name       string
 	parameters func(i int) string
@@ -138,10 +138,10 @@ func listHeader(filter string) http.Header {
 	return http.Header{"X-Yt-Header-Format": {"<format=text>yson"}, "X-Yt-Parameters": {"{limit=50;" + filter + "}"}, "Accept": {"application/json"}}
 }
 
-// BenchmarkListOperations is one page of 50 with its counters, of 50,000 operations of 50 users
-// in 200 pools, 47,000 of them in the archive. Between two requests something else is committed,
-// as on a busy server. Then two hundred clients list operations by those filters as fast as they
-// are answered, over the network of this machine, with twenty commits in a second.
+// BenchmarkListOperations lists one page of 50 with its counters from 50,000 operations of 50
+// users in 200 pools; 47,000 operations are archived. An unrelated commit precedes every request,
+// as on a busy server. Then two hundred clients list operations with these filters over loopback
+// as fast as the server answers, while it commits twenty times a second.
 func BenchmarkListOperations(b *testing.B) {
 	c := withOperations(b)
 	h := handlerOf(c)
@@ -181,7 +181,7 @@ func commitSomething(t testing.TB, c *cluster) {
 	}
 }
 
-// listAll has clients list operations for some seconds.
+// listAll lets clients list operations for some seconds.
 func listAll(b *testing.B, c *cluster) {
 	transport := &http.Transport{MaxIdleConnsPerHost: pollingClients}
 	defer transport.CloseIdleConnections()

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Lists come from memory, unless they look for a text: those come from the store, which
-// goes through all operations. All operations have the text that is looked for here, so both
-// answers are the same, to the byte.
+// The server answers lists from memory, except for those with a text filter, which the store
+// answers by reading all operations. Every operation contains the text used here, so both answers
+// must be identical byte for byte.
 func TestListsFromMemoryAreThoseOfTheStore(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "a", "b")
@@ -26,7 +26,7 @@ func TestListsFromMemoryAreThoseOfTheStore(t *testing.T) {
 		}
 	}
 	c.eventually("lists come from memory", c.Catalogued)
-	id := c.start(job("a", "sleep", 1)) // when they do already
+	id := c.start(job("a", "sleep", 1)) // after the list was loaded into memory
 	c.must("abort_operation", fmt.Sprintf("{operation_id=%q}", id), "")
 	c.start(job("b", "sleep", 1))
 	filters := []string{""}

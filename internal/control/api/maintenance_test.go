@@ -12,20 +12,19 @@ import (
 
 const onNode = `component=cluster_node;address="node-00000";`
 
-// maintain asks for maintenance of the first node and returns the request's identifier.
+// maintain adds a maintenance request to the first node and returns the request's id.
 func (c *cluster) maintain(kind, comment string) string {
 	c.t.Helper()
 	return text(c.node("add_maintenance", fmt.Sprintf("{%stype=%s;comment=%q}", onNode, kind, comment)), "id")
 }
 
-// running is how many jobs of an operation run.
+// running returns the number of running jobs of an operation.
 func (c *cluster) running(id string) string {
 	c.t.Helper()
 	return c.get("//sys/operations/" + bucketText(id) + "/" + id + "/controller_orchid/progress/jobs/running")
 }
 
-// beat waits until nodes have been heard a few times more, so that they could have got
-// jobs.
+// beat waits for a few more heartbeats of the nodes, so that they could have received jobs.
 func beat(t *testing.T, nodes *fakenode.Cluster) {
 	t.Helper()
 	enough := nodes.Totals().Heartbeats + 10
@@ -80,7 +79,7 @@ func TestABanEndsJobsUntilTheLastWhoAskedForItTakesItBack(t *testing.T) {
 	if got := c.must("remove_maintenance", "{"+onNode+"type=ban}", ""); got != `{"ban"=1;}` {
 		t.Error(got)
 	}
-	c.runs(id, 2) // whatever is said of disks and tablets
+	c.runs(id, 2) // requests about disks and tablets have no effect
 }
 
 func TestMaintenanceOutlivesTheServer(t *testing.T) {

@@ -13,9 +13,10 @@ import (
 	"github.com/weirhq/weir/internal/control/auth"
 )
 
-// samples are parameters and data of every command, for the matrix of commands and people. USER is who asks, OPERATION and
-// JOB are running ones of the owner, made for the command, TRANSACTION is one of the owner's, NODE a node, HASH that of a
-// token of the owner.
+// samples are the parameters and data of every command for the matrix of commands and people.
+// USER is the caller. OPERATION and JOB are running ones of the owner, created for the command.
+// TRANSACTION is one of the owner's, NODE is a node, HASH is the hash of one of the owner's
+// tokens.
 var samples = map[string]struct{ parameters, data string }{
 	"get":                 {parameters: `{path="//sys/owned/doc"}`},
 	"list":                {parameters: `{path="//sys/owned"}`},
@@ -90,7 +91,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"build_snapshot":         {parameters: `{}`},
 }
 
-// class is what a permission makes of a request.
+// class is the verdict of the permission check on a request.
 type class string
 
 const (
@@ -99,8 +100,8 @@ const (
 	isUnauthenticated class = "unauthenticated"
 )
 
-// people who send every command, and what the table says of each: in the order of the test, in which owners come last
-// because they end things.
+// people send every command; each has the verdict that the table states. The test uses this
+// order. Owners come last, because their commands end things.
 var people = []struct {
 	name string
 	may  func(p permission) class
@@ -120,7 +121,8 @@ func either(first bool, a, b class) class {
 	return b
 }
 
-// classOf reads an answer. What is refused for another reason than permission is permitted.
+// classOf returns the class of an answer. A request that is refused for a reason other than
+// permission was permitted.
 func classOf(t *testing.T, a answer) class {
 	t.Helper()
 	switch {
@@ -136,7 +138,8 @@ func classOf(t *testing.T, a answer) class {
 	return isPermitted
 }
 
-// matrixCluster has everything that samples name, and a token for each of people by name.
+// matrixCluster returns a cluster with everything that samples name, and a token for each of
+// people by name.
 func matrixCluster(t *testing.T) (c *cluster, tokens map[string]string) {
 	c = withPools(t, "p")
 	c.set("//sys/pool_trees/@default_tree", "default")
@@ -175,8 +178,9 @@ func matrixCluster(t *testing.T) (c *cluster, tokens map[string]string) {
 	return c, tokens
 }
 
-// A command cannot exist without saying what it needs, and what it says holds: for whoever shows no token, a wrong one,
-// for another user, the owner of the object, an administrator and a superuser.
+// Every command states the permission that it needs, and the statement holds: without a token,
+// with an invalid one, for another user, the owner of the object, an administrator and a
+// superuser.
 func TestEveryCommandAsksForWhatTheTableSays(t *testing.T) {
 	c, tokens := matrixCluster(t)
 	users := map[string]string{
@@ -211,7 +215,7 @@ func TestEveryCommandAsksForWhatTheTableSays(t *testing.T) {
 	t.Logf("%d commands, %d cells: %v", len(commands.v4), cells, counts)
 }
 
-// fillSample makes what the parameters of a sample name, for this sample alone.
+// fillSample creates the objects that the parameters of a sample name, for this sample alone.
 func (c *cluster) fillSample(parameters, token string) string {
 	c.t.Helper()
 	owner := *c
@@ -242,7 +246,7 @@ func (c *cluster) fillSample(parameters, token string) string {
 	return parameters
 }
 
-// GET and HEAD change nothing, and a client is told what to use instead.
+// GET and HEAD change nothing, and the refusal names the method to use instead.
 // exceptions are the commands that YTsaurus's own clients send with GET.
 var exceptions = []string{"abandon_job", "abort_job"}
 
@@ -285,7 +289,7 @@ func TestWhatChangesThingsIsNotSentWithGET(t *testing.T) {
 	}
 }
 
-// Nobody without a token makes the server wait for a body, or read one.
+// A request without a token must not make the server read its body or wait for it.
 func TestABodyIsReadAfterTheTokenIs(t *testing.T) {
 	c := newCluster(t)
 	c.give("root")

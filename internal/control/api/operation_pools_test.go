@@ -11,7 +11,7 @@ import (
 
 const unnamed = "{tasks={work={job_count=1;command=sleep;cpu_limit=1.0;memory_limit=536870912}}}"
 
-// parentOf is the pool above the one that somebody's operation runs in.
+// parentOf returns the parent of an operation's pool.
 func (c *cluster) parentOf(pool string) (parent string) {
 	c.t.Helper()
 	c.eventually("pool "+pool+" is there", func() bool {
@@ -40,13 +40,13 @@ func TestPoolsOfUsersAreMadeWhereTheMapOfUsersSays(t *testing.T) {
 	}
 	c.set("//sys/pool_trees/default/@config/use_user_default_parent_pool_map", "%true")
 	c.eventually("the pool moves", func() bool { return c.parentOf("anna") == "analysts" })
-	for _, user := range []string{"boris", "clara"} { // a FIFO pool, and one that is not there
+	for _, user := range []string{"boris", "clara"} { // a FIFO pool, and a pool that does not exist
 		c.actingAs(user).start(unnamed)
 		if got := c.parentOf(user); got != "common" {
 			t.Errorf("%s is below %s", user, got)
 		}
 	}
-	// Who may use a pool that is made is who may use the one above it.
+	// A pool that is created on demand has the permissions of its parent.
 	c.actingAs("daria").refused("start_operation", "{operation_type=vanilla;spec="+unnamed+"}", "", auth.CodeAuthorization, "closed")
 	c.set("//sys/scheduler/user_to_default_pool/anna", "common")
 	c.eventually("the pool moves back", func() bool { return c.parentOf("anna") == "common" })
@@ -83,7 +83,7 @@ func TestPoolsThatMustExist(t *testing.T) {
 	const wish = "require_specified_pools_existence=%true;"
 	c.refused("start_operation", named("nowhere", wish), "", wire.CodeNoSuchPool, "Operation is launched in nonexistent pool", "does not exist")
 	id := text(c.node("start_operation", named("here", wish)), "operation_id")
-	c.node("start_operation", "{operation_type=vanilla;spec={"+wish+strings.TrimPrefix(unnamed, "{")+"}") // names none
+	c.node("start_operation", "{operation_type=vanilla;spec={"+wish+strings.TrimPrefix(unnamed, "{")+"}") // names no pool
 	c.refused("update_operation_parameters", fmt.Sprintf("{operation_id=%q;parameters={pool=nowhere}}", id), "", wire.CodeNoSuchPool, "nonexistent pool")
 	c.refused("update_operation_parameters",
 		fmt.Sprintf("{operation_id=%q;parameters={scheduling_options_per_pool_tree={default={pool=nowhere}}}}", id), "", wire.CodeNoSuchPool, "nonexistent pool")

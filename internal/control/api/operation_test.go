@@ -21,8 +21,8 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// byCommand is what jobs of these tests do: "sleep" runs until somebody stops it,
-// "false" fails, everything else completes at once.
+// byCommand is the behaviour of these tests' jobs: "sleep" runs until it is stopped, "false"
+// fails, every other command completes at once.
 func byCommand(_ string, start nodeproto.Start) fakenode.Behaviour {
 	b := fakenode.Behaviour{
 		Stderr:     []byte("words of " + start.Identity.GetTaskName() + "\n"),
@@ -38,7 +38,7 @@ func byCommand(_ string, start nodeproto.Start) fakenode.Behaviour {
 	return b
 }
 
-// withNodes adds nodes of 4 cores to a cluster and waits until they count.
+// withNodes adds nodes with 4 cores to a cluster and waits until the scheduler counts them.
 func (c *cluster) withNodes(count int) *fakenode.Cluster {
 	c.t.Helper()
 	return addNodes(c.t, c, count)
@@ -64,7 +64,7 @@ func addNodes(t testing.TB, c *cluster, count int) *fakenode.Cluster {
 	return nodes
 }
 
-// eventually waits until a condition holds that the server brings about.
+// eventually waits until the condition holds. Updates of the server make it hold.
 func (c *cluster) eventually(what string, holds func() bool) {
 	c.t.Helper()
 	await(c.t, what, holds)
@@ -89,7 +89,7 @@ func (c *cluster) start(spec string) string {
 	return text
 }
 
-// job is the specification of an operation with one task.
+// job returns the specification of an operation with one task.
 func job(pool, command string, count int) string {
 	return fmt.Sprintf("{pool=%s;tasks={work={job_count=%d;command=%q;cpu_limit=1.0;memory_limit=536870912}}}", pool, count, command)
 }
@@ -120,7 +120,7 @@ func (c *cluster) reaches(id, state string) {
 	c.eventually("operation is "+state, func() bool { return c.state(id) == state })
 }
 
-// runs waits until an operation has so many running jobs.
+// runs waits until an operation has this number of running jobs.
 func (c *cluster) runs(id string, jobs int) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("%d jobs run", jobs), func() bool {
@@ -136,7 +136,7 @@ func bucketText(id string) string {
 	return last[len(last)-2:]
 }
 
-// dug is what is inside a value, by keys.
+// dug returns the value at a path of keys.
 func dug(n yson.Node, keys ...string) yson.Node {
 	for _, key := range keys {
 		n, _ = n.Get(key)
@@ -271,7 +271,7 @@ func TestUnknownKeysOfASpecificationAreToldAndKept(t *testing.T) {
 	if whole(o, "provided_spec", "mapper", "x") != 1 {
 		t.Error(o)
 	}
-	// The resulting specification has the documents' defaults.
+	// The full specification has the defaults of YTsaurus's documents.
 	for key, want := range map[string]string{
 		"check_period": "1000", "vote_window_size": "5", "vote_decision_threshold": "3",
 	} {
@@ -296,7 +296,7 @@ func TestARepeatedStartStartsOnce(t *testing.T) {
 	if n := len(c.Operations()); n != 1 {
 		t.Errorf("%d operations", n)
 	}
-	// Another process knows it from the store.
+	// After a restart, the server answers from the store.
 	n, err := replayStart(nil, []byte("1-2-3e8-4"))
 	if err != nil || n.String() != `"1-2-3e8-4"` {
 		t.Error(n, err)
@@ -337,7 +337,8 @@ func TestParametersAreChangedAllOrNone(t *testing.T) {
 	}
 }
 
-// operationKeys are those of the reference; some come only with time.
+// operationKeys are the keys that the reference names; some appear only later in an operation's
+// life.
 var operationKeys = strings.Fields(`id state type operation_type authenticated_user start_time brief_progress progress brief_spec full_spec
 	spec provided_spec unrecognized_spec runtime_parameters suspended events scheduling_attributes_per_pool_tree
 	slot_index_per_pool_tree alerts alert_events task_names controller_agent_address experiment_assignments

@@ -13,17 +13,16 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 )
 
-// patientPools is manyPools with the periods of a real server, but for that of
-// updates.
+// patientPools is manyPools with the periods of a real server, except for the update period.
 func patientPools(b *testing.B, update time.Duration) *cluster {
 	c := manyPools(b)
 	settings := server.DefaultSettings()
-	settings.UpdatePeriod, settings.LeaseTTL = update, time.Minute // other processes may keep this one from renewing it
+	settings.UpdatePeriod, settings.LeaseTTL = update, time.Minute // other processes may delay renewals
 	c.Configure(settings)
 	return c
 }
 
-// counter takes an answer and keeps its length.
+// counter is a response writer that only counts bytes.
 type counter struct {
 	header http.Header
 	status int
@@ -37,7 +36,7 @@ func (c *counter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// measure carries out a command and returns the length of the answer.
+// measure runs a command and returns the length of the answer.
 func measure(b *testing.B, h http.Handler, command string, header http.Header, body string) int {
 	request := httptest.NewRequest(http.MethodPut, "/api/v4/"+command, strings.NewReader(body))
 	request.Header, request.RemoteAddr, request.Host = header, "127.0.0.1:1", "localhost:80"
@@ -49,8 +48,8 @@ func measure(b *testing.B, h http.Handler, command string, header http.Header, b
 	return w.size
 }
 
-// processorTime is what the process has used so far. On a machine that is busy with
-// other things it says more than the time that has passed.
+// processorTime returns the processor time that the process has used. On a busy machine it is a
+// better measure than elapsed time.
 func processorTime(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -71,8 +70,8 @@ func BenchmarkSetOfMany(b *testing.B) {
 	b.ReportMetric(float64((processorTime(b)-began).Milliseconds())/float64(b.N), "cpu-ms/op")
 }
 
-// BenchmarkWholeTree reads all of ten thousand pools in the ways that clients do.
-// Fresh means the first reader after an update; the others share its work.
+// BenchmarkWholeTree reads all of ten thousand pools in the ways that clients do. "Fresh" means
+// the first reader after an update; later readers share its work.
 func BenchmarkWholeTree(b *testing.B) {
 	c := patientPools(b, time.Hour)
 	h := handlerOf(c)

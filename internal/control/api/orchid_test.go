@@ -22,8 +22,8 @@ const (
 	oldView = "//sys/scheduler/orchid/scheduler/scheduling_info_per_pool_tree/default/fair_share_info/"
 )
 
-// busy is a cluster of 10 nodes with 4 cores each, with a burst pool, a relaxed one,
-// a FIFO pool and a guaranteed one, all of which have work.
+// busy returns a cluster of 10 nodes with 4 cores each, and operations in a burst, a relaxed, a
+// FIFO and a guaranteed pool.
 func busy(t *testing.T) (c *cluster, operations map[string]string) {
 	c = withPools(t, "root-pool", "root-pool/burst", "root-pool/relaxed", "fifo", "strong")
 	c.set("//sys/pools/root-pool/@integral_guarantees", "{resource_flow={cpu=20};burst_guarantee_resources={cpu=20}}")
@@ -32,7 +32,7 @@ func busy(t *testing.T) (c *cluster, operations map[string]string) {
 	c.set("//sys/pools/fifo/@mode", "fifo")
 	c.set("//sys/pools/strong/@min_share_resources", "{cpu=8}")
 	c.set("//sys/pools/strong/@weight", "2.5")
-	// A test may take long, and no job is stopped for another meanwhile.
+	// Keep the scheduler from preempting jobs during a slow test.
 	c.set("//sys/pool_trees/default/@config/fair_share_starvation_timeout", "120000")
 	c.withNodes(10)
 	operations = map[string]string{}
@@ -44,7 +44,7 @@ func busy(t *testing.T) (c *cluster, operations map[string]string) {
 		p, there := tree.Pool(pool)
 		return there && holds(p)
 	}
-	// Who starts before an update knows of the others takes what is free.
+	// An operation that starts before the next update gets whatever is free.
 	operations["strong"] = c.start(job("strong", "sleep", 15))
 	c.eventually("the guaranteed pool has jobs", func() bool {
 		return shown("strong", func(p *core.Pool) bool { return p.RunningJobs > 0 })
@@ -76,8 +76,7 @@ func real(n yson.Node, keys ...string) float64 {
 	return f
 }
 
-// The attributes that the document about integral guarantees names, and what they
-// are on 40 cores.
+// The attributes that the document about integral guarantees names, and their values on 40 cores.
 func TestAttributesOfIntegralPoolsAreThereAsTheDocumentNamesThem(t *testing.T) {
 	t.Parallel()
 	c, _ := busy(t)
@@ -136,8 +135,8 @@ func about(want float64) func(yson.Node) bool {
 	}
 }
 
-// commonNames are those of the reference that pools and operations have, under new
-// and old names; poolNames and operationNames what only one of them has.
+// commonNames are the names in the reference that pools and operations share, under their new and
+// old names. poolNames and operationNames are those that only one of them has.
 var (
 	commonNames = strings.Fields(`scheduling_status starvation_status fair_share_starvation_tolerance fair_share_starvation_timeout
 		effective_fair_share_starvation_tolerance effective_fair_share_starvation_timeout effective_aggressive_starvation_enabled
@@ -190,7 +189,7 @@ func TestEveryFieldOfTheReferenceIsThereInBothViews(t *testing.T) {
 	}
 }
 
-// The dynamic characteristics of the document about pools.
+// The dynamic characteristics that the document about pools names.
 func TestDynamicCharacteristicsOfOperationsAndPools(t *testing.T) {
 	t.Parallel()
 	c, operations := busy(t)
@@ -248,7 +247,7 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 	if got := c.must("list", fmt.Sprintf("{path=%q;return_only_value=%%true}", newView+"child_pools_by_pool/root-pool"), ""); got != `["burst";"relaxed";]` {
 		t.Error(got)
 	}
-	// A filter takes the fields that exist and passes over the rest.
+	// A filter selects the fields that exist and ignores unknown ones.
 	n := c.node("get", fmt.Sprintf("{path=%q;fields=[weight;mode;nonsense];return_only_value=%%true}", newView+"pools"))
 	for _, pool := range n.Entries() {
 		if len(pool.Value.Entries()) != 2 {
@@ -320,14 +319,14 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/nowhere"), "", wire.CodeResolve, "has no child with key", "nowhere")
 	c.refused("get", fmt.Sprintf("{path=%q}", newView+"pools/burst/mood"), "", wire.CodeResolve, "has no child with key", "mood")
 	c.refused("set", fmt.Sprintf("{path=%q}", newView+"pools/burst/weight"), "5", wire.CodeGeneric)
-	// The whole view can be written as JSON: nothing in it is infinite.
+	// The whole view can be written as JSON: it contains no infinite number.
 	a := c.send(http.MethodGet, "/api/v4/get?path=//sys/scheduler/orchid/scheduler&output_format=json", nil, nil)
 	if a.status != http.StatusOK || len(a.body) < 10_000 {
 		t.Errorf("%d %.300s", a.status, a.body)
 	}
 }
 
-// orchidOfPools is a cluster with so many pools in a tree.
+// orchidOfPools returns a cluster with this number of pools in a tree.
 func orchidOfPools(t testing.TB, count int) *cluster {
 	t.Helper()
 	c := newCluster(t)
@@ -377,11 +376,11 @@ func (c *cluster) must2(command string, parameters yson.Node) yson.Node {
 	return n
 }
 
-// A pool, or a field of one, is read without making all others.
+// Reading a pool, or one of its fields, does not build all the others.
 func TestOnePoolOfManyIsReadAlone(t *testing.T) {
 	t.Parallel()
 	c := orchidOfPools(t, 2000)
-	// The best of three, or of as many as it takes to be quick enough on a busy machine.
+	// Take the best of three runs, or of more if the machine is too busy.
 	read := func(parameters string, enough time.Duration) (best time.Duration) {
 		best = time.Hour
 		for i := 0; i < 3 || best > enough && i < 300; i++ {
@@ -405,7 +404,7 @@ func TestOnePoolOfManyIsReadAlone(t *testing.T) {
 	}
 }
 
-// However the pools are asked for, the answer has the same value.
+// The value of the pools does not depend on how they are requested.
 func TestTheWholeTreeIsTheSameInEveryDress(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

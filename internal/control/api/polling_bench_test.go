@@ -26,8 +26,8 @@ const (
 	pollingFor        = 5 * time.Second
 )
 
-// pollKinds are what clients ask for. Most look at what concerns them; a few have
-// the page with the whole tree open, which asks for it every five seconds.
+// pollKinds are the requests that clients send. Most read what concerns them; a few keep the page
+// with the whole tree open, which reads it every five seconds.
 var pollKinds = []struct {
 	name, command string
 	weight        int
@@ -54,11 +54,11 @@ var pollKinds = []struct {
 	}},
 }
 
-const wholeTree = 4 // in pollKinds
+const wholeTree = 4 // index in pollKinds
 
-// BenchmarkPollingClients has two hundred clients ask a busy server with ten thousand
-// pools over the network of this machine: once a second each, which shows how long
-// answers take, and as fast as they are answered, which shows how many there can be.
+// BenchmarkPollingClients lets two hundred clients poll a busy server with ten thousand pools
+// over loopback. First each sends one request a second, which shows the latency; then they send
+// as fast as they are answered, which shows the capacity.
 func BenchmarkPollingClients(b *testing.B) {
 	c := patientPools(b, time.Second)
 	operations := startPolled(b, c)
@@ -84,7 +84,7 @@ func BenchmarkPollingClients(b *testing.B) {
 	}
 }
 
-// startPolled starts the operations that clients look at.
+// startPolled starts the operations that clients read.
 func startPolled(b *testing.B, c *cluster) (ids []string) {
 	ids = make([]string, pollingOperations)
 	var users sync.WaitGroup
@@ -122,12 +122,12 @@ type poller struct {
 	random     *rand.Rand
 	operations []string
 	pause      time.Duration
-	watches    bool // the whole tree
+	watches    bool // keeps the page with the whole tree open
 	measured   time.Time
 	took       [wholeTree + 1][]time.Duration
 }
 
-// next chooses what is asked for.
+// next chooses the kind of the next request.
 func (p *poller) next() int {
 	if p.watches {
 		return wholeTree

@@ -16,7 +16,7 @@ import (
 	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
-// smallScenario takes a moment.
+// smallScenario runs in a moment.
 const smallScenario = `
 name: small
 duration: 1h
@@ -25,7 +25,7 @@ pools: {p: {}}
 operations: [{name: op, pool: p, arrival: 0s, job_count: 9, duration: 1m}]
 `
 
-// simulate sends a scenario as the page does.
+// simulate sends a scenario as the web page does.
 func (c *cluster) simulate(parameters map[string]any) answer {
 	c.t.Helper()
 	body, err := json.Marshal(parameters)
@@ -63,7 +63,7 @@ func TestAServerAnswersWhatTheSimulatorFound(t *testing.T) {
 	}
 	for _, r := range []*outcome.Result{answered, direct} {
 		for i := range r.Expectations {
-			r.Expectations[i].Where = "" // it names the file
+			r.Expectations[i].Where = "" // contains the file name
 		}
 	}
 	want, err := direct.JSON()
@@ -192,7 +192,7 @@ func TestASimulationEndsWithItsRequest(t *testing.T) {
 		}
 		ended <- err
 	}()
-	// The place is taken once it runs, and free again once it has ended.
+	// The slot is occupied once the simulation runs, and free once it has ended.
 	enough, look := time.After(patience), time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for len(simulations) == 0 {

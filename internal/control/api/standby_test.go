@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/wire"
 )
 
-// follows waits until a standby has read what the leader has written.
+// follows waits until a standby has read the leader's changes.
 func (c *cluster) follows(path, want string) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("the standby sees %s = %s", path, want), func() bool {
@@ -29,7 +29,7 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 	leader.must("create", "{type=scheduler_pool_tree;attributes={name=default}}", "")
 	standby := launch(t, directory)
 	standby.t = t
-	// Once it has read what the leader wrote it knows who leads.
+	// Once it has read the leader's rows, the standby knows the leader.
 	standby.follows("//sys/pool_trees", `{"default"={};}`)
 	if standby.Leading() {
 		t.Fatal("there are two leaders")
@@ -40,19 +40,19 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 	} else if a.header.Get("X-YT-Proxy") != leader.Address() {
 		t.Errorf("%s answered", a.header.Get("X-YT-Proxy"))
 	}
-	// Who wrote through the standby reads it there at once.
+	// A client that wrote through the standby reads its change there at once.
 	if got := standby.get("//sys/pools"); got != `{"a"={};}` {
 		t.Error(got)
 	}
 	standby.follows("//sys/pools", `{"a"={};}`)
 	standby.refused("get", `{path="//sys/pools/nope"}`, "", wire.CodeResolve)
 
-	// A request that was forwarded once is not forwarded again.
+	// A request is forwarded only once.
 	looped := standby.send(http.MethodPost, "/api/v4/remove?path=//sys/pools/a", http.Header{forwardedHeader: {"x"}}, nil)
 	if looped.status != http.StatusServiceUnavailable || looped.header.Get("X-YT-Response-Code") != "105" {
 		t.Errorf("%d %s", looped.status, looped.body)
 	}
-	// Nor is a copy passed off as the truth when the leader cannot be asked.
+	// If the leader cannot be reached, the standby does not answer from its copy.
 	looped = standby.send(http.MethodGet, "/api/v4/get?path=//sys/pools/a", http.Header{forwardedHeader: {"x"}}, nil)
 	if looped.status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", looped.status, looped.body)

@@ -21,7 +21,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// textOf reads an answer that is one string.
+// textOf decodes an answer that is a single string.
 func textOf(t *testing.T, body string) string {
 	t.Helper()
 	n, err := yson.Parse([]byte(body))
@@ -40,7 +40,7 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// mustAs sends a command with a token, which must succeed.
+// mustAs sends a command with a token; it must succeed.
 func (c *cluster) mustAs(token, command, parameters, data string) string {
 	c.t.Helper()
 	a := c.as(token, command, parameters, data)
@@ -50,7 +50,7 @@ func (c *cluster) mustAs(token, command, parameters, data string) string {
 	return a.body
 }
 
-// denied sends a command with a token, which must be refused.
+// denied sends a command with a token; it must be refused.
 func (c *cluster) denied(token, command, parameters string, code int, words string) {
 	c.t.Helper()
 	a := c.as(token, command, parameters, "")
@@ -76,7 +76,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.refused("issue_token", `{expiration_time="2101-01-01";expiration_timeout=1000}`, "", wire.CodeGeneric, "not both")
 	c.refused("issue_token", fmt.Sprintf("{description=%q}", strings.Repeat("x", 1001)), "", wire.CodeGeneric, "the most is 1000")
 
-	// Version 4 of YTsaurus does not wrap these answers either.
+	// YTsaurus's version 4 does not wrap these answers either.
 	root := textOf(t, c.must("issue_token", `{user=root;description="by hand"}`, ""))
 	if _, err := auth.ParseToken(root); err != nil {
 		t.Fatal(err)
@@ -157,8 +157,7 @@ func TestAnExpiredTokenIsRefused(t *testing.T) {
 	}
 }
 
-// A repeated request is told that the token is there, and never its secret: it is
-// kept nowhere.
+// A repeated request is told that the token exists, but never its secret, which is not stored.
 func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -194,7 +193,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 		t.Errorf("remembered %q, %v", known.Response, err)
 	}
 	c.stop()
-	logged.Close() // nobody writes to the log any more
+	logged.Close() // nothing writes to the log any more
 	if strings.Contains(log.String()+events, token) {
 		t.Error("the secret is in the log or the events")
 	}
@@ -212,14 +211,13 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 		}
 	}
 
-	// The next life of the server answers the same.
+	// The server answers the same after a restart.
 	next := startCluster(t, directory)
 	next.t = t
 	repeated(next)
 }
 
-// Two first tokens at once: one of them comes second, and the machine is root no
-// longer.
+// Of several concurrent requests for a first token, one succeeds. The others need a token.
 func TestTheFirstTokenIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	c := withPools(t, "a")

@@ -25,8 +25,7 @@ func (c *cluster) everything() string {
 	}, "\n")
 }
 
-// TestRefusedCommandChangesNothing gives commands of several steps of which a later one
-// is refused.
+// TestRefusedCommandChangesNothing sends commands of several steps whose last step is refused.
 func TestRefusedCommandChangesNothing(t *testing.T) {
 	c := withPools(t, "team", "team/batch", "other")
 	for _, path := range []string{"//tmp/source", "//tmp/a/b", "//home/kept/child", "//home/dir/one"} {
@@ -60,8 +59,8 @@ func TestRefusedCommandChangesNothing(t *testing.T) {
 	}
 }
 
-// TestCommandOfSeveralStepsIsOneRevision gives commands that change several things. Each
-// is one transaction: it is applied as a whole and its repetition has the first answer.
+// TestCommandOfSeveralStepsIsOneRevision sends commands that change several things. Each is one
+// transaction: it is applied as a whole, and a repetition gets the first answer.
 func TestCommandOfSeveralStepsIsOneRevision(t *testing.T) {
 	c := withPools(t, "team", "other", "third")
 	c.must("create", "{type=map_node;recursive=%true;path=\"//tmp/source/inner\"}", "")
@@ -107,8 +106,8 @@ func TestCommandOfSeveralStepsIsOneRevision(t *testing.T) {
 	}
 }
 
-// TestIdentityOfReplacedPoolSurvivesRestart replaces a pool by an equal one, which differs
-// in nothing but its identity.
+// TestIdentityOfReplacedPoolSurvivesRestart replaces a pool by an equal one that differs only in
+// its identity.
 func TestIdentityOfReplacedPoolSurvivesRestart(t *testing.T) {
 	directory := t.TempDir()
 	c := startCluster(t, directory)
@@ -125,7 +124,7 @@ func TestIdentityOfReplacedPoolSurvivesRestart(t *testing.T) {
 	}
 }
 
-// TestNewNodeHasNoStaleAccessList replaces nodes with access lists in all ways.
+// TestNewNodeHasNoStaleAccessList replaces nodes that have access lists in every possible way.
 func TestNewNodeHasNoStaleAccessList(t *testing.T) {
 	c := newCluster(t)
 	c.must("create", "{type=user;attributes={name=anna}}", "")
@@ -146,8 +145,8 @@ func TestNewNodeHasNoStaleAccessList(t *testing.T) {
 	}
 }
 
-// TestPoolNamesThatMeanDirectoriesAreRefused creates pools named as paths and file
-// systems name directories.
+// TestPoolNamesThatMeanDirectoriesAreRefused creates pools with names that mean directories in
+// paths and file systems.
 func TestPoolNamesThatMeanDirectoriesAreRefused(t *testing.T) {
 	c := withPools(t, "team")
 	for _, name := range []string{".", ".."} {
@@ -183,8 +182,8 @@ func TestBadTokenRowLetsNobodyInAndKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestCreateDoesNotReadAllNodes bounds what a new node costs beside many others: it
-// allocates a fraction of what a list of them all would.
+// TestCreateDoesNotReadAllNodes bounds the cost of creating a node beside many others: it
+// allocates a fraction of what listing them would.
 func TestCreateDoesNotReadAllNodes(t *testing.T) {
 	c := newCluster(t)
 	many := func(*server.Registry) (*store.Batch, error) {

@@ -17,12 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A transcript is a file of requests and answers, one after the other on a server
-// of its own. testdata/transcripts/README.md explains its keys.
+// An exchange is one request and its answer in a transcript, a file that is played on its own
+// server. testdata/transcripts/README.md explains the keys.
 type exchange struct {
 	Does string `yaml:"does"`
 
-	// A request by its parts, or a command as the usual client sends it.
+	// The parts of a request, or a command as YTsaurus's client sends it.
 	Method     string            `yaml:"method"`
 	Path       string            `yaml:"path"`
 	Headers    map[string]string `yaml:"headers"`

@@ -40,7 +40,7 @@ func TestListsAreReadAsYTsaurusWritesThem(t *testing.T) {
 	if got := list[1].Value().String(); got != "{action: deny, subjects: [guest], permissions: [use], inheritance_mode: descendants_only}" {
 		t.Errorf("written as %s", got)
 	}
-	// From plain Go values, as other codecs bring them.
+	// From plain Go values, as other codecs produce them.
 	v, err := document.FromGo([]any{map[string]any{"action": "allow", "subjects": []any{"x"}, "permissions": []any{"manage"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +158,8 @@ func TestRefusalsNameWhatDecided(t *testing.T) {
 	}
 }
 
-// The default lists: users see and use, administrators do, the guest nothing;
-// what jobs wrote is for the author and administrators.
+// The default lists: users may read and use, administrators may manage, the guest may do nothing.
+// Only the author and administrators may read the output of jobs.
 func TestListsOfTheBeginning(t *testing.T) {
 	d := people(t)
 	objects := emptyObjects()
@@ -187,7 +187,7 @@ func TestListsOfTheBeginning(t *testing.T) {
 	}
 }
 
-// The owner of a pool divides what it has and cannot raise it.
+// The owner of a pool may divide its guarantee but not raise it.
 func TestAnOwnerCannotRaiseTheirOwnGuarantee(t *testing.T) {
 	d := people(t)
 	objects := emptyObjects()

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// people returns a directory: ann alone, bob in team in dept, eve among the
-// administrators, sue among the superusers, max banned.
+// people returns a directory: ann alone, bob in team in dept, eve in administrators, sue in
+// superusers, max banned.
 func people(t interface {
 	Helper()
 	Fatal(...any)
@@ -26,11 +26,11 @@ func people(t interface {
 	return d
 }
 
-// everybody are the users of people, the guest and somebody who does not exist.
+// everybody lists the users of people, the guest and a user who does not exist.
 var everybody = []string{"root", "guest", "ann", "bob", "eve", "sue", "max", "nobody"}
 
-// twin is the slow and obvious reading of the rules: it builds the whole
-// effective list and looks for groups by walking down.
+// twin is the slow and obvious implementation of the rules: it builds the whole effective list
+// and searches groups from the top.
 type twin struct {
 	d *Directory
 }
@@ -77,7 +77,7 @@ type world struct {
 	root, tree, a, b, c, x, op Chain
 }
 
-// newWorld lays out objects, root first: root, tree, a, b, c, x, operation.
+// newWorld arranges objects, root first: root, tree, a, b, c, x, operation.
 func newWorld(objects [7]Object) world {
 	chain := func(slots ...int) (c Chain) {
 		for _, i := range slots {
@@ -101,8 +101,8 @@ func emptyObjects() (objects [7]Object) {
 	return objects
 }
 
-// command is something people do: what the package says it needs, and the same
-// in plain words.
+// command is an action: the permissions that the package requires for it, and the same rule in
+// plain words.
 type command struct {
 	name  string
 	needs func(w world) Needs
@@ -201,11 +201,10 @@ var commands = []command{
 		func(can func(Permission, Chain) bool, w world) bool { return can(Manage, w.op) }},
 }
 
-// TestTheMatrix tries every user with every command in every world that differs
-// by one entry: what it does, for whom, which permission, how it is inherited,
-// where it stands; with and without a list that allows everything, and with
-// inheritance cut at a pool. Superusers and unknown users, to whom the world does
-// not matter, are tried below.
+// TestTheMatrix tries every user with every command in every world that differs by one entry: its
+// action, subject, permission, inheritance and position; with and without a list that allows
+// everything, and with inheritance cut at a pool. Superusers and unknown users, for whom the
+// world does not matter, are tested below.
 func TestTheMatrix(t *testing.T) {
 	d := people(t)
 	slow := twin{d}
@@ -215,7 +214,7 @@ func TestTheMatrix(t *testing.T) {
 			for place := range 7 {
 				for _, action := range []Action{Allow, Deny} {
 					for _, subject := range []string{"dept", Everyone, Owner} {
-						for p := range Mount { // which has no effect
+						for p := range Mount { // all but Mount, which has no effect
 							for mode := range inheritanceCount {
 								objects := emptyObjects()
 								objects[0].ACL = base
@@ -240,8 +239,8 @@ func TestTheMatrix(t *testing.T) {
 	}
 }
 
-// checkWorld compares every user and command with the plain rules. Each pair of
-// permission and object is asked of the twin once.
+// checkWorld compares every user and command with the plain rules. It asks the twin once for each
+// pair of permission and object.
 func checkWorld(t *testing.T, d *Directory, slow twin, w world, what string) (decisions, allowed int) {
 	t.Helper()
 	for _, user := range []string{"guest", "ann", "bob", "eve", "max"} {
@@ -277,7 +276,7 @@ func checkWorld(t *testing.T, d *Directory, slow twin, w world, what string) (de
 	return decisions, allowed
 }
 
-// checkAnswer holds an answer to what it says of itself.
+// checkAnswer checks that the parts of an answer agree.
 func checkAnswer(t *testing.T, a Answer) {
 	byEntry := a.Reason == AllowedByEntry || a.Reason == DeniedByEntry
 	switch {
@@ -303,7 +302,7 @@ func TestSuperusersMayDoEverythingAndNobodyNothing(t *testing.T) {
 	}
 }
 
-// Random lists on random chains against the twin.
+// Random lists on random chains agree with the twin.
 func TestCheckAgreesWithTheTwin(t *testing.T) {
 	d := people(t)
 	slow := twin{d}

@@ -56,7 +56,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 }
 
-// The guest must not get power through a group either.
+// The guest must not gain permissions through a group either.
 func TestTheGuestGetsNoPowerThroughGroups(t *testing.T) {
 	d, err := NewDirectory().With(AddGroup{"g"}, AddMember{"g", Admins})
 	if err != nil {
@@ -84,8 +84,8 @@ func TestAllThatIsWrongWithChangesIsSaidAndNothingIsDone(t *testing.T) {
 	}
 }
 
-// Random histories of changes keep membership without cycles, in both
-// directions, and leave older directories as they were.
+// Random histories of changes keep membership free of cycles and consistent in both directions,
+// and leave older directories unchanged.
 func TestHistoriesOfTheDirectory(t *testing.T) {
 	names := rapid.SampledFrom([]string{"u1", "u2", "u3", "g1", "g2", "g3", "g4", "guest", "root", "users", "everyone", "superusers", "admins"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -108,7 +108,7 @@ func TestHistoriesOfTheDirectory(t *testing.T) {
 	})
 }
 
-// A whole directory is read from the store as one row of changes.
+// A whole directory is loaded from the store as a series of changes.
 func BenchmarkDirectoryOf10000Users(b *testing.B) {
 	var changes []Change
 	for g := range 100 {
@@ -143,7 +143,7 @@ func checkDirectory(t *rapid.T, d *Directory) {
 			if !slices.Contains(d.MemberOf(member), group) {
 				t.Fatalf("%s is in %s on one side only", member, group)
 			}
-			// isMember would not end if there were a cycle.
+			// isMember would not return if there were a cycle.
 			if member == group || d.IsGroup(member) && slices.Contains(d.Closure(group), member) {
 				t.Fatalf("%s and %s are a cycle", member, group)
 			}

@@ -13,7 +13,7 @@ import (
 
 var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// tokenOf returns a token that differs by seed.
+// tokenOf returns the token of a seed.
 func tokenOf(seed byte) Token {
 	var random [32]byte
 	for i := range random {
@@ -35,7 +35,7 @@ func TestTokensReadBackAndHaveOneText(t *testing.T) {
 		if err != nil || back != token || back.Hash() != token.Hash() {
 			t.Fatalf("%q reads as another: %v", text, err)
 		}
-		// One wrong character is always noticed.
+		// One wrong character is always detected.
 		at := rapid.IntRange(len(TokenPrefix), len(text)-1).Draw(t, "at")
 		other := rapid.SampledFrom([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")).Draw(t, "other")
 		if other != text[at] {
@@ -128,7 +128,7 @@ func TestSetsOfTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One whose hash begins like that of another.
+	// A hash that starts like another token's.
 	twin := tokenOf(7).Hash()
 	twin[31] ^= 1
 	tokens, err := tokens.With(TokenRecord{Hash: twin, User: "twin"})

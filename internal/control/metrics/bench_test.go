@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 )
 
-// discard is an answer that nobody reads.
+// discard is a response writer that discards the response.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header             { return d.header }
@@ -22,9 +22,8 @@ func (discard) WriteString(s string) (int, error) { return len(s), nil }
 
 var _ io.StringWriter = discard{}
 
-// BenchmarkScrape is one page of a cluster with so many pools, three resources, a
-// guarantee for each fifth pool. The first page, which makes the series, is not
-// counted.
+// BenchmarkScrape scrapes a cluster with this number of pools, three resources, and a guarantee
+// for every fifth pool. It does not count the first scrape, which creates the series.
 func BenchmarkScrape(b *testing.B) {
 	for _, pools := range []int{200, 2000} {
 		for _, encoding := range []string{"identity", "gzip"} {
@@ -57,7 +56,7 @@ func manyPools(b *testing.B, count int) *server.Server {
 	}
 	s := newServer(b, text.String(), 3)
 	await(b, s, "all pools are there", func(v *server.View) bool { return len(v.Trees) == 1 && v.Trees[0].PoolCount() == count+1 })
-	// Updates of the server are no part of a scrape.
+	// The server's updates are not part of a scrape.
 	settings := s.Settings()
 	settings.UpdatePeriod = time.Hour
 	s.Configure(settings)

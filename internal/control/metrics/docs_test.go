@@ -37,8 +37,7 @@ func TestTheTableOfMetricsIsUpToDate(t *testing.T) {
 	expected.Page(t, docsFile, reference())
 }
 
-// Names begin with weir, end with a unit that the page explains, and are explained
-// themselves.
+// Names start with weir, end with a unit that the page explains, and are explained themselves.
 func TestMetricsAreNamedByTheRules(t *testing.T) {
 	_, table, _ := strings.Cut(expected.Read(t, docsFile), "## Units")
 	table, _, _ = strings.Cut(table, "\n## ")
@@ -70,7 +69,7 @@ func TestMetricsAreNamedByTheRules(t *testing.T) {
 	}
 }
 
-// Names of what queries may ask for: the metrics and the parts of histograms.
+// queryable returns the names that queries can use: the metrics and the parts of histograms.
 func queryable() map[string]*Definition {
 	names := map[string]*Definition{}
 	for i := range Definitions {
@@ -92,7 +91,7 @@ var (
 	labelName    = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)`)
 )
 
-// checkQuery finds names and labels in a query that do not exist.
+// checkQuery returns the names in a query, and the names and labels that do not exist.
 func checkQuery(query string) (names []string, problems []string) {
 	known := queryable()
 	for _, name := range nameInQuery.FindAllString(query, -1) {
@@ -126,7 +125,7 @@ func TestQueriesAreChecked(t *testing.T) {
 	}
 }
 
-// A panel of a dashboard, as far as it is looked at here.
+// panel is the part of a dashboard panel that these tests check.
 type panel struct {
 	ID      int
 	Type    string

@@ -30,7 +30,7 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// newServer starts a server that leads, with pools and nodes of ten cores each.
+// newServer starts a leading server with pools and nodes of ten cores each.
 func newServer(t testing.TB, pools string, nodes int) *server.Server {
 	t.Helper()
 	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "weir.db"))
@@ -39,7 +39,7 @@ func newServer(t testing.TB, pools string, nodes int) *server.Server {
 	}
 	settings := server.DefaultSettings()
 	settings.UpdatePeriod, settings.HeartbeatPeriod, settings.HeartbeatSplay = 20*time.Millisecond, 50*time.Millisecond, 0
-	// A busy machine may not renew its lease, nor commit, as soon as others must.
+	// On a busy machine, renewing the lease or committing may take long.
 	settings.LeaseTTL, settings.StallPatience = time.Minute, time.Hour
 	s := server.New(server.Options{Store: db, Name: t.Name(), Address: "test:1", Settings: settings, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -97,7 +97,7 @@ func start(t testing.TB, s *server.Server, spec string) {
 	}
 }
 
-// await waits until a view of the server is as wanted.
+// await waits until a view of the server satisfies the condition.
 func await(t testing.TB, s *server.Server, what string, holds func(*server.View) bool) {
 	t.Helper()
 	if !expected.Soon(func() bool { return holds(s.View()) }) {
@@ -117,7 +117,7 @@ func poolOf(v *server.View, name string) *core.Pool {
 	return pool
 }
 
-// No job is stopped for another, although a test may take long.
+// The scheduler preempts nothing, even if a test takes long.
 const busyPools = `
 fair_share_starvation_timeout: 2m
 pools:
@@ -128,7 +128,7 @@ pools:
   tagged: {strong_guarantee_resources: {cpu: 4}, scheduling_tag_filter: nowhere}
 `
 
-// busy is a server with running and waiting jobs.
+// busy returns a server with running and waiting jobs.
 func busy(t testing.TB) *server.Server {
 	t.Helper()
 	s := newServer(t, busyPools, 3)
@@ -139,7 +139,7 @@ func busy(t testing.TB) *server.Server {
 	return s
 }
 
-// gathered are the families of one scrape.
+// gathered returns the metric families of one scrape.
 func gathered(t testing.TB, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	families, done, err := (*gatherer)(m).Gather()
@@ -154,8 +154,8 @@ func gathered(t testing.TB, m *Metrics) map[string]*dto.MetricFamily {
 	return found
 }
 
-// valueOf reads the series of a family with these labels, given as name and value by
-// turns.
+// valueOf returns the value of the series with these labels, given as alternating names and
+// values.
 func valueOf(t testing.TB, family *dto.MetricFamily, labels ...string) float64 {
 	t.Helper()
 	for _, series := range family.GetMetric() {
@@ -185,7 +185,7 @@ func page0(t testing.TB, handler http.Handler) string {
 
 func TestThePageIsAsPrometheusLikesIt(t *testing.T) {
 	m := New(busy(t), Options{Version: "1.2.3"})
-	m.cluster.patience = time.Minute // the size of the store is on the page, however busy this machine is
+	m.cluster.patience = time.Minute // show the size of the store however busy the machine is
 	m.Instrument(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	text := page0(t, m.Handler())
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
@@ -199,7 +199,7 @@ func TestThePageIsAsPrometheusLikesIt(t *testing.T) {
 	for _, d := range Definitions {
 		family := found[d.Name]
 		if family == nil {
-			if d.Name != Definitions[poolBurst].Name { // nobody has a burst guarantee here
+			if d.Name != Definitions[poolBurst].Name { // no pool here has a burst guarantee
 				t.Errorf("%s is not on the page", d.Name)
 			}
 			continue
@@ -242,7 +242,7 @@ func TestThePageIsCompressedOnRequest(t *testing.T) {
 	}
 }
 
-// What the page says is what the server shows to its other readers.
+// The metrics equal what the server shows to its other readers.
 func TestThePageAgreesWithTheServer(t *testing.T) {
 	s := busy(t)
 	m := New(s, Options{Version: "1.2.3"})
@@ -319,8 +319,7 @@ func TestThePageAgreesWithTheServer(t *testing.T) {
 	}
 }
 
-// A second scrape writes into the series of the first, and another configuration
-// makes other series.
+// A second scrape updates the series of the first, and a new configuration creates other series.
 func TestSeriesFollowValuesAndConfiguration(t *testing.T) {
 	s := busy(t)
 	m := New(s, Options{})
@@ -345,7 +344,7 @@ func TestSeriesFollowValuesAndConfiguration(t *testing.T) {
 	}
 }
 
-// A guaranteed pool takes its share back from one that had all.
+// A guaranteed pool preempts jobs of a pool that used everything.
 func TestPreemptionsAreCountedOnBothSides(t *testing.T) {
 	s := newServer(t, "{preemptive_scheduling_backoff: 0s, pools: {greedy: {}, owner: {strong_guarantee_resources: {cpu: 15}, fair_share_starvation_timeout: 50ms}}}", 2)
 	start(t, s, "{pool: greedy, tasks: {t: {job_count: 40, command: x, cpu_limit: 1, memory_limit: 1GiB}}}")
@@ -357,7 +356,7 @@ func TestPreemptionsAreCountedOnBothSides(t *testing.T) {
 	caused := valueOf(t, found["weir_pool_preemptions_caused_total"], "pool", "owner")
 	total := valueOf(t, found["weir_preemptions_total"], "reason", "preemption")
 	aborted := valueOf(t, found["weir_jobs_aborted_total"], "reason", "preemption")
-	// It goes on while the page is made, and these are read one after the other.
+	// The counters grow during the scrape, and they are read one after the other.
 	if aborted == 0 || total < max(10, aborted) || suffered < total || caused < suffered {
 		t.Errorf("suffered %v, caused %v, all %v, aborted %v", suffered, caused, total, aborted)
 	}
@@ -366,7 +365,7 @@ func TestPreemptionsAreCountedOnBothSides(t *testing.T) {
 	}
 }
 
-// The loop is held by a request; scrapes do not notice.
+// A scrape does not wait while a request blocks the loop.
 func TestAScrapeDoesNotWaitForTheLoop(t *testing.T) {
 	s := busy(t)
 	m := New(s, Options{})
@@ -434,8 +433,8 @@ func TestTheRestOfThePoolsIsSummedUp(t *testing.T) {
 	}
 }
 
-// Whatever the tree and the limit: no more pools than the limit are shown, with a pool
-// its parents, and every pool that is not shown is below exactly one that is summed up.
+// Whatever the tree and the limit, at most limit pools are shown, together with their parents,
+// and every hidden pool is below exactly one that is summed up.
 func TestChoiceOfPoolsIsClosedAndBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trees := make([]poolTree, rapid.IntRange(1, 3).Draw(t, "trees"))

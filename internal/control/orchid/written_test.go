@@ -21,7 +21,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// leading starts a server on a database of its own and waits until it leads.
+// leading starts a server on its own database and waits until it leads.
 func leading(t testing.TB) *server.Server {
 	t.Helper()
 	db, err := store.Open(context.Background(), "sqlite:"+filepath.Join(t.TempDir(), "weir.db"))
@@ -44,7 +44,7 @@ func leading(t testing.TB) *server.Server {
 	return s
 }
 
-// putPools makes a tree and waits for the update that has it.
+// putPools sets a tree and waits for the update that includes it.
 func putPools(t testing.TB, s *server.Server, config *pooltree.Tree) {
 	t.Helper()
 	err := s.EditTrees(t.Context(), server.Caller{User: "root", Command: "test"}, func(trees *server.Trees) (*server.Trees, error) {
@@ -58,7 +58,7 @@ func putPools(t testing.TB, s *server.Server, config *pooltree.Tree) {
 	}
 }
 
-// What is written in pieces is what the value would be written as.
+// Writing in pieces gives the same bytes as writing the whole value.
 func TestAllPoolsAreWrittenAsTheirValueIs(t *testing.T) {
 	s := leading(t)
 	var pools []document.Entry
@@ -106,8 +106,8 @@ func TestAllPoolsAreWrittenAsTheirValueIs(t *testing.T) {
 	}
 }
 
-// What is written once is written for all, is not kept if it is too long, and is
-// forgotten after a while.
+// A map is written once for all readers, is not cached if it is too long, and expires after a
+// while.
 func TestWrittenMapsAreSharedAndForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var maps writtenMaps
@@ -151,7 +151,7 @@ func TestWrittenMapsAreSharedAndForgotten(t *testing.T) {
 	})
 }
 
-// BenchmarkTenThousandPools is what a server does for a reader of all pools, from the
+// BenchmarkTenThousandPools measures the server's work for a reader of all pools, from the
 // snapshot to the bytes.
 func BenchmarkTenThousandPools(b *testing.B) {
 	s := leading(b)

@@ -1,6 +1,7 @@
 package pathtree
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weirhq/weir/internal/control/auth"
@@ -357,8 +358,10 @@ func (n *poolNode) Remove(c *Request, at *Place, _ bool) error {
 			return nil, err
 		}
 		gone = []string{"#" + tree.Pool(name).ID.String()}
+		c.warnOfOperations(n.tree.Name, name)
 		var below []auth.Chain
 		for _, child := range poolsBelow(pool) {
+			c.warnOfOperations(n.tree.Name, child.Name())
 			below = append(below, c.ChainOfPool(tree, child.Name()))
 			gone = append(gone, "#"+tree.Pool(child.Name()).ID.String())
 		}
@@ -371,6 +374,18 @@ func (n *poolNode) Remove(c *Request, at *Place, _ bool) error {
 		return err
 	}
 	return c.forgetBeside(at.Path(), &gone)
+}
+
+// warnOfOperations warns that a pool which is removed stays for its operations.
+func (c *Request) warnOfOperations(tree, pool string) {
+	live, known := c.Server.View().Tree(tree)
+	if !known {
+		return
+	}
+	if p, known := live.Pool(pool); known && p.DirectOperations > 0 {
+		c.Warn(document.Problems{{Rule: pooltree.RuleIneffective, Message: fmt.Sprintf(
+			"pool %q has operations (%d): it stays as an ephemeral pool, without its options, until they end", pool, p.DirectOperations)}})
+	}
 }
 
 func poolsBelow(p *pooltree.Pool) (list []*pooltree.Pool) {

@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// A library is a store with a catalogue of it, on which both are asked the same.
+// library is a store and its catalogue, both of which get the same queries.
 type library struct {
 	server    *Server
 	lease     store.Lease
@@ -45,7 +45,7 @@ func newLibrary(t testing.TB, directory string) *library {
 	}
 }
 
-// empty is the library without any operation.
+// empty removes all operations from the library.
 func (l *library) empty(t *rapid.T) {
 	batch := &store.Batch{}
 	for number := range l.starts {
@@ -70,12 +70,12 @@ var (
 	someTypes  = []string{"vanilla", "map"}
 )
 
-// oneOf draws one of the words, or now and then another.
+// oneOf draws one of the words, or sometimes one of the others.
 func oneOf(t *rapid.T, what string, words []string, others ...string) string {
 	return rapid.SampledFrom(append(slices.Clone(words), others...)).Draw(t, what)
 }
 
-// row is an operation, new or changed; several may start in one microsecond.
+// row draws an operation, new or changed; several may start in the same microsecond.
 func (l *library) row(t *rapid.T) store.Operation {
 	number := l.last + 1
 	if l.last > 0 && rapid.Bool().Draw(t, "known") {
@@ -83,7 +83,7 @@ func (l *library) row(t *rapid.T) store.Operation {
 	}
 	start, known := l.starts[number]
 	if !known {
-		// Nanoseconds are not kept.
+		// Nanoseconds are not stored.
 		start = l.begin.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "start"))*time.Microsecond + time.Duration(rapid.IntRange(0, 999).Draw(t, "nanoseconds")))
 		l.starts[number], l.last = start, max(l.last, number)
 	}
@@ -120,7 +120,7 @@ func (l *library) filter(t *rapid.T) store.OperationFilter {
 	return f
 }
 
-// compare asks the catalogue and the store and wants the same to the byte.
+// compare queries the catalogue and the store and requires identical answers.
 func (l *library) compare(t *rapid.T, f store.OperationFilter) (answered bool) {
 	want, err := l.server.listStored(context.Background(), f, true)
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *library) compare(t *rapid.T, f store.OperationFilter) (answered bool) {
 	return true
 }
 
-// The store, which goes through all operations each time, is the slow and obvious twin.
+// The store, which reads all operations for each query, is the slow and obvious twin.
 func TestTheCatalogueAnswersAsTheStoreDoes(t *testing.T) {
 	l := newLibrary(t, t.TempDir())
 	answered, asked := 0, 0
@@ -187,7 +187,7 @@ func TestTheCatalogueAnswersAsTheStoreDoes(t *testing.T) {
 	}
 }
 
-// retain removes by a policy and checks that the catalogue has foreseen it.
+// retain applies a retention policy and checks that the catalogue predicted the removals.
 func (l *library) retain(t *rapid.T) {
 	now := l.begin.Add(12 * time.Hour)
 	policy := store.Policy{
@@ -205,8 +205,8 @@ func (l *library) retain(t *rapid.T) {
 	}
 }
 
-// What is committed while the store is read is there afterwards, once; and what was removed
-// meanwhile makes it read again.
+// Operations that are committed while the catalogue loads appear in it exactly once. A removal
+// meanwhile makes it load again.
 func TestACatalogueIsReadWhileOperationsChange(t *testing.T) {
 	l := newLibrary(t, t.TempDir())
 	put := func(from, to int32, state string) {
@@ -224,7 +224,7 @@ func TestACatalogueIsReadWhileOperationsChange(t *testing.T) {
 	}
 	put(1, 2*loadPage+1, "running")
 	c := l.catalogue
-	c.overlay = map[int32]*store.Operation{} // as load begins
+	c.overlay = map[int32]*store.Operation{} // as load does at its start
 	put(1, 1, "completed")
 	put(2*loadPage+2, 2*loadPage+2, "completed")
 	overlay := c.overlay

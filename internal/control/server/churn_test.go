@@ -31,12 +31,12 @@ const (
 	churnHour  = time.Hour
 )
 
-// held is what a server has of everything that comes and goes.
+// held counts everything in a server that comes and goes.
 type held struct {
 	Goroutines, Files int
-	// of the term
+	// in the term
 	Operations, IDs, Aliases, Jobs, Nodes, Uploads, Dirty, Touched, Endings, Later, Results, Awaited, Starving int
-	// that readers see
+	// visible to readers
 	ShownOperations, ShownNumbers, ShownAliases, ShownJobs, ShownNodes, Registrations, Pools, ViewOperations int
 	// in the store
 	Rows map[string]int
@@ -64,7 +64,7 @@ func heldBy(t *testing.T, s *Server, file string) held {
 	h.Rows = countRows(t, file)
 	synctest.Wait()
 	h.Goroutines = runtime.NumGoroutine()
-	for range 100 { // the runtime has some of its own for moments, such as those that clean up
+	for range 100 { // the runtime has temporary goroutines, such as those that clean up
 		runtime.Gosched()
 		h.Goroutines = min(h.Goroutines, runtime.NumGoroutine())
 	}
@@ -74,7 +74,7 @@ func heldBy(t *testing.T, s *Server, file string) held {
 	return h
 }
 
-// countRows counts rows of tables that what has ended must leave.
+// countRows counts the rows that must disappear once their subjects have ended.
 func countRows(t *testing.T, file string) map[string]int {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?mode=ro")
@@ -104,7 +104,7 @@ type churn struct {
 	count  int
 }
 
-// script is what jobs do: most complete, some fail with much to say, some never end.
+// script is the behaviour of jobs: most complete, some fail with a long stderr, some never end.
 func (c *churn) script(_ string, start nodeproto.Start) fakenode.Behaviour {
 	switch n := start.Identity.GetNumber(); {
 	case n%17 == 0:
@@ -131,9 +131,8 @@ func (c *churn) edit(edits ...pooltree.Edit) {
 	}
 }
 
-// minute is what happens in a minute: a pool with operations comes, and goes when
-// they have ended; a node is restarted, another one loses its disk or falls silent for
-// so long that it is given up.
+// minute simulates a minute: a pool with operations appears, and is removed when they have ended;
+// a node restarts; another node loses its disk or stays silent until the leader gives it up.
 func (c *churn) minute() {
 	c.t.Helper()
 	c.count++
@@ -184,14 +183,14 @@ func (c *churn) minute() {
 	}
 	<-time.After(50 * time.Second)
 	for _, key := range keys {
-		_ = c.s.AbortOperation(c.t.Context(), tester, key, "") // it may have ended
+		_ = c.s.AbortOperation(c.t.Context(), tester, key, "") // might have ended
 	}
 	<-time.After(10 * time.Second)
 	c.edit(pooltree.RemovePool{Pool: pool})
 }
 
-// An hour of operations, pools and nodes that come and go leaves nothing behind:
-// no goroutine, no open file, no entry of a map and no row.
+// After an hour in which operations, pools and nodes come and go, nothing is left: no goroutine,
+// open file, map entry or row.
 func TestAnHourOfChurnLeavesNothingBehind(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,12 +222,12 @@ func TestAnHourOfChurnLeavesNothingBehind(t *testing.T) {
 			calm := settings
 			calm.UpdatePeriod, calm.HeartbeatPeriod = time.Minute, 20*time.Second
 			s.Configure(calm)
-			<-time.After(15 * time.Minute) // what is retained goes
+			<-time.After(15 * time.Minute) // until retention has removed everything
 			h := heldBy(t, s, file)
 			s.Configure(settings)
 			return h
 		}
-		c.minute() // connections and statements are made
+		c.minute() // warm up connections and statements
 		base := rest()
 		if base.Nodes != churnNodes || base.Operations+base.Jobs+base.Rows["operations"]+base.Rows["mutations"] != 0 || base.Pools != 1 {
 			t.Fatalf("at rest there is %+v", base)
@@ -244,7 +243,7 @@ func TestAnHourOfChurnLeavesNothingBehind(t *testing.T) {
 		if after.Goroutines > base.Goroutines || after.Files > base.Files {
 			t.Errorf("%d goroutines and %d files have become %d and %d", base.Goroutines, base.Files, after.Goroutines, after.Files)
 		}
-		after.Goroutines, after.Files = base.Goroutines, base.Files // those of earlier tests may have gone
+		after.Goroutines, after.Files = base.Goroutines, base.Files // some from earlier tests may have ended
 		if diff := cmp.Diff(base, after); diff != "" {
 			t.Errorf("something is left of it (+):\n%s", diff)
 		}

@@ -30,7 +30,8 @@ func TestATrackOfCPUHoldsWhatWasLastSaid(t *testing.T) {
 	}
 }
 
-// A track has at most so many steps, reaches to the last observation, and stays within what was observed.
+// A track has a bounded number of steps, extends to the last observation, and stays within the
+// observed values.
 func TestPropertyTracksOfCPUStayWithinWhatWasObserved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var track CPUTrack

@@ -118,6 +118,7 @@ func (t *term) edit(who Caller, edits *Edits, trees *nextTrees) error {
 			return err
 		}
 		t.auditTrees(trees, who)
+		t.open.pools = true
 	}
 	for i, e := range edits.Registry {
 		if trees == nil || !changed[i].rows.Empty() {

@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// hearer is a node that writes down what it is told to do.
+// hearer is a node that records the orders it receives.
 type hearer struct {
 	*machine
 	aborted, acknowledged []uint64
@@ -59,8 +59,8 @@ func (h *hearer) beat(s *scheduler) {
 	h.acknowledged = append(h.acknowledged, orders.Acknowledged...)
 }
 
-// TestNoOrderLeavesBeforeWhatItRestsOnIsDurable tells the same history again and again
-// to a leader whose store fails one commit later each time, until it does not fail.
+// TestNoOrderLeavesBeforeWhatItRestsOnIsDurable replays the same history to leaders whose store
+// fails one commit later each time, until it no longer fails.
 func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 	aborts, acknowledgements := 0, 0
 	for commits := int64(0); ; commits++ {
@@ -77,7 +77,7 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 			h.beat(s)
 			id := s.start(fmt.Sprintf(small, "p", 8))
 			other := s.start(fmt.Sprintf(small, "p", 2))
-			<-time.After(5 * time.Second) // all of it is on disk
+			<-time.After(5 * time.Second) // until everything is on disk
 			var left atomic.Int64
 			left.Store(commits)
 			link.refuseBy(func(batch *store.Batch) error {
@@ -111,14 +111,14 @@ func TestNoOrderLeavesBeforeWhatItRestsOnIsDurable(t *testing.T) {
 				}
 			}
 			ask := func(f func()) {
-				go f() // the answer may never come
+				go f() // might never be answered
 				synctest.Wait()
 			}
 			step(3)
 			h.end(h.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")
 			step(2)
 			ask(func() { _ = s.AbortOperation(context.Background(), tester, OperationKey{ID: id}, "enough") })
-			h.beat(s) // before anything could be written
+			h.beat(s) // before anything could be committed
 			check()
 			step(5)
 			h.end(h.some(), nodev1.JobState_JOB_STATE_COMPLETED, "")

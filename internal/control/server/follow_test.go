@@ -16,7 +16,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// shown is what readers of a standby see, as text.
+// shown returns as text what readers of a standby see.
 func shown(t *testing.T, s *Server) string {
 	t.Helper()
 	var b strings.Builder
@@ -45,7 +45,7 @@ func shown(t *testing.T, s *Server) string {
 	return b.String()
 }
 
-// A standby that reads only what has changed sees what one sees that reads everything.
+// A standby that reads only changes shows the same as one that reads everything.
 func TestAStandbyThatFollowsSeesWhatOneSeesThatReadsAll(t *testing.T) {
 	settings := quickSettings()
 	settings.UpdatePeriod = time.Hour
@@ -134,7 +134,7 @@ func TestAStandbyThatFollowsSeesWhatOneSeesThatReadsAll(t *testing.T) {
 	}
 	for _, step := range steps {
 		step.do()
-		// The leader may write in between, so both look until it is at one revision.
+		// The leader may write in between, so compare when both are at the same revision.
 		for fresh := following; fresh.copied == nil || fresh == following || fresh.copied.revision != following.copied.revision; {
 			fresh = New(Options{Store: s.Store(), Name: "fresh", Settings: quickSettings(), Log: quiet})
 			for _, standby := range []*Server{following, fresh} {

@@ -17,15 +17,15 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// cutLedger is a store that one server cannot reach while it is cut off.
+// cutLedger is a store that a test can make unreachable for one server.
 type cutLedger struct {
 	ledger
 	cut atomic.Bool
-	// refuse says with which error a commit ends; nil takes all.
+	// refuse returns the error of a commit; nil accepts all commits.
 	refuse atomic.Pointer[func(*store.Batch) error]
 }
 
-// refuseBy makes commits end with the errors of a function.
+// refuseBy makes commits fail with the errors that f returns.
 func (l *cutLedger) refuseBy(f func(*store.Batch) error) { l.refuse.Store(&f) }
 
 func (l *cutLedger) err() error {
@@ -61,7 +61,8 @@ func (l *cutLedger) Commit(ctx context.Context, lease store.Lease, batch *store.
 	return l.ledger.Commit(ctx, lease, batch)
 }
 
-// runCuttable starts a server on the database of a directory that can be cut off from it.
+// runCuttable starts a server on the database of a directory; the test can cut it off from the
+// database.
 func runCuttable(t *testing.T, directory, name string, settings Settings) (*scheduler, *cutLedger) {
 	t.Helper()
 	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
@@ -98,7 +99,7 @@ func TestTheLeadPassesToAnotherWithoutTwoLeaders(t *testing.T) {
 	})
 	b, _ := runCuttable(t, directory, "b", settings)
 	link.cut.Store(true)
-	// B is asked first: when it leads, A has ceased to.
+	// Ask B first: once B leads, A must have stepped down.
 	b.eventually("the other leads", func() bool {
 		leads := b.Leading()
 		if leads && a.Leading() {
@@ -191,7 +192,7 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		s, link := runCuttable(t, directory, "a", settings)
 		<-s.Led()
 		s.pools("{pools: {p: {}}}")
-		var full atomic.Bool // for rows: there is room for a lease
+		var full atomic.Bool // for rows; a lease still fits
 		link.refuseBy(func(*store.Batch) error {
 			if full.Load() {
 				return store.ErrFull
@@ -201,7 +202,7 @@ func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 		full.Store(true)
 		began := time.Now()
 		done, outcome := make(chan struct{}), make(chan error, 1)
-		go func() { // its client never gives up
+		go func() { // a client that never gives up
 			outcome <- setPools(context.Background(), s.Server, "{pools: {q: {}}}")
 			close(done)
 		}()
@@ -232,7 +233,7 @@ func TestAfterARestoreNodesComeBackAndNumbersDoNotRepeat(t *testing.T) {
 	if err := before.Store().Export(t.Context(), &backup); err != nil {
 		t.Fatal(err)
 	}
-	// After the backup the epoch goes far beyond it, as if leaders had come and gone.
+	// After the backup, the epoch grows far beyond the backup's, as if leaders had come and gone.
 	for range 2 {
 		old := before.Leader().Epoch
 		if _, err := askHow(t.Context(), before.Server, true, func(t *term) (struct{}, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// latencies collects how long calls took.
+// latencies collects the durations of calls.
 type latencies struct {
 	mutex sync.Mutex
 	all   []time.Duration
@@ -57,14 +57,14 @@ func (c timed) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) 
 	return response, err
 }
 
-// BenchmarkCluster is the daemon under load: fake nodes speak the protocol over
-// HTTP/2 on loopback, users start operations of 20 jobs each in 200 pools, and jobs
-// of two seconds finish, all in this process with an SQLite store on disk. Users
-// start either as fast as they are answered, which shows what the daemon can do at
-// most, or a hundred operations (two thousand jobs) in a second, which shows how long
-// answers take when it is not driven to its limit. The figures are those of the whole run until the last job is acknowledged and the
-// last operation is archived: heartbeats per second, the 50th and 99th percentiles of
-// a heartbeat and of an acknowledged start, commits per second.
+// BenchmarkCluster measures the daemon under load. Fake nodes speak the protocol over HTTP/2 on
+// loopback, users start operations of 20 jobs each in 200 pools, and the jobs complete after two
+// seconds. Everything runs in this process with an SQLite store on disk. Users start operations
+// either as fast as they are answered, which shows the daemon's capacity, or a hundred operations
+// (two thousand jobs) per second, which shows its latency below the limit. The figures cover the
+// whole run until the last job is acknowledged and the last operation is archived: heartbeats per
+// second, the 50th and 99th percentiles of a heartbeat and of an acknowledged start, commits per
+// second.
 func BenchmarkCluster(b *testing.B) {
 	for _, c := range []struct {
 		nodes, operations, rate int
@@ -178,8 +178,8 @@ func setLoadPools(b *testing.B, s *Server) {
 	}
 }
 
-// startMany starts operations as sixteen users do who wait for each answer, and if
-// there is a rate, for the next tick.
+// startMany starts operations as sixteen users who wait for each answer and, if there is a rate,
+// for the next tick.
 func startMany(b *testing.B, s *Server, count, rate int) *latencies {
 	starts := &latencies{}
 	var users sync.WaitGroup

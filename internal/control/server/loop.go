@@ -175,6 +175,9 @@ type batch struct {
 	waiting []waiting
 	// published functions run on the loop when the rows are on disk.
 	published []func(store.Receipt)
+	// pools says that pools have changed: readers get a new picture before the callers get
+	// their answers, so that they see their own changes.
+	pools bool
 }
 
 type waiting struct {
@@ -341,6 +344,10 @@ func (t *term) settle(result commitResult) {
 	}
 	for _, publish := range result.batch.published {
 		publish(result.receipt)
+	}
+	if result.batch.pools {
+		t.now = t.clock()
+		t.show()
 	}
 	for _, w := range result.batch.waiting {
 		w.request.done <- w.err

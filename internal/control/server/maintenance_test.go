@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
-// Whatever is added, removed and set, the flags are those that a table of requests says,
-// and settings that were published before do not change.
+// After any sequence of changes, a node's flags follow from its table of requests, and settings
+// published earlier have not changed.
 func TestFlagsOfANodeFollowFromItsRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s NodeSettings

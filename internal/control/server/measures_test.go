@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// A distribution counts every time once, in all buckets whose bound is not below it.
+// A distribution counts every time once in each bucket whose bound is not below it.
 func TestADistributionIsThatOfItsTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOf(rapid.Int64Range(-int64(time.Second), int64(2*time.Minute))).Draw(t, "times")
@@ -67,7 +67,7 @@ func TestMeasuresHaveNames(t *testing.T) {
 	}
 }
 
-// Pools that come and go do not fill the memory, and those that stay keep their numbers.
+// Numbers of removed pools are dropped, and those of existing pools are kept.
 func TestNumbersOfPoolsThatAreGoneAreForgotten(t *testing.T) {
 	s := New(Options{})
 	m := &s.counters.measures

@@ -20,8 +20,8 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// stall keeps the store from committing until release is called. No commit is under way
-// when that begins: one that is found later is stuck, and not just about to be settled.
+// stall keeps the store from committing until release is called. No commit is under way when it
+// starts, so a commit found later is stuck and not about to be settled.
 func (s *scheduler) stall(directory string) (release func()) {
 	t := s.t
 	t.Helper()
@@ -89,7 +89,7 @@ func TestEditorsOfPoolsDoNotQueueBehindAStalledStore(t *testing.T) {
 	s.pools("{pools: {p: {}}}")
 	change := func(ctx context.Context) error { return setPools(ctx, s.Server, "{pools: {p: {weight: 3}}}") }
 
-	s.editing <- struct{}{} // somebody else edits, and takes long
+	s.editing <- struct{}{} // another edit is under way and takes long
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := change(short); !errors.Is(err, ErrOverloaded) {
@@ -155,7 +155,7 @@ func TestALeaderWhoseLeaseHasRunOutWaitsForTheStoreBeforeItSpeaks(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) { // the lease is not renewed before the test waits
 		s := lead(t, directory)
 		s.pools("{pools: {p: {}}}")
-		s.answerUntil(time.Now().Add(-time.Second)) // as if it had been stopped
+		s.answerUntil(time.Now().Add(-time.Second)) // as if the process had been stopped
 		if s.Leading() {
 			t.Error("it says that it leads")
 		}
@@ -176,7 +176,7 @@ func TestAReplacedLeaderDoesNotConfirmWhatItBelieves(t *testing.T) {
 	const pools = "{pools: {p: {}}}"
 	s.pools(pools)
 	s.alerts.raise(AlertOverload, "too much")
-	// On the loop: this one would otherwise take the lease back between the two.
+	// Run on the loop: otherwise this server would take the lease back between the two steps.
 	if _, err := askHow(t.Context(), s.Server, true, func(t *term) (struct{}, error) {
 		t.answerNow = true
 		ctx := context.Background()
@@ -266,7 +266,7 @@ func TestOverloadShedsSchedulingAndNotResults(t *testing.T) {
 	settings.SoftQueue = 1
 	s.Configure(settings)
 	skipped, completed := s.Counters().SchedulingSkipped, s.Counters().JobsCompleted
-	// The loop is kept busy until all nodes wait with a result each.
+	// Keep the loop busy until every node waits with a result.
 	hold, held, busy := make(chan struct{}), make(chan error, 1), make(chan struct{})
 	go func() {
 		_, err := ask(context.Background(), s.Server, func(*term) (struct{}, error) {
@@ -353,7 +353,7 @@ func TestATakeoverSchedulesAtOnceOnNodesThatHaveReported(t *testing.T) {
 		silent.beat(s)
 		return len(here.jobs) == 2 && len(silent.jobs) == 2
 	})
-	here.end(here.some(), nodev1.JobState_JOB_STATE_COMPLETED, "") // the leader dies before it hears of it
+	here.end(here.some(), nodev1.JobState_JOB_STATE_COMPLETED, "") // the leader crashes before it receives the result
 	cookies := map[int32]bool{}
 	for _, m := range []*machine{here, silent} {
 		for _, start := range m.jobs {
@@ -372,7 +372,7 @@ func TestATakeoverSchedulesAtOnceOnNodesThatHaveReported(t *testing.T) {
 		t.Errorf("%d jobs run as far as the new leader knows", record.Jobs.Running)
 	}
 	known := here.some()
-	here.beat(next) // it registers and reports
+	here.beat(next) // registers and reports
 	here.beat(next)
 	if len(here.jobs) != 2 {
 		t.Errorf("it has %d jobs after its first heartbeat, while another node is silent", len(here.jobs))
@@ -424,7 +424,7 @@ func TestASilentNodeIsGivenUpAfterATakeover(t *testing.T) {
 	next.stop()
 }
 
-// TestWhereJobsAreNotStoredNodesAreAwaited is about stores that an earlier version wrote.
+// TestWhereJobsAreNotStoredNodesAreAwaited covers stores that an earlier version wrote.
 func TestWhereJobsAreNotStoredNodesAreAwaited(t *testing.T) {
 	directory := t.TempDir()
 	s := lead(t, directory)
@@ -474,7 +474,7 @@ func TestOutputThatComesBeforeItsJobIsAdoptedComesAgain(t *testing.T) {
 	if _, err := m.upload(next, number, text); !errors.As(err, &refused) || refused.RetryAfter <= 0 {
 		t.Fatalf("an upload of a node that has not reported: %v, want to be asked to come again", err)
 	}
-	m.beat(next) // it learns that it has to register
+	m.beat(next) // is told to register
 	m.beat(next)
 	if left, err := m.upload(next, number, text); err != nil || left != 0 {
 		t.Fatal(left, err)

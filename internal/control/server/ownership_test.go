@@ -15,7 +15,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// upload sends the stderr of a job in two pieces and returns how much the scheduler still wants.
+// upload sends the stderr of a job in two pieces and returns how much the scheduler still
+// expects.
 func (m *machine) upload(s *scheduler, number uint64, text string) (left int64, err error) {
 	total := int64(len(text))
 	for _, offset := range []int64{0, total / 2} {
@@ -35,14 +36,14 @@ func (m *machine) upload(s *scheduler, number uint64, text string) (left int64, 
 	return left, nil
 }
 
-// finish completes a job with what is known of its stderr.
+// finish completes a job with the given stderr.
 func (m *machine) finish(number uint64, stderr *nodev1.Output) {
 	delete(m.jobs, number)
 	m.ended[number] = true
 	m.session.JobFinished(&nodev1.JobResult{Number: number, State: nodev1.JobState_JOB_STATE_COMPLETED, Started: true, Stderr: stderr})
 }
 
-// stderr is what is stored of a job, empty if nothing is.
+// stderr returns the stored stderr of a job, empty if there is none.
 func (m *machine) stderr(s *scheduler, number uint64) string {
 	m.t.Helper()
 	output, err := s.Store().JobOutput(m.t.Context(), number, "stderr")
@@ -52,7 +53,7 @@ func (m *machine) stderr(s *scheduler, number uint64) string {
 	return string(output.Data)
 }
 
-// thief is a node that claims a job which was given to another one, as running or with a result.
+// thief returns a node that claims a job of another node, as running or with a result.
 func thief(t *testing.T, name string, job nodeproto.Start, result *nodev1.JobResult) *machine {
 	m := newMachine(t, name, 1)
 	status := &nodev1.JobStatus{Number: job.Identity.GetNumber(), Identity: job.Identity, Phase: nodev1.Phase_PHASE_RUNNING}
@@ -63,7 +64,7 @@ func thief(t *testing.T, name string, job nodeproto.Start, result *nodev1.JobRes
 	return m
 }
 
-// forged is a result that a thief makes up.
+// forged returns a result that a thief invents.
 func forged(job nodeproto.Start) *nodev1.JobResult {
 	return &nodev1.JobResult{
 		Number: job.Identity.GetNumber(), Identity: job.Identity, State: nodev1.JobState_JOB_STATE_COMPLETED, Started: true,
@@ -81,7 +82,7 @@ func theOnlyJob(s *scheduler, m *machine) nodeproto.Start {
 	return m.jobs[m.some()]
 }
 
-// checkOwner lets the owner finish its job and checks that its word counted.
+// checkOwner lets the owner finish its job and checks that its result counted.
 func checkOwner(s *scheduler, owner *machine, number uint64) {
 	s.t.Helper()
 	if _, there := owner.jobs[number]; !there {
@@ -110,7 +111,7 @@ func TestANodeCannotEndTheJobOfAnother(t *testing.T) {
 			owner := newMachine(t, "node-1", 1)
 			job := theOnlyJob(s, owner)
 			other := thief(t, "node-2", job, c.result(job))
-			for range 3 { // it claims the job, is told to abort it, and reports so
+			for range 3 { // claims the job, receives the order to abort it, and reports that it did
 				other.beat(s)
 			}
 			owner.beat(s)

@@ -20,7 +20,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// scheduler is a server that leads on a store of its own.
+// scheduler is a leading server with its own store.
 type scheduler struct {
 	*Server
 	t    *testing.T
@@ -32,7 +32,7 @@ func quickSettings() Settings {
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
 	s.StandbyPoll, s.LeaseTTL = 20*time.Millisecond, time.Minute
 	s.SelfCheckPeriod = time.Millisecond
-	// However busy the machine is, nothing is given up but by the tests that are about it.
+	// However busy the machine is, only the tests about timeouts run into them.
 	s.StallPatience, s.ConfirmationTimeout = time.Hour, time.Hour
 	return s
 }
@@ -78,7 +78,7 @@ func (s *scheduler) pools(text string) {
 	}
 }
 
-// setPools makes a text the configuration of the default tree.
+// setPools sets the configuration of the default tree.
 func setPools(ctx context.Context, s *Server, text string) error {
 	v, err := notation.ParseYAML("pools", []byte(text))
 	if err != nil {
@@ -108,8 +108,7 @@ func (s *scheduler) start(spec string) guid.ID {
 	return id
 }
 
-// eventually waits until a condition holds that updates of the server bring
-// about.
+// eventually waits until the condition holds. Updates of the server make it hold.
 func (s *scheduler) eventually(what string, holds func() bool) {
 	s.t.Helper()
 	if !expected.Soon(holds) {
@@ -117,7 +116,7 @@ func (s *scheduler) eventually(what string, holds func() bool) {
 	}
 }
 
-// machine is a node that does what the test says.
+// machine is a node that a test controls.
 type machine struct {
 	t       *testing.T
 	name    string
@@ -134,7 +133,7 @@ func newMachine(t *testing.T, name string, cores int64) *machine {
 	}
 }
 
-// beat registers if it must and exchanges one heartbeat.
+// beat registers if necessary and exchanges one heartbeat.
 func (m *machine) beat(s *scheduler) {
 	m.t.Helper()
 	service, peer := s.NodeService(), nodeproto.Peer{Node: nodeproto.AnyNode}
@@ -252,7 +251,7 @@ func TestASuccessorAdoptsJobsAndKeepsWhatWasAcknowledged(t *testing.T) {
 	}
 	s.stop()
 
-	m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "") // while nobody leads
+	m.end(m.some(), nodev1.JobState_JOB_STATE_COMPLETED, "") // while there is no leader
 	next := lead(t, directory)
 	for _, id := range []guid.ID{first, second} {
 		next.eventually("the operation is there", func() bool { _, there := next.Operation(OperationKey{ID: id}); return there })

@@ -108,16 +108,15 @@ func TestNodesHearOfAnotherPeriodWithoutRegisteringAgain(t *testing.T) {
 	}
 }
 
-// What is asked within the window shares a commit, and nobody waits for longer
-// than that.
+// Requests within the window share a commit, and none waits longer than the window.
 func TestRequestsShareACommitWithinTheWindow(t *testing.T) {
 	settings := quickSettings()
 	settings.UpdatePeriod = time.Hour
 	s := leadWith(t, t.TempDir(), Options{Settings: settings})
 	defer s.stop()
 	s.pools("{pools: {a: {}}}")
-	// What comes while a commit is under way does not wait for the window, so there is none,
-	// and no update to begin one.
+	// Requests that arrive during a commit do not wait for the window, so make sure that there is
+	// none, and no update that would start one.
 	s.eventually("everything is on disk", func() bool {
 		idle, err := askHow(t.Context(), s.Server, true, func(t *term) (bool, error) {
 			t.answerNow = true
@@ -144,7 +143,7 @@ func TestRequestsShareACommitWithinTheWindow(t *testing.T) {
 			}
 		})
 	}
-	askers.Wait() // it ends when max_batch are there
+	askers.Wait() // the window ends early once max_batch requests are there
 	if waited := time.Since(began); waited > 2*time.Minute {
 		t.Errorf("a full batch waited %v", waited)
 	}
@@ -157,7 +156,7 @@ func TestRequestsShareACommitWithinTheWindow(t *testing.T) {
 	s.start("{pool: a, tasks: {t: {job_count: 1, command: x, memory_limit: 1MiB}}}")
 }
 
-// What administrators store holds at once and in the next term, for the core too.
+// Stored settings apply at once and in the next term, also in the core.
 func TestSettingsAreDerivedFromTheRegistry(t *testing.T) {
 	directory := t.TempDir()
 	derive := func(r *Registry) Settings {

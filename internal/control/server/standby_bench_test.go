@@ -10,9 +10,9 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// BenchmarkStandby is what it costs a standby to look once, with ten thousand pools
-// and five thousand operations: at first, when a leader has done what it does between
-// two looks (progress of fifty operations), and when a pool was changed.
+// BenchmarkStandby measures one poll of a standby with ten thousand pools and five thousand
+// operations: the first one, one after the leader's usual changes between two polls (progress of
+// fifty operations), and one after a pool has changed.
 func BenchmarkStandby(b *testing.B) {
 	db, err := store.Open(b.Context(), "sqlite:"+filepath.Join(b.TempDir(), "weir.db"))
 	if err != nil {

@@ -2,8 +2,7 @@ package server
 
 import "testing"
 
-// Readers share the picture of the last update, and have it while the loop is busy
-// with something else.
+// Readers share the picture of the last update and get it even while the loop is busy.
 func TestReadersDoNotWaitForTheLoop(t *testing.T) {
 	s := lead(t, t.TempDir())
 	if s.View().Epoch == 0 {
@@ -39,7 +38,7 @@ func TestReadersDoNotWaitForTheLoop(t *testing.T) {
 	s.stop()
 }
 
-// A picture that somebody holds stays as it is when pools are gone.
+// A picture that a reader holds does not change when pools are removed.
 func TestAViewThatIsHeldStaysAsItIs(t *testing.T) {
 	s := lead(t, t.TempDir())
 	has := func(v *View, pool string) bool {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// benchJob is a finished job with documents of usual size.
+// benchJob returns a finished job with documents of typical size.
 func benchJob(n int) store.Job {
 	start := time.Unix(1_800_000_000+int64(n), 0)
 	return store.Job{
@@ -22,7 +22,7 @@ func benchJob(n int) store.Job {
 	}
 }
 
-// benchBatch is what a group commit of finished jobs has: the jobs and an event for each.
+// benchBatch returns a typical group commit of finished jobs: the jobs and an event for each.
 func benchBatch(from, size int) *store.Batch {
 	batch := &store.Batch{}
 	for n := from; n < from+size; n++ {
@@ -85,7 +85,7 @@ func BenchmarkBytesOfAJob(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is a takeover with 5,000 operations and 100,000 running jobs.
+// BenchmarkLoad measures a takeover with 5,000 operations and 100,000 running jobs.
 func BenchmarkLoad(b *testing.B) {
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
@@ -116,7 +116,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkListOperations is a page and its counters with an archive of 100,000.
+// BenchmarkListOperations measures a page and its counters with 100,000 archived operations.
 func BenchmarkListOperations(b *testing.B) {
 	for _, e := range engines {
 		b.Run(e.name, func(b *testing.B) {
@@ -160,8 +160,8 @@ func BenchmarkListOperations(b *testing.B) {
 	}
 }
 
-// chartBatch has an hour of seconds and a day of minutes of one busy pool with 60 series, half
-// of which are noise, up to a time.
+// chartBatch holds, up to a time, an hour of seconds and a day of minutes of one busy pool with
+// 60 series, half of which are noise.
 var chartBatch = sync.OnceValues(func() (*store.Batch, time.Time) {
 	recorder := history.NewRecorder()
 	begin := time.Unix(1_800_000_000, 0).UTC().Truncate(24 * time.Hour)
@@ -212,8 +212,8 @@ func chart(t testing.TB, s *store.Store, level history.Level, from, to time.Time
 	return points
 }
 
-// processorTime is what this process has used so far. Unlike time it does not
-// depend on what else the machine does; the server of PostgreSQL has little to do here.
+// processorTime returns the processor time that this process has used. Unlike elapsed time, it
+// does not depend on the machine's other work; the PostgreSQL server has little to do here.
 func processorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage

@@ -16,16 +16,17 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// Variables that turn the test binary into the process that is killed.
+// Variables that turn the test binary into the process to kill.
 const (
 	crashURL  = "WEIR_STORE_CRASH_URL"
 	crashFrom = "WEIR_STORE_CRASH_FROM"
 )
 
-// crashHolder is who has the lease; one of the same name need not wait for its end.
+// crashHolder is the holder of the lease; a process with the same name need not wait until it
+// expires.
 const crashHolder = "child"
 
-// crashBatch is a batch with rows in many tables that all carry its number.
+// crashBatch returns a batch with rows in many tables that all carry its number.
 func crashBatch(n int) *store.Batch {
 	text := strconv.Itoa(n)
 	now := time.Unix(int64(n), 0)
@@ -39,15 +40,14 @@ func crashBatch(n int) *store.Batch {
 	for range 3 {
 		batch.Put.Events = append(batch.Put.Events, store.Event{Time: now, Type: "crash", Operation: int32(n)})
 	}
-	if n > 1 { // also something to delete
+	if n > 1 { // delete something, too
 		batch.Delete.Settings = []store.Setting{{Name: "only " + strconv.Itoa(n-1)}}
 	}
 	batch.Put.Settings = append(batch.Put.Settings, store.Setting{Name: "only " + text})
 	return batch
 }
 
-// commitUntilKilled commits one batch after another and prints the number of each that was
-// acknowledged.
+// commitUntilKilled commits batch after batch and prints the number of each acknowledged one.
 func commitUntilKilled(url string) {
 	fail := func(err error) {
 		if err != nil {
@@ -69,7 +69,8 @@ func commitUntilKilled(url string) {
 	}
 }
 
-// killAfter starts a child, kills it without warning after some acknowledgements and returns the number of the last one.
+// killAfter starts a child, kills it without warning after some acknowledgements, and returns the
+// number of the last one.
 func killAfter(t *testing.T, url string, from, acknowledgements int) int {
 	t.Helper()
 	self, err := os.Executable()
@@ -99,7 +100,7 @@ func killAfter(t *testing.T, url string, from, acknowledgements int) int {
 			if err := child.Process.Kill(); err != nil {
 				t.Error(err)
 			}
-			// What it still managed to print was acknowledged too.
+			// Batches that it printed before it died were acknowledged too.
 		}
 	}
 	_, _ = io.Copy(io.Discard, out)
@@ -122,8 +123,9 @@ func TestNothingAcknowledgedIsLostWhenTheProcessIsKilled(t *testing.T) {
 			next, kills := 1, 20
 			for range kills {
 				acknowledged := killAfter(t, url, next, 1+random.IntN(25))
-				// A server may still be at the last commit of whoever was killed. To take the lease
-				// waits for that, as every successor does, and keeps out what is later.
+				// The database server may still execute the last commit of the killed process.
+				// Acquiring the lease waits for it, as every successor does, and shuts out later
+				// ones.
 				if _, err := s.Acquire(t.Context(), crashHolder, "parent:1", time.Hour); err != nil {
 					t.Fatal(err)
 				}
@@ -134,8 +136,8 @@ func TestNothingAcknowledgedIsLostWhenTheProcessIsKilled(t *testing.T) {
 	}
 }
 
-// wholeBatches checks that all batches up to the acknowledged one are there and every batch is whole
-// or absent, and returns the number of the last.
+// wholeBatches checks that all batches up to the acknowledged one exist and that every batch is
+// complete or absent. It returns the number of the last one.
 func wholeBatches(t *testing.T, s *store.Store, acknowledged int) int {
 	t.Helper()
 	state, err := s.Load(t.Context())
@@ -165,7 +167,8 @@ func wholeBatches(t *testing.T, s *store.Store, acknowledged int) int {
 	return last
 }
 
-// retryUntilCommitted commits a batch, waiting for a signal after every failure that is not final.
+// retryUntilCommitted retries a batch until it is committed. After every failure that is not
+// final, it waits for a signal.
 func retryUntilCommitted(t *testing.T, s *store.Store, lease store.Lease, batch *store.Batch, again <-chan struct{}) {
 	t.Helper()
 	for {
@@ -208,7 +211,7 @@ func TestPostgresMayRestartBetweenAndDuringCommits(t *testing.T) {
 		if _, err := s.Commit(t.Context(), lease, crashBatch(n)); err != nil {
 			t.Fatalf("the first commit after a %s restart: %v", mode, err)
 		}
-		// Now while commits are under way.
+		// Now restart while commits are under way.
 		restarted := make(chan struct{})
 		go func() {
 			defer close(restarted)

@@ -16,7 +16,7 @@ func TestEveryCallToASilentDatabaseEnds(t *testing.T) {
 	lease := lead(t, s)
 	const moment = 100 * time.Millisecond
 	store.SetPatience(s, moment, moment)
-	ctx := context.Background() // nobody but the store itself gives up
+	ctx := context.Background() // only the store's own deadline applies
 	batch := func() *store.Batch {
 		return &store.Batch{Put: store.Rows{Settings: []store.Setting{{Name: "a", Document: []byte("{}")}}}}
 	}
@@ -52,7 +52,7 @@ func TestEveryCallToASilentDatabaseEnds(t *testing.T) {
 	}
 	r.silence.Unlock()
 	store.SetPatience(s, time.Minute, time.Minute)
-	// The link is back: what was lost is repeated and counts once.
+	// The link is back: the lost batch is repeated and applied once.
 	lease, err := s.Acquire(ctx, "leader", "leader:1", time.Hour)
 	if err != nil {
 		t.Fatal(err)

@@ -146,13 +146,13 @@ func TestSQLiteFilesAreForTheirOwnerOnly(t *testing.T) {
 }
 
 func TestCommitsAskForDurability(t *testing.T) {
-	// What these words mean is the engines' promise; that we say them is ours.
+	// The engines guarantee what these settings mean; we only have to set them.
 	for _, c := range []struct{ name, query, want string }{
 		{"sqlite", "PRAGMA journal_mode", "wal"}, {"sqlite", "PRAGMA synchronous", "2"}, {"postgres", "SHOW synchronous_commit", "on"},
 	} {
 		url := freshSQLite(t)
 		if c.name == "postgres" {
-			url = postgres.Fresh(t) + "&synchronous_commit=off" // as a careless server might have it
+			url = postgres.Fresh(t) + "&synchronous_commit=off" // as a careless administrator might set it
 		}
 		var got string
 		if err := store.Writes(open(t, url)).QueryRow(c.query).Scan(&got); err != nil || got != c.want {
@@ -176,7 +176,8 @@ func TestPoolsAreOneTextAndBack(t *testing.T) {
 	})
 }
 
-// FuzzImport feeds lines to the reader of exports. Whatever they are, the store takes all or nothing.
+// FuzzImport feeds lines to the importer. Whatever they are, the store imports everything or
+// nothing.
 func FuzzImport(f *testing.F) {
 	source := open(f, freshSQLite(f))
 	lease := lead(f, source)
@@ -218,7 +219,7 @@ func FuzzImport(f *testing.F) {
 		w.Write([]byte(lines))
 		w.Close()
 		if err := target.Import(t.Context(), &packed); err == nil {
-			target.Close() // the sum of a whole export is right
+			target.Close() // the checksum of a whole export is right
 			target = fresh()
 			return
 		}
@@ -249,7 +250,7 @@ func TestAWriterWaitsForAnotherProcessOnTheSameFile(t *testing.T) {
 		_, err := s.Commit(t.Context(), lease, crashBatch(1))
 		done <- err
 	}()
-	// A reader is not kept waiting by either.
+	// Neither makes a reader wait.
 	if _, err := s.Load(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -293,7 +294,7 @@ func TestAnExportMovesBetweenEngines(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a file system of some megabytes; grow makes it larger.
+// smallDisk mounts a file system of some megabytes; grow enlarges it.
 func smallDisk(t *testing.T, dir string, megabytes int) (grow func()) {
 	t.Helper()
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -304,7 +305,7 @@ func smallDisk(t *testing.T, dir string, megabytes int) (grow func()) {
 		t.Skipf("A FULL DISK IS NOT TESTED: cannot mount a small file system: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // a server may be about to close its files
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // a server might be about to close its files
 			t.Errorf("unmount: %v", err)
 		}
 		if err := os.Remove(dir); err != nil {
@@ -318,8 +319,8 @@ func smallDisk(t *testing.T, dir string, megabytes int) (grow func()) {
 	}
 }
 
-// fillDisk commits until the disk is full, checks that what was acknowledged can be read,
-// and goes on with the same batch after the disk has grown.
+// fillDisk commits until the disk is full, checks that everything acknowledged can be read, and
+// continues with the same batch after the disk has grown.
 func fillDisk(t *testing.T, s *store.Store, grow func()) {
 	t.Helper()
 	lease := lead(t, s)

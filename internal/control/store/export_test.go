@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Writes gives tests the connections that commits use.
+// Writes exposes to tests the connections that commits use.
 func Writes(s *Store) *sql.DB { return s.writes }
 
 // SetPatience changes how long calls wait for the database.
@@ -13,7 +13,7 @@ func SetPatience(s *Store, commit, read time.Duration) {
 	s.patience = patience{commit: commit, read: read, scan: read}
 }
 
-// PoolsText and PoolsOf are the two directions of how pools are stored.
+// PoolsText and PoolsOf encode and decode stored pools.
 var (
 	PoolsText = poolsText
 	PoolsOf   = poolsOf

@@ -17,22 +17,22 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 )
 
-// A relay stands between a store and PostgreSQL and can lose messages or hold them up.
+// relay forwards between a store and PostgreSQL. It can lose or delay messages.
 type relay struct {
 	t        *testing.T
 	listener net.Listener
 	server   string
 
 	mu sync.Mutex
-	// trap looks for a text in what the client sends. When it is there, act is called, once, before the
-	// text goes on; if act returns false the connection ends.
+	// trap is a text to find in the client's messages. When it is found, act is called, once,
+	// before the text is forwarded; if act returns false, the connection is closed.
 	trap    []byte
 	act     func(toServer io.Writer, message []byte, fromServer io.Reader) (goOn bool)
 	down    bool         // refuse connections
-	silence sync.RWMutex // held by the test while nothing goes through
+	silence sync.RWMutex // held by the test while nothing is forwarded
 }
 
-// newRelay returns a relay to the server of a URL, and the URL that leads through it.
+// newRelay returns a relay to the server of a URL, and the URL of the relay.
 func newRelay(t *testing.T, address string) (*relay, string) {
 	t.Helper()
 	parsed, err := url.Parse(address)
@@ -40,7 +40,7 @@ func newRelay(t *testing.T, address string) (*relay, string) {
 		t.Fatal(err)
 	}
 	query := parsed.Query()
-	dir, err := os.MkdirTemp("", "relay") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "relay") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,11 +89,11 @@ func (r *relay) serve() {
 	}
 }
 
-// forward moves bytes between the two until one of them ends.
+// forward copies bytes between the two until one of them closes.
 func (r *relay) forward(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
-	hold := make(chan struct{}, 1) // taken while answers are kept back
+	hold := make(chan struct{}, 1) // full while answers are held back
 	hold <- struct{}{}
 	go func() {
 		buffer := make([]byte, 1<<16)
@@ -148,11 +148,12 @@ func (r *relay) forward(client, server net.Conn) {
 	}
 }
 
-// loseRequest ends the connection before the server sees the message.
+// loseRequest closes the connection before the server receives the message.
 func loseRequest(io.Writer, []byte, io.Reader) bool { return false }
 
-// loseAnswer lets the server execute the message and ends the connection before the client sees the answer. The
-// server's end of the session is only seen after it has executed what came before.
+// loseAnswer lets the server execute the message and closes the connection before the client
+// receives the answer. The server notices the closed session only after it has executed the
+// message.
 func loseAnswer(t *testing.T, admin *store.Store, revision int64) func(io.Writer, []byte, io.Reader) bool {
 	return func(toServer io.Writer, message []byte, _ io.Reader) bool {
 		if _, err := toServer.Write(message); err != nil {
@@ -266,7 +267,7 @@ func TestALeaderThatStopsInTheMiddleOfACommitIsReplaced(t *testing.T) {
 	<-stopped // it holds the lock that its successor needs
 	begin := time.Now()
 	successor := lead(t, admin)
-	// The server ends the session of the old leader after some seconds; a lease lasts for an hour.
+	// The server ends the old leader's session after some seconds; the lease lasts an hour.
 	if waited := time.Since(begin); waited > time.Minute {
 		t.Errorf("the successor waited %v", waited)
 	}

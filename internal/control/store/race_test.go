@@ -2,5 +2,6 @@
 
 package store_test
 
-// raceDetector says that everything takes several times as long.
+// raceDetector reports whether the race detector is on, which makes everything several times
+// slower.
 const raceDetector = true

@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// emptySQLite is a file with empty tables; copying it is quicker than to make tables for every test.
+// emptySQLite is a file with empty tables. Copying it is quicker than creating the tables for
+// every test.
 var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "weir-store")
 	if err != nil {
@@ -52,7 +53,7 @@ var emptySQLite = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// freshSQLite is the URL of a new file with empty tables.
+// freshSQLite returns the URL of a new file with empty tables.
 func freshSQLite(t testing.TB) string {
 	t.Helper()
 	empty, err := emptySQLite()
@@ -66,7 +67,7 @@ func freshSQLite(t testing.TB) string {
 	return "sqlite:" + path
 }
 
-// engines are what every test runs on.
+// engines are the databases that every test runs on.
 var engines = []struct {
 	name  string
 	fresh func(t testing.TB) string

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// builtPage is a page of three files, such as vite makes.
+// builtPage returns a page of three files as vite builds it.
 func builtPage() http.Handler {
 	return newPage(fstest.MapFS{
 		"index.html":         {Data: []byte("<!doctype html><script src=/assets/app-1a2b.js></script>" + strings.Repeat(" ", 200))},

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 )
 
-// A thousand jobs that no node could start once made 58,701 aborts in 28 seconds.
+// A thousand jobs that no node could start once caused 58,701 aborts in 28 seconds.
 func TestAnOperationWhoseJobsCannotStartIsTriedMoreAndMoreSlowly(t *testing.T) {
 	w := newWorld(t, "pools: {p: {}}")
 	const nodes, cores = 4, 25
@@ -45,7 +45,8 @@ func TestAnOperationWhoseJobsCannotStartIsTriedMoreAndMoreSlowly(t *testing.T) {
 			explained = true
 		}
 	}
-	// Rounds at 0, 1, 3, 7 and 15 s; each stops as soon as it is clear that nodes cannot start the jobs.
+	// Rounds start at 0, 1, 3, 7 and 15 s; each ends as soon as it is clear that
+	// nodes cannot start the jobs.
 	if aborts == 0 || aborts > 5*nodes*cores {
 		t.Errorf("%d aborts, want at most %d", aborts, 5*nodes*cores)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/operation"
 )
 
-// parentOf returns the name of the parent of a pool of the first tree.
+// parentOf returns the name of a pool's parent in the first tree.
 func (w *world) parentOf(name string) string {
 	w.tb.Helper()
 	tree := w.Picture(w.now).Trees[0]
@@ -48,7 +48,7 @@ pools: {rest: {}, annas: {}, queue: {mode: fifo}}`
 			t.Errorf("boris's pool is below %s, not below %s", got, his)
 		}
 	}
-	expect("annas", "rest") // FIFO pools have no pools
+	expect("annas", "rest") // FIFO pools cannot have subpools
 	set(map[string]string{"anna": "nowhere", "boris": "annas"})
 	expect("rest", "annas")
 	w.setTrees(use("false"))
@@ -57,7 +57,7 @@ pools: {rest: {}, annas: {}, queue: {mode: fifo}}`
 	expect(RootName, RootName)
 	w.setTrees(use("true"))
 	expect("rest", "annas")
-	// A pool that exists of its own is not moved by the map.
+	// The map does not move a configured pool.
 	w.setTrees("default_parent_pool: rest\npools: {rest: {}, hers: {}}")
 	expect(RootName, "rest")
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// idleNode is a core with a node that has nothing to report and nothing to do.
+// idleNode returns a core with a node that has nothing to report and nothing to
+// run.
 func idleNode(tb testing.TB) *world {
 	w := newWorld(tb, "pools: {p: {}}")
 	w.addNode(0, 4)

@@ -19,14 +19,14 @@ import (
 
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// reporter is what a test and a property have in common.
+// reporter is the common part of a test and a property.
 type reporter interface {
 	Helper()
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
 
-// world is a core with the nodes and jobs around it.
+// world is a core with its nodes and jobs.
 type world struct {
 	*Core
 	tb    reporter
@@ -34,18 +34,18 @@ type world struct {
 	out   Decisions
 	nodes map[NodeID]bool
 	jobs  map[JobID]Started
-	over  map[JobID]bool // stopped or finished, must not be heard of again
-	// reported are the jobs whose ends the heartbeat at hand reports.
+	over  map[JobID]bool // stopped or finished; must not appear again
+	// reported holds the jobs whose ends the current heartbeat reports.
 	reported map[JobID]bool
 	ops      map[OperationID]operation.State
 	next     OperationID
-	// journal has everything that happened.
+	// journal records all inputs.
 	journal []entry
-	// onTake sees decisions before they are looked at.
+	// onTake is called before the decisions are processed.
 	onTake func()
 }
 
-// do makes an input happen and records it.
+// do applies an input and records it.
 func (w *world) do(input Input) error {
 	w.journal = append(w.journal, entry{w.now, input})
 	return w.Apply(w.now, input, &w.out)
@@ -65,12 +65,12 @@ func newWorld(tb reporter, pools string) *world {
 		Core: New(DefaultSettings()), tb: tb, now: midnight, nodes: map[NodeID]bool{}, jobs: map[JobID]Started{},
 		over: map[JobID]bool{}, reported: map[JobID]bool{}, ops: map[OperationID]operation.State{},
 	}
-	w.Together(atOnce) // and replays have it one after the other
+	w.Together(atOnce) // replays run trees one after the other
 	w.setTrees(pools)
 	return w
 }
 
-// atOnce does everything at the same time, for the race detector.
+// atOnce runs everything concurrently, for the race detector.
 func atOnce(count int, do func(int)) {
 	var all sync.WaitGroup
 	for i := range count {
@@ -91,7 +91,7 @@ func (w *world) setTrees(pools string) {
 	w.take()
 }
 
-// take looks at what the core has decided.
+// take processes the core's decisions.
 func (w *world) take() {
 	w.tb.Helper()
 	if w.onTake != nil {
@@ -99,7 +99,7 @@ func (w *world) take() {
 	}
 	for _, s := range w.out.Stopped {
 		if w.reported[s.Job] {
-			continue // the end of one job of a gang stops those that ended with it
+			continue // when one job of a gang ends, jobs that ended with it are stopped
 		}
 		started, known := w.jobs[s.Job]
 		if !known || started.Node != s.Node || started.Operation != s.Operation {
@@ -158,8 +158,8 @@ func (w *world) addNode(id NodeID, cpu int64, tags ...string) {
 	w.take()
 }
 
-// beat sends a heartbeat of a node; jobs that are being stopped report their
-// end with the next one.
+// beat sends a heartbeat of a node. Jobs that are being stopped report their end
+// with the next one.
 func (w *world) beat(id NodeID, finished ...Finished) {
 	w.tb.Helper()
 	for _, f := range finished {
@@ -186,7 +186,7 @@ func (w *world) pass(d time.Duration) {
 	w.take()
 }
 
-// running counts the jobs of an operation.
+// running returns the number of an operation's running jobs.
 func (w *world) running(id OperationID) (count int) {
 	for _, s := range w.jobs {
 		if s.Operation == id {
@@ -196,8 +196,7 @@ func (w *world) running(id OperationID) (count int) {
 	return count
 }
 
-// some returns a job that runs, the one with the smallest id at or after a
-// number.
+// some returns the running job with the smallest id not below from.
 func (w *world) some(from JobID) (best JobID, ok bool) {
 	for id := range w.jobs {
 		if id >= from && (!ok || id < best) {
@@ -235,8 +234,8 @@ pools:
   adhoc: {pools: {inner: {}}}
 `
 
-// TestPropertyHistories makes random histories with faults and changes of the
-// configuration, and checks every invariant after every input.
+// TestPropertyHistories generates random histories with faults and configuration
+// changes and checks every invariant after every input.
 func TestPropertyHistories(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
@@ -347,13 +346,14 @@ func (w *world) step(r *rapid.T) {
 	}
 }
 
-// change changes the parameters of an operation, if its pools take it.
+// change updates the parameters of an operation if its pools accept the change.
 func (w *world) change(op OperationID, update operation.Update) {
 	_ = w.do(&ParametersInput{op, update})
 	w.take()
 }
 
-// drift lets the CPU that a job holds change, if one runs at or after a number.
+// drift changes the CPU usage of the first running job not below from, if there is
+// one.
 func (w *world) drift(from JobID, cpu int64) {
 	id, ok := w.some(from)
 	if !ok {
@@ -366,7 +366,7 @@ func (w *world) drift(from JobID, cpu int64) {
 	w.take()
 }
 
-// reconcile lets a node say which jobs it runs: all of its own but one.
+// reconcile makes a node report all of its running jobs but one.
 func (w *world) reconcile(node NodeID, gone JobID) {
 	var running []JobID
 	for _, id := range slices.Sorted(maps.Keys(w.jobs)) {
@@ -381,7 +381,7 @@ func (w *world) reconcile(node NodeID, gone JobID) {
 	w.take()
 }
 
-// adopt lets a node run a job that nobody has started.
+// adopt makes a node report a job that the core did not start.
 func (w *world) adopt(op OperationID, node NodeID, cookie int32) {
 	a := Adopted{
 		Job: w.nextJob + 2, Operation: op, JobRef: operation.JobRef{Cookie: cookie}, Node: node, Started: w.now,
@@ -393,7 +393,7 @@ func (w *world) adopt(op OperationID, node NodeID, cookie int32) {
 	w.take()
 }
 
-// look reads everything there is to read, which must change nothing.
+// look calls every read function; none may change anything.
 func (w *world) look(op OperationID) {
 	w.tb.Helper()
 	before := w.hash()

@@ -7,5 +7,5 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes the properties run 10,000 histories together.
-func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 3500)) }
+// TestMain makes each property try 1,000 histories; make long tries 100,000.
+func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 1000)) }

@@ -13,14 +13,14 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// crowd is a core in which operations run one job each, as many in every leaf
-// pool, and every pool gets what it asks for: what happens in one pool changes
-// nothing in others.
+// crowd is a core with the same number of operations in every leaf pool, each with
+// one running job. Every pool gets its whole demand, so a change in one pool does
+// not affect the others.
 type crowd struct {
 	*Core
 	now time.Time
 	out Decisions
-	// jobs has one job of each leaf pool.
+	// jobs holds one job of each leaf pool.
 	jobs []JobID
 }
 
@@ -81,22 +81,22 @@ func newCrowd(tb testing.TB, tops, leaves, each int) *crowd {
 	return c
 }
 
-// pass makes an update.
+// pass runs an update.
 func (c *crowd) pass() {
 	c.now = c.now.Add(time.Second)
 	c.out.Reset()
 	c.update(c.now, &c.out)
 }
 
-// stir changes what one job uses in each of the first count pools.
+// stir changes the usage of one job in each of the first count pools.
 func (c *crowd) stir(count, round int) {
 	for _, job := range c.jobs[:count] {
 		c.setJobUsage(job, resource.Amounts{resource.CPU: 50 + int64(round%2), resource.UserSlots: 1, resource.Memory: 1 << 30})
 	}
 }
 
-// BenchmarkPicture is what an update and what is shown of it take, with 10,100
-// pools and 50,000 operations.
+// BenchmarkPicture measures an update and its picture with 10,100 pools and 50,000
+// operations.
 func BenchmarkPicture(b *testing.B) {
 	c := newCrowd(b, 100, 100, 5)
 	for _, changed := range []int{10_000, 100, 0} {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// busy is a world with two pools, a node that is full and one too small.
+// busy returns a world with two pools, a full node, and a node that is too small.
 func busy(t *testing.T) (w *world, hog, late OperationID) {
 	w = newWorld(t, "fair_share_starvation_tolerance: 0.5\npools: {a: {weight: 2, max_running_operation_count: 1, pools: {b: {}}}, c: {resource_limits: {cpu: 7}}}")
 	w.addNode(0, 8, "ssd")
@@ -28,7 +28,7 @@ func busy(t *testing.T) (w *world, hog, late OperationID) {
 	return w, hog, late
 }
 
-// seatOf returns an operation and its first seat as of now.
+// seatOf returns an operation and its first seat in the current picture.
 func (w *world) seatOf(id OperationID) (*Operation, *Seat) {
 	w.tb.Helper()
 	picture := w.Picture(w.now)
@@ -119,7 +119,7 @@ func TestRunningJobsAreAskedForByOperationNodeAndNumber(t *testing.T) {
 }
 
 // TestAPictureIsReadWhileTheCoreGoesOn is for the race detector: a picture shares
-// nothing that the core changes, and nothing that later pictures change.
+// nothing that the core or later pictures change.
 func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	w, hog, late := busy(t)
 	s := w.Picture(w.now)
@@ -151,7 +151,7 @@ func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	}
 }
 
-// written writes down everything that a picture holds.
+// written returns everything that a picture holds as text.
 func written(s *Picture) string {
 	var b strings.Builder
 	for _, t := range s.Trees {
@@ -172,7 +172,7 @@ func written(s *Picture) string {
 	return b.String()
 }
 
-// summary writes down everything that readers are given by value.
+// summary returns everything that readers get by value as text.
 func summary(s *Picture, jobs []JobInfo, x *OperationExplanation) string {
 	text := written(s) + fmt.Sprintf("%+v\n%+v\n", jobs, x)
 	if x.Trees[0].Share != nil {

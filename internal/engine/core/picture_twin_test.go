@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkPicture compares a picture with what the core has now, everything of it
-// asked for anew.
+// checkPicture compares a picture with the core's current state, all of it computed
+// from scratch.
 func checkPicture(tb reporter, c *Core, p *Picture) {
 	tb.Helper()
 	same := func(what string, got, want any) {
@@ -138,8 +138,8 @@ func pathOf(q *pool) (path string) {
 	return path
 }
 
-// TestPropertyPicturesAreAsIfMadeFromNothing makes random histories and pictures of
-// them, and compares each with the state; pictures that are held do not change.
+// TestPropertyPicturesAreAsIfMadeFromNothing generates random histories and
+// compares pictures of them with the state. Older pictures must not change.
 func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
@@ -172,9 +172,8 @@ func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
 	})
 }
 
-// TestAPictureCopiesWhatHasChanged is the promise of the painter, counted: with one
-// pool in a hundred changed, one in a hundred is copied, with its operation and
-// the pools above it.
+// TestAPictureCopiesWhatHasChanged counts copies: if one pool in a hundred changes,
+// one in a hundred is copied, with its operation and the pools above it.
 func TestAPictureCopiesWhatHasChanged(t *testing.T) {
 	c := newCrowd(t, 100, 10, 2)
 	c.Picture(c.now)
@@ -189,7 +188,7 @@ func TestAPictureCopiesWhatHasChanged(t *testing.T) {
 	c.stir(10, 1)
 	c.pass()
 	after := c.Picture(c.now)
-	// Ten pools of one parent, which is below the root, with one operation each.
+	// Ten pools of one parent below the root, with one operation each.
 	if got, most := c.painter.copied, (copies{pools: 12, seats: 10, operations: 0, nodes: 10}); got.pools != most.pools ||
 		got.seats != most.seats || got.operations != most.operations || got.nodes > most.nodes {
 		t.Errorf("%+v were copied, not %+v", got, most)
@@ -212,8 +211,8 @@ func TestAPictureCopiesWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestAPictureSharesNothingWithAFork holds a picture of a core, and makes pictures
-// of a fork that goes its own way.
+// TestAPictureSharesNothingWithAFork keeps a picture of a core while a fork
+// diverges and makes its own pictures.
 func TestAPictureSharesNothingWithAFork(t *testing.T) {
 	w, hog, _ := busy(t)
 	w.Picture(w.now)

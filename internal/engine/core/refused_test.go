@@ -11,8 +11,9 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// TestPropertyRefusedInputChangesNothing makes random changes of operations in random
-// states. A refused change leaves the state as it was and decides nothing.
+// TestPropertyRefusedInputChangesNothing applies random changes to operations in
+// random states. A refused change leaves the state unchanged and makes no
+// decisions.
 func TestPropertyRefusedInputChangesNothing(t *testing.T) {
 	refused := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -43,23 +44,23 @@ func TestPropertyRefusedInputChangesNothing(t *testing.T) {
 	}
 }
 
-// randomChange draws a change of an operation that a tree may refuse: pools that are
-// full, that forbid operations or that cannot be made, and annotations that are too long.
+// randomChange draws a change of an operation that a tree may refuse: the pool is
+// full, forbids operations or cannot be created, or an annotation is too long.
 func (w *world) randomChange(r *rapid.T, op OperationID) Input {
 	pool := rapid.SampledFrom([]string{"production", "batch", "adhoc", "new", "newer", "no pool", RootName}).Draw(r, "new pool")
 	update := operation.Update{MaxFailedJobCount: document.Some(rapid.IntRange(0, 3).Draw(r, "failures"))}
 	update.Trees.Pool, update.Trees.Weight = document.Some(pool), document.Some(7.0)
 	if rapid.IntRange(0, 3).Draw(r, "long") == 0 {
-		update.Annotations = document.Some(document.Map(document.Pair("a", document.Text(strings.Repeat("x", 1<<20)))))
+		update.Annotations = document.Some(document.Map(document.Pair("a", document.Text(strings.Repeat("x", 10<<10)))))
 	}
 	return &ParametersInput{op, update}
 }
 
-// TestRefusedPoolOfOneTreeMovesInNone moves an operation of two trees into a pool that
-// the second tree refuses.
+// TestRefusedPoolOfOneTreeMovesInNone moves an operation of two trees into a pool
+// that the second tree refuses.
 func TestRefusedPoolOfOneTreeMovesInNone(t *testing.T) {
 	w := newWorld(t, threePools)
-	for range 2 { // the tree gpu runs two operations in this pool
+	for range 2 { // the tree gpu allows two operations in this pool
 		if _, err := w.start("anna", "{pool: production, pool_trees: [gpu], tasks: {a: {job_count: 1, cpu_limit: 1, memory_limit: 1GiB}}}"); err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +84,8 @@ func TestRefusedPoolOfOneTreeMovesInNone(t *testing.T) {
 	}
 }
 
-// TestPoolWithoutRoomRefusesItsFirstOperation starts an operation in a pool that would
-// have to be made and could hold none.
+// TestPoolWithoutRoomRefusesItsFirstOperation starts an operation in a pool that
+// would be created but allows no operations.
 func TestPoolWithoutRoomRefusesItsFirstOperation(t *testing.T) {
 	w := newWorld(t, "pools: {adhoc: {create_ephemeral_subpools: true, ephemeral_subpool_config: {max_operation_count: 0, max_running_operation_count: 0}}}")
 	if _, err := w.start("anna", "{pool: adhoc, tasks: {a: {job_count: 1, cpu_limit: 1, memory_limit: 1GiB}}}"); err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// entry is a line of a journal.
+// entry is one record of a journal.
 type entry struct {
 	now   time.Time
 	input Input
@@ -30,7 +30,8 @@ func (w *world) hash() [32]byte {
 }
 
 // TestPropertyAJournalReplaysToTheIdenticalState records a random history and
-// applies it to a new core; a fork half-way goes on alike and disturbs nothing.
+// applies it to a new core. A fork made half-way behaves the same and disturbs
+// nothing.
 func TestPropertyAJournalReplaysToTheIdenticalState(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
@@ -60,7 +61,7 @@ func TestPropertyAJournalReplaysToTheIdenticalState(t *testing.T) {
 			var out Decisions
 			for _, e := range w.journal[c.from:] {
 				out.Reset()
-				_ = c.core.Apply(e.now, e.input, &out) // what was refused then is refused now
+				_ = c.core.Apply(e.now, e.input, &out) // an input that was refused is refused again
 			}
 			if sum, err := c.core.Hash(); err != nil || sum != want {
 				r.Fatalf("%s: the state differs (%v)", name, err)

@@ -14,14 +14,14 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// stored is what a store would have of an operation.
+// stored is what a store would hold of an operation.
 type stored struct {
 	snapshot operation.Snapshot
 	ends     []RevivedEnd
 }
 
-// archive keeps what core asks to be kept: snapshots of what has changed, ends
-// of jobs after them.
+// archive holds what the core asks to be stored: snapshots of changed operations,
+// and the ends of jobs after them.
 type archive map[OperationID]*stored
 
 func (a archive) keep(w *world, all bool) {
@@ -38,7 +38,7 @@ func (a archive) keep(w *world, all bool) {
 	}
 }
 
-// figures of an operation that a restart must not change.
+// figures are the numbers of an operation that a restart must not change.
 type figures struct {
 	Pending, Running int
 	Suspended        bool
@@ -61,9 +61,9 @@ func figuresOf(c *Core) map[OperationID]figures {
 	return all
 }
 
-// TestPropertyARevivedCoreGoesOnWhereTheOtherStopped lets a core die at a random
-// moment of a random history and builds another one from what was stored and
-// what nodes report.
+// TestPropertyARevivedCoreGoesOnWhereTheOtherStopped stops a core at a random
+// moment of a random history and builds another one from the stored rows and the
+// nodes' reports.
 func TestPropertyARevivedCoreGoesOnWhereTheOtherStopped(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
@@ -113,8 +113,8 @@ func TestPropertyARevivedCoreGoesOnWhereTheOtherStopped(t *testing.T) {
 	})
 }
 
-// successor builds a core as a daemon does after a restart, and returns what it
-// did for that.
+// successor builds a core as the daemon does after a restart, and returns the
+// inputs that it applied.
 func (w *world) successor(r *rapid.T, kept archive) (next *Core, journal []entry) {
 	next = New(w.settings)
 	do := func(input Input) {
@@ -152,7 +152,7 @@ func (w *world) successor(r *rapid.T, kept archive) (next *Core, journal []entry
 	for id := range w.Core.jobs {
 		jobs = append(jobs, id)
 	}
-	slices.SortFunc(jobs, func(a, b JobID) int { return int(b) - int(a) }) // nodes come in any order
+	slices.SortFunc(jobs, func(a, b JobID) int { return int(b) - int(a) }) // nodes report in any order
 	for _, id := range jobs {
 		where := w.Core.jobs[id]
 		t := w.trees[where.tree]

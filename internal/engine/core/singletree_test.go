@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// threeTrees is a world with trees a, b and c of one node each but c, which has
-// none.
+// threeTrees returns a world with trees a, b and c. Trees a and b have one node
+// each, c has none.
 func threeTrees(t *testing.T, a, b, c string) *world {
 	t.Helper()
 	w := &world{
@@ -34,7 +34,7 @@ func threeTrees(t *testing.T, a, b, c string) *world {
 	return w
 }
 
-// treesOf names the trees that an operation is in.
+// treesOf returns the names of an operation's trees.
 func (w *world) treesOf(id OperationID) (names []string) {
 	for tree := range w.trees {
 		if _, there := w.PoolOf(id, TreeID(tree)); there {

@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// passTo lets time pass in steps of ten seconds, with heartbeats, and returns the
-// last change of an operation.
+// passTo advances time in steps of ten seconds, with heartbeats, and returns the
+// operation's last change.
 func (w *world) passTo(id OperationID, end time.Duration) (last OperationChange) {
 	w.tb.Helper()
 	for w.now.Before(midnight.Add(end)) {
@@ -72,7 +72,7 @@ func TestAnOperationWithANodeInOneOfItsTreesGoesOn(t *testing.T) {
 	}
 }
 
-// ban fails one job of an operation on each node in turn, and returns what the
+// ban fails one job of an operation on each node in turn and returns what the
 // operation then does.
 func ban(t *testing.T, options string) (*world, OperationID, OperationChange) {
 	w := newWorld(t, "pools: {p: {}}")
@@ -116,7 +116,8 @@ func TestAnOperationMayWaitWhenItsNodesAreAllBanned(t *testing.T) {
 	if change.State.IsFinished() {
 		t.Fatalf("%+v", change)
 	}
-	// The ban is of the name: a node that goes and comes back is still avoided.
+	// Nodes are banned by name: a node that goes offline and comes back is still
+	// avoided.
 	_ = w.do(&NodeLossInput{0})
 	w.take()
 	w.addNode(0, 4)

@@ -12,13 +12,13 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// cookieKey is what must not run twice at the same time.
+// cookieKey identifies a job that must not run twice at the same time.
 type cookieKey struct {
 	operation OperationID
 	operation.JobRef
 }
 
-// cookiesOf are the cookies that run in a core, by job.
+// cookiesOf returns the cookies that run in a core, by job.
 func cookiesOf(c *Core) map[JobID]cookieKey {
 	all := map[JobID]cookieKey{}
 	for id, where := range c.jobs {
@@ -28,7 +28,7 @@ func cookiesOf(c *Core) map[JobID]cookieKey {
 	return all
 }
 
-// isAnyoneStarving says whether a pool or an operation may preempt others.
+// isAnyoneStarving reports whether a pool or an operation may preempt others.
 func isAnyoneStarving(c *Core) bool {
 	for _, s := range c.PoolStates(nil) {
 		if s.Clock.Starvation != scheduling.NonStarving {
@@ -45,8 +45,9 @@ func isAnyoneStarving(c *Core) bool {
 	return false
 }
 
-// TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun lets a core die at a random moment together
-// with some of the nodes. Its successor goes on at once with the others.
+// TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun stops a core at a random
+// moment together with some of the nodes. Its successor continues at once with the
+// other nodes.
 func TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(r, threePools)
@@ -129,7 +130,7 @@ func TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun(t *testing.T) {
 			do(&AwaitInput{Node: id, Until: deadline})
 		}
 		starving := isAnyoneStarving(next)
-		for range 4 { // less than NodeTimeout in all
+		for range 4 { // less than NodeTimeout in total
 			now = now.Add(time.Minute)
 			for _, id := range nodes {
 				if !isSilent[id] {
@@ -160,12 +161,12 @@ func TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun(t *testing.T) {
 				r.Fatalf("tree %s had %v, and has %v while nodes are awaited", tree.name, totals[i], tree.state.Total())
 			}
 		}
-		// Some come back and have what they had; others never do.
+		// Some nodes come back with their jobs; others never do.
 		for _, id := range silent {
 			if !rapid.Bool().Draw(r, "comes back") {
 				continue
 			}
-			// Some of their orders never arrived.
+			// Some orders never reached their nodes.
 			if jobs := onNode[id]; len(jobs) > 0 && rapid.Bool().Draw(r, "an order was lost") {
 				slices.Sort(jobs)
 				if where, known := next.jobs[jobs[0]]; known {
@@ -202,8 +203,8 @@ func TestPropertyATakeoverHoldsBackWhatSilentNodesMayRun(t *testing.T) {
 	})
 }
 
-// starves says whether an operation begins to starve that could only run on a node which
-// does not report.
+// starves reports whether an operation that fits only on a silent node starts to
+// starve.
 func starves(t *testing.T, awaited bool) bool {
 	w := newWorld(t, "pools: {p: {}, q: {}}")
 	w.addNode(0, 8)

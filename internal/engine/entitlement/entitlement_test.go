@@ -14,7 +14,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// cluster has as much as nodes that match any filter have; best is the bound for
+// cluster returns the same total for every filter, and the same bound, best, for
 // every demand.
 type cluster struct {
 	matching resource.Amounts

@@ -12,9 +12,9 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// syntheticTree has as many operations as asked for in 5 % as many pools on two
-// levels, the larger the index of a pool the fewer; 30 % of the lower pools are
-// FIFO. Demand is half as large again as the cluster.
+// syntheticTree returns a tree with the given number of operations and 5 % as many
+// pools on two levels. Pools with larger indices have fewer operations; 30 % of the
+// lower pools are FIFO. Demand is 1.5 times the cluster.
 func syntheticTree(operations int, seed uint64) *Tree {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := float64(operations)
@@ -48,7 +48,7 @@ func syntheticTree(operations int, seed uint64) *Tree {
 	return tree
 }
 
-// skewed draws an index below n, smaller ones more often.
+// skewed draws an index below n; smaller ones are more likely.
 func skewed(rng *rand.Rand, n int) int {
 	return min(int(float64(n)*math.Pow(rng.Float64(), 1.3)), n-1)
 }
@@ -100,8 +100,8 @@ func siblingsTree(operations int) *Tree {
 }
 
 // productionTree has the shape of a production tree: 565 pools up to ten levels
-// deep, 286 of them FIFO, 743 operations of which 670 are gangs, 226 pools with
-// strong guarantees, five resources with gpu the scarce one.
+// deep, 286 of them FIFO; 743 operations, 670 of them gangs; 226 pools with strong
+// guarantees; five resources, of which gpu is scarce.
 func productionTree() *Tree {
 	rng := rand.New(rand.NewPCG(5, 6))
 	tree := &Tree{Options: DefaultOptions(), Elements: []Element{{Kind: KindPool}}}
@@ -198,8 +198,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// benchmarkRepeated measures updates of one engine between which a part of the
-// operations changes.
+// benchmarkRepeated measures updates of one engine. A fraction of the operations
+// changes between updates.
 func benchmarkRepeated(b *testing.B, tree *Tree, part float64) {
 	var e Engine
 	var result Result

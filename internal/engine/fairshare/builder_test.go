@@ -8,8 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// testTree builds trees by name. Amounts given as cores are proportional: one
-// slot and a megabyte for each core, so that only cpu needs to be looked at.
+// testTree builds trees by name. Amounts given in cores are proportional, with one
+// slot and a megabyte per core, so that tests need to check only cpu.
 type testTree struct {
 	Tree
 	slots map[string]int32
@@ -19,7 +19,7 @@ func cores(n float64) resource.Amounts {
 	return resource.Amounts{int64(n), int64(n * 100), 0, int64(n * 1e6), 0}
 }
 
-// onlyCPU is a guarantee that names cpu and leaves the rest to be inferred.
+// onlyCPU is a guarantee that names cpu only; the other resources are inferred.
 func onlyCPU(n float64) resource.Partial {
 	return resource.Partial{}.With(resource.CPU, int64(n*100))
 }
@@ -47,21 +47,21 @@ func (t *testTree) operation(parent, name string, demand resource.Amounts) *Elem
 	return t.add(name, Element{Kind: KindOperation, Parent: t.slots[parent], Demand: demand})
 }
 
-// hungryPool adds a pool with one operation that wants more than the cluster.
+// hungryPool adds a pool with one operation that demands more than the cluster.
 func (t *testTree) hungryPool(parent, name string, settings Pool) *Element {
 	t.pool(parent, name, settings)
 	t.operation(name, name+".op", t.Total.Times(10))
 	return &t.Elements[t.slots[name]]
 }
 
-// setVolume gives an integral pool what would last the whole cluster for
+// setVolume gives an integral pool the volume of the whole cluster for these
 // seconds.
 func (t *testTree) setVolume(name string, seconds float64) {
 	t.States = resize(t.States, len(t.Elements))
 	t.States[t.slots[name]].Volume = resource.VolumeOf(t.Total, seconds, 1)
 }
 
-// run computes one update, checks it, and carries the state over.
+// run computes one update, checks it, and keeps the state for the next one.
 func (t *testTree) run(tb testing.TB, elapsed time.Duration) *testResult {
 	tb.Helper()
 	result := Compute(&t.Tree, elapsed)
@@ -93,7 +93,7 @@ func (r *testResult) fair(name string) float64 {
 	return r.cpu(r.Elements[r.tree.slots[name]].FairShare)
 }
 
-// volume returns what an integral pool has saved, in core·seconds.
+// volume returns the saved volume of an integral pool, in core·seconds.
 func (r *testResult) volume(name string) float64 {
 	return r.States[r.tree.slots[name]].Volume[resource.CPU]
 }
@@ -112,8 +112,8 @@ func nearAll(tb testing.TB, what string, got, want [3]float64) {
 	}
 }
 
-// valueAt returns the value of the function at x: the lower end at a jump, the ends'
-// values outside the interval.
+// valueAt returns the function's value at x: the lower end at a jump, and the
+// nearest end's value outside the interval.
 func valueAt(points []point, x float64) resource.Shares {
 	i := sort.Search(len(points), func(i int) bool { return points[i].x >= x })
 	switch {

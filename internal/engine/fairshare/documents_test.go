@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// What the user documents say of pools, operations and integral guarantees, and
-// rules of the specification that have no worked example.
+// What the user documents state about pools, operations and integral guarantees,
+// and rules of the specification without a worked example.
 
 func TestSiblingsShareInProportionToTheirWeights(t *testing.T) {
 	t.Run("pools of weight 2 and 1", func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAGuaranteeHoldsWhereTheGuaranteedResourceIsDominant(t *testing.T) {
 		name   string
 		demand resource.Amounts
 		strong resource.Partial
-		want   float64 // cores in the account of the guarantee
+		want   float64 // cores accounted to the guarantee
 	}{
 		{"cpu is dominant", resource.Amounts{100, 100_00, 0, 50e6, 0}, onlyCPU(50), 50},
 		{"cpu and memory are in the cluster's proportion", cores(100), onlyCPU(50), 50},
@@ -56,7 +56,7 @@ func TestAGuaranteeHoldsWhereTheGuaranteedResourceIsDominant(t *testing.T) {
 			tree := newTestTree(cores(100))
 			tree.pool("root", "p", Pool{Strong: c.strong})
 			tree.operation("p", "op", c.demand)
-			tree.hungryPool("root", "neighbour", Pool{}).Weight = 1e6 // takes all that is not guaranteed
+			tree.hungryPool("root", "neighbour", Pool{}).Weight = 1e6 // gets everything that is not guaranteed
 			near(t, "strong part", tree.run(t, FirstUpdate).split("p")[0], c.want, 1e-3)
 		})
 	}
@@ -121,7 +121,7 @@ func TestFIFOSortParametersAreComparedOneAfterAnother(t *testing.T) {
 			if got := strings.Join(order, " "); got != c.want {
 				t.Errorf("order %s, want %s", got, c.want)
 			}
-			// The first is served, the second gets the rest.
+			// The first gets its demand, the second the rest.
 			near(t, "first", r.fair(order[0]), 60, 1e-6)
 			near(t, "second", r.fair(order[1]), 40, 1e-6)
 			near(t, "third", r.fair(order[2]), 0, 1e-6)
@@ -250,7 +250,7 @@ func TestVolumeBuysNoMoreThanTheCapAtOnce(t *testing.T) {
 
 func TestAttributesOfIntegralPools(t *testing.T) {
 	tree := newTestTree(cores(1000))
-	// What a pool without a type of its own has is a quota for its children.
+	// The guarantee of a pool without a type is a quota for its children.
 	tree.pool("root", "quota", Pool{Integral: Integral{Flow: cores(900), Burst: cores(900)}})
 	tree.pool("quota", "burst", Pool{Integral: Integral{Type: Burst, Flow: cores(100), Burst: cores(500)}})
 	tree.pool("quota", "relaxed", Pool{Integral: Integral{Type: Relaxed, Flow: cores(200)}})

@@ -22,7 +22,7 @@ func TestE1VolumeIsCoresTimesSeconds(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%g cpu, flow %g", c.usage, c.flow), func(t *testing.T) {
 			tree := newTestTree(cores(1000))
-			tree.Options.SmoothPeriod = time.Second // spend to the end at full speed
+			tree.Options.SmoothPeriod = time.Second // spend at full speed to the end
 			tree.pool("root", "p", Pool{Integral: Integral{Type: Burst, Flow: cores(c.flow), Burst: cores(c.usage)}})
 			tree.operation("p", "op", cores(c.usage))
 			tree.setVolume("p", 60)
@@ -74,7 +74,7 @@ func TestE2BurstOfTwiceTheFlowLastsHalfTheTime(t *testing.T) {
 	for r = tree.run(t, time.Minute); r.split("p")[1] > 1999.999; r = tree.run(t, time.Minute) {
 		minutes++
 	}
-	// The last smoothing period is spent at a falling speed.
+	// During the last smoothing period the speed falls.
 	near(t, "minutes at 2000", float64(minutes), 12*60, 3)
 
 	seconds, ok := BurstDuration(43_200, 1, 0.5)
@@ -87,8 +87,8 @@ func TestE2BurstOfTwiceTheFlowLastsHalfTheTime(t *testing.T) {
 	}
 }
 
-// productionAndResearch runs the documents' example: production wants 2000
-// cores in the second half of each day, research wants everything always.
+// productionAndResearch runs the documents' example: production demands 2000 cores
+// in the second half of each day, research always demands everything.
 func productionAndResearch(t *testing.T, days int, step time.Duration, look func(at time.Duration, r *testResult)) {
 	tree := newTestTree(cores(2000))
 	tree.pool("root", "production", Pool{Integral: Integral{Type: Burst, Flow: cores(1000), Burst: cores(2000)}})
@@ -406,9 +406,9 @@ func TestE16TheLowerValueIsTakenAtAJump(t *testing.T) {
 	var r Result
 	e.Update(&tree.Tree, FirstUpdate, &r)
 	p := &e.pools[e.nodes[tree.slots["p"]].pool]
-	// X reaches its demand where the pool needs suggestion 0.4; from there on Y
-	// grows without needing more, up to the pool's limit. At 0.4 itself the
-	// pool takes 0.14 of the cpu although 0.4 is allowed.
+	// X reaches its demand where the pool needs suggestion 0.4. Beyond that, Y
+	// grows up to the pool's limit without needing a larger suggestion. At 0.4
+	// itself, the pool gets 0.14 of the cpu although 0.4 is allowed.
 	for suggestion, want := range map[float64]float64{.4: .14, math.Nextafter(.4, 1): .4} {
 		factor, share := e.poolAt(p, suggestion, &p.bounds)
 		near(t, "share", share[resource.CPU], want, 1e-9)

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// treeKind chooses which features a random tree may have.
+// treeKind selects the features that a random tree may have.
 type treeKind struct {
 	fifo, gangs, improved, integral, guarantees, limits, tiers, history bool
 	// proportional gives all amounts the proportions of the cluster.
@@ -106,7 +106,7 @@ func drawPool(t *rapid.T, kind treeKind, tree *Tree, parent int32) Element {
 	return element
 }
 
-// insideIntegral says whether a pool or one above it is integral: the
+// insideIntegral reports whether a pool or one of its ancestors is integral: the
 // configuration refuses integral pools inside integral ones.
 func insideIntegral(tree *Tree, slot int32) bool {
 	for ; slot != 0; slot = tree.Elements[slot].Parent {

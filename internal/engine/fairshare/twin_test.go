@@ -56,7 +56,7 @@ func (w *twin) at(slot int32, s float64) resource.Shares {
 	return w.sum(slot, w.factor(slot, s))
 }
 
-// factor is the largest fit factor that suggestion s admits.
+// factor returns the largest fit factor that suggestion s admits.
 func (w *twin) factor(slot int32, s float64) float64 {
 	p := w.result.Pool(slot)
 	least := w.sum(slot, 0)
@@ -68,7 +68,7 @@ func (w *twin) factor(slot int32, s float64) float64 {
 	return largest(top, func(f float64) bool { return most.Dominates(w.sum(slot, f)) })
 }
 
-// sum is what the children of a pool take at fit factor f.
+// sum returns the total share of a pool's children at fit factor f.
 func (w *twin) sum(slot int32, f float64) (sum resource.Shares) {
 	for _, child := range w.children[slot] {
 		sum = sum.Add(w.at(child, w.suggestion(slot, child, f)))
@@ -100,7 +100,7 @@ func (w *twin) operation(slot int32, s float64) resource.Shares {
 	return by(largest(2, func(f float64) bool { return most.Dominates(by(f)) }))
 }
 
-// compare walks down the tree as the engine does and compares every share.
+// compare descends the tree as the engine does and compares every share.
 func (w *twin) compare(slot int32, s float64) error {
 	const step = 1e-6
 	got, want := w.result.Elements[slot].FairShare, w.at(slot, s)
@@ -129,7 +129,7 @@ func TestTwinAgrees(t *testing.T) {
 		{"guarantees and limits", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(expected.Fewer(400)) {
+			for seed := range uint64(expected.Fewer(100)) {
 				tree := smallTree(rand.New(rand.NewPCG(seed, 11)), c.guarantees, c.limits)
 				w := newTwin(tree, Compute(tree, FirstUpdate))
 				if err := w.compare(0, 1); err != nil {
@@ -140,10 +140,9 @@ func TestTwinAgrees(t *testing.T) {
 	}
 }
 
-// smallTree makes a tree of two levels of pools at most. Its numbers are drawn
-// evenly, unlike those of the property tests, which love round ones: where a
-// jump meets a limit exactly, bisection and the engine may end on different
-// sides of it.
+// smallTree returns a tree with at most two levels of pools. It draws numbers
+// evenly, unlike the property tests, which prefer round ones: where a jump meets a
+// limit exactly, bisection and the engine may end on different sides of it.
 func smallTree(rng *rand.Rand, guarantees, limits bool) *Tree {
 	tree := &Tree{Options: DefaultOptions(), Elements: []Element{{Kind: KindPool}}}
 	tree.Total = resource.Amounts{10_000_019, 1_000_000_007, 0, 1<<40 + 15, 0}

@@ -7,7 +7,7 @@ import (
 )
 
 // The integral-guarantees document: the two pools of the example must be in one
-// tree, and nothing else is asked of where they are.
+// tree; their places in it do not matter.
 func TestTheDocumentsExampleNeedsOneTreeAndNothingElse(t *testing.T) {
 	none := func(name string, parent int) feasibility.Pool {
 		return feasibility.Pool{Name: name, Parent: parent}
@@ -33,8 +33,8 @@ func TestTheDocumentsExampleNeedsOneTreeAndNothingElse(t *testing.T) {
 	})
 }
 
-// Its example of a burst guarantee: 2000 cores for two hours a day cost a twelfth
-// of that on average, and the rest can be promised to a relaxed pool.
+// The document's burst example: 2000 cores for two hours a day cost a twelfth of
+// that on average, and a relaxed pool can be promised the rest.
 func TestWhatAPeakOfTwoHoursLeavesCanBePromised(t *testing.T) {
 	const flow = 2000 * 2 / 24.0
 	if v := check(t, proportional(2000), burst("peak", root, 2000, flow), relaxed("rest", root, 2000-flow-1)); !v.OK {

@@ -80,7 +80,7 @@ func TestTheDocumentsExampleFitsTwoThousandCores(t *testing.T) {
 	if v.Needs.String() != "2000 cpu" {
 		t.Errorf("needs %v", v.Needs)
 	}
-	// Production starts with a full bucket and takes everything for a day.
+	// Production starts with a full bucket and uses everything for a day.
 	want := &feasibility.Starvation{
 		Resource: resource.CPU, Available: 200_000, Flow: 100_000, Multiplier: 3,
 		Period: 24 * time.Hour, CatchesUp: true, Delay: 24 * time.Hour, Window: 24 * time.Hour,
@@ -108,7 +108,7 @@ func TestTheDocumentsExampleFitsTwoThousandCores(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, says)
 	}
 
-	// 2000 cores are not one too many.
+	// Not one of the 2000 cores can be spared.
 	if v := check(t, proportional(1999), promises...); v.OK {
 		t.Error("1999 cores are enough")
 	}
@@ -149,7 +149,7 @@ func TestReferenceE15Completion(t *testing.T) {
 	if v := check(t, cluster, pools...); !v.OK {
 		t.Errorf("a1 leaves 100 GB to a2: %v", v.Findings)
 	}
-	// a is completed to 400 GB.
+	// The guarantee of a is completed to 400 GB.
 	pools[1].Strong = pools[1].Strong.With(resource.Memory, 401*gb)
 	v := check(t, cluster, pools...)
 	if diff := cmp.Diff([]string{"strong_over_parent: a1"}, broken(v)); diff != "" {
@@ -202,7 +202,8 @@ func TestSeveralResourcesCanBeShort(t *testing.T) {
 }
 
 func TestIntegralGuaranteesAreSharesOfEveryResource(t *testing.T) {
-	// 10 % of the cores are 10 % of the memory, of which half is guaranteed.
+	// 10 % of the cores correspond to 10 % of the memory, half of which is
+	// guaranteed.
 	cluster := proportional(100)
 	a := feasibility.Pool{Name: "a", Parent: root, Strong: someCores(1).With(resource.Memory, 200*gib)}
 	if v := check(t, cluster, a, burst("b", root, 50, 20)); !v.OK {
@@ -229,8 +230,8 @@ func TestPromisesOfAResourceTheClusterLacks(t *testing.T) {
 }
 
 func TestRelaxedPoolsLoseVolumeWhenBurstsLastTooLong(t *testing.T) {
-	// The sums fit: 1500 at every moment, 1000 + 500 on average. But a full
-	// bucket lasts two days.
+	// The sums fit: 1500 at every moment, 1000 + 500 on average. But a full bucket
+	// lasts two days.
 	v := check(t, proportional(1500), strong("idle", root, 0), burst("production", root, 1500, 1000), relaxed("research", root, 500))
 	if diff := cmp.Diff([]string{"relaxed_volume_lost: production research"}, broken(v)); diff != "" {
 		t.Fatal(diff)
@@ -244,15 +245,15 @@ func TestRelaxedPoolsLoseVolumeWhenBurstsLastTooLong(t *testing.T) {
 	if f.String() != says {
 		t.Errorf("got %q\nwant %q", f, says)
 	}
-	// In two days of 1500 + x cores production takes 1500: research needs half
-	// of its flow from the rest.
+	// In two days with 1500 + x cores, production uses 1500: research needs half of
+	// its flow from the rest.
 	if v.Needs.String() != "1750 cpu" {
 		t.Errorf("needs %v", v.Needs)
 	}
 }
 
 func TestRelaxedPoolsWithALowCapNeverCatchUp(t *testing.T) {
-	// Half of the time nothing is left, the other half research may use 1500.
+	// Half of the time nothing is left; in the other half research may use 1500.
 	slow := relaxed("research", root, 1000)
 	slow.RelaxedMultiplier = 1.5
 	v := check(t, proportional(2000), burst("production", root, 2000, 1000), slow)
@@ -262,7 +263,8 @@ func TestRelaxedPoolsWithALowCapNeverCatchUp(t *testing.T) {
 	if s := v.Findings[0].Starvation; s.CatchesUp || s.Multiplier != 1.5 {
 		t.Errorf("%+v", s)
 	}
-	// Research gets x while production takes 2000 and 1500 else, 1000 on average.
+	// Research gets x while production uses 2000, otherwise 1500, and 1000 on
+	// average.
 	if f := v.Findings[0]; f.Required != 250_000 || v.Needs.String() != "2500 cpu" {
 		t.Errorf("%v; needs %v", f, v.Needs)
 	}
@@ -296,7 +298,7 @@ func TestDifferentMultipliersAreABoundOnly(t *testing.T) {
 	if f.Code != feasibility.RelaxedNeverCatchesUp {
 		t.Fatal(v.Findings)
 	}
-	// One of them alone with production is enough, and there the bound is exact.
+	// One of them together with production is enough, and then the bound is exact.
 	if diff := cmp.Diff([]string{"production", "slow"}, f.Pools()); diff != "" || !f.Starvation.Proved {
 		t.Errorf("%s %+v", diff, f.Starvation)
 	}
@@ -342,7 +344,7 @@ func TestLimitsBelowGuarantees(t *testing.T) {
 			t.Errorf("%s: %s", c.name, diff)
 		}
 	}
-	// Memory of the guarantee was not written, only completed.
+	// The guarantee's memory was not written, only completed.
 	v := check(t, proportional(100), feasibility.Pool{Name: "a", Parent: root, Strong: someCores(50), Limits: resource.Partial{}.With(resource.Memory, gib)})
 	if !v.OK || len(v.Findings) != 1 || v.Findings[0].Code != feasibility.LimitsBelowStrong || v.Findings[0].Severity != feasibility.Warning {
 		t.Error(v.Findings)
@@ -500,8 +502,8 @@ func TestEveryFindingHasAText(t *testing.T) {
 	})
 }
 
-// drawPools makes a tree of pools whose promises are near to what 1000 cores
-// can hold.
+// drawPools draws a tree of pools whose promises are close to what 1000 cores can
+// keep.
 func drawPools(t *rapid.T) []feasibility.Pool {
 	n := rapid.IntRange(1, 7).Draw(t, "pools")
 	pools := make([]feasibility.Pool, n)
@@ -540,7 +542,7 @@ func TestWhatFitsFitsALargerCluster(t *testing.T) {
 		if v.OK && !checkRapid(t, large, pools).OK {
 			t.Fatalf("fits %v but not %v", small, large)
 		}
-		// Without limits every resource may grow on its own.
+		// Without limits, every resource may grow independently.
 		for i := range pools {
 			pools[i].Limits = resource.Partial{}
 		}
@@ -581,7 +583,7 @@ func TestConflictsAreConflictsAndNothingCanBeLeftOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pools := drawPools(t)
 		for i := range pools {
-			pools[i].Parent, pools[i].Limits = root, resource.Partial{} // so that pools can be taken away
+			pools[i].Parent, pools[i].Limits = root, resource.Partial{} // so that pools can be removed
 		}
 		cluster := proportional(float64(rapid.IntRange(500, 2000).Draw(t, "cores")))
 		for _, f := range checkRapid(t, cluster, pools).Findings {

@@ -13,15 +13,15 @@ import (
 )
 
 // The slow twin: token buckets on a grid of one second, spent as the scheduler
-// spends them. Burst pools come first; relaxed pools share what is left in
-// proportion to what they have saved, each up to multiplier × flow.
+// spends them. Burst pools come first; relaxed pools share the rest in proportion
+// to their saved volume, each up to multiplier × flow.
 
 const (
 	twinPeriod = 1000 // k in seconds
 	// twinCycle is the length of the short periods in which the worst schedule
 	// switches burst pools on and off.
 	twinCycle = 20
-	// twinSlack is what the grid and the cycles may add to a delay.
+	// twinSlack is how much the grid and the cycles may add to a delay.
 	twinSlack = 2*twinCycle + 10
 )
 
@@ -33,13 +33,13 @@ type twin struct {
 	capacity float64 // what strong guarantees leave
 	burst    []twinBurst
 	relaxed  []twinRelaxed
-	// overflow makes buckets of relaxed pools as small as they are; without it
-	// they hold everything, to see how much they would have to hold.
+	// overflow limits the buckets of relaxed pools to their size. Without it they
+	// hold everything, which shows how large they would have to be.
 	overflow bool
 }
 
-// step lets a second pass in which burst pool i wants the fraction wants[i] of
-// its peak.
+// step advances time by a second in which burst pool i demands the fraction
+// wants[i] of its peak.
 func (w *twin) step(wants []float64) {
 	left := w.capacity
 	for i := range w.burst {
@@ -59,9 +59,8 @@ func (w *twin) step(wants []float64) {
 	}
 }
 
-// fill finds the largest factor of volumes that relaxed pools can take: as long
-// as some pool would get more than its cap, it gets the cap and the rest share
-// again.
+// fill returns the largest factor of volumes that relaxed pools can get: while a
+// pool would get more than its cap, it gets the cap and the others share the rest.
 func (w *twin) fill(available float64) (factor float64) {
 	capped := make([]bool, len(w.relaxed))
 	for again := true; again; {
@@ -90,7 +89,8 @@ func (r twinRelaxed) take(factor float64) float64 {
 	return min(r.volume*factor, r.flow*r.multiplier)
 }
 
-// level is how many seconds of flow the fullest relaxed pool has saved.
+// level returns the saved volume of the fullest relaxed pool, in seconds of its
+// flow.
 func (w *twin) level() (level float64) {
 	for _, r := range w.relaxed {
 		level = max(level, r.volume/r.flow)
@@ -105,7 +105,7 @@ func (w *twin) lost() (seconds float64) {
 	return seconds
 }
 
-// reset empties relaxed buckets and fills those of burst pools.
+// reset empties the buckets of relaxed pools and fills those of burst pools.
 func (w *twin) reset() {
 	for i := range w.burst {
 		w.burst[i].volume = w.burst[i].flow * twinPeriod
@@ -115,9 +115,8 @@ func (w *twin) reset() {
 	}
 }
 
-// attack runs the schedule that is worst for a window: burst pools start with
-// full buckets and spend all they can in it, evenly, and in every cycle
-// together.
+// attack runs the worst schedule for a window: burst pools start with full buckets
+// and spend everything in it, evenly and in the same part of every cycle.
 func (w *twin) attack(window int) {
 	w.reset()
 	wants := make([]float64, len(w.burst))
@@ -126,7 +125,7 @@ func (w *twin) attack(window int) {
 		for i, b := range w.burst {
 			on := twinCycle * min(1, b.flow*(twinPeriod+float64(window))/(b.peak*float64(window)))
 			wants[i] = 0
-			// Whole seconds, of which some cycles have one more.
+			// Whole seconds; some cycles have one more.
 			if phase < math.Floor(on*(cycle+1))-math.Floor(on*cycle) {
 				wants[i] = 1
 			}
@@ -156,7 +155,8 @@ func (w *twin) harass(t *rapid.T, seconds int) (highest float64) {
 	return highest
 }
 
-// drawContest makes pools whose sums fit, often tightly, and the same as a twin.
+// drawContest draws pools whose sums fit, often tightly, and the corresponding
+// twin.
 func drawContest(t *rapid.T, oneMultiplier bool) (feasibility.Cluster, []feasibility.Pool, *twin) {
 	var pools []feasibility.Pool
 	w := &twin{}
@@ -237,14 +237,14 @@ func TestTheWorstScheduleReachesTheDelayOfTheVerdict(t *testing.T) {
 			w.attack(window)
 			flow := (resource.Amounts{resource.CPU: s.Flow}).Float(resource.CPU)
 			want := (p.Promised - p.Served) / flow
-			// The twin steps by whole seconds: what the bursts lose by it, the
-			// relaxed pools see in seconds of their own, smaller, flow.
+			// The twin advances by whole seconds. What the bursts lose by rounding,
+			// the relaxed pools see in seconds of their smaller flow.
 			slack := twinSlack + p.Window.Seconds()/500*max(1, w.capacity/flow)
 			if got := w.level(); want > slack && math.Abs(got-want) > slack {
 				t.Fatalf("after a window of %d seconds relaxed pools have saved %.0f seconds of flow; the verdict says %.0f", window, got, want)
 			}
 		}
-		// A verdict that says no has a schedule to show for it.
+		// A negative verdict comes with a schedule that proves it.
 		window := int(s.Window.Seconds())
 		if !s.CatchesUp {
 			window = 60 * twinPeriod

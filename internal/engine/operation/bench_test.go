@@ -19,8 +19,8 @@ func manyJobs(t testing.TB, count int, more string) *bench {
 	return running(t, fmt.Sprintf("tasks: {a: {job_count: %d, memory_limit: 4GiB}}\n%s", count, more))
 }
 
-// BenchmarkScheduleAndComplete is the life of one job of an operation with a
-// million of them, of which ten thousand run at a time.
+// BenchmarkScheduleAndComplete measures the life of one job in an operation with a
+// million jobs, of which ten thousand run at a time.
 func BenchmarkScheduleAndComplete(b *testing.B) {
 	c := manyJobs(b, million, "")
 	jobs := make([]JobRef, 0, 10_000)
@@ -56,8 +56,8 @@ func BenchmarkScheduleAndComplete(b *testing.B) {
 	}
 }
 
-// BenchmarkScheduleAndAbort puts jobs back in an order that is bad for a search
-// through a bitmap.
+// BenchmarkScheduleAndAbort returns jobs in an order that is bad for searching a
+// bitmap.
 func BenchmarkScheduleAndAbort(b *testing.B) {
 	c := manyJobs(b, million, "")
 	jobs := make([]JobRef, million)
@@ -78,8 +78,8 @@ func BenchmarkScheduleAndAbort(b *testing.B) {
 	}
 }
 
-// BenchmarkScheduleAndLearn is BenchmarkScheduleAndComplete with what jobs used:
-// two digests and twenty statistics take it in.
+// BenchmarkScheduleAndLearn is BenchmarkScheduleAndComplete with reported usage,
+// which updates two digests and twenty statistics.
 func BenchmarkScheduleAndLearn(b *testing.B) {
 	config := DefaultMemoryConfig()
 	start := func() *bench { return configured(b, "tasks: {a: {job_count: 1000000, memory_limit: 4GiB}}", config) }
@@ -158,7 +158,7 @@ func TestAMillionJobsTakeLittleMemoryAndNoAllocations(t *testing.T) {
 	if used := heap() - before; used > 400<<10 {
 		t.Errorf("%d bytes for a million jobs", used)
 	}
-	if _, err := c.JobAborted(jobs[0], AbortPreemption, true, clock); err != nil { // makes the bitmap of returned jobs
+	if _, err := c.JobAborted(jobs[0], AbortPreemption, true, clock); err != nil { // allocates the bitmap of returned jobs
 		t.Fatal(err)
 	}
 	jobs = jobs[1:]

@@ -21,7 +21,7 @@ type bench struct {
 	running []JobRef
 }
 
-// running starts an operation and takes it to the state running.
+// running starts an operation and brings it to the state running.
 func running(t testing.TB, text string) *bench {
 	t.Helper()
 	s, err := parseSpec([]byte(text), ReadOptions{CommandOptional: true})
@@ -466,7 +466,7 @@ func TestNodesWithFailedJobsAreAvoided(t *testing.T) {
 	}
 	b.expect(fail("n2"), Effects{BannedNode: "n2"})
 	b.expect(fail("n1"), Effects{BannedNode: "n1"})
-	b.expect(fail("n2"), Effects{}) // taken for an abort
+	b.expect(fail("n2"), Effects{}) // counts as an abort
 	if !b.Bans("n1") || !b.Bans("n2") || b.Bans("n3") || b.BannedNodeCount() != 2 {
 		t.Error("wrong nodes are banned")
 	}

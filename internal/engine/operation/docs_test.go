@@ -13,14 +13,14 @@ import (
 
 const docsFile = "../../../docs/operations.md"
 
-// The reference in docs/operations.md is made from the tables, so that it cannot
-// say anything else.
+// The reference in docs/operations.md is generated from the tables, so the two
+// cannot differ.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
 	expected.Page(t, docsFile, reference())
 }
 
-// TestTheExampleOfTheReferenceIsRight reads the specification that the head of
-// the page shows.
+// TestTheExampleOfTheReferenceIsRight reads the specification at the top of the
+// page.
 func TestTheExampleOfTheReferenceIsRight(t *testing.T) {
 	s, err := parseSpec([]byte(expected.Example(t, docsFile, "")), ReadOptions{Strict: true})
 	if err != nil || len(s.Warnings) > 0 {
@@ -28,7 +28,7 @@ func TestTheExampleOfTheReferenceIsRight(t *testing.T) {
 	}
 }
 
-// ofPools are the options that docs/pools.md describes.
+// ofPools returns the options that docs/pools.md describes.
 func ofPools() (names []string) {
 	for _, row := range pooltree.OperationOptionList() {
 		names = append(names, row.Name())
@@ -84,7 +84,7 @@ func supported(options []document.Info) (names []string) {
 	return names
 }
 
-// lifeCycle shows the table of transitions, one row for each step and target.
+// lifeCycle writes the table of transitions, one row for each step and target.
 func lifeCycle(b *strings.Builder) {
 	b.WriteString("\n## Transitions of the life cycle\n\n| step | from | to |\n|---|---|---|\n")
 	type arrow struct {

@@ -18,7 +18,7 @@ func goodFiles(t testing.TB) []string {
 	return good
 }
 
-// Every testdata/*.bad.yaml has exactly the problems in the .txt beside it.
+// Every testdata/*.bad.yaml has exactly the problems in the .txt of the same name.
 func TestBadSpecificationsGetClearErrors(t *testing.T) {
 	bad, err := filepath.Glob("testdata/*.bad.yaml")
 	if err != nil || len(bad) < 10 {

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// FuzzSpec reads anything as a specification: nothing panics, errors are lists
-// of problems, and what was accepted is stable and can be started.
+// FuzzSpec reads anything as a specification: nothing panics, errors are lists of
+// problems, and an accepted specification is stable and can be started.
 func FuzzSpec(f *testing.F) {
 	expected.Corpus(f)
 	for _, file := range goodFiles(f) {
@@ -75,8 +75,8 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// FuzzRestore reads anything as a snapshot: nothing panics, and what was
-// accepted is consistent.
+// FuzzRestore reads anything as a snapshot: nothing panics, and an accepted
+// snapshot is consistent.
 func FuzzRestore(f *testing.F) {
 	spec := mustSpec(f, "is_gang: true\n"+`tasks: {a: {job_count: 70, command: x}, b: {job_count: 2, command: x}}`)
 	c := New(spec, clock)

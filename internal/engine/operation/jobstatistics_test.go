@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// The rows of the memory document and of the CPU monitor, of one job.
+// The rows of the memory document and of the CPU monitor for one job.
 func TestEveryStatisticOfTheDocuments(t *testing.T) {
 	config := DefaultMemoryConfig()
 	config.ProxyBase = 100 * mib
@@ -26,7 +26,7 @@ func TestEveryStatisticOfTheDocuments(t *testing.T) {
 		},
 		More: []Statistic{
 			{"custom/rows", 7}, {"user_job/cpu/user", 8},
-			{"user_job/max_memory", 9}, {"", 1}, {"a//b", 1}, {"/a", 1}, {strings.Repeat("x", 300), 1}, // not taken
+			{"user_job/max_memory", 9}, {"", 1}, {"a//b", 1}, {"/a", 1}, {strings.Repeat("x", 300), 1}, // ignored
 		},
 	}})
 	want := map[string]int64{

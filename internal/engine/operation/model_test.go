@@ -16,8 +16,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// model is the dumb twin of a controller: maps, and everything is computed anew
-// when it is asked for.
+// model is the simple twin of a controller: it consists of maps and computes
+// everything on demand.
 type model struct {
 	spec        *Spec
 	where       map[cookieName]string // pending, running or done
@@ -88,7 +88,8 @@ func (m *model) minNeeded() resource.Amounts {
 	return least
 }
 
-// offer is what a job of the task takes: an ordinary one, if any is pending.
+// offer returns the resources of the task's next job: those of an ordinary job, if
+// one is pending.
 func (m *model) offer(task int) resource.Amounts {
 	for _, way := range []string{"came back", "new", "raised"} {
 		if name, ok := m.first(task, way); ok {
@@ -98,8 +99,8 @@ func (m *model) offer(task int) resource.Amounts {
 	return m.spec.Tasks[task].Value.JobResources(m.memory.total(int32(task), m.memory.next(cookieName{int32(task), -1})))
 }
 
-// first is the next job of a task of those that took too much memory, of other
-// retries, or of those that never ran: by cookie.
+// first returns the next job of a task by cookie: among those that exceeded their
+// memory, other retries, or those that never ran.
 func (m *model) first(task int, way string) (cookieName, bool) {
 	for cookie := range int32(m.spec.Tasks[task].Value.JobCount) {
 		name := cookieName{int32(task), cookie}
@@ -120,7 +121,7 @@ func (m *model) schedule(task int, room resource.Amounts) (cookieName, bool) {
 	if m.state != Running || m.suspended || m.failing {
 		return cookieName{}, false
 	}
-	// Of the retries only the first is looked at.
+	// Only the first retry is considered.
 	for _, way := range []string{"raised", "came back", "new"} {
 		if name, ok := m.first(task, way); ok && room.Dominates(m.resources(name)) {
 			m.where[name], m.ran[name] = "running", true
@@ -131,7 +132,7 @@ func (m *model) schedule(task int, room resource.Amounts) (cookieName, bool) {
 	return cookieName{}, false
 }
 
-// takeBack makes running jobs pending; a gang that goes on begins anew.
+// takeBack makes running jobs pending. If a gang continues, it restarts as a whole.
 func (m *model) takeBack(reason AbortReason) AbortReason {
 	if m.count(-1, "running") == 0 {
 		reason = NotAborted
@@ -289,7 +290,7 @@ func drawSpec(t *rapid.T) *Spec {
 	return s.Spec
 }
 
-// history is a controller beside its model.
+// history is a controller and its model.
 type history struct {
 	*rapid.T
 	c       *Controller
@@ -298,7 +299,7 @@ type history struct {
 	running []JobRef
 }
 
-// compare checks the invariants, and that controller and model agree.
+// compare checks the invariants and that controller and model agree.
 func (h *history) compare(got, want Effects) {
 	h.Helper()
 	if got != want {
@@ -343,7 +344,7 @@ func (h *history) must(e Effects, err error) Effects {
 	return e
 }
 
-// step does one random thing to both.
+// step applies one random action to both.
 func (h *history) step() {
 	what := rapid.SampledFrom([]string{
 		"schedule", "schedule", "schedule", "schedule", "complete", "complete", "abort", "fail", "interrupt",
@@ -410,7 +411,7 @@ func (h *history) step() {
 	case "clone":
 		old := h.c
 		h.c = old.Clone()
-		for _, job := range h.running { // must not be seen in the copy
+		for _, job := range h.running { // must not appear in the copy
 			old.JobEnded(job, Outcome{State: EndAborted, Reason: AbortResourceOverdraft, Usage: drawUsage(h.T, h.m.spec, int(job.Task))}, h.now)
 			break
 		}
@@ -496,7 +497,7 @@ func (h *history) pass(d time.Duration) {
 	h.compare(h.c.Tick(h.now), want)
 }
 
-// restored sends the controller through JSON and gob.
+// restored encodes the controller as JSON and gob and decodes it.
 func (h *history) restored() *Controller {
 	s := h.c.Snapshot()
 	text, err := json.Marshal(s)
@@ -529,8 +530,8 @@ func (h *history) restored() *Controller {
 }
 
 // TestPropertyTheControllerAgreesWithItsModel runs random histories on the
-// controller and on the model. Snapshots and clones replace the controller on
-// the way, so that they are shown to behave like the original.
+// controller and the model. On the way, snapshots and clones replace the
+// controller, which shows that they behave like the original.
 func TestPropertyTheControllerAgreesWithItsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// memoryModel is the dumb twin of reserves: it keeps all samples, and everything
-// is computed anew from them when it is asked for.
+// memoryModel is the simple twin of reserves: it keeps all samples and computes
+// everything from them on demand.
 type memoryModel struct {
 	spec    *Spec
 	config  MemoryConfig
@@ -26,7 +26,7 @@ type processName struct {
 	proxy bool
 }
 
-// report is a job that ended with known use.
+// report is a job that ended with known usage.
 type report struct {
 	task  int32
 	state EndState
@@ -80,7 +80,7 @@ func (m *memoryModel) total(task int32, f factors) int64 {
 	return m.config.Footprint + user + proxy
 }
 
-// ended is told of a job with what it used, nil if that is not known.
+// ended records the end of a job with its usage, nil if unknown.
 func (m *memoryModel) ended(name cookieName, o Outcome, state EndState) {
 	given := m.given[name]
 	var u Usage
@@ -153,12 +153,12 @@ func drawUsage(t *rapid.T, spec *Spec, task int) *Usage {
 	}
 }
 
-// ended reports the end of a job, with what it used or without, to the controller
-// and to the memory of the model.
+// ended reports the end of a job, with or without its usage, to the controller and
+// to the model.
 func (h *history) ended(job JobRef, o Outcome) (Effects, error) {
 	name := cookieName{job.Task, job.Cookie}
 	switch rapid.IntRange(0, 3).Draw(h.T, "known") {
-	case 0: // the owner measures nothing
+	case 0: // the node measures nothing
 		switch o.State {
 		case EndCompleted:
 			return h.c.JobCompleted(job, h.now)

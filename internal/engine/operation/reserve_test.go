@@ -20,7 +20,7 @@ const (
 	gib = int64(1) << 30
 )
 
-// configured is running with a configuration of memory.
+// configured is running with a memory configuration.
 func configured(t testing.TB, text string, config MemoryConfig) *bench {
 	t.Helper()
 	s, err := parseSpec([]byte(text), ReadOptions{CommandOptional: true})
@@ -39,7 +39,7 @@ func configured(t testing.TB, text string, config MemoryConfig) *bench {
 	return b
 }
 
-// tenGiB is the operation of the reference's examples.
+// tenGiB is the operation in the reference's examples.
 const tenGiB = "tasks: {a: {job_count: 100, memory_limit: 10GiB}}"
 
 func (b *bench) ended(job JobRef, o Outcome) Effects {
@@ -47,13 +47,13 @@ func (b *bench) ended(job JobRef, o Outcome) Effects {
 	return b.effects(b.JobEnded(job, o, b.now))
 }
 
-// uses lets a job complete that used so much.
+// uses completes a job that used this much memory.
 func (b *bench) uses(job JobRef, user int64) {
 	b.t.Helper()
 	b.ended(job, Outcome{Usage: &Usage{UserMaxMemory: user}})
 }
 
-// overdrafts lets a job be aborted that grew to so much.
+// overdrafts aborts a job that grew to this much memory.
 func (b *bench) overdrafts(job JobRef, user int64) {
 	b.t.Helper()
 	b.ended(job, Outcome{State: EndAborted, Reason: AbortResourceOverdraft, Started: true, Usage: &Usage{UserMaxMemory: user}})
@@ -68,14 +68,14 @@ func (b *bench) reserve(job JobRef) Reserve {
 	return r
 }
 
-// start is schedule with what the job was given.
+// start is schedule, and returns the job's reserve as well.
 func (b *bench) start(group int) (JobRef, Reserve) {
 	b.t.Helper()
 	job := b.schedule(group)
 	return job, b.reserve(job)
 }
 
-// isGiB compares with a number of the reference, which has two or three decimals.
+// isGiB compares with a number from the reference, which has two or three decimals.
 func isGiB(bytes int64, want float64) bool {
 	return math.Abs(float64(bytes)/float64(gib)-want) < 0.0051
 }
@@ -264,7 +264,8 @@ func TestUserJobAndJobProxyHaveDigestsOfTheirOwn(t *testing.T) {
 	if total := b.Groups()[0].Resources[resource.Memory]; total != 5*gib+228*mib {
 		t.Errorf("a job takes %d MiB", total/mib)
 	}
-	// The sample has the footprint in its denominator, the reserve has it beside the factor.
+	// The sample includes the footprint in its denominator; the reserve adds it to
+	// the scaled limit.
 	b.ended(job, Outcome{Usage: &Usage{UserMaxMemory: gib, ProxyMaxMemory: 342 * mib}})
 	next := b.NextReserve(0)
 	if next.ProxyFactor < 1.5 || next.ProxyFactor > 1.5151 || next.UserFactor > 0.1011 {
@@ -297,7 +298,7 @@ tasks: {a: {job_count: 2}, b: {job_count: 2, job_proxy_memory_digest: {default_v
 }
 
 // Options from different places may not fit together, and a digest could need too
-// many buckets: a controller copes.
+// many buckets. The controller must cope.
 func TestOddDigestOptionsDoNoHarm(t *testing.T) {
 	b := configured(t, `
 job_proxy_memory_digest: {lower_bound: 3, default_value: 4, upper_bound: 5}
@@ -416,8 +417,8 @@ func TestWhoIsBlamedForAnOverdraft(t *testing.T) {
 	}
 }
 
-// Whatever a node says, a job that is aborted for overdraft again and again ends
-// up with all it can have, so that it is not at fault for ever.
+// Whatever a node reports, a job that is repeatedly aborted for overdraft
+// eventually gets its whole limit, so that it does not overdraft forever.
 func TestRetriesWithoutFiguresReachAllBounds(t *testing.T) {
 	b := configured(t, tenGiB, DefaultMemoryConfig())
 	for range 3 {
@@ -426,7 +427,7 @@ func TestRetriesWithoutFiguresReachAllBounds(t *testing.T) {
 	if _, r := b.start(0); r.UserFactor != 1 || r.ProxyFactor != 2 {
 		t.Errorf("%+v", r)
 	}
-	b = running(t, tenGiB) // no proxies are counted
+	b = running(t, tenGiB) // proxies are not counted
 	b.ended(b.schedule(0), Outcome{State: EndAborted, Reason: AbortResourceOverdraft, Started: true})
 	if _, r := b.start(0); r.UserFactor != 1 || r.Proxy != 0 {
 		t.Errorf("%+v", r)
@@ -492,7 +493,7 @@ func TestRetriesThatNeedMoreDoNotHoldUpOthers(t *testing.T) {
 	if _, block := b.Schedule(0, room); block != BlockedByResources {
 		t.Error(block)
 	}
-	// Now that only the retry waits, the group says what it takes.
+	// Now that only the retry waits, the group shows its resources.
 	if g := b.Groups()[0]; g.Resources[resource.Memory] != gib || b.MinNeeded() != g.Resources {
 		t.Errorf("%+v", g)
 	}
@@ -589,8 +590,8 @@ func TestReportsOfJobsThatDoNotRunTeachNothing(t *testing.T) {
 	}
 }
 
-// What was learnt survives a restart: a restored controller goes on as the one it
-// was taken of, in every detail.
+// A restored controller behaves exactly like the original, including everything it
+// has learnt.
 func TestWhatWasLearntSurvivesARestart(t *testing.T) {
 	config := DefaultMemoryConfig()
 	config.OverdraftMode = OverdraftReserveFloor

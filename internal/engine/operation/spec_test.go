@@ -408,5 +408,5 @@ func TestASpecificationThatNoProcessCanStartWithIsRefused(t *testing.T) {
 			}
 		})
 	}
-	mustSpec(t, "tasks: {a: {job_count: 1, command: "+long[:128<<10-1]+"}}") // as long as it may be
+	mustSpec(t, "tasks: {a: {job_count: 1, command: "+long[:128<<10-1]+"}}") // the longest allowed
 }

@@ -13,7 +13,7 @@ import (
 
 var clock = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// walk makes steps and returns the states gone through.
+// walk makes steps and returns the states in between.
 func walk(t *testing.T, l Life, steps ...Step) (Life, string) {
 	t.Helper()
 	var states []string
@@ -58,7 +58,7 @@ func TestAnOperationLivesThroughItsStates(t *testing.T) {
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			// Repeated requests leave no events.
+			// Repeated requests add no events.
 			events := 1
 			last := "starting"
 			for _, s := range strings.Fields(got) {
@@ -127,7 +127,7 @@ func TestSuspendedIsAFlag(t *testing.T) {
 	}
 }
 
-// The life of a copy must not write into that of the original.
+// A copy's life must not write into the original's.
 func TestLivesDoNotShareTheirEvents(t *testing.T) {
 	l, _ := walk(t, NewLife(clock), Register, Assign)
 	a, _ := walk(t, l, Initialize)

@@ -9,8 +9,8 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// The reference in docs/pools.md is made from the tables, so that it cannot say
-// anything else.
+// The reference in docs/pools.md is generated from the tables, so the two cannot
+// differ.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
 	expected.Page(t, "../../../docs/pools.md", reference())
 }

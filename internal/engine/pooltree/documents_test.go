@@ -9,23 +9,23 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// A documentedOption is what the user documents say of one option, and the
-// reference where the documents only include its page.
+// documentedOption is what the user documents state about one option, and what the
+// reference states if the documents only include its page.
 type documentedOption struct {
 	name  string // as the documents spell it; it is also the name of the case
 	alias string // another name of today's YTsaurus, if there is one
 	value string // a value in YAML
-	kept  string // the value as the tree gives it back
+	kept  string // the value as the tree returns it
 	// fallback is the default; "unset" where a pool inherits or infers.
 	fallback string
 	refused  []string // values that must be refused
-	beside   string   // options that must stand beside it
+	beside   string   // options that it requires
 }
 
-// An optionPlace is a map of a tree in which options stand.
+// optionPlace is a map in a tree's document that holds options.
 type optionPlace struct {
 	write string   // the document around the options, with a hole
-	path  []string // the way to the map
+	path  []string // the path to the map
 	table []document.Info
 }
 
@@ -41,8 +41,8 @@ var (
 	wrongDurations = []string{"-1s", "soon", "true"}
 )
 
-// check reads the option by each of its names, looks for it in the tree, and
-// gives it what must be refused.
+// check reads the option by each of its names, finds it in the tree, and tries the
+// values that must be refused.
 func (o documentedOption) check(t *testing.T, in optionPlace) {
 	t.Helper()
 	primary := document.Normal(o.name)
@@ -117,8 +117,7 @@ func TestTreeOptionsOfTheDocuments(t *testing.T) {
 	})
 }
 
-// The settings of preemption that a tree has; the document includes them from a
-// page of their own.
+// A tree's preemption settings, which the document includes from another page.
 func TestPreemptionOptionsOfATree(t *testing.T) {
 	checkOptions(t, onTheTree, []documentedOption{
 		{name: "fair_share_aggressive_starvation_timeout", value: "3m", kept: "3m", fallback: "2m", refused: append([]string{"29s"}, wrongDurations...)},
@@ -133,8 +132,8 @@ func TestPreemptionOptionsOfATree(t *testing.T) {
 	})
 }
 
-// The k of the document on integral guarantees and its neighbours, which are
-// one for all pools of a tree.
+// The k of the document on integral guarantees and related options, which apply to
+// all pools of a tree.
 func TestIntegralOptionsOfATree(t *testing.T) {
 	checkOptions(t, onATreesFlows, []documentedOption{
 		{name: "pool_capacity_saturation_period", value: "12h", kept: "12h", fallback: "1d", refused: append([]string{"0"}, wrongDurations...)},
@@ -183,7 +182,7 @@ func TestEphemeralSubpoolOptionsOfTheDocuments(t *testing.T) {
 	})
 }
 
-// The settings of preemption that a pool may override.
+// The preemption settings that a pool may override.
 func TestPreemptionOptionsOfAPool(t *testing.T) {
 	checkOptions(t, onAPool, []documentedOption{
 		{name: "fair_share_preemption_timeout", alias: "fair_share_starvation_timeout", value: "15s", kept: "15s", fallback: "unset", refused: wrongDurations},
@@ -195,8 +194,7 @@ func TestPreemptionOptionsOfAPool(t *testing.T) {
 	})
 }
 
-// The attribute integral-guarantees of a pool in the document on integral
-// guarantees.
+// A pool's attribute integral-guarantees in the document on integral guarantees.
 func TestIntegralOptionsOfAPool(t *testing.T) {
 	checkOptions(t, onAPoolsFlows, []documentedOption{
 		{name: "guarantee_type", value: "burst", kept: "burst", fallback: "none", refused: []string{"strong", "5"}, beside: "resource_flow: {cpu: 1}, burst_guarantee_resources: {cpu: 2}"},
@@ -205,8 +203,8 @@ func TestIntegralOptionsOfAPool(t *testing.T) {
 	})
 }
 
-// Both count limits hold at every level, set or not; what the tree says for
-// pools holds where a pool says nothing.
+// Both count limits apply at every level. Where a pool sets none, the tree's
+// default for pools applies.
 func TestCountLimitsAreSetAtEveryLevel(t *testing.T) {
 	const pools = "pools: {a: {pools: {b: {max_operation_count: 90, max_running_operation_count: 80, pools: {c: }}}}}"
 	for _, test := range []struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // Every testdata/*.good.yaml is a correct tree, and every testdata/*.bad.yaml has
-// exactly the problems in the .txt beside it.
+// exactly the problems in the .txt of the same name.
 func TestFiles(t *testing.T) {
 	good, _ := filepath.Glob("testdata/*.good.yaml")
 	bad, _ := filepath.Glob("testdata/*.bad.yaml")
@@ -38,7 +38,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// checkRoundTrip writes a tree in both styles and both notations and reads it
+// checkRoundTrip writes a tree in both styles and both notations and reads each
 // back.
 func checkRoundTrip(t interface {
 	Helper()

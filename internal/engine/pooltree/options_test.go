@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// sampleOf returns a correct value of a shape.
+// sampleOf returns a valid value of a shape.
 func sampleOf(s document.Shape) document.Value {
 	switch {
 	case len(s.Values) > 0:
@@ -43,7 +43,8 @@ func sampleOf(s document.Shape) document.Value {
 type tableTest struct {
 	name    string
 	options []document.Info
-	// read returns the struct that a map makes, written back, and its problems.
+	// read decodes a map into the struct and returns the struct encoded again, with
+	// the problems.
 	read func(v document.Value) (document.Value, document.Problems)
 }
 
@@ -129,8 +130,7 @@ func TestEveryOptionIsDocumentedAndRefusesAWrongType(t *testing.T) {
 	}
 }
 
-// The names of the user documents, what else they are called, and the defaults
-// that the documents give.
+// The names in the user documents, their aliases, and the documented defaults.
 func TestNamesAndDefaultsOfTheDocuments(t *testing.T) {
 	type row struct{ name, alias, fallback string }
 	check := func(table string, options []document.Info, rows []row) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// randomDraft draws a tree with any options. It seldom keeps all rules.
+// randomDraft draws a tree with any options. It rarely obeys all rules.
 func randomDraft(t *rapid.T) document.Value {
 	v := randomOptions(t, TreeOptions.Options())
 	n := rapid.IntRange(0, 6).Draw(t, "pools")
@@ -29,8 +29,8 @@ func randomDraft(t *rapid.T) document.Value {
 	return v
 }
 
-// repaired drops whatever a document is refused for until it is a tree: the
-// facts of a problem name the pool and the option.
+// repaired removes everything that a document is refused for until it is a valid
+// tree: the facts of a problem name the pool and the option.
 func repaired(t *rapid.T, v document.Value) *Tree {
 	for range 1000 {
 		tree, _, err := FromValue(v, Options{})
@@ -68,8 +68,8 @@ func without(t *rapid.T, v document.Value, p document.Problem) document.Value {
 	return v.With("pools", document.List(items...))
 }
 
-// withoutOption also gives up a section of which a part is refused, and the
-// partner of an option whose default is refused.
+// withoutOption also removes a section if part of it is refused, and the partner of
+// an option whose default is refused.
 func withoutOption[T any](v document.Value, table *document.Table[T], option string) document.Value {
 	for _, e := range v.Entries() {
 		if name, ok := table.Resolve(e.Key); ok && (name == option || len(option) > len(name) && option[:len(name)+1] == name+"/") {
@@ -86,8 +86,7 @@ func TestATreeReadsBackAsItWasWritten(t *testing.T) {
 	})
 }
 
-// Whatever two trees are, edits lead from one to the other, and an empty diff
-// says that they have.
+// Edits lead from any tree to any other, and an empty diff confirms it.
 func TestEditsLeadFromAnyTreeToAnyOther(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := repaired(t, randomDraft(t)), repaired(t, randomDraft(t))
@@ -122,7 +121,7 @@ func TestEditsLeadFromAnyTreeToAnyOther(t *testing.T) {
 	})
 }
 
-// A pool's effective values do not depend on pools outside its own branch.
+// A pool's effective values do not depend on pools outside its branch.
 func TestEffectiveValuesComeFromAboveOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := repaired(t, randomDraft(t))

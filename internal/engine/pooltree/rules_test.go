@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// parse reads a tree from YAML and returns what was refused and warned about.
+// parse reads a tree from YAML and returns the errors and the warnings.
 func parse(t testing.TB, text string) (*Tree, document.Problems, document.Problems) {
 	t.Helper()
 	tree, warnings, err := parseFile("", []byte(text), Options{})
@@ -28,8 +28,7 @@ func mustParse(t testing.TB, text string) *Tree {
 	return tree
 }
 
-// Every rule of whole trees with a tree that just keeps it and one that breaks
-// it.
+// Every rule for whole trees has a tree that just obeys it and one that breaks it.
 func TestRules(t *testing.T) {
 	chain := func(n int) string {
 		var b strings.Builder
@@ -113,7 +112,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Every rule of warnings with a tree that gives none and one that gives it.
+// Every warning has a tree that gives none and one that gives it.
 func TestWarnings(t *testing.T) {
 	const flow = "guarantee_type: burst, resource_flow: {cpu: 10}"
 	cases := []struct {
@@ -171,7 +170,7 @@ func TestProblemsCarryTheirAmounts(t *testing.T) {
 	}
 }
 
-// What could not be read must not give rise to further problems.
+// Values that could not be read must not cause further problems.
 func TestWrongOptionsAreNotCheckedAgain(t *testing.T) {
 	for _, text := range []string{
 		"pools: {a: {min_share_resources: {cpu: x}, pools: {b: {min_share_resources: {cpu: 1}}}}}",

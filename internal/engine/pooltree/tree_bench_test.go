@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// wideTree is a document of n pools: groups of twenty with guarantees, limits
+// wideTree returns a document of n pools: groups of twenty with guarantees, limits
 // and weights.
 func wideTree(n int) document.Value {
 	var groups []document.Entry

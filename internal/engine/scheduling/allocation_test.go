@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// classTree has one operation with allocations of one cpu on a tree of ten.
+// classTree has one operation with allocations of one cpu in a tree of ten.
 type classTree struct {
 	Tree
 	ledger ledger
@@ -20,7 +20,7 @@ type classTree struct {
 
 func newClassTree(share, demand float64, allocations int) *classTree {
 	t := &classTree{ledger: newLedger()}
-	t.elements, t.nodes = make([]element, 1), make([]node, 1) // of all allocations
+	t.elements, t.nodes = make([]element, 1), make([]node, 1) // used by all allocations
 	t.total = resource.Amounts{resource.UserSlots: 10, resource.CPU: 10_00}
 	for range allocations {
 		t.start(resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00})
@@ -45,7 +45,7 @@ func (t *classTree) setShare(share, demand float64) {
 	t.rebalance(&t.ledger, &t.entitlement, &t.bounds)
 }
 
-// classes prints the class of every allocation, oldest first.
+// classes returns the class of every allocation, oldest first.
 func (t *classTree) classes() string {
 	var b strings.Builder
 	for at := t.ledger.oldest; at != none; at = t.allocations[at].after {
@@ -93,8 +93,8 @@ func TestANewAllocationIsTheFirstToGo(t *testing.T) {
 	}
 }
 
-// TestPropertyClassesFollowFromThresholds compares the cuts that are moved with
-// classes computed from scratch.
+// TestPropertyClassesFollowFromThresholds compares the incrementally moved cuts
+// with classes computed from scratch.
 func TestPropertyClassesFollowFromThresholds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := newClassTree(0.5, 0.9, 0)

@@ -47,13 +47,13 @@ func TestSharesAreBoundedByWhatFitsIntoTheMemoryOfNodes(t *testing.T) {
 	expectBest(t, tree, "large", 0)
 	tree.pass(5 * time.Minute)
 	expectBest(t, tree, "large", 24./32)
-	expectBest(t, tree, "small", 0) // all of it
+	expectBest(t, tree, "small", 0) // not bounded
 	expectBest(t, tree, "filtered", 6./32)
 	expectBest(t, tree, "below", 18./32)
 	if share := tree.Operation(tree.slots["large"]).Share.Total[resource.Memory]; share > 24./32 {
 		t.Errorf("the fair share is %g", share)
 	}
-	// New operations are bounded at once, others once in a period.
+	// New operations get their bound at once, others once per period.
 	tree.AddNode(amounts(10, 32), nil)
 	tree.operation(t, "root", "new", job(1, 6), 10)
 	tree.pass(time.Second)
@@ -61,7 +61,7 @@ func TestSharesAreBoundedByWhatFitsIntoTheMemoryOfNodes(t *testing.T) {
 	expectBest(t, tree, "large", 24./32)
 	tree.pass(time.Minute)
 	expectBest(t, tree, "large", 54./64)
-	// Parameters that change leave the bound alone.
+	// Changing the parameters does not change the bound.
 	tree.SetOperation(tree.slots["large"], OperationParameters{})
 	expectBest(t, tree, "large", 54./64)
 }

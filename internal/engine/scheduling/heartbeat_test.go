@@ -11,12 +11,12 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// cores is a job or a node of so many cpu with a slot and a GiB for each.
+// cores returns a job or a node with n cpu, and a slot and a GiB for each.
 func cores(n int64) resource.Amounts {
 	return resource.Amounts{resource.UserSlots: n, resource.CPU: n * 100, resource.Memory: n << 30}
 }
 
-// job is one slot with so many cpu.
+// job returns one slot with the given cpu and memory.
 func job(cpu, gigabytes int64) resource.Amounts {
 	return resource.Amounts{resource.UserSlots: 1, resource.CPU: cpu * 100, resource.Memory: gigabytes << 30}
 }
@@ -116,7 +116,8 @@ func TestFiltersKeepJobsOffOtherNodes(t *testing.T) {
 	tree.expectRunning(t, map[string]int{"op": 4})
 }
 
-// starved is a full node of an operation above its share, and one that starves.
+// starved returns a full node of an operation above its share, and an operation
+// that starves.
 func starved(t *testing.T, needs resource.Amounts) *testTree {
 	tree := newTestTree()
 	tree.addNodes(1, cores(8))
@@ -211,7 +212,7 @@ func TestVictimsThatDoNotHelpAreSpared(t *testing.T) {
 	for _, id := range victims {
 		usage = usage.Sub(tree.allocations[id].usage)
 	}
-	// The one with memory is the oldest, so it stands last.
+	// The allocation with memory is the oldest, so it is last.
 	spared := tree.spare(n, []Allocation{3, 2, 1, 0}, usage)
 	if fmt.Sprint(spared) != "[true true true false]" {
 		t.Errorf("spared: %v", spared)

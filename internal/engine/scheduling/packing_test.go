@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// packed is a tree with the defaults of packing, switched on.
+// packed returns a tree with packing enabled and its defaults.
 func packed(change func(*Packing)) *testTree {
 	tree := newTestTree()
 	p := PackingOf(pooltree.TreeConfig{}.Settings().Packing)
@@ -79,7 +79,7 @@ func TestAJobWaitsWhileRecentNodesSuitedItBetter(t *testing.T) {
 	if got := tree.Operation(slot).Refusals[RefusedPacking]; got != 1 {
 		t.Errorf("%d refusals", got)
 	}
-	// Sightings age.
+	// Sightings expire.
 	tree.now = tree.now.Add(time.Hour + time.Second)
 	tree.Heartbeat(tree.now, wide, &d)
 	if len(d.Starts) != 9 || d.Starts[0].Stage != StageRegular {
@@ -132,8 +132,8 @@ func TestAStartBringsBackOperationsThatPackingSetAside(t *testing.T) {
 	tree := packed(func(p *Packing) { p.MaxBetter, p.Metric = 1, pooltree.Angle })
 	node := tree.AddNode(amounts(10, 20), nil)
 	tree.AddNode(amounts(90, 80), nil)
-	// The operation that is tried first wants equal parts and has seen a node with
-	// such; the other one takes the memory that is too much.
+	// The operation that is tried first needs equal parts and has seen such a node;
+	// the other one uses the surplus memory.
 	picky := tree.operation(t, "root", "picky", job(1, 1), 5)
 	hungry := tree.operation(t, "root", "hungry", job(0, 10), 1)
 	tree.elements[picky].operation.sightings = []sighting{{tree.now, amounts(10, 10)}}

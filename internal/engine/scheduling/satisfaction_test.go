@@ -34,7 +34,7 @@ func TestSatisfactionIsUsageDividedByFairShare(t *testing.T) {
 
 func TestExceedsLooksAtResourcesThatAreNotGrantedInFull(t *testing.T) {
 	e := entitlement{share: resource.Shares{.5, .5, 0, .2, 0}, demand: resource.Shares{.5, 1, 0, .4, 0}}
-	// user_slots are granted in full, cpu and memory are not.
+	// user_slots are granted in full; cpu and memory are not.
 	if !e.exceeds(&resource.Shares{0, .3, 0, .2, 0}, &resource.Shares{.9, .2, 0, .1, 0}) {
 		t.Error("larger in all resources it lacks")
 	}

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// TestAnAllocationIsSmall keeps an allocation, of which there may be hundreds of
-// thousands, within two cache lines.
+// TestAnAllocationIsSmall keeps an allocation within two cache lines: there may be
+// hundreds of thousands.
 func TestAnAllocationIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(allocation{}); size > 128 {
 		t.Errorf("an allocation takes %d bytes", size)

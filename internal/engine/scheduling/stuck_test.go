@@ -45,7 +45,7 @@ func TestALimitBelowTheSmallestJobIsFoundAfterItsTimeout(t *testing.T) {
 	limit(3)
 	judge(7*time.Minute, NotStuck)
 	limit(2)
-	judge(8*time.Minute, NotStuck) // the time counts anew
+	judge(8*time.Minute, NotStuck) // the timeout starts again
 	judge(13*time.Minute+1, StuckAtLimit)
 	if s := tree.Stuck(began.Add(time.Hour), slot, StuckPatience{NoProgress: time.Hour, Attempts: 10}); s.Reason != NotStuck {
 		t.Errorf("with the check switched off: %+v", s)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// testTree is a tree with names for slots and a clock.
+// testTree is a tree with a clock and names for slots.
 type testTree struct {
 	*Tree
 	now   time.Time
@@ -23,7 +23,7 @@ func defaultSettings() Settings {
 	return Settings{TreePreemption: config.Preemption, OvercommitPatience: 15 * time.Second}
 }
 
-// effective returns what holds for a pool with default settings.
+// effective returns the effective settings of a pool with defaults.
 func effective(mode pooltree.Mode, maxRunning, maxOperations int) pooltree.Effective {
 	return pooltree.Effective{
 		Mode: mode, MaxRunningOperationCount: maxRunning, MaxOperationCount: maxOperations,
@@ -54,7 +54,7 @@ func (t *testTree) pool(parent, name string, settings fairshare.Pool, weight flo
 	return slot
 }
 
-// operation adds an operation whose jobs are all of one size.
+// operation adds an operation whose jobs all have the same size.
 func (t *testTree) operation(tb testing.TB, pool, name string, job resource.Amounts, jobs int32) int32 {
 	tb.Helper()
 	slot, err := t.AddOperation(t.slots[pool], OperationParameters{Patience: effective(0, 0, 0).Starvation})
@@ -66,7 +66,7 @@ func (t *testTree) operation(tb testing.TB, pool, name string, job resource.Amou
 	return slot
 }
 
-// nodes adds equal nodes.
+// addNodes adds equal nodes.
 func (t *testTree) addNodes(count int, limits resource.Amounts) {
 	for range count {
 		t.AddNode(limits, nil)
@@ -88,7 +88,7 @@ func (t *testTree) beat() (starts, preemptions int) {
 	return starts, preemptions
 }
 
-// pass lets time pass and computes fair shares.
+// pass advances time and computes fair shares.
 func (t *testTree) pass(d time.Duration) {
 	t.now = t.now.Add(d)
 	t.Update(t.now)
@@ -96,9 +96,9 @@ func (t *testTree) pass(d time.Duration) {
 
 func (t *testTree) running(name string) int { return int(t.elements[t.slots[name]].operation.count) }
 
-// workload is the placement workload that neighbours were measured on: nodes of
-// 32 cpu and 128 GiB, 10 × leaves/10 pools with weights and guarantees, and 1000
-// operations that share the pending jobs evenly.
+// workload is the placement workload with which similar schedulers were measured:
+// nodes of 32 cpu and 128 GiB, 10 × leaves/10 pools with weights and guarantees,
+// and 1000 operations that share the pending jobs evenly.
 func workload(tb testing.TB, nodes, leaves, jobs int, guaranteed float64) *testTree {
 	t := newTestTree()
 	limits := resource.Amounts{resource.UserSlots: 1000, resource.CPU: 32_00, resource.Memory: 128 << 30}
@@ -152,8 +152,8 @@ func BenchmarkPlacement(b *testing.B) {
 	}
 }
 
-// BenchmarkPreemption fills the cluster with the workload's jobs, whose
-// guarantees are half of it, and lets a new pool with the other half ask.
+// BenchmarkPreemption fills the cluster with the workload's jobs, whose guarantees
+// are half of it. Then a new pool demands the other half.
 func BenchmarkPreemption(b *testing.B) {
 	const nodes, wanted = 1000, 10_000
 	started := 0
@@ -184,8 +184,8 @@ func BenchmarkPreemption(b *testing.B) {
 	b.ReportMetric(float64(started)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-// bigCluster is a full cluster of 10,000 nodes: 1000 pools, 10,000 operations
-// and 200,000 running allocations; every operation has more jobs waiting.
+// bigCluster is a full cluster of 10,000 nodes: 1000 pools, 10,000 operations and
+// 200,000 running allocations. Every operation has more jobs waiting.
 func bigCluster(tb testing.TB) *testTree {
 	t := newTestTree()
 	t.addNodes(10_000, resource.Amounts{resource.UserSlots: 100, resource.CPU: 20_00, resource.Memory: 80 << 30})
@@ -208,8 +208,8 @@ func bigCluster(tb testing.TB) *testTree {
 	return t
 }
 
-// BenchmarkHeartbeat measures heartbeats of nodes on which one job has finished,
-// and, in the preemptive case, a tenth of the operations starving.
+// BenchmarkHeartbeat measures heartbeats of nodes on which one job has finished. In
+// the preemptive case, a tenth of the operations starves.
 func BenchmarkHeartbeat(b *testing.B) {
 	for _, preemptive := range []bool{false, true} {
 		b.Run(fmt.Sprintf("nodes=10000/operations=10000/preemptive=%v", preemptive), func(b *testing.B) {

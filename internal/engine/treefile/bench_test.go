@@ -12,12 +12,12 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// benchInputs is where the trees are kept on which YTsaurus's own library was
-// measured, beside the project. Other trees of the same kinds are made by the
-// benchmarks of package fairshare.
+// benchInputs is the folder, outside the repository, of the trees that YTsaurus's
+// own library was measured on. The benchmarks of package fairshare generate similar
+// trees.
 const benchInputs = "../../../../shared/vectors/bench"
 
-// BenchmarkVectors computes one update of a fresh engine, as it was measured for
+// BenchmarkVectors computes one update with a new engine, as in the measurement of
 // YTsaurus.
 func BenchmarkVectors(b *testing.B) {
 	for _, size := range []string{"1k", "10k", "100k"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// compareElements compares elements whole, settings of pools included.
+// compareElements compares whole elements, including pool settings.
 func compareElements(t *testing.T, got, want []fairshare.Element) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(resource.Partial{})); diff != "" {

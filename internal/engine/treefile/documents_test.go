@@ -25,13 +25,13 @@ operations:
 		if (sample.At-1)%(24*time.Hour) >= 22*time.Hour {
 			want = 2000
 		}
-		// The last minutes of a peak are spent at a falling speed; what is
-		// saved in 22 hours and flows in during two lasts for just two.
+		// The speed falls in the last minutes of a peak; what is saved in 22 hours
+		// and flows in during two lasts exactly two hours.
 		near(t, fmt.Sprintf("average cpu of the hour before %v", sample.At), sample.Mean.Integral[cpu]*2400, want, 60)
 	}
 }
 
-// forbid_immediate_operations concerns the pool itself, not its subpools; the
+// forbid_immediate_operations applies to the pool itself, not to its subpools. The
 // tree's forbid_immediate_operations_in_root forbids operations in the root.
 func TestForbiddenPoolsTakeNoOperationsOfTheirOwn(t *testing.T) {
 	const text = `
@@ -61,7 +61,7 @@ operations: [{name: o, pool: %s, demand: {cpu: 1}}]
 	}
 }
 
-// An operation's needs are the sum of its jobs' needs, resource by resource.
+// An operation's demand is the sum of its jobs' needs, resource by resource.
 func TestDemandIsTheSumOfTheJobs(t *testing.T) {
 	file := mustRead(t, `
 cluster: {total: {cpu: 100, gpu: 10, memory: 1TiB, user_slots: 100}}

@@ -15,7 +15,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// gunzip returns what a file of testdata holds.
+// gunzip returns the decompressed content of a file in testdata.
 func gunzip(t testing.TB, name string) []byte {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
@@ -34,8 +34,8 @@ func gunzip(t testing.TB, name string) []byte {
 	return data
 }
 
-// answerable computes the shares of a file that was read and checks that they
-// can be written and read back.
+// answerable computes the shares of a file and checks that they can be written and
+// read back.
 func answerable(t *testing.T, file *File) {
 	t.Helper()
 	if len(file.Tree.Elements) > 1000 {
@@ -52,8 +52,7 @@ func answerable(t *testing.T, file *File) {
 	}
 }
 
-// checkProblems checks an error of a reader: every problem has a rule and a
-// message.
+// checkProblems checks a reader's error: every problem has a rule and a message.
 func checkProblems(t *testing.T, err error) {
 	t.Helper()
 	var problems document.Problems

@@ -12,7 +12,7 @@ import (
 
 const cpu = resource.CPU
 
-// near compares figures of the documents, which are rounded.
+// near compares with figures from the documents, which are rounded.
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tolerance) {
@@ -20,7 +20,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// lasts returns how long a pool gets its whole demand from its volume.
+// lasts returns how long a pool's volume covers its whole demand.
 func lasts(t *testing.T, file *File, pool string, period time.Duration) time.Duration {
 	t.Helper()
 	slot := file.mustSlot(t, pool)
@@ -39,15 +39,16 @@ func lasts(t *testing.T, file *File, pool string, period time.Duration) time.Dur
 }
 
 // The integral-guarantees document: 60 fair_share·s on 1000 cores are 60,000
-// core·s, which an operation of 100 CPU spends in 10 minutes and one of 50 CPU
-// in 20, leaving out what flows in.
+// core·s. Not counting the flow, an operation of 100 CPU spends them in 10 minutes
+// and one of 50 CPU in 20.
 func TestSixtySecondsOfTheClusterLastTenMinutes(t *testing.T) {
 	for _, test := range []struct {
 		demand  int
 		minutes float64
 	}{{100, 10}, {50, 20}} {
 		t.Run(fmt.Sprintf("%d CPU", test.demand), func(t *testing.T) {
-			// The least flow there is, and a smooth period that does not show.
+			// The smallest possible flow, and a smoothing period too short to
+			// matter.
 			file := mustRead(t, fmt.Sprintf(`
 cluster: {total: {cpu: 1000, memory: 1000GiB, user_slots: 1000}}
 tree: {integral_guarantees: {smooth_period: 1s}}
@@ -67,8 +68,8 @@ state: {root-pool: {accumulated_resource_ratio_volume: 60}}
 	}
 }
 
-// Burst 2000 and flow 1000 on 2000 cores: 1000 cores always, or 2000 half of the
-// time if nothing runs in the other half.
+// Burst 2000 and flow 1000 on 2000 cores give 1000 cores always, or 2000 half of
+// the time if nothing runs in the other half.
 func TestBurstGivesItsFlowAlwaysOrTwiceThatHalfOfTheTime(t *testing.T) {
 	const text = `
 cluster: {total: {cpu: 2000, memory: 2000GiB, user_slots: 2000}}
@@ -95,7 +96,7 @@ state: {burst: {accumulated_resource_ratio_volume: %d}}
 			if (sample.At-1)%(24*time.Hour) >= 12*time.Hour {
 				want = 2000
 			}
-			// In the last minutes of the first night the tail of smoothing shows.
+			// The end of smoothing shows in the last minutes of the first night.
 			near(t, fmt.Sprintf("average cpu of the hour before %v", sample.At), sample.Mean.Integral[cpu]*2000, want, 20)
 		}
 		near(t, "the average", series.Mean.Integral[cpu]*2000, 1000, 1)
@@ -116,8 +117,8 @@ operations:
   - {name: experiment, pool: research, demand: {cpu: 9000, memory: 9000GiB, user_slots: 9000}}
 `
 
-// Production needs 2000 CPU twelve hours a day, research 1000 on average, and
-// 2000 cores are enough. The figures are those of the reference's example E3.
+// Production needs 2000 CPU twelve hours a day and research 1000 on average; 2000
+// cores are enough. The figures are those of the reference's example E3.
 func TestThreeDaysOfProductionAndResearchAverageOneThousandEach(t *testing.T) {
 	file := mustRead(t, threeDays)
 	span := Span{For: 72 * time.Hour, Step: 6 * time.Hour, Period: 10 * time.Second}
@@ -155,8 +156,8 @@ func TestThreeDaysOfProductionAndResearchAverageOneThousandEach(t *testing.T) {
 	near(t, "research on the third day", third[1], 1000.8, 1.5)
 }
 
-// The pool of the document's two figures, next to an equal neighbour: burst 500,
-// flow 100, 1000 cores, and a full bucket. The figures are those of E4.
+// The pool of the document's two figures beside an equal neighbour: burst 500, flow
+// 100, 1000 cores and a full bucket. The figures are those of E4.
 func TestTheFiguresOfTheDocument(t *testing.T) {
 	file := mustRead(t, `
 cluster: {total: {cpu: 1000, memory: 1000GiB, user_slots: 1000}}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// mustRead reads a readable file that must be right.
+// mustRead reads a readable file that must be valid.
 func mustRead(t *testing.T, text string) *File {
 	t.Helper()
 	file, _, err := Read("test.yaml", []byte(text))
@@ -19,7 +19,7 @@ func mustRead(t *testing.T, text string) *File {
 	return file
 }
 
-// slot finds an element that must be there.
+// mustSlot finds an element that must exist.
 func (f *File) mustSlot(t *testing.T, name string) int32 {
 	t.Helper()
 	slot, ok := f.Slot(name)
@@ -152,7 +152,8 @@ func TestEveryOptionReachesTheEngine(t *testing.T) {
 		},
 	})
 	burst := fairshare.State{Volume: resource.Volume{60e3, 60e3, 600, 60 * (4 << 40), 6000}, LastShareRatio: 0.125}
-	// Of cpu it has 2 seconds of the cluster, of gpu 3: the rest follows the lesser.
+	// Its volume is 2 seconds of the cluster's cpu and 3 of its gpu; the other
+	// resources follow the smaller one.
 	relaxed := fairshare.State{Volume: resource.Volume{2000, 2000, 30, 2 * (4 << 40), 200}}
 	if file.Tree.States[3] != burst || file.Tree.States[4] != relaxed {
 		t.Errorf("states %+v and %+v, want %+v and %+v", file.Tree.States[3], file.Tree.States[4], burst, relaxed)
@@ -328,7 +329,8 @@ operations:
 }
 
 func TestWrongFilesAreRefusedWithAllTheirProblems(t *testing.T) {
-	// The files of bad input are tested through the command line, in package cli; here is what needs no file.
+	// Files with bad input are tested through the command line, in package cli.
+	// These cases need no file.
 	for _, test := range []struct {
 		name, text string
 		want       []string

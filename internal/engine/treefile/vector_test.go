@@ -167,7 +167,7 @@ func tree(elements ...string) string {
 func TestWrongVectorsAreRefusedWithPathAndRule(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
-		want       []string // problems, one a line, without their place
+		want       []string // problems, one per line, without their location
 	}{
 		{"no JSON", `cpu`, []string{"1:1: invalid character 'c' at start of value"}},
 		{"an empty text", ``, []string{"1:1: the document ends too early"}},
@@ -231,9 +231,9 @@ func TestWrongVectorsAreRefusedWithPathAndRule(t *testing.T) {
 	}
 }
 
-// within fails a test that computes for far longer than it must: the cost of reading is
-// linear in the size of the text. The time of the processor counts, not that of the clock:
-// a busy machine is no fault of the reader.
+// within fails a test that computes far longer than necessary: the cost of reading
+// is linear in the size of the text. It measures processor time, because a busy
+// machine is not the reader's fault.
 func within(t *testing.T, limit time.Duration, body func()) {
 	t.Helper()
 	computed := func() time.Duration {

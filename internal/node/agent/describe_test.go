@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// describedBy is what a proxy is told of a job, by a node with these rules.
+// describedBy returns the description that a node with these rules passes to the job's proxy.
 func describedBy(t *testing.T, rules Rules, spec *nodev1.JobSpec) *jobproxy.Description {
 	t.Helper()
 	driver, err := cgroup.NewProcessLimits("weir-test")
@@ -46,7 +46,7 @@ func TestTheLimitOfProcessesIsThatOfTheCoresThatAJobHasOrdered(t *testing.T) {
 		rules := DefaultRules()
 		rules.ProcessLimit = k.perCore
 		spec := &nodev1.JobSpec{CpuLimit: k.hundredths}
-		if k.hundredths > 1<<30 { // no description has that many
+		if k.hundredths > 1<<30 { // no description has that much
 			if got := rules.processLimit(k.hundredths); got != k.want {
 				t.Errorf("%s: %d, want %d", k.name, got, k.want)
 			}

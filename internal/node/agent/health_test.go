@@ -64,13 +64,13 @@ func mounted(t *testing.T, size int) string {
 	return at
 }
 
-// look judges the disk of an agent, at once.
+// look checks the agent's disk at once.
 func look(a *Agent) {
 	space, err := probe(a.Options.Directory)
 	a.judge(space, err)
 }
 
-// newUnwellNode is an agent on a file system of its own.
+// newUnwellNode returns an agent with its own file system.
 func newUnwellNode(t *testing.T) *Agent {
 	a := newNode(1000)
 	a.Options.Directory = mounted(t, 8<<20)
@@ -80,7 +80,7 @@ func newUnwellNode(t *testing.T) *Agent {
 	return a
 }
 
-// waits makes a job wait for room, of which there is none.
+// waits adds a job that waits for disk space, of which there is none.
 func (a *Agent) waits(number uint64) *job {
 	j := &job{number: number, identity: &nodev1.JobIdentity{Number: number}, given: a.limits, queued: true}
 	a.jobs[number] = j
@@ -134,7 +134,7 @@ func TestANodeWithAReadOnlyDiskTakesNoJobs(t *testing.T) {
 	}
 }
 
-// collector is a scheduler that keeps only the size of what is uploaded.
+// collector is a scheduler that keeps only the size of uploads.
 type collector struct {
 	Caller
 	received int64
@@ -150,7 +150,7 @@ func (c *collector) Upload(_ context.Context, request *nodev1.UploadRequest) (*n
 func TestLargeOutputDoesNotGoThroughTheAgentsMemory(t *testing.T) {
 	dir := t.TempDir()
 	const size = 1 << 30
-	for _, offset := range []int64{0, size / 2} { // sparse files, as a proxy keeps them
+	for _, offset := range []int64{0, size / 2} { // sparse files, as a proxy writes them
 		name := filepath.Join(dir, fmt.Sprintf("stderr.%d", offset))
 		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, size/2)); err != nil {
 			t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// newNode is an agent whose jobs are not there yet: orders to them wait, and can be looked at.
+// newNode returns an agent whose jobs have no proxies yet: orders to them wait, where a test can
+// inspect them.
 func newNode(memory int64) *Agent {
 	rules := DefaultRules()
 	rules.Ahead = 0
@@ -23,7 +24,7 @@ func newNode(memory int64) *Agent {
 	}
 }
 
-// add makes a job that was given so much memory, uses so much, and holds so many hundredths of a core.
+// add adds a job with this reserve, memory usage and CPU (in hundredths of a core).
 func (a *Agent) add(given, uses, cpu int64) *job {
 	number := uint64(len(a.jobs) + 1)
 	j := &job{
@@ -35,7 +36,7 @@ func (a *Agent) add(given, uses, cpu int64) *job {
 	return j
 }
 
-// leaving are the numbers of jobs that are being ended.
+// leaving returns the numbers of jobs that are being ended.
 func (a *Agent) leaving() (numbers []uint64) {
 	for number, j := range a.jobs {
 		if j.ending {
@@ -49,7 +50,7 @@ func (a *Agent) leaving() (numbers []uint64) {
 func TestWhoLeavesWhenAJobHasGrownAndThereIsNoRoom(t *testing.T) {
 	cases := []struct {
 		name  string
-		jobs  [][2]int64 // given, used; the last has grown
+		jobs  [][2]int64 // reserve, usage; the last one has grown
 		leave []uint64
 	}{
 		{"nobody while there is room", [][2]int64{{30, 50}, {30, 50}}, nil},
@@ -98,23 +99,23 @@ func TestWhatIsBeingGivenBackIsAsGoodAsFree(t *testing.T) {
 	a.checkMemory(grown)
 	other := a.jobs[1]
 	other.state = &jobproxy.State{UserMemory: 70, RequestedMemory: 70}
-	a.checkMemory(other) // the second has not left yet, but it will
+	a.checkMemory(other) // the second has not ended yet, but it will
 	if got := a.leaving(); !slices.Equal(got, []uint64{2}) {
 		t.Errorf("%v leave", got)
 	}
 }
 
-// overdrawn is a job of a node that has too little: what it was given, uses and asks for of memory, and its CPU.
+// overdrawn is a job on a node with too little: its memory reserve, usage and request, and its CPU.
 type overdrawn struct {
 	given, uses, asks int64
 	cpu               int64
-	started           int64 // unset: in the order of the list
+	started           int64 // zero: in the order of the list
 	ending            bool
 }
 
-// The rules are those of the document on the memory of jobs (M) and of the reference, 5.3 (R). R says "newest-first" of both
-// resources; where that would end a job within its reserve for memory that others use, M wins: what may be aborted is a
-// job above its reserve.
+// The rules are those of the document on job memory (M) and of section 5.3 of the reference (R). R
+// states "newest-first" for both resources. Where that would end a job within its reserve for memory
+// that others use, M wins: only a job above its reserve may be aborted.
 func TestWhoLeavesWhenJobsHaveTakenTooMuchForTooLong(t *testing.T) {
 	const memoryTimeout, cpuTimeout = 5 * time.Minute, 10 * time.Minute // the defaults
 	cases := []struct {
@@ -204,16 +205,16 @@ func TestTheTimesOfOverdraftsBeginAnew(t *testing.T) {
 	grower := a.add(50, 60, 6_00)
 	a.add(50, 50, 6_00)
 	a.adjust(now)
-	// Room for a moment is room.
+	// Room for a moment resets the timeout.
 	grower.state.UserMemory = 40
 	a.adjust(now.Add(4 * time.Minute))
 	grower.state.UserMemory = 60
 	a.adjust(now.Add(6 * time.Minute))
-	a.adjust(now.Add(11 * time.Minute)) // of CPU there has been too little all the time
+	a.adjust(now.Add(11 * time.Minute)) // CPU has been short all the time
 	if got := a.leaving(); !slices.Equal(got, []uint64{2}) {
 		t.Errorf("%v leave, want the newest for CPU", got)
 	}
-	// Who is ended for one resource has reset the time of both.
+	// Ending a job for one resource resets the timeouts of both.
 	a.add(50, 50, 1_00)
 	a.adjust(now.Add(12 * time.Minute))
 	a.adjust(now.Add(17 * time.Minute))
@@ -226,8 +227,8 @@ func TestTheTimesOfOverdraftsBeginAnew(t *testing.T) {
 	}
 }
 
-// Whatever jobs there are: who is ended for memory used more than it was given, and when reserves fit the node, what
-// stays fits too or is within its reserves.
+// Whatever the jobs, only a job above its reserve is ended for memory. If the reserves fit on the node,
+// the remaining jobs fit too or are within their reserves.
 func TestNobodyWithinItsReserveIsEverEnded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newNode(rapid.Int64Range(1, 1000).Draw(t, "memory"))

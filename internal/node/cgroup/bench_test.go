@@ -29,7 +29,7 @@ func BenchmarkCreateAndRemove(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is from the call to the end of a program that does nothing.
+// BenchmarkStart measures a program that does nothing, from the call to its end.
 func BenchmarkStart(b *testing.B) {
 	d := benchDriver(b)
 	runtime.LockOSThread()

@@ -20,7 +20,7 @@ import (
 func TestAProcessIsInsideBeforeItsProgramBegins(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		c := create(t, d, "inside", Limits{})
-		// The program's first act is to look where it is.
+		// The program first reads its own control group.
 		r := startCommand(t, d, c, "/bin/cat", "/proc/self/cgroup")
 		var lines []string
 		for {
@@ -60,7 +60,7 @@ func TestACommandWhoseStarterFailsDoesNotBegin(t *testing.T) {
 	}
 }
 
-// refusing is a container that takes nobody in.
+// refusing is a container that no process can join.
 type refusing struct{ Container }
 
 func (refusing) Name() string    { return "refusing" }
@@ -94,7 +94,7 @@ func TestKillEndsEverythingInside(t *testing.T) {
 	})
 }
 
-// Whoever is killed runs from program to program, and from parent to child, and is nowhere for moments.
+// The processes keep calling exec and fork, so each is briefly in no list.
 func TestKillMissesNobodyWhoGoesFromProgramToProgram(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		for range 10 {
@@ -172,8 +172,9 @@ func TestTheCPULimitChangesWhileRunning(t *testing.T) {
 	if err := c.SetCPU(CPU{Guarantee: math.NaN()}); err == nil {
 		t.Error("a guarantee of NaN was taken")
 	}
-	// Of a fifth of a core 100 ms of CPU are those of five periods of 100 ms each. They may begin at the end of the first
-	// and end at the beginning of the last; three whole ones lie between.
+	// At a fifth of a core, 100 ms of CPU take five periods of 100 ms. They may start at the end of the
+	// first period and end at the beginning of the last, so at least three whole periods pass in
+	// between.
 	if err := c.SetCPU(CPU{Guarantee: 0.2, Limit: 0.2}); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func TestTheKernelsMemoryLimitKillsAndIsNoticed(t *testing.T) {
 	}
 	start(t, d, c, "alloc=134217728", "say=fits now").expect(t, "fits now")
 	stop()
-	stop() // twice is fine
+	stop() // calling it twice is fine
 }
 
 func TestFrozenProcessesStandStillAndCanBeKilled(t *testing.T) {
@@ -220,7 +221,7 @@ func TestFrozenProcessesStandStillAndCanBeKilled(t *testing.T) {
 		t.Skipf("the freezer of version 1 is not reliable: %v", err)
 	}
 	before := usage(t, c).CPUTime
-	for last := before - 1; last != before; { // a thread counts as frozen a moment before it stands
+	for last := before - 1; last != before; { // a thread counts as frozen a moment before it stops
 		last, before = before, usage(t, c).CPUTime
 	}
 	r.stdin.Close()
@@ -352,7 +353,7 @@ func TestWithoutPermissionTheReasonIsNamed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT ROOT, cannot take another user's place")
 	}
-	kernel(t) // there must be something to be refused
+	kernel(t) // there must be something to refuse
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

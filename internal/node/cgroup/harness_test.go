@@ -44,10 +44,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// testParent is a group that nobody else on the machine has, whoever else runs these tests.
+// testParent is a control group that no other run of these tests uses.
 var testParent = fmt.Sprintf("weir-test-%d", os.Getpid())
 
-// kernel returns a driver with a parent of the test's own, which must be empty in the end.
+// kernel returns a driver with the test's own parent group, which must be empty at the end.
 func kernel(t *testing.T) Driver {
 	t.Helper()
 	d, err := Detect(testParent)
@@ -85,7 +85,7 @@ func drivers(t *testing.T, test func(t *testing.T, d Driver)) {
 	})
 }
 
-// create makes a container that is gone when the test ends.
+// create creates a container that is removed when the test ends.
 func create(t *testing.T, d Driver, name string, limits Limits) Container {
 	t.Helper()
 	c, err := d.Create(name, limits)
@@ -105,12 +105,12 @@ func create(t *testing.T, d Driver, name string, limits Limits) Container {
 	return c
 }
 
-// A running program with its ends of the standard streams.
+// running is a running program with our ends of its standard streams.
 type running struct {
 	pid    int
 	stdin  *os.File
 	stdout *bufio.Reader
-	used   time.Duration // CPU time, when it has ended
+	used   time.Duration // CPU time, once it has ended
 }
 
 // start runs the reference program inside a container.
@@ -177,8 +177,8 @@ func isNear(got, want int64, tolerance float64) bool {
 	return math.Abs(float64(got-want)) <= tolerance*float64(want)
 }
 
-// settled returns the usage as soon as something holds of it, and otherwise after a while: the kernel brings its figures
-// together every two seconds, and in between when it likes.
+// settled returns the usage once the condition holds, or after a while. The kernel aggregates its
+// figures every two seconds, and at arbitrary moments in between.
 func settled(t *testing.T, c Container, holds func(Usage) bool) Usage {
 	t.Helper()
 	var u Usage

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// oomScore is what the kernel has for a process.
+// oomScore returns a process's score in the kernel.
 func oomScore(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/oom_score_adj")
@@ -26,8 +26,8 @@ func oomScore(t *testing.T, pid int) int {
 func TestOOMScoresOfAllProcessesInsideAreSet(t *testing.T) {
 	drivers(t, func(t *testing.T, d Driver) {
 		c := create(t, d, "scores", Limits{Processes: 100})
-		// One child leaves the session, and one is born only when the scores are set. Each says when it runs its own
-		// program: on the way there it has no environment to be known by.
+		// One child leaves the session, and another starts only when the scores are set. Each reports
+		// when it runs its own program: before that, its environment does not identify it.
 		child := referenceProgram + " say=up sleep=1h &"
 		r := startCommand(t, d, c, "/bin/sh", "-c", child+" setsid "+child+" read -r go; "+child+" read -r go; echo $!; read -r end; exit 0")
 		r.expect(t, "up")
@@ -51,7 +51,7 @@ func TestOOMScoresOfAllProcessesInsideAreSet(t *testing.T) {
 			}
 		}
 		set(700, 3, func(now int) bool { return now < 700 })
-		set(700, 0, func(now int) bool { return now <= 700 }) // they have it
+		set(700, 0, func(now int) bool { return now <= 700 }) // already have it
 		set(800, 0, func(now int) bool { return now == StartOOMScore })
 		goOn := func() {
 			t.Helper()
@@ -87,7 +87,7 @@ func TestOOMScoresOfAllProcessesInsideAreSet(t *testing.T) {
 		if err := c.Kill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		set(700, 0, func(int) bool { return true }) // nobody is there
+		set(700, 0, func(int) bool { return true }) // there is no process
 	})
 }
 

@@ -25,14 +25,14 @@ func TestUsageIsWhatTheReferenceProgramUsed(t *testing.T) {
 		r.end(t)
 		m.end(t)
 		if c.Mode() == ProcessLimits {
-			return // the time of processes that ended is gone with them
+			return // the times of ended processes are lost
 		}
 		u = settled(t, c, func(u Usage) bool { return u.Anonymous <= 4*mib })
 		if u.Anonymous > 4*mib || u.Peak < 256*mib {
 			t.Errorf("after the end: anonymous %d, peak %d", u.Anonymous, u.Peak)
 		}
 		near(t, "CPU time", u.CPUTime.Seconds(), (r.used + m.used).Seconds(), 0.05)
-		// A second was burnt; which part of the time is the user's the kernel knows by samples.
+		// The program used one second. The kernel samples how much of it was user time.
 		if u.UserTime+u.SystemTime != u.CPUTime || u.UserTime < 700*time.Millisecond {
 			t.Errorf("user %v + system %v, total %v", u.UserTime, u.SystemTime, u.CPUTime)
 		}
@@ -60,17 +60,17 @@ func TestAGlanceReadsNothingOfAJobThatDoesNotRun(t *testing.T) {
 	}
 	stir()
 	u := glance(Usage{})
-	for u.CPUTime == 0 { // the kernel counts when a process waits, and it may not wait yet
+	for u.CPUTime == 0 { // the kernel updates the time when a process waits, and this one may not wait yet
 		u = glance(u)
 	}
 	if u.CPUTime <= 0 || u.UserTime+u.SystemTime != u.CPUTime {
 		t.Errorf("%+v", u)
 	}
 	still := &c.(*kernelContainer).still
-	for settled := false; !settled; { // it may not yet wait for its input again
-		still.since = still.since.Add(-settling) // so much time has passed
+	for settled := false; !settled; { // it may not wait for its input again yet
+		still.since = still.since.Add(-settling) // pretend that this much time has passed
 		u = glance(u)
-		u.Anonymous = 1 // which the kernel would never say
+		u.Anonymous = 1 // a value that the kernel never reports
 		settled = glance(u) == u
 	}
 	stir()

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scratch is a directory with the files of a group of version 2, as the kernel's documentation describes them. The
-// library writes to it as to a group.
+// scratch returns a directory with the files of a version 2 group, as the kernel's documentation
+// describes them. The library writes to it as to a real group.
 func scratch(t *testing.T, files map[string]string) *kernelContainer {
 	t.Helper()
 	cgroups.TestMode = true // files are created and need not be on a cgroup file system
@@ -137,7 +137,8 @@ func TestMissingControllersAreNamed(t *testing.T) {
 	}
 }
 
-// TestVersion2OnARealMount runs itself again in a mount namespace where /sys/fs/cgroup is the kernel's version 2.
+// TestVersion2OnARealMount runs itself again in a mount namespace where /sys/fs/cgroup is the kernel's
+// version 2.
 func TestVersion2OnARealMount(t *testing.T) {
 	if os.Getenv("WEIR_REAL_V2") != "" {
 		onRealV2(t)
@@ -197,7 +198,7 @@ func onRealV2(t *testing.T) {
 			t.Errorf("the parent is left: %v", err)
 		}
 	}()
-	for range 2 { // the second time all parents are there
+	for range 2 { // the second time all parents exist
 		realV2Container(t, d, complete)
 	}
 }
@@ -242,7 +243,7 @@ func realV2Container(t *testing.T, d Driver, complete bool) {
 	if err := c.Freeze(); err != nil {
 		t.Error(err)
 	}
-	// The frozen can be ended, and removal waits for nobody.
+	// Frozen processes can be killed, and removal need not wait.
 	if err := c.Kill(t.Context()); err != nil {
 		t.Error(err)
 	}

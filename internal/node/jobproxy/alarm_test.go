@@ -21,7 +21,7 @@ func TestAnAlarmRingsWhenItsTimeHasCome(t *testing.T) {
 	}
 	a.set(time.Now().Add(time.Hour))
 	at := time.Now().Add(10 * time.Millisecond)
-	a.set(at) // the last word counts
+	a.set(at) // the last time set counts
 	<-a.rings
 	if early := time.Until(at); early > 0 {
 		t.Errorf("it rang %v early", early)

@@ -7,7 +7,8 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// BenchmarkJob is the way of a job that does nothing, from the launch of its proxy to its result and its removal.
+// BenchmarkJob measures a job that does nothing, from the launch of its proxy to its result and
+// removal.
 func BenchmarkJob(b *testing.B) {
 	driver, err := cgroup.Detect("weir-bench")
 	if err != nil {
@@ -46,7 +47,7 @@ func BenchmarkJob(b *testing.B) {
 	b.ReportMetric(float64(exec.Microseconds())/1000/float64(b.N), "ms-to-exit/op")
 }
 
-// BenchmarkUsage is one look at a container.
+// BenchmarkUsage measures one reading of a container's usage.
 func BenchmarkUsage(b *testing.B) {
 	driver, err := cgroup.Detect("weir-bench")
 	if err != nil {

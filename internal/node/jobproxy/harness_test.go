@@ -20,11 +20,11 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// referenceProgram is what jobs run, proxyProgram a proxy and nothing else. Both are built once for all tests, plainly:
-// a program built for finding races uses more than it is told.
+// referenceProgram is the program that jobs run; proxyProgram is only a proxy. Both are built once for
+// all tests, without the race detector: a race build uses more memory and CPU than it is asked to.
 var referenceProgram, proxyProgram string
 
-// The test binary is also the job proxy, and an agent that ends at once.
+// TestMain lets the test binary also act as the job proxy, and as an agent that exits at once.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 			os.Exit(launchAndLeave(os.Args[2], os.Args[3]))
 		}
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // a second for each proxy
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // otherwise each proxy waits a second
 	dir, err := os.MkdirTemp("", "weir-jobproxy")
 	if err == nil {
 		referenceProgram, proxyProgram = filepath.Join(dir, "reference"), filepath.Join(dir, "proxy")
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// launchAndLeave is an agent that starts a job and dies.
+// launchAndLeave is an agent that starts a job and exits.
 func launchAndLeave(root, description string) int {
 	job, err := DecodeDescription([]byte(description))
 	if err == nil {
@@ -74,7 +74,7 @@ func proxyCommand() []string {
 	return []string{exe, "job-proxy"}
 }
 
-// program is the reference program in a shell's words.
+// program returns a shell command that calls the reference program.
 func program(steps ...string) string {
 	words := []string{referenceProgram}
 	for _, step := range steps {
@@ -88,7 +88,7 @@ const (
 	mib = 1 << 20
 )
 
-// A node is a place where jobs of one test run. Nothing of them may be left when the test ends.
+// node is where the jobs of one test run. They must leave nothing when the test ends.
 type node struct {
 	root   string
 	driver cgroup.Driver
@@ -158,7 +158,7 @@ func (n *node) checkNothingIsLeft(t *testing.T) {
 	}
 }
 
-// clearUp leaves the machine as it was after a test that has failed, perhaps with jobs that still run.
+// clearUp cleans up the machine after a failed test, whose jobs may still run.
 func (n *node) clearUp(t *testing.T) {
 	dirs, err := Scan(n.root)
 	if err != nil {
@@ -186,7 +186,7 @@ func (n *node) showLogs(t *testing.T) {
 	}
 }
 
-// description is that of a small job.
+// description returns the description of a small job.
 func (n *node) description(command string) *Description {
 	return &Description{
 		Version: DescriptionVersion, JobID: "1-2-3-" + strconv.FormatInt(int64(nodes.Add(1)), 16), OperationID: "a-b-c-d",
@@ -216,7 +216,7 @@ func (n *node) run(t *testing.T, job *Description) *Result {
 	return n.result(t, n.launch(t, job))
 }
 
-// result follows a job to its end.
+// result follows a job until it ends.
 func (n *node) result(t *testing.T, dir string) *Result {
 	t.Helper()
 	follow(t, dir, func(*State) bool { return false })
@@ -231,7 +231,7 @@ func (n *node) result(t *testing.T, dir string) *Result {
 	return result
 }
 
-// follow waits for a state that a test wants, or the end of the proxy.
+// follow waits for a state that satisfies the condition, or for the end of the proxy.
 func follow(t *testing.T, dir string, wanted func(*State) bool) *State {
 	t.Helper()
 	c, err := Attach(dir)
@@ -261,7 +261,7 @@ func follow(t *testing.T, dir string, wanted func(*State) bool) *State {
 
 func isRunning(s *State) bool { return s.Phase == Running }
 
-// do gives an order to a job.
+// do sends an order to a job.
 func do(t *testing.T, dir string, order Order) *State {
 	t.Helper()
 	c, err := Attach(dir)
@@ -276,7 +276,7 @@ func do(t *testing.T, dir string, order Order) *State {
 	return state
 }
 
-// fifo is a way for a job to say that it has come somewhere.
+// fifo returns a FIFO through which a job reports that it has reached some point.
 func fifo(t *testing.T) (path string, await func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fifo")

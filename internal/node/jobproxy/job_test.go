@@ -17,7 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
 
-// modes runs a test in control groups and with process limits.
+// modes runs a test with control groups and with process limits.
 func modes(t *testing.T, test func(t *testing.T, n *node)) {
 	t.Run("control groups", func(t *testing.T) { test(t, newNode(t, cgroup.V1)) })
 	t.Run("process limits", func(t *testing.T) { test(t, newNode(t, cgroup.ProcessLimits)) })
@@ -128,7 +128,7 @@ func TestACommandMayRunAsAnotherUser(t *testing.T) {
 		t.Skip("NOT ROOT, cannot become another user")
 	}
 	n := newNode(t, cgroup.V1)
-	if err := os.Chmod(filepath.Dir(n.root), 0o755); err != nil { // a way in for others
+	if err := os.Chmod(filepath.Dir(n.root), 0o755); err != nil { // let others enter the directory
 		t.Fatal(err)
 	}
 	job := n.description("id -u >&2; id -g >&2; touch new file volume/new && [ -O file ]")
@@ -152,7 +152,8 @@ func TestStatisticsAreWhatTheReferenceProgramUsed(t *testing.T) {
 	}
 	near(t, "user_job/max_memory", statistic(t, r, "user_job/max_memory"), 300*mib, 0.05)
 	cpu := statistic(t, r, "user_job/cpu/user") + statistic(t, r, "user_job/cpu/system")
-	// The program says itself what it has used: to touch the memory takes some too, the more on a busy machine.
+	// The program itself reports what it has used: touching the memory uses CPU too, and more on a busy
+	// machine.
 	told, err := strconv.ParseFloat(strings.TrimSpace(stderrOf(t, dir)), 64)
 	if err != nil || told < 1e6 {
 		t.Errorf("the program says that it used %v µs, %v", told, err)
@@ -277,7 +278,8 @@ func TestAJobAboveItsReserveAsksForMore(t *testing.T) {
 	if err := os.WriteFile(gate, []byte("go"), 0); err != nil {
 		t.Fatal(err)
 	}
-	// The proxy's own use counts as well, so that 400 MiB are requested before the program has touched everything.
+	// The proxy's own usage counts as well, so the job requests 400 MiB before the program has touched
+	// everything.
 	grown := follow(t, dir, func(s *State) bool { return s.RequestedMemory >= 400*mib && s.UserMemory >= 298*mib })
 	if grown == nil {
 		t.Fatal("no growth was reported")
@@ -319,7 +321,7 @@ func TestAForkBombIsBoundedAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bombs.Close() // not before they are gone: nobody may die of a pipe that nobody reads
+	defer bombs.Close() // only after they have ended: no process must die of a closed pipe
 	for lines, i := bufio.NewReader(bombs), 0; i < 100; i++ {
 		if line, err := lines.ReadString('\n'); line != "x\n" {
 			t.Fatalf("bomb %d said %q, %v", i, line, err)
@@ -423,7 +425,7 @@ func TestMappedTmpfsIsNotCountedTwice(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	job := n.description(program("map=volume/file:104857600", "sleep=1s"))
 	job.Tmpfs = []Tmpfs{{Path: "volume", Size: 200 * mib}}
-	job.Memory.Limit = 150 * mib // counted twice it would be exceeded
+	job.Memory.Limit = 150 * mib // it would be exceeded if memory were counted twice
 	r := n.run(t, job)
 	if r.Outcome != Completed {
 		t.Fatalf("%s: %v", r.Outcome, r.Error)
@@ -475,14 +477,15 @@ func TestAnInterruptionReachesEveryProcessUnlessItIsForTheRoot(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	at, await := fifo(t)
 	end, _ := fifo(t)
-	// Both are ready for the signal before one says so, and the job goes on until it has got all orders.
+	// Both processes are ready for the signal before one of them reports so, and the job runs until it
+	// has received all orders.
 	job := n.description(`trap 'echo root >&2' USR1; (trap 'echo child >&2; exit' USR1; echo here > ` + at + `; sleep 1000 & wait) & ` +
 		`wait; wait; until read -r end < ` + end + `; do :; done`)
 	job.Interruption.Signal = "SIGUSR1"
 	dir := n.launch(t, job)
 	await()
 	do(t, dir, Order{Command: Interrupt, Timeout: Duration(time.Minute)})
-	// A later deadline changes nothing, a nearer one does.
+	// A later deadline changes nothing; an earlier one does.
 	do(t, dir, Order{Command: Interrupt, Timeout: Duration(time.Hour)})
 	state := follow(t, dir, func(s *State) bool { return !s.InterruptionDeadline.IsZero() })
 	if state == nil || time.Until(state.InterruptionDeadline) > 2*time.Minute {
@@ -536,7 +539,7 @@ func TestTheCPULimitFollowsUse(t *testing.T) {
 	if len(history) < 5 {
 		t.Errorf("the history has %d checks", len(history))
 	}
-	// Meanwhile the limit falls on; what the container had is what one of the checks has set.
+	// Meanwhile the limit keeps falling. The container's value must be one that some check has set.
 	if shares > 0 && !slices.ContainsFunc(history, func(c CPUCheck) bool { return math.Abs(1024*c.Limit-shares) <= 1 }) {
 		t.Errorf("shares of %v were set by none of %v", shares, history)
 	}
@@ -585,7 +588,7 @@ func TestPreparationThatCannotSucceedEndsTheJob(t *testing.T) {
 		t.Errorf("a command that is too long: %s: %v", r.Outcome, r.Error)
 	}
 	slow := n.description("true")
-	at, _ := fifo(t) // nobody writes to it
+	at, _ := fifo(t) // no process writes to it
 	slow.Files = []File{{Path: "a", Source: at}}
 	dir := n.launch(t, slow)
 	writer, err := os.OpenFile(at, os.O_WRONLY, 0) // the proxy is reading it

@@ -23,7 +23,7 @@ func oomScore(t *testing.T, process string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// checkOOMScores wants one score of all processes of a job, of which there are so many.
+// checkOOMScores checks the number of a job's processes and that all have the same score.
 func (n *node) checkOOMScores(t *testing.T, job *Description, count, want int) {
 	t.Helper()
 	c, err := n.driver.Open(job.JobID)
@@ -41,11 +41,11 @@ func (n *node) checkOOMScores(t *testing.T, job *Description, count, want int) {
 	}
 }
 
-// gate is a stdin that ends when it is opened.
+// gate returns a stdin that reaches its end when open is called.
 func gate(t *testing.T) (path string, open func()) {
 	t.Helper()
 	path, _ = fifo(t)
-	hold, err := os.OpenFile(path, os.O_RDWR, 0) // so that neither side waits for the other
+	hold, err := os.OpenFile(path, os.O_RDWR, 0) // keeps either side from waiting for the other
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func gate(t *testing.T) (path string, open func()) {
 	return path, func() { hold.Close() }
 }
 
-// A job goes above its reserve and comes back. It opens no process while scores are looked at.
+// A job grows above its reserve and shrinks again. It starts no process while its scores are checked.
 func TestOOMScoresFollowTheReserve(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	release, open := gate(t)
@@ -72,7 +72,7 @@ func TestOOMScoresFollowTheReserve(t *testing.T) {
 		t.Errorf("the proxy has %s, but it is below its own reserve", oomScore(t, proxy))
 	}
 	open()
-	awaitFreed() // the program is gone, not only its memory
+	awaitFreed() // the program has ended, and its memory is free
 	if below := follow(t, dir, func(s *State) bool { return s.OOMScoreAdj == 0 }); below == nil || below.UserMemory > 100*mib {
 		t.Fatalf("the job did not come back: %+v", below)
 	}
@@ -98,7 +98,7 @@ func TestOOMScoresFollowTheReserveWithoutControlGroups(t *testing.T) {
 	n.result(t, dir)
 }
 
-// checkRoot wants a score of the first process of a job.
+// checkRoot checks the score of a job's first process.
 func (n *node) checkRoot(t *testing.T, dir, want string) {
 	t.Helper()
 	if got := oomScore(t, strconv.Itoa(do(t, dir, Order{Command: Status}).RootPID)); got != want {
@@ -106,7 +106,8 @@ func (n *node) checkRoot(t *testing.T, dir, want string) {
 	}
 }
 
-// The job itself sees what happens: first it waits for the score, then it changes it and waits for it again.
+// The job itself observes its score: it waits until the score is set, changes it, and waits until it is
+// set again.
 func TestAboveItsReserveAProcessCannotEscape(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("NOT ROOT: a process may not make its own score less")
@@ -135,7 +136,7 @@ func TestWithoutTheOptionOOMScoresStay(t *testing.T) {
 	n.result(t, dir)
 }
 
-// The proxy is a process with a reserve of its own.
+// The proxy is a process with its own reserve.
 func TestAProxyAboveItsReserveIsPreferredToo(t *testing.T) {
 	n := newNode(t, cgroup.V1)
 	job := n.description(`until read -r s < /proc/$PPID/oom_score_adj && [ $s = 700 ]; do sleep 0.01; done; read -r s < /proc/$$/oom_score_adj; [ $s = 300 ]`)
@@ -158,9 +159,10 @@ func TestAProxyBackBelowItsReserveHasItsOwnScore(t *testing.T) {
 	}
 }
 
-// squeezed runs two jobs in a group that has too little for both: one above its reserve, and one within its own that is
-// larger and grows. It says how they end. Rarely both are killed: on a busy machine the kernel may look for another one
-// while the first still gives its memory back, and then it is done again.
+// squeezed runs two jobs in a group that has too little memory for both: one above its reserve, and a
+// larger one that grows within its reserve. It returns their results. Rarely the kernel kills both: on
+// a busy machine it may choose a second victim while the first still frees its memory. In that case the
+// experiment is repeated.
 func squeezed(t *testing.T, score int) (above, within *Result) {
 	for range 5 {
 		above, within = squeeze(t, score)
@@ -172,8 +174,9 @@ func squeezed(t *testing.T, score int) (above, within *Result) {
 	return above, within
 }
 
-// squeeze does it once. By the kernel's count, in MiB, each process of the one above its reserve has 128 for its score of
-// 1000, and the large one, when memory runs out, some 80 and 38 for its score of 300.
+// squeeze runs the experiment once. By the kernel's count, in MiB, each process of the job above its
+// reserve has 128 for its score of 1000, and the large one, when memory runs out, about 80 and 38 for
+// its score of 300.
 func squeeze(t *testing.T, score int) (above, within *Result) {
 	n := newNode(t, cgroup.V1)
 	if n.driver.Mode() == cgroup.V2 {
@@ -183,7 +186,8 @@ func squeeze(t *testing.T, score int) (above, within *Result) {
 	if err := os.WriteFile(limit, []byte(strconv.Itoa(128*mib)), 0); err != nil {
 		t.Fatal(err)
 	}
-	// launch returns when the program of a job has its memory; it goes on when the returned gate is opened.
+	// launch returns when the job's program has its memory. The program continues when the returned
+	// gate opens.
 	launch := func(reserve int64, before string, steps ...string) (dir string, open func()) {
 		at, _ := fifo(t)
 		gate, open := gate(t)
@@ -200,7 +204,7 @@ func squeeze(t *testing.T, score int) (above, within *Result) {
 		}
 		return dir, open
 	}
-	others := strings.Repeat("sleep 1000 & ", 6)                               // they would go before a job within its reserve too
+	others := strings.Repeat("sleep 1000 & ", 6)                               // they, too, are killed before a job within its reserve
 	aboveDir, endAbove := launch(20*mib, others, "alloc=41943040")             // 40 MiB
 	withinDir, grow := launch(120*mib, "", "alloc=50331648", "alloc=41943040") // 48 MiB, then 40 MiB more
 	if score != 0 && follow(t, aboveDir, func(s *State) bool { return s.OOMScoreAdj == score }) == nil {
@@ -222,7 +226,7 @@ func TestTheKernelKillsTheJobAboveItsReserve(t *testing.T) {
 	}
 }
 
-// This is what the option is for: by size alone the kernel takes the wrong one.
+// This is why the option exists: by size alone, the kernel kills the wrong job.
 func TestWithoutTheOptionTheKernelKillsTheLargest(t *testing.T) {
 	above, within := squeezed(t, 0)
 	if above.Outcome != Completed {

@@ -17,7 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/value/cpumonitor"
 )
 
-// monitorOptions are those of the documents, fifty times as fast.
+// monitorOptions are the documented ones, fifty times as fast.
 func monitorOptions() cpumonitor.Options {
 	o := cpumonitor.DefaultOptions()
 	o.EnableReclaim, o.CheckPeriod, o.MinCPULimit = true, 20*time.Millisecond, 0.1
@@ -71,10 +71,10 @@ func TestRequestedMemoryFollowsTheRule(t *testing.T) {
 		verdict   memoryVerdict
 	}{
 		{memorySample{user: 100, volumes: []int64{50}, proxy: 50}, 500, memoryVerdict{}},
-		{memorySample{user: 350, volumes: []int64{0}, proxy: 50}, 500, memoryVerdict{}}, // 400 and 100 ahead is what there is
+		{memorySample{user: 350, volumes: []int64{0}, proxy: 50}, 500, memoryVerdict{}}, // 400 and 100 ahead are just what was requested
 		{memorySample{user: 351, volumes: []int64{0}, proxy: 50}, 501, memoryVerdict{grown: true}},
 		{memorySample{user: 10, volumes: []int64{0}, proxy: 50}, 501, memoryVerdict{}},
-		{memorySample{user: 500, volumes: []int64{500}, proxy: 50}, 1150, memoryVerdict{grown: true}}, // at the limit, not above
+		{memorySample{user: 500, volumes: []int64{500}, proxy: 50}, 1150, memoryVerdict{grown: true}}, // at the limit, not above it
 		{memorySample{user: 501, volumes: []int64{500}, proxy: 50}, 1151, memoryVerdict{grown: true, limitExceeded: true}},
 	} {
 		verdict := w.observe(start.Add(time.Duration(i+1)*time.Second), step.sample)
@@ -260,7 +260,7 @@ func TestMappingsAreRead(t *testing.T) {
 	}
 }
 
-// What the program needs after it gave everything back is there again.
+// A program that has freed everything can allocate it again.
 func TestAProgramGoesOnAfterShrinking(t *testing.T) {
 	for range 20 {
 		if err := shrink(); err != nil {

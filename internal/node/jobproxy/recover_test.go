@@ -25,7 +25,7 @@ func TestAProxyThatIsKilledLeavesNothing(t *testing.T) {
 		job.Tmpfs = []Tmpfs{{Path: "volume", Size: mib}}
 		dir := n.launch(t, job)
 		await()
-		state := follow(t, dir, isRunning) // the command may be faster than the proxy that says so
+		state := follow(t, dir, isRunning) // the command may be faster than the proxy that reports it
 		if state == nil || !IsAlive(dir) {
 			t.Fatalf("state %+v, alive %v", state, IsAlive(dir))
 		}
@@ -46,7 +46,7 @@ func TestAProxyThatIsKilledLeavesNothing(t *testing.T) {
 		if r.Outcome != Aborted || r.AbortReason != ProxyFailed || r.JobID != job.JobID || r.OperationID != "a-b-c-d" || len(r.Statistics) == 0 {
 			t.Errorf("%+v", r)
 		}
-		// Whoever comes later finds the same.
+		// A second sweep finds the same.
 		jobs, err = Sweep(t.Context(), n.root, n.driver)
 		if err != nil || len(jobs) != 1 || jobs[0].Alive || jobs[0].Result == nil || jobs[0].Result.AbortReason != ProxyFailed {
 			t.Errorf("%+v, %v", jobs, err)
@@ -64,7 +64,7 @@ func TestAProxyKilledAtAnyMomentLeavesOneResult(t *testing.T) {
 		job := n.description("setsid sleep 1000 & head -c 100k /dev/zero > volume/file; exit 0")
 		job.Tmpfs = []Tmpfs{{Path: "volume", Size: mib}}
 		dir := n.launch(t, job)
-		wanted := i % 4 // 0: as soon as there is a proxy to be killed
+		wanted := i % 4 // 0: as soon as there is a proxy to kill
 		state := follow(t, dir, func(*State) bool { wanted--; return wanted < 0 })
 		if state != nil {
 			syscall.Kill(state.ProxyPID, syscall.SIGKILL) // it may have ended by itself
@@ -127,7 +127,7 @@ func TestAJobSurvivesItsAgent(t *testing.T) {
 	}
 	long := start(n.description("echo here > " + at + "; cat " + gate + " >&2"))
 	await()
-	// The agent is gone; the next one finds the job and its end.
+	// The agent has exited. The next one finds the job and its result.
 	dirs, err := Scan(n.root)
 	if err != nil || len(dirs) != 1 || dirs[0] != long || !IsAlive(long) {
 		t.Fatalf("%v, %v", dirs, err)
@@ -141,7 +141,7 @@ func TestAJobSurvivesItsAgent(t *testing.T) {
 	if r := n.result(t, long); r.Outcome != Completed || stderrOf(t, long) != "the end" {
 		t.Errorf("%s: %v, %q", r.Outcome, r.Error, stderrOf(t, long))
 	}
-	// One that ended while there was no agent.
+	// A job that ended while no agent ran.
 	short := start(n.description("exit 5"))
 	r := n.result(t, short)
 	if r.Outcome != Failed || number(r.ExitCode) != 5 {

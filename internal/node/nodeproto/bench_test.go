@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// benchPair is both ends with twenty running jobs.
+// benchPair is both ends of a session with twenty running jobs.
 type benchPair struct {
 	node    *nodeproto.NodeSession
 	session *nodeproto.Session
@@ -51,7 +51,7 @@ func (p *benchPair) startJobs(b *testing.B, count int) {
 	}
 }
 
-// exchange is a heartbeat with encoding and decoding on both ends; it returns the bytes of both
+// exchange is a heartbeat with encoding and decoding at both ends. It returns the sizes of both
 // messages.
 func (p *benchPair) exchange(b *testing.B) (up, down int) {
 	request, err := p.node.Heartbeat()
@@ -98,8 +98,8 @@ func BenchmarkIdleHeartbeat(b *testing.B) {
 	b.ReportMetric(float64(down), "B/response")
 }
 
-// BenchmarkHeartbeatWithTenResults is two exchanges: one with ten results, which are
-// acknowledged and followed by ten starts, and one that shows the new jobs.
+// BenchmarkHeartbeatWithTenResults measures two exchanges: one with ten results, which are acknowledged
+// and followed by ten starts, and one that reports the new jobs.
 func BenchmarkHeartbeatWithTenResults(b *testing.B) {
 	p := newBenchPair(b)
 	var statistics []*nodev1.Statistic
@@ -126,8 +126,8 @@ func BenchmarkHeartbeatWithTenResults(b *testing.B) {
 	b.ReportMetric(float64(down), "B/response")
 }
 
-// BenchmarkHeartbeatOverHTTP is an idle heartbeat through a server on loopback, client and server
-// in one process.
+// BenchmarkHeartbeatOverHTTP measures an idle heartbeat through a server on loopback, with client and
+// server in one process.
 func BenchmarkHeartbeatOverHTTP(b *testing.B) {
 	p := newBenchPair(b)
 	path, handler := nodeproto.NewHandler(answering{p.session}, nodeproto.Insecure{})

@@ -13,14 +13,14 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// world is schedulers and a node with a network between them that loses, doubles, delays and
-// reorders messages, and whose ends may die at any moment. It keeps a ledger of everything and
-// fails the test as soon as a promise of the package comment is broken.
+// world is schedulers and a node, connected by a network that loses, duplicates, delays and reorders
+// messages. Either end may crash at any moment. It keeps a ledger of everything and fails the test as
+// soon as a guarantee of the package comment is broken.
 type world struct {
 	t   *rapid.T
 	now time.Time
 
-	// The network. A response knows which request it answers, as with HTTP.
+	// The network. As with HTTP, a response belongs to its request.
 	requests  []proto.Message
 	responses []response
 
@@ -28,16 +28,16 @@ type world struct {
 	incarnation uint64
 
 	leader *leader
-	zombie *leader // was replaced and does not know it; it can make nothing durable
+	zombie *leader // was replaced and does not know it; cannot make anything durable
 
 	// The store.
 	epoch     uint64
-	stored    map[uint64]bool // jobs whose start was stored
+	stored    map[uint64]bool // jobs whose start is stored
 	committed map[uint64]*nodev1.JobResult
 	gone      map[uint64]bool // concluded not to run
 
-	// The ledger of the node.
-	begun    map[uint64]int // how often
+	// The node's ledger.
+	begun    map[uint64]int // number of starts
 	ended    map[uint64]*nodev1.JobResult
 	wiped    map[uint64]bool // lost with the node's disk
 	specs    []*nodev1.JobSpec
@@ -52,7 +52,7 @@ type leader struct {
 	sessions uint64
 	numbers  uint64
 	believed map[uint64]bool              // jobs it counts as running on the node
-	results  map[uint64]*nodev1.JobResult // handed out, not durable
+	results  map[uint64]*nodev1.JobResult // handed out but not durable
 	handed   map[uint64]bool              // handed out in this session
 }
 
@@ -80,7 +80,7 @@ func (w *world) restartNode(jobs []nodeproto.RestoredJob) {
 	w.node.NodeChanged(&nodev1.NodeStatus{MemoryInUse: int64(w.incarnation % 1000)})
 }
 
-// disk is what survives a restart of the agent.
+// disk returns what survives a restart of the agent.
 func (w *world) disk() (jobs []nodeproto.RestoredJob) {
 	for _, number := range w.node.Jobs() {
 		status, result := w.node.Job(number)
@@ -89,7 +89,7 @@ func (w *world) disk() (jobs []nodeproto.RestoredJob) {
 	return jobs
 }
 
-// elect makes a new leader, which has nothing but the store.
+// elect makes a new leader, which knows only the store.
 func (w *world) elect() {
 	w.epoch++
 	w.leader = &leader{world: w, epoch: w.epoch, believed: map[uint64]bool{}, results: map[uint64]*nodev1.JobResult{}, handed: map[uint64]bool{}}
@@ -100,7 +100,7 @@ func (w *world) elect() {
 	}
 }
 
-// overTheWire is a message as the other end gets it.
+// overTheWire returns a message as the other end receives it.
 func overTheWire[M proto.Message](t *rapid.T, m M) M {
 	data, err := proto.Marshal(m)
 	if err != nil {
@@ -113,7 +113,7 @@ func overTheWire[M proto.Message](t *rapid.T, m M) M {
 	return out
 }
 
-// send lets the node speak.
+// send makes the node send a message.
 func (w *world) send() {
 	if _, registered := w.node.Registered(); !registered {
 		w.requests = append(w.requests, overTheWire(w.t, w.node.Register()))
@@ -126,7 +126,7 @@ func (w *world) send() {
 	w.requests = append(w.requests, overTheWire(w.t, request))
 }
 
-// serve lets a scheduler answer a request.
+// serve makes a scheduler answer a request.
 func (l *leader) serve(request proto.Message) {
 	switch request := request.(type) {
 	case *nodev1.RegisterRequest:
@@ -172,10 +172,10 @@ func (l *leader) heartbeat(request *nodev1.HeartbeatRequest) (proto.Message, err
 	for _, result := range report.Finished {
 		l.deliver(result)
 	}
-	for _, status := range report.Jobs { // adopted if need be
+	for _, status := range report.Jobs { // adopt them if necessary
 		number := status.GetNumber()
 		if l.results[number] != nil || l.committed[number] != nil {
-			continue // over for the scheduler; only the acknowledgement is missing
+			continue // the scheduler has its result; only the acknowledgement is missing
 		}
 		if !l.gone[number] {
 			l.believed[number] = true
@@ -196,7 +196,7 @@ func (l *leader) heartbeat(request *nodev1.HeartbeatRequest) (proto.Message, err
 	return overTheWire(l.t, l.session.Respond(request.GetSequence(), nodeproto.Answer{})), nil
 }
 
-// deliver is the upper layer being handed a result.
+// deliver acts as the upper layer that receives a result.
 func (l *leader) deliver(result *nodev1.JobResult) {
 	number := result.GetNumber()
 	if l.handed[number] {
@@ -217,11 +217,11 @@ func (l *leader) deliver(result *nodev1.JobResult) {
 	}
 }
 
-// conclude is the upper layer giving up a job that the node does not have.
+// conclude acts as the upper layer that gives up a job which the node does not have.
 func (l *leader) conclude(number uint64) {
 	delete(l.believed, number)
 	if l != l.leader {
-		return // it cannot write this down
+		return // it cannot store this
 	}
 	if status, _ := l.node.Job(number); status != nil {
 		l.t.Fatalf("job %d is declared lost, but the node has it", number)
@@ -268,14 +268,14 @@ func (l *leader) start() {
 	}
 }
 
-// hear lets the node take in a response.
+// hear makes the node process a response.
 func (w *world) hear(r response) {
 	if r.err != nil {
 		w.node.Failed(r.sequence, r.err)
 		return
 	}
 	if welcome, ok := r.message.(*nodev1.RegisterResponse); ok {
-		_ = w.node.Welcome(welcome) // one that is not awaited, or of an old epoch, is no welcome
+		_ = w.node.Welcome(welcome) // ignored if it is not awaited or its epoch is old
 		return
 	}
 	orders, err := w.node.Receive(w.now, r.message.(*nodev1.HeartbeatResponse))
@@ -321,7 +321,7 @@ func (w *world) finish(number uint64) {
 	}
 }
 
-// running are the jobs of the node that are not over.
+// running returns the node's jobs that have not ended.
 func (w *world) running() (numbers []uint64) {
 	for _, number := range w.node.Jobs() {
 		if _, result := w.node.Job(number); result == nil {
@@ -331,7 +331,7 @@ func (w *world) running() (numbers []uint64) {
 	return numbers
 }
 
-// exchange is a request and a response that both get through.
+// exchange is a request and a response that both arrive.
 func (w *world) exchange() {
 	w.send()
 	last := len(w.requests) - 1
@@ -344,7 +344,7 @@ func (w *world) exchange() {
 	w.hear(answer)
 }
 
-// settle lets the network work until nothing changes any more.
+// settle exchanges messages until nothing changes any more.
 func (w *world) settle() {
 	w.requests, w.responses, w.zombie = nil, nil, nil
 	for range 200 {
@@ -352,14 +352,14 @@ func (w *world) settle() {
 		w.leader.commit()
 		session := w.leader.session
 		if session != nil && session.Confirmed() && session.Outstanding() == 0 && !w.node.Urgent() && len(session.Unacknowledged()) == 0 {
-			w.exchange() // changes of jobs that were in nobody's way
+			w.exchange() // report the changes that are not urgent
 			return
 		}
 	}
 	w.t.Fatal("the ends do not come to rest")
 }
 
-// agree checks that both ends have the same picture and that nothing is lost.
+// agree checks that both ends have the same state and that nothing is lost.
 func (w *world) agree() {
 	w.settle()
 	running, session := w.running(), w.leader.session
@@ -392,17 +392,17 @@ func (w *world) agree() {
 	}
 }
 
-// draw picks one of a list; the list is not empty.
+// draw returns the index of a random element of a list that is not empty.
 func draw[T any](t *rapid.T, from []T) int { return rapid.IntRange(0, len(from)-1).Draw(t, "index") }
 
-// takeOut removes an element of a list and returns it.
+// takeOut removes an element from a list and returns it.
 func takeOut[T any](from *[]T, i int) T {
 	value := (*from)[i]
 	*from = slices.Delete(*from, i, i+1)
 	return value
 }
 
-// anyScheduler is the leader, or sometimes the zombie.
+// anyScheduler returns the leader, or sometimes the zombie.
 func (w *world) anyScheduler() *leader {
 	if w.zombie != nil && rapid.Bool().Draw(w.t, "zombie") {
 		return w.zombie
@@ -410,8 +410,7 @@ func (w *world) anyScheduler() *leader {
 	return w.leader
 }
 
-// percent is uniform; a plain range prefers small numbers, and long runs need all kinds of
-// events.
+// percent is uniform. A plain range prefers small numbers, and long runs need all kinds of events.
 var percent = rapid.Custom(func(t *rapid.T) int {
 	n := 0
 	for range 10 {
@@ -423,8 +422,8 @@ var percent = rapid.Custom(func(t *rapid.T) int {
 	return n * 100 / 1024
 })
 
-// act is one random event. Weights make long sane stretches between disasters, without which no
-// deep state is reached.
+// act is one random event. The weights leave long quiet stretches between disasters, without which runs
+// would not reach deep states.
 func (w *world) act() {
 	t := w.t
 	what := percent.Draw(t, "event")
@@ -440,7 +439,7 @@ func (w *world) act() {
 				w.anyScheduler().serve(request)
 			}
 		}},
-		{42, func() { // a request is doubled
+		{42, func() { // a request is duplicated
 			if len(w.requests) > 0 {
 				w.anyScheduler().serve(w.requests[draw(t, w.requests)])
 			}
@@ -455,7 +454,7 @@ func (w *world) act() {
 				w.hear(takeOut(&w.responses, draw(t, w.responses)))
 			}
 		}},
-		{57, func() { // a response is doubled
+		{57, func() { // a response is duplicated
 			if len(w.responses) > 0 {
 				w.hear(w.responses[draw(t, w.responses)])
 			}
@@ -519,9 +518,9 @@ func (w *world) disaster() {
 			w.wiped[number] = w.committed[number] == nil
 		}
 		w.restartNode(nil)
-	case 1, 2: // the scheduler dies
+	case 1, 2: // the scheduler crashes
 		w.elect()
-	default: // it is replaced while it sleeps
+	default: // it is replaced while it is paused
 		w.zombie = w.leader
 		w.elect()
 	}
@@ -534,7 +533,7 @@ func TestAnUnreliableNetworkLosesNothingAndRunsNothingTwice(t *testing.T) {
 			w.act()
 		}
 		w.agree()
-		// And again from rest, so that what healing left behind is seen to work.
+		// Repeat from the settled state, to check that the leftovers of recovery work.
 		for range 3 {
 			w.leader.start()
 		}

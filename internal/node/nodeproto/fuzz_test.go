@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// pieces splits fuzzed bytes into messages, each after its length.
+// pieces splits fuzzed bytes into messages, each preceded by its length.
 func pieces(data []byte) (out [][]byte) {
 	for len(data) > 0 && len(out) < 50 {
 		piece, n := protowire.ConsumeBytes(data)
@@ -36,9 +36,9 @@ func joined(t testing.TB, messages ...proto.Message) (data []byte) {
 	return data
 }
 
-// FuzzSession feeds the scheduler's end with whatever a node may send: never a panic, and the
-// picture and the orders stay in order. Names and numbers are put right in every other message,
-// so that it gets past the door.
+// FuzzSession feeds arbitrary messages of a node to the scheduler's end. It must never panic, and its
+// state and orders must stay consistent. In every other message names and numbers are corrected, so
+// that it gets past the first checks.
 func FuzzSession(f *testing.F) {
 	identity := &nodev1.JobIdentity{Number: 5}
 	f.Add(joined(f,
@@ -83,7 +83,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// drive takes in one request as a server would and checks what comes out.
+// drive processes one request as a server would and checks the result.
 func drive(t *testing.T, session *nodeproto.Session, request *nodev1.HeartbeatRequest, handed map[uint64]bool) {
 	report, err := session.Receive(request)
 	if err != nil {
@@ -127,7 +127,7 @@ func drive(t *testing.T, session *nodeproto.Session, request *nodev1.HeartbeatRe
 	}
 }
 
-// FuzzNodeSession feeds the node's end with whatever a scheduler may send.
+// FuzzNodeSession feeds arbitrary messages of a scheduler to the node's end.
 func FuzzNodeSession(f *testing.F) {
 	f.Add(joined(f,
 		&nodev1.RegisterResponse{Settings: &nodev1.Settings{MaxResultsPerReport: 1}},
@@ -155,7 +155,7 @@ func FuzzNodeSession(f *testing.F) {
 					t.Fatalf("the node registers with what a scheduler refuses: %v", err)
 				}
 				welcome.Sequence = registration.GetSequence()
-				_ = node.Welcome(welcome) // an epoch that is over
+				_ = node.Welcome(welcome) // an old epoch
 				continue
 			}
 			response := &nodev1.HeartbeatResponse{}
@@ -175,7 +175,7 @@ func FuzzNodeSession(f *testing.F) {
 				}
 			}
 			for _, number := range orders.Acknowledged {
-				delete(begun, number) // the fuzzer may use a number again, a scheduler may not
+				delete(begun, number) // the fuzzer may reuse a number; a scheduler must not
 			}
 		}
 		if !slices.IsSorted(node.Jobs()) {

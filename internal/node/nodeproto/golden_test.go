@@ -19,14 +19,14 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// revision is the directory of the golden files of the present format. When the format grows, a
-// new directory is made with -golden and named here; the old ones stay for good, because nodes
-// and schedulers of that age are still about.
+// revision is the directory with the golden files of the current format. When the format grows, create
+// a new directory with -golden and name it here. Keep the old ones permanently: nodes and schedulers of
+// these versions still exist.
 const revision = "r2"
 
 var writeGolden = flag.Bool("golden", false, "write the golden files of the present revision")
 
-// messages are the types of node.proto.
+// messages returns the types of node.proto.
 func messages() (types []protoreflect.MessageType) {
 	descriptors := nodev1.File_internal_node_nodeproto_nodev1_node_proto.Messages()
 	for i := range descriptors.Len() {
@@ -39,7 +39,7 @@ func messages() (types []protoreflect.MessageType) {
 	return types
 }
 
-// choices are the members of the oneof of a message; one empty name if it has none.
+// choices returns the members of a message's oneof; one empty name if it has none.
 func choices(m protoreflect.MessageDescriptor) (names []protoreflect.Name) {
 	for i := range m.Oneofs().Len() {
 		if oneof := m.Oneofs().Get(i); !oneof.IsSynthetic() {
@@ -54,9 +54,8 @@ func choices(m protoreflect.MessageDescriptor) (names []protoreflect.Name) {
 	return names
 }
 
-// fill sets every field of a message to a value of its own, so that two fields that change
-// places are noticed. Of a oneof it sets the choice, in messages inside the first. Recursion
-// ends after a few levels.
+// fill sets every field of a message to a different value, so that swapped fields are detected. Of a
+// oneof it sets choice, in nested messages the first member. Recursion ends after a few levels.
 func fill(m protoreflect.Message, choice protoreflect.Name, counter *int, depth int) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -148,7 +147,7 @@ func goldenFile(bytes []byte, m proto.Message) []byte {
 	}
 	out.WriteString("\n")
 	text := prototext.MarshalOptions{Multiline: true, Indent: "  "}.Format(m)
-	// The package varies blanks on purpose; the parser does not mind their number.
+	// The package varies spaces on purpose; the parser ignores their number.
 	out.WriteString(strings.ReplaceAll(text, ":  ", ": "))
 	return []byte(out.String())
 }

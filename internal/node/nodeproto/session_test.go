@@ -18,7 +18,7 @@ import (
 
 var start = time.Unix(1_800_000_000, 0)
 
-// pair is both ends of a session with nothing between them.
+// pair is both ends of a session, directly connected.
 type pair struct {
 	t       *testing.T
 	node    *nodeproto.NodeSession
@@ -69,7 +69,7 @@ func (p *pair) receive(request *nodev1.HeartbeatRequest) nodeproto.Report {
 	return report
 }
 
-// exchange is a heartbeat that gets through.
+// exchange is a heartbeat that arrives.
 func (p *pair) exchange() (nodeproto.Report, nodeproto.Orders) {
 	p.t.Helper()
 	request := p.heartbeat()
@@ -142,7 +142,7 @@ func TestALostResponseIsHealedByTheNext(t *testing.T) {
 	if len(orders.Start) != 1 {
 		t.Fatalf("orders %+v, want the start again", orders)
 	}
-	// The lost response turns up after all.
+	// The lost response arrives after all.
 	if orders, err := p.node.Receive(start, lost); !errors.Is(err, nodeproto.ErrNotAwaited) || len(orders.Start) != 0 {
 		t.Errorf("a response that nobody awaits gave %+v, %v", orders, err)
 	}
@@ -160,7 +160,7 @@ func TestAResponseWithOrdersThatWereSeenRepeatsNothing(t *testing.T) {
 		Orders: []*nodev1.Order{
 			{Number: 1, Order: &nodev1.Order_Start{Start: &nodev1.StartOrder{Identity: &nodev1.JobIdentity{Number: 1}}}},
 			{Number: 2, Order: &nodev1.Order_Start{Start: &nodev1.StartOrder{Identity: &nodev1.JobIdentity{Number: 1}}}},
-			{Number: 3}, // of a kind that is not known here
+			{Number: 3}, // of an unknown kind
 			{Number: 4, Order: &nodev1.Order_Start{Start: &nodev1.StartOrder{Identity: &nodev1.JobIdentity{Number: 5}, Spec: 2}}},
 		}}
 	orders, err := p.node.Receive(start, again)
@@ -201,7 +201,7 @@ func TestAStartAndAnAbortTogetherEndWithoutAProcess(t *testing.T) {
 	p.start(1)
 	request := p.heartbeat()
 	p.receive(request)
-	p.session.Respond(request.GetSequence(), nodeproto.Answer{}) // is lost
+	p.session.Respond(request.GetSequence(), nodeproto.Answer{}) // this response is lost
 	p.session.Interrupt(&nodev1.InterruptOrder{Number: 1, TimeoutUs: 1})
 	p.session.Abort(&nodev1.AbortOrder{Number: 1, AbortReason: "preemption"})
 	_, orders := p.exchange()
@@ -224,7 +224,7 @@ func TestStoppingIsReportedAndDoneOnce(t *testing.T) {
 	if _, orders := p.exchange(); len(orders.Interrupt) != 1 {
 		t.Errorf("%d interrupts, want one", len(orders.Interrupt))
 	}
-	// A status of the job itself does not take the interruption back.
+	// A later status of the job does not undo the interruption.
 	p.node.JobChanged(&nodev1.JobStatus{Number: 1, Phase: nodev1.Phase_PHASE_RUNNING})
 	p.exchange()
 	status, _ := p.session.Job(1)
@@ -255,7 +255,7 @@ func TestAFullReportRepairsAPicture(t *testing.T) {
 		t.Errorf("report %+v, want a full one with job 1 and the start on its way", report)
 	}
 
-	// A delta about a job that the session has never heard of asks for a full report.
+	// A delta about a job that the session does not know makes it request a full report.
 	request := p.heartbeat()
 	request.Report.Jobs = append(request.Report.Jobs, &nodev1.JobStatus{Number: 77, Phase: nodev1.Phase_PHASE_RUNNING})
 	p.receive(request)
@@ -467,7 +467,7 @@ func TestAChangedCPULimitIsCounted(t *testing.T) {
 }
 
 func TestTheNodeGivesAnIdentityBackAsItCame(t *testing.T) {
-	// A newer scheduler has put a field into the identity that this node does not know.
+	// A newer scheduler added a field to the identity that this node does not know.
 	identity := &nodev1.JobIdentity{Number: 1, OperationId: "op"}
 	identity.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 900, protowire.BytesType), "news"))
 	p := newPair(t)

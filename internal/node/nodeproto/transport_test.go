@@ -27,7 +27,7 @@ import (
 	"github.com/weirhq/weir/test/fakescheduler"
 )
 
-// authority makes certificates for a test.
+// authority issues certificates for a test.
 type authority struct {
 	t           *testing.T
 	certificate *x509.Certificate
@@ -67,7 +67,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue makes a certificate for a server on loopback and for the client of this name.
+// issue issues a certificate for a server on loopback and for the client of this name.
 func (a *authority) issue(name string) tls.Certificate {
 	a.t.Helper()
 	a.serial++
@@ -84,8 +84,8 @@ func (a *authority) issue(name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// serve puts a service on loopback, with TLS if there is a configuration. It notes the protocol
-// of every request.
+// serve serves a service on loopback, with TLS if there is a configuration. It records the protocol of
+// every request.
 func serve(t *testing.T, service nodeproto.Service, auth nodeproto.Authenticator, config *tls.Config) (address string, protocols func() []string) {
 	t.Helper()
 	var (
@@ -134,7 +134,7 @@ func client(t *testing.T, config *tls.Config, token string, addresses ...string)
 	return c
 }
 
-// join registers a node and makes its first heartbeat.
+// join registers a node and sends its first heartbeat.
 func join(ctx context.Context, c *nodeproto.Client, name string) (*nodeproto.NodeSession, error) {
 	node := nodeproto.NewNodeSession(&nodev1.NodeDescription{Name: name, Resources: &nodev1.Amounts{UserSlots: 2}}, 1, nil)
 	node.NodeChanged(&nodev1.NodeStatus{Limits: &nodev1.Amounts{UserSlots: 2}})
@@ -236,7 +236,7 @@ func TestTokensAreNotTakenEmpty(t *testing.T) {
 	}
 }
 
-// brokenAuthenticator cannot say who anybody is.
+// brokenAuthenticator fails to authenticate every peer.
 type brokenAuthenticator struct{}
 
 func (brokenAuthenticator) Authenticate(context.Context, nodeproto.Credentials) (nodeproto.Peer, error) {
@@ -274,7 +274,7 @@ func TestErrorsKeepTheirDetailsOverTheWire(t *testing.T) {
 	}
 }
 
-// failing answers everything with one error.
+// failing answers every request with the same error.
 type failing struct{ err error }
 
 func (f failing) Register(context.Context, nodeproto.Peer, *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
@@ -289,8 +289,8 @@ func (f failing) Upload(context.Context, nodeproto.Peer, *nodev1.UploadRequest) 
 	return nil, f.err
 }
 
-// closedAddress is where nobody listens. The port is taken until the test ends, so that nobody
-// else on this machine can begin to.
+// closedAddress returns an address that refuses connections. The port stays reserved until the test
+// ends, so that no other process can listen on it.
 func closedAddress(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -342,7 +342,7 @@ func TestAClientFindsTheLeader(t *testing.T) {
 
 func TestAClientLeavesASchedulerThatDoesNotAnswer(t *testing.T) {
 	leader, _ := serve(t, newScheduler(2), nodeproto.Insecure{}, nil)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and says nothing, like one that is stopped
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing, like a stopped process
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// pointsOf collects a series from blocks, of which later ones replace earlier ones.
+// pointsOf collects a series from blocks; later blocks replace earlier ones.
 func pointsOf(t testing.TB, blocks map[time.Time]Block, series int32) []Point {
 	t.Helper()
 	var all []Point
@@ -210,7 +210,7 @@ func TestTheFinestLevelThatFitsIsChosen(t *testing.T) {
 	}
 }
 
-// Any series survives within the error that the package promises.
+// Any series survives within the error that the package guarantees.
 func TestValuesAreKeptWithinTheQuantum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(
@@ -278,9 +278,10 @@ func FuzzBlocksAreNotTrusted(f *testing.F) {
 	})
 }
 
-// cluster makes the values of pools as a busy cluster has them: 5 resources with 12 series each. A share
-// of the pools is active; their jobs start and end at random, so usage, demand and fair shares move every
-// second; guarantees and limits do not, and two of the resources are hardly used.
+// cluster generates the values of pools in a busy cluster: 5 resources with 12 series each. A
+// fraction of the pools is active: their jobs start and end at random, so usage, demand and fair
+// shares change every second. Guarantees and limits are constant, and two of the resources are
+// hardly used.
 type cluster struct {
 	random *rand.Rand
 	active int
@@ -306,10 +307,10 @@ func newCluster(pools, active int) *cluster {
 	return c
 }
 
-// step moves time on by some seconds and fills values of a pool.
+// step advances time by some seconds and fills in the values of a pool.
 func (c *cluster) step(pool int, seconds float64, values []float64) {
 	if pool < c.active {
-		// Jobs of 100 seconds: a hundredth of them ends in a second and as many start.
+		// Jobs run for 100 seconds: each second a hundredth of them ends and as many start.
 		spread := math.Sqrt(c.jobs[pool] * 0.02 * min(seconds, 50))
 		c.jobs[pool] = max(0, math.Round(c.jobs[pool]+c.random.NormFloat64()*spread+(500-c.jobs[pool])*0.001*min(seconds, 50)))
 		c.demand[pool] = max(c.jobs[pool], math.Round(c.demand[pool]+c.random.NormFloat64()*5))
@@ -326,7 +327,7 @@ func (c *cluster) step(pool int, seconds float64, values []float64) {
 		if pool >= c.active {
 			jobs, demand = 0, 0
 		}
-		if r == 1 || r == 4 { // jobs differ in the memory and the network that they take
+		if r == 1 || r == 4 { // jobs differ in memory and network usage
 			jobs *= c.size[pool][r]
 			demand *= 1 + (c.size[pool][r]-1)/2
 		}
@@ -361,8 +362,8 @@ func (r *Recorder) recordMinute(now time.Time, tree, pool string, values []float
 	p.raise(Minutes, now.Unix(), len(values), func(n int) (float64, float64) { return values[n], values[n] })
 }
 
-// day records a day: its last hour by the second, what is before by the minute (of that time no
-// seconds are kept), and returns the bytes of all blocks of the day.
+// day records a day and returns the bytes of all its blocks: the last hour by the second, the
+// time before by the minute, since its seconds are not kept.
 func day(pools, active int) (bytes, blocks int) {
 	c := newCluster(pools, active)
 	r := NewRecorder()
@@ -413,7 +414,8 @@ func day(pools, active int) (bytes, blocks int) {
 }
 
 func TestADayOfTwoHundredPoolsIsSmall(t *testing.T) {
-	// A tenth of them: pools do not share blocks, so ten times as many take ten times as much.
+	// Record a tenth of the pools: pools do not share blocks, so ten times as many need ten times
+	// the space.
 	bytes, blocks := day(20, 6)
 	t.Logf("20 pools, 6 of them active: %.2f MB in %d blocks", float64(bytes)/1e6, blocks)
 	if bytes > 1e6 {

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+// admission is the flags of commands that start operations.
+type admission struct {
+	ephemeral   bool
+	waitForRoom bool
+}
+
+func (a *admission) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&a.ephemeral, "ephemeral-pool", false, "accept a pool that does not exist: it is created for the operation and removed after it")
+	cmd.Flags().BoolVar(&a.waitForRoom, "wait-for-room", false, "if the pool has as many operations as it may have, wait until one ends")
+}
+
+// checkPool refuses a pool that does not exist if the name of another pool is near: the scheduler
+// would create an ephemeral pool for a mistyped name. It prints a note if no name is near.
+func (a *admission) checkPool(s *session, pool, tree string) error {
+	if pool == "" || a.ephemeral {
+		return nil
+	}
+	names, err := s.PoolNames(s.ctx, tree)
+	if err != nil || slices.Contains(names, pool) {
+		return nil // the scheduler gives its own error when the operation starts
+	}
+	if near, ok := document.Nearest(pool, names); ok {
+		return usageErrorf("there is no pool %q, an ephemeral one would be created; did you mean %q? (--ephemeral-pool creates it)", pool, near)
+	}
+	fmt.Fprintf(s.errs, "weir: there is no pool %q: an ephemeral one is created\n", pool)
+	return nil
+}
+
+// Pauses between attempts to start an operation in a full pool.
+const (
+	firstRoomPause   = time.Second
+	longestRoomPause = 30 * time.Second
+)
+
+// start starts an operation. If the pool is full, it waits for room or tells how to.
+func (a *admission) start(s *session, kind string, spec any) (id string, err error) {
+	for pause, told := firstRoomPause, false; ; pause = min(2*pause, longestRoomPause) {
+		id, err = start(s, kind, spec)
+		switch {
+		case !errors.Is(err, client.CodeTooManyOperations):
+			return id, err
+		case !a.waitForRoom:
+			return "", &advised{err, []string{
+				"--wait-for-room waits until an operation ends; weir op list --pool POOL lists those that are there.",
+				"An administrator can raise the limit: weir set //sys/pools/POOL/@max_operation_count 100",
+			}}
+		case !told:
+			told = true
+			fmt.Fprintf(s.errs, "weir: waiting for room: %v\n", err)
+		}
+		select {
+		case <-s.ctx.Done():
+			return "", s.ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}

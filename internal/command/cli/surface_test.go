@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheBeginningOfAnIDNamesItsOperation(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	id := b.startNightly("")
+	short, _, _ := strings.Cut(id, "-")
+	for _, args := range [][]string{{"op", "get", short}, {"op", "jobs", short}, {"explain", short}, {"events", "--operation", short}} {
+		if out := b.ok(args...); out == "" {
+			t.Errorf("%v shows nothing", args)
+		}
+	}
+	if out := b.ok("op", "get", short); !strings.Contains(out, id) {
+		t.Errorf("op get %s:\n%s", short, out)
+	}
+	if said := b.refused("op", "get", "ffffffff-f"); !strings.Contains(said, "no operation has an id that starts with ffffffff-f") {
+		t.Errorf("an id that nothing has: %q", said)
+	}
+	b.ok("op", "abort", short)
+}
+
+func TestOperationsAreListedPageByPage(t *testing.T) {
+	b := newTestbed(t, 0)
+	var ids []string
+	for range 3 {
+		ids = append(ids, strings.TrimSpace(b.ok("run", "--detach", "--", "true")))
+	}
+	code, out, errs := b.call("op", "list", "-q", "--limit", "2")
+	if code != ExitOK || strings.Fields(out)[0] != ids[2] || strings.Fields(out)[1] != ids[1] {
+		t.Fatalf("the first page: %d %q", code, out)
+	}
+	_, rest, _ := strings.Cut(errs, "--before ")
+	before, _, found := strings.Cut(rest, ",")
+	if !found {
+		t.Fatalf("the command does not say how to go on: %q", errs)
+	}
+	if out := b.ok("op", "list", "-q", "--before", before); out != ids[0]+"\n" {
+		t.Errorf("the second page: %q, want %s", out, ids[0])
+	}
+	if code, _, errs := b.call("op", "list", "--before", "yesterday"); code != ExitWrongCall || !strings.Contains(errs, `"yesterday" is not a time`) {
+		t.Errorf("a wrong time: %d %q", code, errs)
+	}
+}
+
+func TestAMistypedPoolIsNotCreated(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	code, _, said := b.call("run", "-p", "resaerch", "--", "true")
+	if code != ExitWrongCall || !strings.Contains(said, `there is no pool "resaerch", an ephemeral one would be created; did you mean "research"?`) {
+		t.Errorf("exit code %d, %q", code, said)
+	}
+	code, _, said = b.withInput("{pool=resaerch;tasks={t={command=true;job_count=1}}}", "op", "start", "-")
+	if code != ExitWrongCall || !strings.Contains(said, `did you mean "research"?`) {
+		t.Errorf("op start: exit code %d, %q", code, said)
+	}
+	b.ok("run", "-p", "resaerch", "--ephemeral-pool", "--", "true")
+	if code, _, said = b.call("run", "-p", "holidays", "--", "true"); code != ExitOK || !strings.Contains(said, `there is no pool "holidays": an ephemeral one is created`) {
+		t.Errorf("a name that is like no other: exit code %d, %q", code, said)
+	}
+}
+
+func TestAFullPoolSaysWhatToDoAndCanBeWaitedFor(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "max_operation_count=1; max_running_operation_count=1")
+	id := b.startNightly("")
+	said := b.refused("run", "-p", "research", "--", "true")
+	for _, part := range []string{`Limit for the number of concurrent operations 1 for pool "research" has been reached`, "--wait-for-room", "@max_operation_count"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("%q is not in %q", part, said)
+		}
+	}
+	waiting := make(chan string, 1)
+	heard := &listener{word: "waiting for room", heard: make(chan struct{})}
+	go func() {
+		code := execute(t.Context(), newRootCommand(), []string{"run", "-p", "research", "--wait-for-room", "--", "true"}, strings.NewReader(""), os.Stdout, heard)
+		waiting <- map[bool]string{true: "completed", false: "failed"}[code == ExitOK]
+	}()
+	<-heard.heard
+	b.ok("op", "abort", id)
+	if result := <-waiting; result != "completed" {
+		t.Errorf("the run that waited for room %s", result)
+	}
+}
+
+func TestNegativeNumbersAreValues(t *testing.T) {
+	b := newTestbed(t, 0)
+	b.ok("create", "map_node", "//home/ann", "-r")
+	b.ok("set", "//home/ann/@offset", "-1")
+	b.ok("set", "//home/ann/@ratio", "-.5", "--force")
+	if out := b.ok("get", "//home/ann/@offset") + b.ok("get", "//home/ann/@ratio"); out != "-1\n-0.5\n" {
+		t.Errorf("the values are %q", out)
+	}
+}
+
+func TestANodeIsDrained(t *testing.T) {
+	b := newTestbed(t, 2)
+	b.pool("research", "<Root>", "")
+	b.startNightly("")
+	busy := "node-1"
+	if strings.Contains(b.ok("nodes", "get", "node-2"), "jobs        2") {
+		busy = "node-2"
+	}
+	b.ok("nodes", "drain", busy, "--deadline", "1ms", "-m", "a new kernel")
+	b.shows("nodes get "+busy, `state +disabled`) // it registers again after the ban
+	if out := b.ok("nodes", "get", busy); !strings.Contains(out, "disabled") || !strings.Contains(out, "disable_scheduler_jobs by root: a new kernel") || strings.Contains(out, "banned") {
+		t.Errorf("the drained node:\n%s", out)
+	}
+	b.until(func() bool { return strings.Contains(b.ok("op", "get", "*nightly"), "2 running") }, "the jobs do not run elsewhere")
+	if out := b.ok("nodes", "get", busy, "-o", "json"); !strings.Contains(out, `"running_job_count": 0`) {
+		t.Errorf("jobs on the drained node: %s", out)
+	}
+	if said := b.refused("nodes", "get", "moon"); !strings.Contains(said, `no node "moon"`) {
+		t.Errorf("a node that does not exist: %q", said)
+	}
+}
+
+func TestTheAuditSaysWhoChangedWhat(t *testing.T) {
+	b := newTestbed(t, 0)
+	b.pool("research", "<Root>", "")
+	b.ok("set", "//sys/pools/research/@weight", "3")
+	out := b.ok("audit", "--command", "set", "--below", "//sys/pool_trees")
+	if !strings.Contains(out, "root") || !strings.Contains(out, "research") || !strings.Contains(out, "weight") {
+		t.Errorf("the audit:\n%s", out)
+	}
+	if out := b.ok("audit", "--user", "nobody", "-o", "json"); strings.Contains(out, "research") {
+		t.Errorf("changes of nobody: %s", out)
+	}
+}
+
+func TestPoolsShowWhatWasJustApplied(t *testing.T) {
+	b := newTestbed(t, 0)
+	file := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(file, []byte("pools: {fresh: {weight: 2}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.ok("apply", "-f", file)
+	if out := b.ok("pools"); !strings.Contains(out, "fresh") {
+		t.Errorf("pools straight after apply:\n%s", out)
+	}
+}
+
+func TestRemovingABusyPoolSaysWhatBecomesOfIt(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	b.startNightly("")
+	b.shows("pools", `research +fair_share +1 +1/1`)
+	code, _, errs := b.call("remove", "//sys/pools/research")
+	if code != ExitOK || !strings.Contains(errs, `pool "research" has operations (1): it stays as an ephemeral pool, without its options, until they end`) {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+}
