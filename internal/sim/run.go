@@ -94,7 +94,10 @@ type run struct {
 	// everyBeat reports whether every heartbeat must be simulated, because the
 	// core gives up silent nodes.
 	everyBeat bool
-	start     *Start // nil if the core was empty
+	// everyUpdate makes the core compute every update, even those that cannot change
+	// anything.
+	everyUpdate bool
+	start       *Start // nil if the core was empty
 	// watch, if not nil, sees every accepted input, with the core's decisions.
 	watch func(now time.Time, input core.Input, out *core.Decisions)
 
@@ -365,10 +368,13 @@ func (r *run) handle(e event) {
 	}
 }
 
-// update lets the core compute fair shares, and checks whether the run has ended.
+// update lets the core compute fair shares, unless they could not have changed,
+// and checks whether the run has ended.
 func (r *run) update() {
-	r.work.Updates++
-	r.happens(&core.UpdateInput{})
+	if r.everyUpdate || r.core.UpdateDue(r.date()) {
+		r.work.Updates++
+		r.happens(&core.UpdateInput{})
+	}
 	if len(r.waiting) > 0 {
 		r.expireWaiting()
 	}

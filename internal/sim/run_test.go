@@ -195,6 +195,44 @@ func TestLeavingOutPointlessHeartbeatsChangesNothingElse(t *testing.T) {
 	}
 }
 
+func TestLeavingOutPointlessUpdatesChangesNothingElse(t *testing.T) {
+	for name, text := range map[string]string{
+		"busy": busy,
+		"quiet": `
+duration: 6h
+nodes: [{name: n, count: 2, resources: {cpu: 4}}]
+pools: {low: {}, high: {min_share_resources: {cpu: 4}}}
+scheduler: {heartbeat_period: 1s}
+operations:
+  - {name: old, pool: low, job_count: 8, duration: 1h}
+  - {name: new, pool: high, arrival: 30m, job_count: 4, duration: 10m}
+  - {name: late, pool: high, arrival: 3h, job_count: 40, duration: 7m}
+`,
+	} {
+		results := make([][]byte, 2)
+		updates := make([]int64, 2)
+		for i, everyUpdate := range []bool{false, true} {
+			s := read(t, text)
+			r := newRun(s, core.New(SettingsOf(s)), Options{})
+			r.everyUpdate = everyUpdate
+			result, err := r.complete(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			updates[i] = result.Cluster.Work.Updates
+			result.Cluster.Work.Updates = 0
+			results[i], _ = result.JSON()
+		}
+		if !bytes.Equal(results[0], results[1]) {
+			t.Errorf("%s: the runs differ", name)
+		}
+		t.Logf("%s: %d updates instead of %d", name, updates[0], updates[1])
+		if name == "quiet" && updates[0] > updates[1]/5 {
+			t.Errorf("%d updates, and %d if none is left out", updates[0], updates[1])
+		}
+	}
+}
+
 // A preempted job begins again and takes its whole time; its stale event does
 // nothing.
 func TestAPreemptedJobBeginsAgain(t *testing.T) {

@@ -56,6 +56,9 @@ type Core struct {
 	begun        time.Time // the first update
 	nodesChecked time.Time // the last check for operations without nodes
 	stuckChecked time.Time // the last check for stuck operations
+	quiet        time.Time // until when updates change nothing; see UpdateDue
+	idleBeat     bool      // the last input was a heartbeat that changed nothing
+	awaits       bool      // some node may be awaited
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation

@@ -24,7 +24,13 @@ type Input interface {
 // never go back. An error states why the core refuses the input; then nothing
 // has changed. The core never refuses an input whose comment names no reason.
 func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
-	return input.apply(c, now, out)
+	quiet := c.quiet
+	c.quiet, c.idleBeat = time.Time{}, false
+	err := input.apply(c, now, out)
+	if err != nil || c.idleBeat {
+		c.quiet = quiet // nothing has changed
+	}
+	return err
 }
 
 // Inputs that change the configuration.

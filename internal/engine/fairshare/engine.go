@@ -40,6 +40,7 @@ type Engine struct {
 	reconfigured bool   // settings, limits or totals differ from the last input
 	recounted    bool   // usage and demand of all pools are computed again
 	plain        bool   // see findPlain
+	timeless     bool   // see Timeless
 	reweighed    bool   // weights differ, so that estimates may
 	light        bool   // nothing changes but on paths to changed elements
 	truncates    bool   // see truncate
@@ -213,8 +214,13 @@ func (e *Engine) findPlain() {
 		e.truncates = e.truncates || s.TruncateFIFO == On
 		historic = historic || s.HistoricUsagePeriod > 0
 	}
-	e.plain = len(e.burst)+len(e.relaxed)+len(e.promising) == 0 && e.options.InferWeightMultiplier == 0 && !historic && !e.truncates
+	e.timeless = len(e.burst)+len(e.relaxed) == 0 && !historic
+	e.plain = e.timeless && len(e.promising) == 0 && e.options.InferWeightMultiplier == 0 && !e.truncates
 }
+
+// Timeless reports whether updates of the last tree change nothing while its
+// elements stay as they are, however much time passes.
+func (e *Engine) Timeless() bool { return e.timeless }
 
 // tracePaths lists the pools below which some element differs from the last
 // input.

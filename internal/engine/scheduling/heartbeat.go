@@ -98,6 +98,9 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 	n := &t.nodes[at]
 	root := t.elements[0].pool
+	if !n.free().Dominates(root.least) {
+		return // no waiting job of the tree fits
+	}
 	for len(root.heap) > 0 {
 		free := n.free()
 		if !free.Dominates(t.settings.MinSpare) {

@@ -27,6 +27,7 @@ type Tree struct {
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
 	begun      time.Time // the first update
+	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
 	// heartbeats counts the heartbeats of all nodes.

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 // since the last update: its result, its usage, or the time since which it is
 // below its fair share.
 func (t *Tree) publishAll(now time.Time) {
-	t.excesses = 0
+	t.excesses, t.nextClock = 0, time.Time{}
 	for slot := range t.elements {
 		if p := t.elements[slot].pool; p != nil {
 			p.least = resource.UnlimitedAmounts()
@@ -64,11 +65,37 @@ func (t *Tree) publishAll(now time.Time) {
 		if e.changed&forUpdate != 0 || t.result.Changed[slot] || !e.belowSince.IsZero() || t.shares.Elements[slot].MaxShareRatio > 0 {
 			t.publish(now, int32(slot))
 			e.changed &^= forUpdate
+			t.watchClock(int32(slot))
 		}
 		if e.operation != nil && e.operation.isCandidate() {
 			t.lowerLeast(int32(slot))
 		}
 	}
+}
+
+// QuietUntil returns until when updates change nothing if nothing happens, after
+// an update now; zero if the next one may.
+func (t *Tree) QuietUntil(now time.Time) time.Time {
+	if t.clocksHeld || !t.engine.Timeless() {
+		return time.Time{}
+	}
+	end := t.nextClock
+	until := func(at time.Time) {
+		if end.IsZero() || at.Before(end) {
+			end = at
+		}
+	}
+	if period := t.settings.BestSharePeriod; period > 0 {
+		if known := t.begun.Add(t.settings.NodeReconnection); now.Before(known) {
+			until(known)
+		} else {
+			until(t.boundedAt.Add(period))
+		}
+	}
+	if end.IsZero() {
+		return now.Add(math.MaxInt64)
+	}
+	return end
 }
 
 // keepStates stores what elements carry to the next update.
@@ -214,6 +241,29 @@ func (t *Tree) judgeStarvation(now time.Time, slot int32) {
 		if e.operation != nil {
 			e.operation.beatsBefore = t.heartbeats
 		}
+	}
+}
+
+// watchClock notes when an element that is below its fair share starts to starve,
+// or to starve aggressively.
+func (t *Tree) watchClock(slot int32) {
+	e := &t.elements[slot]
+	if e.belowSince.IsZero() || e.starvation == AggressivelyStarving {
+		return
+	}
+	normal, aggressive := t.timeouts(slot)
+	wait := time.Duration(math.MaxInt64)
+	if e.starvation == NonStarving {
+		wait = normal
+	}
+	if e.patience.Aggressive {
+		wait = min(wait, aggressive)
+	}
+	if wait == math.MaxInt64 {
+		return
+	}
+	if at := e.belowSince.Add(wait + 1); t.nextClock.IsZero() || at.Before(t.nextClock) {
+		t.nextClock = at
 	}
 }
 
