@@ -94,10 +94,7 @@ type run struct {
 	// everyBeat reports whether every heartbeat must be simulated, because the
 	// core gives up silent nodes.
 	everyBeat bool
-	// everyUpdate makes the core compute every update, even those that cannot change
-	// anything.
-	everyUpdate bool
-	start       *Start // nil if the core was empty
+	start     *Start // nil if the core was empty
 	// watch, if not nil, sees every accepted input, with the core's decisions.
 	watch func(now time.Time, input core.Input, out *core.Decisions)
 
@@ -368,12 +365,13 @@ func (r *run) handle(e event) {
 	}
 }
 
-// update lets the core compute fair shares, unless they could not have changed,
-// and checks whether the run has ended.
+// update lets the core compute fair shares, and checks whether the run has ended.
 func (r *run) update() {
-	if r.everyUpdate || r.core.UpdateDue(r.date()) {
-		r.work.Updates++
-		r.happens(&core.UpdateInput{})
+	r.work.Updates++
+	due, pools, views := r.core.UpdateDue(r.date()), r.poolsKnown, r.viewsKnown
+	r.happens(&core.UpdateInput{})
+	if !due {
+		r.poolsKnown, r.viewsKnown = pools, views // nothing has changed
 	}
 	if len(r.waiting) > 0 {
 		r.expireWaiting()

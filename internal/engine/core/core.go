@@ -57,7 +57,8 @@ type Core struct {
 	nodesChecked time.Time // the last check for operations without nodes
 	stuckChecked time.Time // the last check for stuck operations
 	quiet        time.Time // until when updates change nothing; see UpdateDue
-	idleBeat     bool      // the last input was a heartbeat that changed nothing
+	wasQuiet     time.Time // the same before the input that is being applied
+	idle         bool      // the input changes nothing that an update would notice
 	awaits       bool      // some node may be awaited
 
 	decisions scheduling.Decisions

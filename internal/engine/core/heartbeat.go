@@ -48,7 +48,7 @@ func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	t := c.trees[n.tree]
 	d := &c.decisions
 	t.state.Heartbeat(now, n.at, d)
-	c.idleBeat = !news && len(d.Starts) == 0 && len(d.Preemptions) == 0
+	c.idle = !news && len(d.Starts) == 0 && len(d.Preemptions) == 0
 	for i := range d.Starts {
 		c.start(now, t, id, &d.Starts[i], out)
 	}
@@ -161,6 +161,10 @@ var endStates = [...]operation.EndState{
 func (c *Core) update(now time.Time, out *Decisions) {
 	if c.begun.IsZero() {
 		c.begun = now
+	}
+	if now.Before(c.wasQuiet) {
+		c.pass(now)
+		return
 	}
 	if c.settings.NodeTimeout > 0 || c.awaits {
 		c.giveUpSilent(now, out)

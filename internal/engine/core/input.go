@@ -24,11 +24,10 @@ type Input interface {
 // never go back. An error states why the core refuses the input; then nothing
 // has changed. The core never refuses an input whose comment names no reason.
 func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
-	quiet := c.quiet
-	c.quiet, c.idleBeat = time.Time{}, false
+	c.wasQuiet, c.quiet, c.idle = c.quiet, time.Time{}, false
 	err := input.apply(c, now, out)
-	if err != nil || c.idleBeat {
-		c.quiet = quiet // nothing has changed
+	if err != nil || c.idle {
+		c.quiet = c.wasQuiet // nothing has changed
 	}
 	return err
 }

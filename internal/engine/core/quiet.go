@@ -4,9 +4,21 @@ import "time"
 
 // UpdateDue reports whether an update now could change anything. If nothing has
 // happened since the last one, only time can: clocks of starvation, deadlines,
-// periodic checks, and guarantees over time, which change with every update.
+// periodic checks, and guarantees over time, which change with every update. An
+// update that is not due computes nothing.
 func (c *Core) UpdateDue(now time.Time) bool {
 	return c.quiet.IsZero() || !now.Before(c.quiet)
+}
+
+// pass lets time pass where an update would change nothing else. Periodic checks
+// that would find nothing count as done, so that the later ones keep their times.
+func (c *Core) pass(now time.Time) {
+	c.idle = true
+	isDue(now, &c.stuckChecked, c.settings.StuckCheckPeriod)
+	isDue(now, &c.nodesChecked, c.settings.NodeCheckPeriod)
+	for _, t := range c.trees {
+		t.state.Pass(now)
+	}
 }
 
 // quietUntil returns until when updates change nothing if nothing happens, after
@@ -21,12 +33,7 @@ func (c *Core) quietUntil(now time.Time) time.Time {
 			end = at
 		}
 	}
-	if period := c.settings.StuckCheckPeriod; period > 0 {
-		until(c.stuckChecked.Add(period))
-	}
-	if period := c.settings.NodeCheckPeriod; period > 0 {
-		until(c.nodesChecked.Add(period))
-	}
+	pending := false
 	if c.settings.NodeTimeout > 0 {
 		for _, n := range c.nodes {
 			if n != nil && !n.silent {
@@ -39,9 +46,16 @@ func (c *Core) quietUntil(now time.Time) time.Time {
 		if op.choosing {
 			return time.Time{}
 		}
+		pending = pending || op.controller.PendingJobCount() > 0
 		if deadline, ok := op.controller.Deadline(); ok {
 			until(deadline)
 		}
+	}
+	if period := c.settings.StuckCheckPeriod; period > 0 && pending {
+		until(c.stuckChecked.Add(period))
+	}
+	if period := c.settings.NodeCheckPeriod; period > 0 && pending {
+		until(c.nodesChecked.Add(period))
 	}
 	for _, t := range c.trees {
 		at := t.state.QuietUntil(now)

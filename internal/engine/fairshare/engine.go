@@ -51,6 +51,8 @@ type Engine struct {
 	own, row    []point           // the function of one operation
 	jumps       []jump
 	oldSources  []source
+	oldPools    []pool
+	counts      []int32
 	openBuckets []int32
 	takers      []relaxedPool
 	childSlots  []int32

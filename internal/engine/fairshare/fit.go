@@ -127,7 +127,6 @@ func (e *Engine) guess(p *pool, b *bounds, s float64, i, round int, low, high *p
 	f := high.x
 	if i > 0 && (round%2 == 0 || !known) { // along the piece before
 		q := &p.sites[i-1]
-		f = low.x
 		reach := math.Inf(1)
 		for k := range q.high.v {
 			if rise := q.high.v[k] - q.low.v[k]; rise > 0 {

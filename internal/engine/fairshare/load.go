@@ -141,7 +141,8 @@ func (e *Engine) isRebuilt(tree *Tree, tracked bool) bool {
 // rebuild rebuilds the lists of pools and children. Pools that stay in their
 // slots keep their functions; pools that lose or gain a child are marked.
 func (e *Engine) rebuild(tree *Tree) {
-	old, oldNodes := e.pools, e.nodes
+	old, known := e.pools, len(e.nodes)
+	oldNodes := e.nodes
 	for slot := range oldNodes {
 		n := &oldNodes[slot]
 		if slot >= len(tree.Elements) || tree.Elements[slot].Kind != n.kind || tree.Elements[slot].Parent != n.parent {
@@ -151,16 +152,16 @@ func (e *Engine) rebuild(tree *Tree) {
 		}
 	}
 	e.marked = e.marked[:0]
-	e.nodes = make([]node, len(tree.Elements))
-	e.pools = make([]pool, 0, len(old))
+	e.nodes = resize(e.nodes, len(tree.Elements))
+	if known < len(e.nodes) {
+		clear(e.nodes[known:])
+	}
+	e.pools, e.oldPools = e.oldPools[:0], old
 	for slot := range tree.Elements {
 		element := &tree.Elements[slot]
 		n := &e.nodes[slot]
-		if slot < len(oldNodes) {
-			*n = oldNodes[slot]
-		}
 		kept := n.pool
-		wasPool := slot < len(oldNodes) && n.kind == KindPool
+		wasPool := slot < known && n.kind == KindPool
 		n.kind, n.parent, n.pool, n.fifoIndex = element.Kind, element.Parent, -1, -1
 		if slot == 0 {
 			n.kind, n.parent = KindPool, -1
@@ -178,23 +179,24 @@ func (e *Engine) rebuild(tree *Tree) {
 			e.marked = append(e.marked, n.pool)
 		}
 	}
-	previous := make([]Element, len(tree.Elements))
-	copy(previous, e.previous)
-	for slot := len(e.previous); slot < len(previous); slot++ {
-		previous[slot].Weight = math.NaN() // unequal to anything
+	e.previous = resize(e.previous, len(tree.Elements))
+	for slot := known; slot < len(e.previous); slot++ {
+		e.previous[slot] = Element{Weight: math.NaN()} // unequal to anything
 	}
-	e.previous = previous
-	e.touched = make([]bool, len(tree.Elements))
-	e.shares = make([]resource.Shares, len(tree.Elements))
-	e.spare = make([]resource.Shares, len(tree.Elements))
+	e.touched = resize(e.touched, len(tree.Elements))
+	e.shares = resize(e.shares, len(tree.Elements))
+	e.spare = resize(e.spare, len(tree.Elements))
+	clear(e.touched)
+	clear(e.shares)
 	e.rebuiltAt = e.updates
 	e.link()
 }
 
 // link fills the children of every pool and the order of pools.
 func (e *Engine) link() {
-	counts := make([]int32, len(e.pools))
-	poolCounts := make([]int32, len(e.pools))
+	e.counts = resize(e.counts, 2*len(e.pools))
+	clear(e.counts)
+	counts, poolCounts := e.counts[:len(e.pools)], e.counts[len(e.pools):]
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
 			counts[at]++
@@ -203,8 +205,8 @@ func (e *Engine) link() {
 			}
 		}
 	}
-	e.childSlots = make([]int32, len(e.nodes))
-	e.childPools = make([]int32, len(e.pools))
+	e.childSlots = resize(e.childSlots, len(e.nodes))
+	e.childPools = resize(e.childPools, len(e.pools))
 	slots, pools := e.childSlots, e.childPools
 	for at := range e.pools {
 		p := &e.pools[at]

@@ -73,6 +73,9 @@ func (t *Tree) publishAll(now time.Time) {
 	}
 }
 
+// Pass records an update that is left out because it would change nothing.
+func (t *Tree) Pass(now time.Time) { t.updated = now }
+
 // QuietUntil returns until when updates change nothing if nothing happens, after
 // an update now; zero if the next one may.
 func (t *Tree) QuietUntil(now time.Time) time.Time {
