@@ -86,7 +86,13 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+tests: tests-together tests-tree tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+
+# Most of the first group is one long test at a time, so both cores have work only with the second
+# beside it.
+.PHONY: tests-together
+tests-together:
+	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
 
 .PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))

@@ -18,16 +18,16 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// A cluster for the examples of documents and help texts: a scheduler as a process, and nodes
-// in this one that play jobs. Examples find there:
+// A cluster for the examples in documents and help texts: a scheduler process, and fake nodes in
+// this process. Examples find there:
 //
 //	pools        production, research, and research/thesis
-//	operations   *nightly, which runs until somebody ends it, and *quick, which has completed
+//	operations   *nightly, which runs until it is ended, and *quick, which has completed
 
-// patience is how long anything may take that has to happen. The machine may be busy.
+// patience is how long a test waits for anything that must happen. The machine may be busy.
 const patience = 2 * time.Minute
 
-// serve starts the cluster and lets all commands of the workshop speak to it.
+// serve starts the cluster and makes all commands of the workshop use it.
 func (w *workshop) serve(t *testing.T) {
 	t.Helper()
 	portFile := filepath.Join(w.dir, "port")
@@ -47,7 +47,7 @@ func (w *workshop) serve(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = daemon.Wait() // it was told to end
+		_ = daemon.Wait() // the daemon was asked to end
 	})
 	w.address = awaitFile(t, portFile, log.Name())
 	w.must(t, "weir create scheduler_pool_tree --attributes '{name=default}' --ignore-existing && weir set //sys/pool_trees/@default_tree default")
@@ -70,7 +70,7 @@ func awaitFile(t *testing.T, name, log string) string {
 	return address
 }
 
-// prepare makes the pools of examples.
+// prepare creates the pools of the examples.
 func (w *workshop) prepare(t *testing.T) {
 	t.Helper()
 	for _, pool := range []string{"{name=production}", "{name=research; weight=2}", "{name=thesis; parent_name=research}"} {
@@ -101,7 +101,7 @@ func (w *workshop) startNodes(t *testing.T) {
 	}
 }
 
-// playJob plays the few commands that examples run.
+// playJob imitates the few commands that examples run.
 func playJob(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
 	command := start.Spec.GetCommand()
 	if text, echoes := strings.CutPrefix(command, "echo "); echoes {
@@ -117,7 +117,7 @@ func playJob(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
 	return b
 }
 
-// refresh starts what examples may have ended.
+// refresh restarts operations that examples may have ended.
 func (w *workshop) refresh(t *testing.T) {
 	t.Helper()
 	w.prepare(t)
@@ -130,7 +130,7 @@ func (w *workshop) refresh(t *testing.T) {
 	}
 }
 
-// isRunning says whether an operation runs; of one that is beginning or ending, when it is over that.
+// isRunning reports whether an operation runs. It waits while the operation is starting or ending.
 func (w *workshop) isRunning(t *testing.T, operation string) bool {
 	t.Helper()
 	var state string
@@ -142,10 +142,10 @@ func (w *workshop) isRunning(t *testing.T, operation string) bool {
 	return strings.Contains(state, "running")
 }
 
-// settled is a state in which an operation stays.
+// settled is a state in which an operation can remain.
 var settled = regexp.MustCompile(`\b(running|completed|failed|aborted)\b`)
 
-// eventually waits until something holds, and otherwise complains.
+// eventually waits until a condition holds, and fails the test with the complaint otherwise.
 func eventually(t *testing.T, holds func() bool, complaint func() string) {
 	t.Helper()
 	if !expected.Soon(holds) {
@@ -153,7 +153,7 @@ func eventually(t *testing.T, holds func() bool, complaint func() string) {
 	}
 }
 
-// must runs a command line that has to succeed.
+// must runs a command line that must succeed.
 func (w *workshop) must(t *testing.T, line string) {
 	t.Helper()
 	if out, exit := w.run(t, line); exit != 0 {

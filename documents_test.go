@@ -22,13 +22,13 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// A shellCommand is one command line of a document.
+// shellCommand is one command line of a document.
 type shellCommand struct {
 	document string
 	line     int
 	text     string
-	exit     int      // the exit code the document promises
-	output   []string // lines the document shows of its output, in order
+	exit     int      // the exit code that the document states
+	output   []string // the lines of output that the document shows, in order
 }
 
 var (
@@ -37,21 +37,21 @@ var (
 	promised    = regexp.MustCompile(`#\s*exit (\d+)`)
 )
 
-// documentCommands returns the weir command lines in the ```sh blocks of a document that
-// are meant to be run. A line may say "# exit 1" when it is meant to fail so, or
-// "# not run: why"; a backslash at the end continues it. The lines of a ```output block
-// belong to the command before it; a line "…" stands for anything.
+// documentCommands returns the weir command lines to run from the ```sh blocks of a document. A
+// line may contain "# exit 1" if it must fail with that code, or "# not run: reason"; a backslash
+// at its end continues it. The lines of a ```output block belong to the preceding command; a line
+// "…" matches anything.
 func documentCommands(document, text string) []shellCommand {
 	var commands []shellCommand
 	language, continued := "", false
-	skipped := true // whether the last command line is one that does not run
+	skipped := true // whether the last command line is one that is not run
 	for i, line := range strings.Split(text, "\n") {
 		trimmed := strings.TrimSpace(line)
 		if fence, ok := strings.CutPrefix(trimmed, "```"); ok {
 			if language != "" {
 				language = ""
 			} else {
-				language = fence + " " // an open block has a language, if only a blank
+				language = fence + " " // an open block has a language, if only a space
 			}
 			continue
 		}
@@ -83,11 +83,11 @@ func documentCommands(document, text string) []shellCommand {
 	return commands
 }
 
-// A workshop is a directory that looks like the repository's root with a built bin/weir, in
-// which commands of documents run and leave their files.
+// workshop is a directory that looks like the repository's root with a built bin/weir. Commands of
+// documents run in it and leave their files there.
 type workshop struct {
 	dir     string
-	address string // of the scheduler that commands speak to, if there is one
+	address string // of the scheduler that commands use, if there is one
 }
 
 func newWorkshop(t *testing.T) workshop {
@@ -131,7 +131,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// programDir is where the tests build weir.
+// programDir is the directory in which the tests build weir.
 var programDir string
 
 func TestMain(m *testing.M) {
@@ -144,7 +144,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run executes a command line as a person would type it and returns what it printed.
+// run executes a command line as a user would type it and returns its output.
 func (w workshop) run(t *testing.T, line string) (output string, exit int) {
 	t.Helper()
 	shell := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", line)
@@ -192,11 +192,11 @@ func TestCommandsInDocumentsWork(t *testing.T) {
 	}
 }
 
-// looks are commands of documents that change nothing.
+// looks matches commands of documents that change nothing.
 var looks = regexp.MustCompile(`^(\./bin/)?weir (get|list|pools|explain|events|nodes( -.*)?$|op (get|list|jobs))[^|>;&]*$`)
 
-// follow does what a document says. Whoever reads it types slower than the scheduler goes on, so what only looks is
-// repeated until it sees what the document promises.
+// follow runs a command of a document. A reader types more slowly than the scheduler works, so
+// commands that only read are repeated until they show what the document shows.
 func (w workshop) follow(t *testing.T, command shellCommand) (output string, exit int, missing string) {
 	t.Helper()
 	began := time.Now()
@@ -209,7 +209,7 @@ func (w workshop) follow(t *testing.T, command shellCommand) (output string, exi
 	}
 }
 
-// firstMissing returns the first of the lines that output does not hold after those before it.
+// firstMissing returns the first of the lines that output does not contain after the previous ones.
 func firstMissing(output string, lines []string) string {
 	printed := strings.Split(output, "\n")
 	for _, line := range lines {
@@ -222,7 +222,7 @@ func firstMissing(output string, lines []string) string {
 	return ""
 }
 
-// proposal is a command that the demonstration proposes to try; a remark follows after blanks.
+// proposal matches a command that the demonstration suggests; a remark may follow after spaces.
 var proposal = regexp.MustCompile(`(?m)^  (\./bin/weir .*?)(   .*)?$`)
 
 func TestTheDemonstrationRuns(t *testing.T) {
@@ -251,7 +251,7 @@ func TestTheDemonstrationRuns(t *testing.T) {
 	}
 }
 
-// plainExample is an example of a help text that has no side effect outside the directory.
+// plainExample matches an example in a help text that has no side effect outside the directory.
 var plainExample = regexp.MustCompile(`^  (weir [^|<>$&;~]*)$`)
 
 func TestExamplesOfHelpTextsWork(t *testing.T) {
@@ -286,10 +286,10 @@ func TestExamplesOfHelpTextsWork(t *testing.T) {
 	}
 }
 
-// A helpTopic is a command without "weir", and what it says about itself.
+// helpTopic is a command without "weir", and its help.
 type helpTopic struct{ command, help string }
 
-// helpTopics returns the commands below the one given, itself first, as weir lists them.
+// helpTopics returns the given command and the commands below it, as weir lists them.
 func helpTopics(t *testing.T, w workshop, parent []string) []helpTopic {
 	t.Helper()
 	topic := helpTopic{command: strings.Join(parent, " ")}
@@ -324,7 +324,8 @@ func TestReadersAreWarnedOfTheOrchid(t *testing.T) {
 // picture is an image that a document shows.
 var picture = regexp.MustCompile(`!\[[^\]]*\]\(([^)]+)\)`)
 
-// mostPictures bounds the pictures of docs/screenshots together, in bytes, because every clone brings them.
+// mostPictures limits the total size of docs/screenshots in bytes, because every clone contains
+// them.
 const mostPictures = 1 << 20
 
 func TestEveryPictureIsShownByADocument(t *testing.T) {
@@ -354,6 +355,6 @@ func TestEveryPictureIsShownByADocument(t *testing.T) {
 		}
 	}
 	if size > mostPictures {
-		t.Errorf("the pictures have %d bytes; the most is %d", size, mostPictures)
+		t.Errorf("the pictures have %d bytes; the limit is %d", size, mostPictures)
 	}
 }

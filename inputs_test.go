@@ -9,9 +9,9 @@ import (
 
 const coreRoom = "internal/engine/core"
 
-// TestACoreChangesThroughInputsOnly holds that Apply is the only exported method
-// that reaches what inputs do: who holds a core can change it in no other way, so
-// a journal of inputs is complete.
+// TestACoreChangesThroughInputsOnly checks that Apply is the only exported method that reaches what
+// inputs do. The owner of a core cannot change it in any other way, so a journal of inputs is
+// complete.
 func TestACoreChangesThroughInputsOnly(t *testing.T) {
 	calls := map[string][]string{} // method of Core → methods of Core that it calls
 	var exported, changes []string
@@ -46,8 +46,7 @@ func TestACoreChangesThroughInputsOnly(t *testing.T) {
 	}
 }
 
-// TestTheDaemonAppliesInputsInOnePlace holds that the daemon has one line that
-// changes its core.
+// TestTheDaemonAppliesInputsInOnePlace checks that the daemon changes its core in a single line.
 func TestTheDaemonAppliesInputsInOnePlace(t *testing.T) {
 	source := readSource(t)
 	var places []string
@@ -75,8 +74,7 @@ func TestTheDaemonAppliesInputsInOnePlace(t *testing.T) {
 	}
 }
 
-// callsOn lists the methods that a function calls on a variable, by the
-// variable's name.
+// callsOn lists the methods that a function calls on the variable of this name.
 func callsOn(variable string, function *ast.FuncDecl) (names []string) {
 	ast.Inspect(function, func(n ast.Node) bool {
 		if selector, ok := n.(*ast.SelectorExpr); ok {
@@ -89,7 +87,7 @@ func callsOn(variable string, function *ast.FuncDecl) (names []string) {
 	return names
 }
 
-// pathTo follows calls from a method until one of the targets, itself included.
+// pathTo follows calls from a method to one of the targets, and returns the path including both.
 func pathTo(from string, targets []string, calls map[string][]string, seen map[string]bool) []string {
 	if slices.Contains(targets, from) {
 		return []string{from}

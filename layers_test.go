@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// architecturePage holds the table that the code is held to.
+// architecturePage contains the table with which the code must agree.
 const architecturePage = "docs/architecture.md"
 
-// A room is a package with its subpackages, at a place in the table of floors.
+// room is a package with its subpackages, and its position in the table of floors.
 type room struct {
 	floor   string   // directory of its floor
-	step    int      // its place on the floor; it may import rooms of lower steps
+	step    int      // position on the floor; a room may import rooms of lower steps
 	knows   []string // directories of the floors that it may import
 	pure    bool     // without clocks, locks, goroutines and I/O
-	modules []string // modules from outside that it may import
+	modules []string // external modules that it may import
 }
 
 // readRooms parses the tables of floors and of modules; the key is the directory of the room.
@@ -74,7 +74,7 @@ func readRooms(t *testing.T) map[string]room {
 	return rooms
 }
 
-// floorDir is the directory of a floor that a table names.
+// floorDir returns the directory of a floor that a table names.
 func floorDir(name string) string {
 	switch name {
 	case "client":
@@ -84,7 +84,7 @@ func floorDir(name string) string {
 	}
 }
 
-// roomDir is the directory of a room that a document names by its last element, or whole.
+// roomDir returns the directory of a room, which a document names by its last element or in full.
 func roomDir(rooms map[string]room, name string) (dir string, ok bool) {
 	for dir := range rooms {
 		if dir == name || path.Base(dir) == name {
@@ -94,8 +94,8 @@ func roomDir(rooms map[string]room, name string) (dir string, ok bool) {
 	return "", false
 }
 
-// roomOf returns the directory of the room that a package belongs to: its own, or the nearest
-// one above it that is a room.
+// roomOf returns the directory of the room that a package belongs to: its own, or that of the
+// nearest ancestor that is a room.
 func roomOf(rooms map[string]room, dir string) (roomDir string, listed bool) {
 	for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
 		if _, ok := rooms[dir]; ok {
@@ -165,11 +165,11 @@ func TestRoomsImportOnlyWhatTheTableAllows(t *testing.T) {
 	}
 }
 
-// refusedImport says why the package in dir may not import target, empty if it may. It notes
-// in used which permissions of the table were needed.
+// refusedImport returns why the package in dir must not import target, empty if it may. It records
+// in used the permissions of the table that were needed.
 func refusedImport(rooms map[string]room, dir, target string, used map[string]bool) string {
 	if room, ok := roomOf(rooms, dir); ok {
-		dir = room // packages inside a room keep its rules
+		dir = room // packages inside a room follow its rules
 	}
 	from := rooms[dir]
 	if local, ok := strings.CutPrefix(target, modulePath+"/"); ok {
@@ -221,15 +221,15 @@ func TestTheCoreNeedsOnlyTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// isStandard says whether an import path belongs to the standard library: its first
-// element has no dot.
+// isStandard reports whether an import path belongs to the standard library: its first element has
+// no dot.
 func isStandard(target string) bool {
 	first, _, _ := strings.Cut(target, "/")
 	return !strings.Contains(first, ".")
 }
 
-// isImpure says whether a package of the standard library brings in the world outside:
-// I/O, time that passes, other goroutines, chance.
+// isImpure reports whether a package of the standard library has effects: I/O, passing time,
+// goroutines, randomness.
 func isImpure(target string) bool {
 	switch first, _, _ := strings.Cut(target, "/"); first {
 	case "os", "net", "log", "sync", "syscall", "plugin", "testing", "flag", "C":
@@ -238,7 +238,7 @@ func isImpure(target string) bool {
 	return slices.Contains([]string{"io/ioutil", "math/rand", "math/rand/v2", "crypto/rand", "runtime/debug", "context"}, target)
 }
 
-// impureCalls are functions of otherwise pure packages.
+// impureCalls lists impure functions of otherwise pure packages.
 var impureCalls = map[string][]string{
 	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -293,7 +293,7 @@ func TestFloorsTestedWithoutTheRaceDetectorAreSequential(t *testing.T) {
 	}
 }
 
-// impurity names what makes one node of a syntax tree impure, empty if nothing does.
+// impurity returns what makes a node of a syntax tree impure, empty if nothing does.
 func impurity(file *ast.File, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:
@@ -313,7 +313,7 @@ func impurity(file *ast.File, n ast.Node) string {
 	return ""
 }
 
-// importedAs is the import path that file knows by name, empty if name is no import.
+// importedAs returns the import path that file knows by name, empty if name is not an import.
 func importedAs(file *ast.File, name string) string {
 	for _, spec := range file.Imports {
 		target, _ := strconv.Unquote(spec.Path.Value)
@@ -344,7 +344,7 @@ func TestOnlyTheProgramExits(t *testing.T) {
 	}
 }
 
-// sourceFile is a Go file that a page names.
+// sourceFile matches a Go file that a page names.
 var sourceFile = regexp.MustCompile("`((?:internal|cmd|client)/[^` ]*\\.go)`")
 
 func TestJourneysNameFilesThatExistAndEachRoomOnce(t *testing.T) {

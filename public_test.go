@@ -40,9 +40,8 @@ func TestThePublicClientShowsNoInternalPackage(t *testing.T) {
 	}
 }
 
-// shownParts are the parts of a file that callers of its package see: signatures of
-// exported functions and methods, exported types without their unexported fields, exported
-// values.
+// shownParts returns the parts of a file that callers of its package see: signatures of exported
+// functions and methods, exported types without their unexported fields, exported values.
 func shownParts(file *ast.File) (parts []ast.Node) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {

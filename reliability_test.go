@@ -4,8 +4,8 @@ import "testing"
 
 const reliabilityPage = "docs/reliability.md"
 
-// TestPromisesOfReliabilityHaveTests holds docs/reliability.md to the code: every promise names
-// tests that are there.
+// TestPromisesOfReliabilityHaveTests checks docs/reliability.md against the code: every promise
+// names tests that exist.
 func TestPromisesOfReliabilityHaveTests(t *testing.T) {
 	source := readSource(t)
 	tests := declaredTests(source)

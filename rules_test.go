@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Sizes that are refused; half of each is what one aims for.
+// The largest sizes allowed; aim for half of each.
 const (
 	maxFileLines     = 800
 	maxTestFileLines = 1200
@@ -34,7 +34,7 @@ func TestFilesAndFunctionsStaySmall(t *testing.T) {
 			t.Errorf("%s has %d lines, more than %d: does it have one subject?", file.path, file.lines, limit)
 		}
 		if file.test {
-			continue // tables of cases are long and read easily
+			continue // tables of cases are long and easy to read
 		}
 		for _, decl := range file.ast.Decls {
 			function, ok := decl.(*ast.FuncDecl)
@@ -118,7 +118,7 @@ func undocumented(decl ast.Decl) []*ast.Ident {
 				}
 			case *ast.ValueSpec:
 				if spec.Doc != nil || spec.Comment != nil || decl.Doc != nil || isEnumeration(decl) {
-					continue // a comment over a group of constants speaks for all of them
+					continue // the comment of a group of constants covers all of them
 				}
 				for _, name := range spec.Names {
 					if name.IsExported() {
@@ -132,14 +132,14 @@ func undocumented(decl ast.Decl) []*ast.Ident {
 	return nil
 }
 
-// isEnumeration says whether a declaration lists the values of a named type, whose comment then
-// speaks for them.
+// isEnumeration reports whether a declaration lists the values of a named type, whose comment
+// covers them.
 func isEnumeration(decl *ast.GenDecl) bool {
 	first, ok := decl.Specs[0].(*ast.ValueSpec)
 	return ok && decl.Tok == token.CONST && decl.Lparen.IsValid() && first.Type != nil
 }
 
-// receiver is the name of a method's type; of a plain function, its own name.
+// receiver returns the name of a method's type, or the name of a plain function.
 func receiver(function *ast.FuncDecl) string {
 	if function.Recv == nil {
 		return function.Name.Name
@@ -194,11 +194,11 @@ func TestNothingRunsBeforeMain(t *testing.T) {
 	}
 }
 
-// unfinished finds a marker of unfinished work that names no issue.
+// unfinished matches a marker of unfinished work that names no issue.
 var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|X` + `XX|HA` + `CK)\b(\(#\d+\))?`)
 
-// strangers are texts that belong to one machine and not to the project. They are
-// written in pieces so that this file passes its own test.
+// strangers are texts that belong to one machine and not to the project. They are split so that
+// this file passes its own test.
 var strangers = []struct{ what, text string }{
 	{"a path of one machine", "/wo" + "rk/"},
 	{"a path of one machine", "/tm" + "p/"},
@@ -216,7 +216,7 @@ func TestFilesHoldNothingUnfinishedOrForeign(t *testing.T) {
 			if found := unfinished.FindStringSubmatch(line); found != nil && found[2] == "" {
 				t.Errorf("%s:%d: %s without the number of an issue", name, i+1, found[1])
 			}
-			ours := strings.ReplaceAll(line, "//tm"+"p/", "") // a path of the tree of paths
+			ours := strings.ReplaceAll(line, "//tm"+"p/", "") // a path in the tree of paths
 			for _, stranger := range strangers {
 				if strings.Contains(ours, stranger.text) {
 					t.Errorf("%s:%d: %s: %s", name, i+1, stranger.what, stranger.text)
@@ -229,7 +229,7 @@ func TestFilesHoldNothingUnfinishedOrForeign(t *testing.T) {
 	}
 }
 
-// npmLock is the part of web/package-lock.json that says what is installed.
+// npmLock is the part of web/package-lock.json that lists what is installed.
 type npmLock struct {
 	Packages map[string]struct {
 		Resolved             string
@@ -237,8 +237,8 @@ type npmLock struct {
 	}
 }
 
-// npm ci refuses a lock file that lacks a native part of some platform, and installs from the
-// registry of the machine only if the lock file names none.
+// npm ci refuses a lock file that lacks the native part of a platform, and uses the machine's
+// registry only if the lock file names no host.
 func TestTheLockFileOfThePageIsWholeAndNamesNoHost(t *testing.T) {
 	text, err := os.ReadFile("web/package-lock.json")
 	if err != nil {
@@ -285,8 +285,8 @@ func TestLinksInDocumentsLead(t *testing.T) {
 	}
 }
 
-// declaredTests returns the names of all test, fuzz, benchmark and example functions, each
-// with the files that declare it.
+// declaredTests returns the names of all test, fuzz, benchmark and example functions, each with the
+// files that declare it.
 func declaredTests(source *sourceTree) map[string][]goFile {
 	tests := map[string][]goFile{}
 	for _, file := range source.files {
@@ -316,8 +316,8 @@ func stringLiterals(file goFile) []string {
 	return literals
 }
 
-// missingTest says why name, "TestX" or "TestX/a_case" or the path of a scenario file, names
-// nothing that runs; empty if it does.
+// missingTest returns why name, "TestX" or "TestX/a_case" or the path of a scenario file, does not
+// name a test that runs; empty if it does.
 func missingTest(tests map[string][]goFile, name string) string {
 	if strings.Contains(name, ".") {
 		if !exists(name) {

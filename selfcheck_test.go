@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The tests here show that the checks of this directory refuse what they should: a check that
-// sees nothing would pass for ever.
+// These tests show that the checks in this directory refuse what they should: a check that finds
+// nothing would always pass.
 
 func TestLayerCheckRefuses(t *testing.T) {
 	rooms := map[string]room{

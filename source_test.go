@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// modulePath is the import path that the rooms' paths are relative to.
+// modulePath is the module's import path.
 const modulePath = "github.com/weirhq/weir"
 
-// A goFile is one parsed source file of the module.
+// goFile is one parsed source file of the module.
 type goFile struct {
 	path      string // relative to the module's root, with slashes
 	lines     int
@@ -25,10 +25,10 @@ type goFile struct {
 	ast       *ast.File
 }
 
-// dir is the directory of the file's package, "." for the root.
+// dir returns the directory of the file's package, "." for the root.
 func (f goFile) dir() string { return path.Dir(f.path) }
 
-// A sourceTree is every file of the module, read once for all tests.
+// sourceTree is every file of the module, read once for all tests.
 type sourceTree struct {
 	fset  *token.FileSet
 	files []goFile
@@ -51,7 +51,7 @@ var sourceOnce = sync.OnceValues(func() (*sourceTree, error) {
 	tree := &sourceTree{fset: token.NewFileSet(), texts: map[string]string{}}
 	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != "." {
-			return nil // somebody's for a moment, and no source
+			return nil // a temporary file that another process has removed
 		}
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ var sourceOnce = sync.OnceValues(func() (*sourceTree, error) {
 	return tree, err
 })
 
-// isText says whether people write this file by hand.
+// isText reports whether people write this file by hand.
 func isText(name string) bool {
 	switch path.Ext(name) {
 	case ".go", ".md", ".yaml", ".yml", ".sh", ".conf":
@@ -102,15 +102,14 @@ func isText(name string) bool {
 	return name == "Makefile" || name == ".ci/run" || name == "go.mod" || name == ".gitignore"
 }
 
-// A markdownRow is one row of a table: its cells without the blanks around them.
+// markdownRow is one row of a table: its cells without the surrounding spaces.
 type markdownRow struct {
 	line  int // in the file, from 1
 	cells []string
 }
 
-// markdownTables returns the rows of all tables in text that stand under the
-// heading, down to the next heading of the same or a higher level. Header rows and
-// rulers are left out. An empty heading means the whole text.
+// markdownTables returns the rows of all tables under the heading, up to the next heading of the
+// same or a higher level, without header rows and rulers. An empty heading means the whole text.
 func markdownTables(text, heading string) []markdownRow {
 	var rows []markdownRow
 	level, inside, inTable, fenced := 0, heading == "", false, false
@@ -144,7 +143,7 @@ func markdownTables(text, heading string) []markdownRow {
 	return rows
 }
 
-// splitRow cuts "| a | b |" into cells; "\|" is a bar inside a cell.
+// splitRow splits "| a | b |" into cells; "\|" is a bar inside a cell.
 func splitRow(line string) []string {
 	const bar = "\x00"
 	line = strings.ReplaceAll(strings.TrimSpace(line), `\|`, bar)
@@ -155,7 +154,7 @@ func splitRow(line string) []string {
 	return cells
 }
 
-// backquoted returns the words of a cell that stand in back quotes.
+// backquoted returns the words of a cell that are in back quotes.
 func backquoted(cell string) []string {
 	var words []string
 	for i, part := range strings.Split(cell, "`") {

@@ -80,6 +80,14 @@ type Starvation struct {
 	Since      time.Time `yson:"starving_since"`
 	// Timeout is how long the operation must be below its fair share until it starves.
 	Timeout time.Duration `yson:"timeout"`
+	// Tolerance is the part of its fair share with which it does not starve.
+	// WithinTolerance reports that it has less than its fair share, but that much
+	// of it; FairShareCoversDemand that its fair share is all that it demands.
+	Tolerance             float64 `yson:"tolerance"`
+	WithinTolerance       bool    `yson:"within_tolerance"`
+	FairShareCoversDemand bool    `yson:"fair_share_covers_demand"`
+	// LimitedOptions says which options of the operation limits of its pools replace.
+	LimitedOptions []string `yson:"limited_options"`
 }
 
 // Preemption states what preemption could do for the operation.

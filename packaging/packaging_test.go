@@ -185,9 +185,74 @@ func TestDistMakesStaticBinariesWithChecksums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range append([]string{"weir", "LICENSE", "weir.yaml", "weir.sysusers.conf", "installation.md"}, units...) {
+	for _, want := range append([]string{"weir", "LICENSE", "NOTICES", "weir.yaml", "weir.sysusers.conf", "installation.md"}, units...) {
 		if !strings.Contains(string(list), "/"+want+"\n") {
 			t.Errorf("%s lacks %s", archive, want)
+		}
+	}
+}
+
+// notices are the texts of a file of notices by the titles of its sections.
+func notices(text string) map[string]string {
+	found := map[string]string{}
+	line := strings.Repeat("=", 80)
+	parts := strings.Split(text, "\n"+line+"\n")
+	for i := 1; i+1 < len(parts); i += 2 {
+		found[parts[i]] = parts[i+1]
+	}
+	return found
+}
+
+var licenceWords = regexp.MustCompile(`(?i)copyright|permission is hereby granted|public domain|apache license|mozilla public license`)
+
+// Everything that is linked into the program has its licence in the archives.
+func TestNoticesHaveTheLicenceOfEveryLinkedModule(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "NOTICES")
+	if out, err := exec.CommandContext(t.Context(), "../scripts/notices.sh", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sections := notices(read(t, file))
+	for title, text := range sections {
+		if !licenceWords.MatchString(text) {
+			t.Errorf("%s has no licence: %.200q", title, text)
+		}
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "../cmd/weir")
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := slices.Compact(slices.Sorted(strings.FieldsFuncSeq(string(out), func(r rune) bool { return r == '\n' })))
+	for _, module := range modules {
+		if sections["Go module "+module] == "" {
+			t.Errorf("there is no notice of %s", module)
+		}
+	}
+	if len(modules) < 10 {
+		t.Errorf("only %d modules: %q", len(modules), modules)
+	}
+	if _, err := os.Stat("../internal/control/web/dist/index.html"); err == nil {
+		var lock struct {
+			Packages map[string]struct {
+				Version, License string
+				Dev, Optional    bool
+			}
+		}
+		if err := json.Unmarshal([]byte(read(t, "../web/package-lock.json")), &lock); err != nil {
+			t.Fatal(err)
+		}
+		for folder, about := range lock.Packages {
+			if folder == "" {
+				continue // the page itself
+			}
+			name := folder[strings.LastIndex(folder, "node_modules/")+len("node_modules/"):]
+			if about.Dev || about.Optional || strings.HasPrefix(name, "@types/") {
+				continue
+			}
+			if title := "npm package " + name + " " + about.Version + " (" + about.License + ")"; sections[title] == "" {
+				t.Errorf("there is no notice of %s", title)
+			}
 		}
 	}
 }

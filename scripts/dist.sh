@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what is installed on machines: for each architecture a static binary and an archive
-# with the systemd units, and checksums.
+# with the systemd units and the notices of third parties, and checksums.
 #
 #   dist.sh DIRECTORY [ARCHITECTURE]...    amd64 and arm64 by default
 #
@@ -23,13 +23,14 @@ rm -f "$out"/weir-* "$out/SHA256SUMS"
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 
+scripts/notices.sh "$stage/NOTICES"
 for architecture in "${architectures[@]}"; do
     binary=$out/weir-linux-$architecture
     CGO_ENABLED=0 GOOS=linux GOARCH=$architecture go build -trimpath -ldflags '-s -w' -o "$binary" ./cmd/weir
     name=weir-$version-linux-$architecture
     mkdir -p "$stage/$name"
     install -m 755 "$binary" "$stage/$name/weir"
-    install -m 644 LICENSE packaging/*.service packaging/*.conf packaging/weir.yaml docs/installation.md "$stage/$name"
+    install -m 644 LICENSE "$stage/NOTICES" packaging/*.service packaging/*.conf packaging/weir.yaml docs/installation.md "$stage/$name"
     tar --sort=name --mtime="@$moment" --owner=0 --group=0 --numeric-owner -C "$stage" -cf - "$name" | gzip -9n >"$out/$name.tar.gz"
 done
 (cd "$out" && sha256sum weir-* >SHA256SUMS)

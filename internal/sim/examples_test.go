@@ -40,8 +40,8 @@ func load(t testing.TB, file string) *scenario.Scenario {
 	return s
 }
 
-// written writes everything that can be made of a result, twice, and checks that
-// both are the same.
+// written renders every output of a result twice and checks that both are the
+// same.
 func written(t *testing.T, name string, r *outcome.Result) {
 	t.Helper()
 	for _, output := range []struct {
@@ -72,13 +72,13 @@ func written(t *testing.T, name string, r *outcome.Result) {
 	}
 }
 
-// cut shortens a scenario, with what it expects by then.
+// cut shortens a scenario and keeps the expectations that apply by then.
 func cut(s *scenario.Scenario, most time.Duration) {
 	s.Duration = document.Some(min(s.Duration.Or(most), most))
 	s.Expectations = slices.DeleteFunc(s.Expectations, func(e scenario.Expectation) bool { return e.At > s.Duration.Value() })
 }
 
-// The examples must read, run and report; their first hours are enough for that.
+// Every example can be read, run and reported; its first hours are enough to show it.
 func TestExamplesRun(t *testing.T) {
 	files, _ := filepath.Glob("../../examples/simulate/*.yaml")
 	if len(files) < 3 {

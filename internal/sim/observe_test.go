@@ -8,8 +8,8 @@ import (
 	"github.com/weirhq/weir/internal/sim/outcome"
 )
 
-// watched runs a scenario to its end and says how often the core was looked at.
-// Restless, every observation looks.
+// watched runs a scenario to its end and returns how often the core was observed.
+// If restless is set, no observation is skipped.
 func watched(t *testing.T, text string, restless bool) (*outcome.Result, int) {
 	t.Helper()
 	s := read(t, text)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirhq/weir/internal/sim/distribution"
 )
 
-// The queue yields what a slice would that is sorted by time, kind and order of
-// insertion, with pushes and pops in any order.
+// With pushes and pops in any order, the queue yields the same events as a slice
+// sorted by time, kind and order of insertion.
 func TestTheQueueAgreesWithASortedSlice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
@@ -79,7 +79,7 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// randomRing has nodes at random places.
+// randomRing returns a ring with nodes at random places.
 func randomRing(nodes int, period time.Duration, seed distribution.Seed) ring {
 	places := make([]place, nodes)
 	for i := range places {

@@ -68,8 +68,8 @@ func poolNamed(t testing.TB, r *outcome.Result, name string) outcome.Pool {
 	return outcome.Pool{}
 }
 
-// Six jobs of ten minutes on a node for four: by hand, two rounds, 3600 core
-// seconds, two jobs that wait for the first round.
+// Six jobs of ten minutes on a node that holds four. Computed by hand: two rounds,
+// 3600 core-seconds, and two jobs that wait for the first round.
 func TestFiguresOfAHandComputedRun(t *testing.T) {
 	r := simulate(t, `
 nodes: [{name: n, resources: {cpu: 4, memory: 8GiB}}]
@@ -95,8 +95,8 @@ operations: {x: {pool: b, job_count: 6, duration: 10m, job_resources: {cpu: 1, m
 	for _, name := range []string{"b", "a", "<Root>"} {
 		p := poolNamed(t, r, name)
 		near(t, "what pool "+name+" got", p.Got[resource.CPU], 3600, 1e-6)
-		// It asks for six cores until four have their jobs, and so on; observed
-		// once a second.
+		// It demands six cores until four jobs run, and so on; observed once a
+		// second.
 		near(t, "what pool "+name+" asked for", p.Asked[resource.CPU], 6*600+2*600, 8)
 		near(t, "what pool "+name+" is entitled to", p.Entitled[resource.CPU], 4*600+2*600, 8)
 		if p.Waits.Count != 6 || p.Jobs.Completed != 6 || p.Operations != 1 {
@@ -241,8 +241,8 @@ operations:
 	}
 }
 
-// A preempted job begins again and takes its whole time; its stale event does
-// nothing.
+// A preempted job restarts and runs for its whole duration; its old event has no
+// effect.
 func TestAPreemptedJobBeginsAgain(t *testing.T) {
 	r := simulate(t, `
 nodes: [{name: n, count: 2, resources: {cpu: 4}}]
@@ -537,7 +537,7 @@ expect: [{operation: x, started_by: 10m, state: completed}]
 	}
 }
 
-// A pool with a guarantee of two cores that asks for two and can have one of them
+// A pool with a guarantee of two cores that demands two, and gets only one of them
 // for ten of twenty minutes.
 func TestComplianceWithAGuaranteeByHand(t *testing.T) {
 	r := simulate(t, `

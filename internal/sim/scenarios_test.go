@@ -12,12 +12,12 @@ import (
 	"github.com/weirhq/weir/internal/sim/scenario"
 )
 
-// refusedMark begins the comment of a scenario that cannot be run: what follows
-// is a part of the message.
+// refusedMark starts the comment of a scenario that must be refused; a part of the
+// message follows it.
 const refusedMark = "# refused: "
 
-// TestScenarios runs every file of testdata/scenarios, with its invariants
-// verified after every input. A file is named after the sentence that it shows.
+// TestScenarios runs every file of testdata/scenarios and verifies the invariants
+// after every input. The name of a file is the sentence that it shows.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "scenarios", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -41,7 +41,7 @@ func runFile(t *testing.T, file string) {
 	for _, w := range warnings {
 		t.Logf("%v", w)
 	}
-	// The core watches for silent nodes, so that every heartbeat takes place.
+	// The core watches for silent nodes, so no heartbeat may be skipped.
 	result, err := newRun(s, core.New(core.DefaultSettings()), Options{Verify: true}).complete(context.Background())
 	_, refusal, isRefused := bytes.Cut(data, []byte(refusedMark))
 	if isRefused {

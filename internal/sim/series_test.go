@@ -24,7 +24,7 @@ func TestPercentilesAreThoseOfTheSortedList(t *testing.T) {
 		slices.Sort(list)
 		f := w.figures()
 		for part, got := range map[float64]float64{0.5: f.P50, 0.9: f.P90, 0.99: f.P99, 1: f.Max} {
-			// The smallest value that at least this part does not exceed.
+			// The smallest value that is at least as large as this fraction of the values.
 			i := slices.IndexFunc(list, func(v int) bool {
 				below := 0
 				for _, other := range list {
@@ -56,7 +56,7 @@ func TestPercentilesAreThoseOfTheSortedList(t *testing.T) {
 	}
 }
 
-// Joining intervals keeps sums, and there are never more intervals than allowed.
+// Merging intervals preserves sums, and there are never more intervals than allowed.
 func TestSeriesStayBoundedAndKeepTheirSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := series{step: time.Second, most: rapid.IntRange(2, 20).Draw(t, "most"), kinds: []resource.Kind{resource.CPU}}

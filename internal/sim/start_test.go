@@ -32,13 +32,13 @@ events:
   - {at: 2h30m, pool: a, set: {weight: 1}}
 `
 
-// loss is over when a run begins after two hours.
+// loss ends before a run that starts after two hours.
 const loss = `
   - {at: 90m, lose_nodes: {group: n, count: 2}}
   - {at: 2h, return_nodes: {group: n}}
 `
 
-// told writes down what a core has decided.
+// told records the decisions of a core.
 func told(into *[]string) func(time.Time, core.Input, *core.Decisions) {
 	return func(now time.Time, input core.Input, out *core.Decisions) {
 		if len(out.Started)+len(out.Stopped)+len(out.Operations) > 0 {
@@ -50,7 +50,7 @@ func told(into *[]string) func(time.Time, core.Input, *core.Decisions) {
 	}
 }
 
-// until prepares a run of a scenario and lets everything before a moment happen.
+// until prepares a run of a scenario and processes all events before this time.
 func until(t *testing.T, text string, moment time.Duration) *run {
 	t.Helper()
 	s := read(t, text)
@@ -67,8 +67,8 @@ func until(t *testing.T, text string, moment time.Duration) *run {
 	return r
 }
 
-// present is a start at the present of a run, in which jobs go on as they would
-// have.
+// present is a start from the current state of a run, in which jobs continue as
+// they would have.
 func (r *run) present(moment time.Duration) *Start {
 	lasting := slices.Clone(r.operations)
 	start := From(r.core, r.scenario.Start.Add(moment), func(a Attempt) time.Duration {
@@ -82,7 +82,7 @@ func (r *run) present(moment time.Duration) *Start {
 	return start
 }
 
-// rest resumes a scenario from a start. Its nodes and trees are those of the core.
+// rest resumes a scenario from a start, with the nodes and trees of the core.
 func rest(t *testing.T, text string, start *Start) *run {
 	t.Helper()
 	s := read(t, text)
@@ -139,7 +139,7 @@ func TestAScenarioThatIsResumedGoesOnAsIfItHadNotStopped(t *testing.T) {
 	}
 }
 
-// ahead is an hour and a half from the middle of a day, with durations drawn.
+// ahead runs for an hour and a half from the middle of a day, with random durations.
 func ahead(t *testing.T, c *core.Core, now time.Time, seed distribution.Seed) []byte {
 	t.Helper()
 	s := read(t, "{nodes: [{resources: {cpu: 1}}], operations: {x: {duration: 1m}}}")
@@ -186,8 +186,8 @@ func TestDrawnDurationsFollowFromTheAttemptAndExceedItsAge(t *testing.T) {
 	}
 }
 
-// The inputs that a run has generated are a journal: applied to a new core they
-// lead to the same state.
+// The inputs that a run has generated are a journal: a new core to which they are
+// applied reaches the same state.
 func TestTheInputsOfARunReplayToTheSameState(t *testing.T) {
 	s := read(t, day+loss)
 	r := newRun(s, core.New(SettingsOf(s)), Options{})

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// replay runs a scenario whose files are in a directory.
+// replay runs a scenario; the files that it names are in this directory.
 func replay(t *testing.T, directory, text string) *outcome.Result {
 	t.Helper()
 	s, _, err := scenario.Read("trace.yaml", []byte(text), func(name string) (io.ReadCloser, error) {
@@ -41,7 +41,7 @@ func TestALogIsReplayedWithUsersAsPoolsOrEphemeralPools(t *testing.T) {
 	if a.Got[resource.CPU] == 0 || a.Got != b.Got || !b.Ephemeral || b.Parent != "all" {
 		t.Errorf("user 4 got %v in a pool and %v in an ephemeral one below %q", a.Got, b.Got, b.Parent)
 	}
-	// Nobody waits longer than for the next heartbeat, because the submit times of
+	// No job waits longer than until the next heartbeat, because the submit times of
 	// this log are its start times.
 	if pools.Cluster.Waits.Max > 5 {
 		t.Errorf("waits %+v", pools.Cluster.Waits)

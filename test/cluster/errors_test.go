@@ -77,16 +77,23 @@ func TestAJobOverItsMemoryLimitFailsWithTheProcessesThatUsedIt(t *testing.T) {
 		t.Fatalf("%s: %s\n%s", row.State, row.Result, describe(jobs))
 	}
 	e := readError(t, jobs[0])
-	if e.Code != 1200 || e.Message != "Memory limit exceeded" {
-		t.Errorf("error %d %q", e.Code, e.Message)
+	if e.Code != 1205 || e.Message != "User job failed" || len(e.Inner) != 1 {
+		t.Fatalf("error %d %q", e.Code, e.Message)
 	}
-	processes, _ := e.Attributes["processes"].(string)
-	if processes == "" {
-		text, _ := json.Marshal(e.Attributes["processes"])
-		processes = string(text)
+	e = e.Inner[0]
+	usage, _ := e.Attributes["usage"].(float64)
+	limit, _ := e.Attributes["limit"].(float64)
+	tmpfs, _ := e.Attributes["tmpfs_usage"].(float64)
+	if e.Code != 1200 || e.Message != "Memory limit exceeded" || usage <= limit || limit != 200<<20 || tmpfs != 0 {
+		t.Errorf("error %d %q with %v", e.Code, e.Message, e.Attributes)
 	}
-	large, small := strings.Index(processes, "alloc=250000000"), strings.Index(processes, "alloc=20000000")
-	if large < 0 || small < large {
-		t.Errorf("the largest process is not first: %s", processes)
+	processes, _ := e.Attributes["processes"].([]any)
+	if len(processes) < 2 {
+		t.Fatalf("processes %v", e.Attributes["processes"])
+	}
+	first, _ := processes[0].(map[string]any)
+	command, _ := first["cmdline"].(string)
+	if size, _ := first["rss"].(float64); !strings.Contains(command, "alloc=250000000") || size < 150<<20 {
+		t.Errorf("the largest process is not first: %v", processes)
 	}
 }

@@ -358,7 +358,7 @@ func TestSkippedSchedulingSlowsNodesDownButNotResults(t *testing.T) {
 func serve(t testing.TB, service nodeproto.Service) (address string) {
 	t.Helper()
 	mux := http.NewServeMux()
-	mux.Handle(nodeproto.NewHandler(service, nodeproto.Insecure{}))
+	mux.Handle(nodeproto.NewHandler(service, nodeproto.Insecure{}, nodeproto.Unmetered))
 	server := httptest.NewUnstartedServer(mux)
 	server.Config.Protocols = nodeproto.Protocols()
 	server.Start()

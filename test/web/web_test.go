@@ -195,45 +195,39 @@ func browse(t *testing.T, with tools, host, file string, more ...string) {
 	}
 }
 
+// TestEachPageShowsWhatTheAPISays only reads, so that its browsers share a cluster. axe finds
+// nothing serious in light and dark, on a desk and on a phone.
 func TestEachPageShowsWhatTheAPISays(t *testing.T) {
 	t.Parallel()
 	with := needTools(t)
-	browse(t, with, startCluster(t, with), "pages.test.mjs")
-}
-
-func TestEachActionOfThePageWorks(t *testing.T) {
-	t.Parallel()
-	with := needTools(t)
-	browse(t, with, startCluster(t, with), "actions.test.mjs")
-}
-
-func TestTheClientOfYTsaurusWorksUnmodified(t *testing.T) {
-	t.Parallel()
-	with := needTools(t)
-	browse(t, with, startCluster(t, with), "ytclient.test.mjs")
-}
-
-func TestAxeFindsNothingSerious(t *testing.T) {
-	t.Parallel()
-	with := needTools(t)
 	host := startCluster(t, with)
+	t.Run("pages", func(t *testing.T) {
+		t.Parallel()
+		browse(t, with, host, "pages.test.mjs")
+	})
 	for _, look := range []string{"light 1280", "dark 1280", "light 390"} {
-		t.Run(look, func(t *testing.T) {
+		t.Run("axe "+look, func(t *testing.T) {
 			t.Parallel()
 			browse(t, with, host, "axe.test.mjs", "WEIR_LOOK="+look)
 		})
 	}
 }
 
-func TestAClusterWithTokensAsksForOne(t *testing.T) {
+// TestEachActionOfThePageWorks changes its cluster. The last browser needs a token, and from then
+// on so does everything else.
+func TestEachActionOfThePageWorks(t *testing.T) {
 	t.Parallel()
 	with := needTools(t)
 	host := startCluster(t, with)
-	token, err := exec.Command(with.weir, "token", "create", "root", "--addr", host).Output()
-	if err != nil {
-		t.Fatalf("weir token create: %v", err)
-	}
-	browse(t, with, host, "access.test.mjs", "WEIR_TOKEN="+strings.TrimSpace(string(token)))
+	t.Run("actions", func(t *testing.T) { browse(t, with, host, "actions.test.mjs") })
+	t.Run("the client of YTsaurus", func(t *testing.T) { browse(t, with, host, "ytclient.test.mjs") })
+	t.Run("tokens", func(t *testing.T) {
+		token, err := exec.Command(with.weir, "token", "create", "root", "--addr", host).Output()
+		if err != nil {
+			t.Fatalf("weir token create: %v", err)
+		}
+		browse(t, with, host, "access.test.mjs", "WEIR_TOKEN="+strings.TrimSpace(string(token)))
+	})
 }
 
 // TestPictures creates the pictures of docs/screenshots if it is enabled.

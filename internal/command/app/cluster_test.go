@@ -24,7 +24,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain lets this program be the process beside jobs, as weir is.
+// TestMain makes this program a job proxy when it is started as one, as weir does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == ProxyCommand {
 		os.Exit(jobproxy.Main(os.Args[2]))
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cluster is a scheduler and one node, for real.
+// cluster is a real scheduler and one real node.
 type cluster struct {
 	t         *testing.T
 	scheduler *Scheduler
@@ -50,7 +50,7 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	s.Periods.FairShareUpdate = document.Some(50 * time.Millisecond)
 	s.Periods.OperationsUpdate = document.Some(50 * time.Millisecond)
 	s.Nodes.HeartbeatPeriod = document.Some(100 * time.Millisecond)
-	s.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
+	s.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	c.log = newTestLog(t)
 	log := c.log
 	scheduler, err := NewScheduler(t.Context(), s, "test", log)
@@ -66,8 +66,8 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	return c
 }
 
-// newTestLog logs to the test while it lasts. Whoever still says something afterwards, such as a request that did not end
-// in time, must not end the program.
+// newTestLog logs to the test while it runs. Later lines, for instance of a request that did not end in time, are dropped:
+// they would end the program.
 func newTestLog(t *testing.T) *slog.Logger {
 	w := &testWriter{t: t}
 	t.Cleanup(func() {
@@ -92,7 +92,7 @@ func (w *testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// insist repeats a request that the scheduler refuses while the disk is too slow for it. It had no effect then.
+// insist repeats a request while the scheduler refuses it because the disk is too slow. A refused request has no effect.
 func insist(t *testing.T, request func() error) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
@@ -109,7 +109,7 @@ func insist(t *testing.T, request func() error) {
 	}
 }
 
-// run starts something that ends with its context, and returns how to end it.
+// run starts a function that runs until its context is cancelled, and returns a function that ends it.
 func (c *cluster) run(f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -179,7 +179,7 @@ func (c *cluster) start(spec string) guid.ID {
 	return id
 }
 
-// await waits until something holds.
+// await waits until a condition holds.
 func (c *cluster) await(what string, holds func() bool) {
 	c.t.Helper()
 	if !expected.Soon(holds) {
@@ -187,7 +187,7 @@ func (c *cluster) await(what string, holds func() bool) {
 	}
 }
 
-// ended waits until an operation is in the archive.
+// ended waits until an operation is archived.
 func (c *cluster) ended(id guid.ID) (store.Operation, []store.Job) {
 	c.t.Helper()
 	var row store.Operation

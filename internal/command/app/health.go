@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"time"
 
 	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/node/agent"
 )
 
@@ -17,8 +17,9 @@ import (
 // nothing.
 type health struct {
 	listener net.Listener
-	server   *http.Server
+	server   *http.Server // nil until it serves
 	pprof    bool
+	log      *slog.Logger
 }
 
 // newHealth listens at the configured address, if there is one.
@@ -31,9 +32,7 @@ func newHealth(c *config.Node, log *slog.Logger) (*health, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return &health{listener: listener, pprof: c.Pprof.Value(), server: &http.Server{
-		ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}, nil
+	return &health{listener: listener, pprof: c.Pprof.Value(), log: log}, nil
 }
 
 // addressOr is the address it listens at, or else the given name for the node.
@@ -65,7 +64,7 @@ func (h *health) serve(a *agent.Agent) (wait func() error) {
 	if h.pprof {
 		handleProfiles(mux)
 	}
-	h.server.Handler = mux
+	h.server = gate.NewServer(mux, nil, nil, h.log)
 	served := make(chan error, 1)
 	go func() { served <- h.server.Serve(h.listener) }()
 	return func() error {
@@ -80,7 +79,10 @@ func (h *health) close() error {
 	if h == nil {
 		return nil
 	}
-	closed := h.server.Close()
+	var closed error
+	if h.server != nil {
+		closed = h.server.Close()
+	}
 	err := h.listener.Close() // the server closes it only if it serves
 	if errors.Is(err, net.ErrClosed) {
 		err = nil

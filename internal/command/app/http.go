@@ -1,18 +1,16 @@
 package app
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/api"
+	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/metrics"
 	"github.com/weirhq/weir/internal/control/web"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -26,7 +24,10 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 		scheme = "https"
 	}
 	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
-	answers := api.New(s.Server, api.Options{Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: checkPatch(c)})
+	limits := limitsOf(&c.Overload)
+	answers := api.New(s.Server, api.Options{
+		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
+	})
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {
 		figures = answers.ReadersOnly(figures)
@@ -37,14 +38,20 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 		mux.Handle(prefix, dialect)
 	}
 	mux.Handle("/", web.Handler(s.version))
-	path, nodes := nodeproto.NewHandler(s.Server.NodeService(), nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{answers.Identify}})
-	mux.Handle(path, nodes)
+	known := nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{answers.Identify}}
+	// Nodes have a separate budget, so that users cannot use up the memory for heartbeats.
+	mux.Handle(nodeproto.NewHandler(s.Server.NodeService(), known, nodeIntake(gate.NewBudget(limits))))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	if c.Pprof.Value() {
 		handleProfiles(mux)
 	}
 	return mux
+}
+
+// limitsOf returns the limits on the memory of requests.
+func limitsOf(c *config.Overload) gate.Limits {
+	return gate.Limits{Total: c.BytesInFlight.Or(gate.DefaultLimits.Total), Caller: c.BytesPerCaller.Or(gate.DefaultLimits.Caller)}
 }
 
 // ready reports whether this server accepts requests: as a leader, or as a standby that knows one.
@@ -80,35 +87,4 @@ func withPassword(address, file string) (string, error) {
 	}
 	u.User = url.UserPassword(u.User.Username(), strings.TrimSpace(string(data)))
 	return u.String(), nil
-}
-
-// serverTLS reads keys and certificates; nil means plain HTTP.
-func serverTLS(c *config.ServerTLS, directory string) (*tls.Config, error) {
-	certificate, key := c.Certificate.Value(), c.Key.Value()
-	if certificate == "" && c.SelfSigned.Value() {
-		certificate, key = filepath.Join(directory, "tls.crt"), filepath.Join(directory, "tls.key")
-		if err := selfSign(certificate, key); err != nil {
-			return nil, fmt.Errorf("self_signed: %w", err)
-		}
-	}
-	if certificate == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if file := c.ClientCA.Value(); file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("client_ca: %w", err)
-		}
-		out.ClientCAs = x509.NewCertPool()
-		if !out.ClientCAs.AppendCertsFromPEM(data) {
-			return nil, fmt.Errorf("client_ca: %s has no certificates", file)
-		}
-		out.ClientAuth = tls.VerifyClientCertIfGiven
-	}
-	return out, nil
 }

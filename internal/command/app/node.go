@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -32,6 +30,7 @@ type Node struct {
 	driver cgroup.Driver
 	health *health
 	jobs   string // the directory of its jobs
+	reload *reloader
 }
 
 // NewNode adopts what an earlier process left and prepares to register. version is that of this program.
@@ -52,7 +51,8 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	client, err := nodeClient(c)
+	reload := newReloader(log.With("node", name))
+	client, err := nodeClient(c, reload)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
-		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts,
+		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
 			SoftwareVersion: version, OperatingSystem: runtime.GOOS + "/" + runtime.GOARCH, Cgroups: driver.Mode().String(),
@@ -83,7 +83,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 		client.Close()
 		return nil, errors.Join(err, health.close())
 	}
-	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs")}, nil
+	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs"), reload: reload}, nil
 }
 
 // ProxyCommand is the hidden command of this program that runs as the job proxy.
@@ -93,12 +93,18 @@ const ProxyCommand = "job-proxy"
 func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
 	served := n.health.serve(n.Agent)
+	looking, stop := context.WithCancel(ctx)
+	defer stop()
+	go n.reload.run(looking, func(string) {}) // the agent reports what is wrong
 	err := errors.Join(n.Agent.Run(ctx), n.health.close(), served())
 	if dirs, scanned := jobproxy.Scan(n.jobs); scanned == nil && len(dirs) == 0 {
 		err = errors.Join(err, n.driver.Close())
 	}
 	return err
 }
+
+// Reload reads the token and the certificates again.
+func (n *Node) Reload() { n.reload.Reload() }
 
 // groupOf names the control group of a node. An agent ends processes that it does not know in its group, so two
 // agents on one machine must not share it. They cannot share the data directory, so the name depends on that.
@@ -154,37 +160,24 @@ func isMode(mode cgroup.Mode, wanted string) bool {
 	return true
 }
 
-func nodeClient(c *config.Node) (*nodeproto.Client, error) {
-	token := c.Token.Value()
-	if file := c.TokenFile.Value(); file != "" {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("token_file: %w", err)
-		}
-		token = strings.TrimSpace(string(data))
+// nodeClient calls the schedulers, with keys that are read again when their files change.
+func nodeClient(c *config.Node, reload *reloader) (*nodeproto.Client, error) {
+	security, token, err := nodeKeys(c)
+	if err != nil {
+		return nil, err
 	}
-	var security *tls.Config
-	if c.TLS.Enabled.Value() || c.TLS.CA.IsSet() {
-		security = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.TLS.ServerName.Value()}
-		if file := c.TLS.CA.Value(); file != "" {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("tls/ca: %w", err)
-			}
-			security.RootCAs = x509.NewCertPool()
-			if !security.RootCAs.AppendCertsFromPEM(data) {
-				return nil, fmt.Errorf("tls/ca: %s has no certificates", file)
-			}
-		}
-		if c.TLS.Certificate.IsSet() {
-			pair, err := tls.LoadX509KeyPair(c.TLS.Certificate.Value(), c.TLS.Key.Value())
-			if err != nil {
-				return nil, fmt.Errorf("tls: %w", err)
-			}
-			security.Certificates = []tls.Certificate{pair}
-		}
+	client, err := nodeproto.NewClient(c.Schedulers.Value(), security, token)
+	if err != nil {
+		return nil, err
 	}
-	return nodeproto.NewClient(c.Schedulers.Value(), security, token)
+	reload.add("node/token_file and node/tls", func() error {
+		security, token, err := nodeKeys(c)
+		if err == nil {
+			client.Renew(security, token)
+		}
+		return err
+	}, c.TokenFile.Value(), c.TLS.CA.Value(), c.TLS.Certificate.Value(), c.TLS.Key.Value())
+	return client, nil
 }
 
 // offeredOf is the part of the machine's resources that a node offers to the scheduler. The rest of the memory is

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -19,7 +21,15 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 	s := c.scheduler.Server
 	who := nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler)}).Identify}
 	ask := func(token string, local bool) string {
-		peer, err := who.Authenticate(t.Context(), nodeproto.Credentials{Token: token, Local: local})
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Host = s.Address()
+		if local {
+			r.RemoteAddr = "127.0.0.1:1"
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		peer, err := who.Authenticate(t.Context(), nodeproto.Credentials{Token: token, Request: r})
 		if errors.Is(err, nodeproto.ErrUnknownCredentials) {
 			return "refused"
 		}
@@ -30,6 +40,19 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 	}
 	if got := fmt.Sprint(ask("", true), " ", ask("", false)); got != nodeproto.AnyNode+" refused" {
 		t.Errorf("without tokens: %s", got)
+	}
+	for name, change := range map[string]func(*http.Request){
+		"another origin":  func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
+		"across sites":    func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
+		"a strange name":  func(r *http.Request) { r.Host = "evil.example" },
+		"through a proxy": func(r *http.Request) { r.Header.Set("X-Forwarded-For", "10.0.0.1") },
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Host, r.RemoteAddr = s.Address(), "127.0.0.1:1"
+		change(r)
+		if peer, err := who.Authenticate(t.Context(), nodeproto.Credentials{Request: r}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
+			t.Errorf("%s is node %q, %v", name, peer.Node, err)
+		}
 	}
 	tokens := map[string]auth.Token{}
 	edit := func(*server.Registry) (*store.Batch, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// call sends a command with a value in JSON and returns the answer. What is refused because the disk is too slow is sent
-// again.
+// call sends a command with a value in JSON and returns the answer. It repeats a command that is refused because the disk
+// is too slow.
 func call(t *testing.T, s *Scheduler, method, command, path, body string) (status int, text string) {
 	t.Helper()
 	ticker := time.NewTicker(50 * time.Millisecond)
@@ -48,8 +48,8 @@ func callOnce(t *testing.T, s *Scheduler, method, command, path, body string) (i
 	return response.StatusCode, string(text)
 }
 
-// What is set at //sys/scheduler/config holds at once, is refused if it cannot,
-// and holds again after a restart, then for the core too.
+// A change of //sys/scheduler/config takes effect at once, is refused if it cannot,
+// and also holds after a restart, when it reaches the core too.
 func TestTheConfigurationChangesWhileTheSchedulerRuns(t *testing.T) {
 	c := &cluster{t: t, directory: t.TempDir()}
 	start := func() (*Scheduler, func()) {
@@ -115,14 +115,16 @@ func TestAStoredPatchThatDoesNotFitIsLeftOut(t *testing.T) {
 	settings := config.Default()
 	settings.Scheduler.Nodes.HeartbeatTimeout = document.Some(30 * time.Second)
 	var log strings.Builder
-	got := derived(&settings.Scheduler, slog.New(slog.NewTextHandler(&log, nil)))(c.scheduler.Server.Registry())
+	changed := &Scheduler{log: slog.New(slog.NewTextHandler(&log, nil))}
+	changed.running.Store(&settings.Scheduler)
+	got := changed.derived(c.scheduler.Server.Registry())
 	if got.HeartbeatPeriod != 5*time.Second || !strings.Contains(log.String(), "must be at least twice") {
 		t.Errorf("%v, %s", got.HeartbeatPeriod, log.String())
 	}
 }
 
-// A node says that it lives, whether the scheduler answers, and profiles if it is
-// told to.
+// A node reports that it is alive and whether the scheduler answers, and serves
+// profiles if that is enabled.
 func TestANodeServesItsHealth(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	settings := config.Default()

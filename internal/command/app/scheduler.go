@@ -14,10 +14,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
@@ -40,6 +42,9 @@ type Scheduler struct {
 	begin    func() error // called when it leads for the first time
 	// ownNodes is this process's token for the nodes in it.
 	ownNodes auth.Token
+	reload   *reloader
+	// running is the configuration as it was read last.
+	running atomic.Pointer[config.Scheduler]
 }
 
 // shutdownPatience is how long requests may take to end at shutdown.
@@ -52,7 +57,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := serverTLS(&c.TLS, c.DataDir.Value())
+	keys, err := openServerKeys(&c.TLS, c.DataDir.Value())
 	if err != nil {
 		return nil, err
 	}
@@ -64,20 +69,23 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &Scheduler{db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), ownNodes: newToken()}
+	s := &Scheduler{
+		db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), ownNodes: newToken(), reload: newReloader(log),
+	}
+	s.running.Store(c)
+	if keys != nil {
+		s.reload.add("scheduler/tls", keys.read, keys.certificate, keys.key, keys.clientCA)
+	}
 	scheme := "http"
-	if certificates != nil {
+	if keys != nil {
 		scheme = "https"
 	}
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
 	s.Server = server.New(server.Options{
-		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: derived(c, log), Log: log,
+		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived, Log: log,
 	})
-	s.http = &http.Server{
-		Handler: s.handler(c), Protocols: nodeproto.Protocols(), TLSConfig: certificates,
-		ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 20, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
 }
 
@@ -114,6 +122,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLeading()
 	var workers sync.WaitGroup
+	workers.Go(func() {
+		s.reload.run(leading, func(wrong string) { s.Server.SetAlert(server.AlertFiles, wrong) })
+	})
 	workers.Go(func() {
 		if err := s.Server.Run(leading); err != nil {
 			s.log.Error("scheduler", "error", err)
@@ -156,6 +167,30 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(err, s.db.Close())
+}
+
+// Reload reads the files of keys again, and the configuration if there is a way to.
+func (s *Scheduler) Reload() { s.reload.Reload() }
+
+// OnReload sets the function that reads the configuration again when Reload is called. Settings that can
+// change at run time do; if others have changed too, nothing does.
+func (s *Scheduler) OnReload(read func() (*config.Scheduler, error)) {
+	s.reload.add("the configuration", func() error {
+		next, err := read()
+		if err != nil {
+			return err
+		}
+		changes, err := config.Runtime(&config.Config{Scheduler: *s.running.Load()}, &config.Config{Scheduler: *next})
+		if err != nil {
+			return err
+		}
+		for _, change := range changes {
+			s.log.Info("a setting has changed", "setting", change.Option, "old", change.Old.String(), "new", change.New.String())
+		}
+		s.running.Store(next)
+		s.Server.Rederive()
+		return nil
+	})
 }
 
 // onLead sets the function to call when the scheduler leads for the first time.

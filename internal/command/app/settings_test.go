@@ -17,8 +17,8 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// opened are settings that are obeyed while something is opened or started, which
-// cannot be compared; that they are read at all is checked in the source.
+// opened lists the settings that take effect when something is opened or started,
+// which cannot be compared. For them the test checks only that the source reads them.
 var opened = map[string]bool{
 	"scheduler/listen": true, "scheduler/advertise": true, "scheduler/data_dir": true, "scheduler/store": true,
 	"scheduler/store_password_file": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
@@ -27,11 +27,12 @@ var opened = map[string]bool{
 	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/replace": true, "node/token": true, "node/token_file": true,
 	"node/listen": true, "node/pprof": true, "node/cgroup/mode": true, "node/cgroup/parent": true,
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
+	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true,
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
-// obeyed is everything that the settings that are not opened become.
+// obeyed is everything that is made from the other settings.
 type obeyed struct {
 	Server  server.Settings
 	Rules   agent.Rules
@@ -40,7 +41,7 @@ type obeyed struct {
 	Nodes   []config.Agent
 }
 
-// machineForTests is what the machine of the tests has.
+// machineForTests is the machine that the tests assume.
 var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 1000, resource.Memory: 10 << 30}
 
 func obeyedOf(c *config.Config) obeyed {
@@ -53,7 +54,7 @@ func obeyedOf(c *config.Config) obeyed {
 	return o
 }
 
-// others are values that a setting may have instead of its default.
+// others returns values of a setting that differ from its default.
 func others(s config.Setting) []string {
 	switch s.Info.Shape.Kind {
 	case "boolean":
@@ -72,7 +73,7 @@ func others(s config.Setting) []string {
 	return append(append([]string{}, s.Info.Shape.Values...), "x")
 }
 
-// withOther are configurations in which only one setting is not the default.
+// withOther returns configurations in which one setting differs from its default.
 func withOther(s config.Setting) (list []*config.Config) {
 	environ := []string{}
 	if s.Path == "node/heartbeat/splay" {
@@ -87,8 +88,8 @@ func withOther(s config.Setting) (list []*config.Config) {
 	return list
 }
 
-// Every setting changes something: what the processes are made with, or what the
-// list above says.
+// Every setting changes something: the values that processes are made with, or one
+// of the things in the list above.
 func TestEverySettingHasAnEffect(t *testing.T) {
 	for _, s := range config.Settings() {
 		if s.Info.NotSupported != "" || opened[s.Path] {
@@ -126,7 +127,7 @@ func exists(path string) bool {
 	return false
 }
 
-// What is said to change at run time is what a server takes while it leads.
+// The settings marked as changeable at run time are exactly those that a leading server accepts.
 func TestSettingsChangeWhenTheySay(t *testing.T) {
 	taken := func(c *config.Config) server.Settings {
 		s := settingsOf(&c.Scheduler)
@@ -155,7 +156,7 @@ func TestSettingsChangeWhenTheySay(t *testing.T) {
 	}
 }
 
-// Every field of the configuration is read by the packages that start processes.
+// The packages that start processes read every field of the configuration.
 func TestEveryFieldOfTheConfigurationIsRead(t *testing.T) {
 	read := map[string]bool{}
 	for _, directory := range []string{".", "../cli"} {
@@ -205,7 +206,7 @@ func TestEveryFieldOfTheConfigurationIsRead(t *testing.T) {
 	}
 }
 
-// The configuration must not know control groups, so it has figures of theirs of its own.
+// Package config must not import cgroup, so it repeats some of its numbers. They must agree.
 func TestTheFiguresOfProcessesAreThoseOfControlGroups(t *testing.T) {
 	base := config.Default()
 	if got := rulesOf(&base.Node); got != agent.DefaultRules() {

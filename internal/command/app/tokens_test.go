@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// The first token closes metrics as it closes the API, and leaves the nodes of the
-// same process alone.
+// With the first token, metrics require a token as the API does. Nodes of the same
+// process are not affected.
 func TestTheFirstTokenClosesMetrics(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	s := c.scheduler
@@ -54,7 +54,7 @@ func TestTheFirstTokenClosesMetrics(t *testing.T) {
 		t.Errorf("a node of the process: %v, %v", peer, err)
 	}
 	for _, other := range []string{"", "weir_x", token.Reveal()} {
-		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other, Local: true}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
+		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
 			t.Errorf("another token: %v", err)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// admission is the flags of commands that start operations.
+// admission holds the flags of commands that start operations.
 type admission struct {
 	ephemeral   bool
 	waitForRoom bool
@@ -23,15 +23,15 @@ func (a *admission) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&a.waitForRoom, "wait-for-room", false, "if the pool has as many operations as it may have, wait until one ends")
 }
 
-// checkPool refuses a pool that does not exist if the name of another pool is near: the scheduler
-// would create an ephemeral pool for a mistyped name. It prints a note if no name is near.
+// checkPool refuses a pool that does not exist if another pool has a similar name: the scheduler
+// would create an ephemeral pool for a mistyped name. If no name is similar, it prints a note.
 func (a *admission) checkPool(s *session, pool, tree string) error {
 	if pool == "" || a.ephemeral {
 		return nil
 	}
 	names, err := s.PoolNames(s.ctx, tree)
 	if err != nil || slices.Contains(names, pool) {
-		return nil // the scheduler gives its own error when the operation starts
+		return nil // the scheduler returns its own error when the operation starts
 	}
 	if near, ok := document.Nearest(pool, names); ok {
 		return usageErrorf("there is no pool %q, an ephemeral one would be created; did you mean %q? (--ephemeral-pool creates it)", pool, near)
@@ -46,7 +46,7 @@ const (
 	longestRoomPause = 30 * time.Second
 )
 
-// start starts an operation. If the pool is full, it waits for room or tells how to.
+// start starts an operation. If the pool is full, it waits for room or explains how to.
 func (a *admission) start(s *session, kind string, spec any) (id string, err error) {
 	for pause, told := firstRoomPause, false; ; pause = min(2*pause, longestRoomPause) {
 		id, err = start(s, kind, spec)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// callConfig runs a command line below a root of its own.
+// callConfig runs a command line under a separate root command.
 func callConfig(stdin string, args ...string) (code int, stdout, stderr string) {
 	opts := &options{output: outputTable}
 	root := &cobra.Command{Use: "weir", SilenceErrors: true, SilenceUsage: true}

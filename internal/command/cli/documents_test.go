@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The command lines of the five user documents, as printed there; all of them are
-// in that on integral guarantees. The names in angle brackets are for the reader to
-// fill in.
+// The command lines of the five user documents, as printed there. All of them are
+// in the document on integral guarantees. Readers fill in the names in angle
+// brackets.
 const documentedCommands = `
 $ yt set //sys/pools/root-pool/burst/@integral-guarantees/resource_flow "{cpu=100}"
 ---
@@ -28,7 +28,7 @@ $ yt set //sys/pools/root-pool/burst/@integral-guarantees/resource_flow "{cpu=10
 yt get //sys/scheduler/orchid/scheduler/pool_trees/<pool-tree>/pools/<pool>/integral_pool_capacity
 `
 
-// split lets a shell take a command line apart.
+// split splits a command line as a shell does.
 func split(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", `set -- `+line+`; printf '%s\0' "$@"`).Output()
@@ -38,9 +38,8 @@ func split(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// Every command line of the documents does what they say on a fresh server with
-// the pools that it names and nothing else: each alone, and all one after the
-// other.
+// Every command line of the documents works as documented on a new server that has
+// only the pools it names: each alone, and all in sequence.
 func TestTheCommandLinesOfTheDocumentsAsTyped(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(documentedCommands), "---")
 	if len(lines) != 4 {

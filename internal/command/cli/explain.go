@@ -14,27 +14,26 @@ import (
 
 func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
+	var tree string
 	cmd := &cobra.Command{
-		Use:   "explain OPERATION",
-		Short: "Explain why an operation's jobs wait and where its fair share comes from",
+		Use:   "explain OPERATION|POOL",
+		Short: "Explain why an operation's jobs wait, or what bounds a pool",
 		Long: `Explain why an operation's jobs wait: every reason, with amounts, pools and nodes; what starvation and
-preemption will do for it; and where its fair share comes from, pool by pool.`,
+preemption will do for it; and where its fair share comes from, pool by pool. Or explain a pool: what it uses, demands and is
+entitled to, which limits it has reached, and where its fair share comes from. pool:NAME is always a pool.`,
 		Example: `  weir explain '*nightly'
-  weir explain '*nightly' -o json`,
-		Args:              oneName("operation"),
-		ValidArgsFunction: r.completeOperations(),
-		RunE: r.do(func(s *session, args []string) error {
-			name, err := s.operation(args[0])
-			if err != nil {
-				return err
-			}
-			x, err := s.ExplainOperation(s.ctx, name)
-			if err != nil {
-				return err
-			}
-			return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
-		}),
+  weir explain '*nightly' -o json
+  weir explain research`,
+		Args: oneName("operation or pool"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			operations, directive := r.completeOperations()(cmd, args, prefix)
+			pools, _ := r.completePools()(cmd, args, prefix)
+			return append(operations, pools...), directive
+		},
+		RunE: r.do(func(s *session, args []string) error { return s.explain(tree, args[0]) }),
 	}
+	cmd.Flags().StringVar(&tree, "tree", "", "pool tree of a pool; the default one if unset")
+	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)
 }
 
@@ -142,6 +141,16 @@ func writeHope(w io.Writer, tree *client.TreeExplanation) {
 	case starvation.Scheduling == "below_fair_share":
 		fmt.Fprintf(w, "  It has been below its fair share since %s; after %s below it, it starves and may preempt.\n",
 			stamp(starvation.BelowSince), shortDuration(starvation.Timeout))
+	case starvation.WithinTolerance:
+		fmt.Fprintf(w, "  It has less than its fair share, but at least %s of it, its tolerance, so it does not starve and waits for free resources.\n",
+			percent(starvation.Tolerance))
+		fmt.Fprintln(w, "  A larger fair_share_starvation_tolerance (of the operation, its pool or the tree) would let it starve sooner.")
+		if starvation.FairShareCoversDemand {
+			fmt.Fprintln(w, "  So would ignore_tolerance_when_fair_share_covers_demand of the tree, because its fair share is all that it demands.")
+		}
+	}
+	for _, text := range tree.Starvation.LimitedOptions {
+		fmt.Fprintf(w, "  %s.\n", text)
 	}
 	preemption := tree.Preemption
 	if preemption.BecauseOf != "" {

@@ -8,11 +8,10 @@ import (
 	"github.com/weirhq/weir/client"
 )
 
-// beginningOfID matches what may be the beginning of an operation's id, and no whole id: an id has
-// four parts.
+// beginningOfID matches the start of an operation's id, but no complete id: an id has four parts.
 var beginningOfID = regexp.MustCompile(`^[0-9a-f]{1,8}(-[0-9a-f]{0,8}){0,2}$`)
 
-// operation completes the beginning of an operation's id. It returns every other name as it is.
+// operation completes the start of an operation's id. It returns any other name unchanged.
 func (s *session) operation(name string) (string, error) {
 	if !beginningOfID.MatchString(name) {
 		return name, nil

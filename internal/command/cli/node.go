@@ -19,7 +19,8 @@ func newNodeCommand() *cobra.Command {
 and the next agent adopts them.
 
 Settings come from flags, WEIR_NODE_… variables and the file of --config; weir config show node
-prints them. Without control groups the agent warns and enforces process limits instead.`,
+prints them. The agent notices when its token and certificates change, and reads them again on SIGHUP.
+Without control groups the agent warns and enforces process limits instead.`,
 		Example: `  # What this machine has, for the scheduler at a.example
   weir node --schedulers a.example:7070 --data-dir ./node &
 
@@ -39,6 +40,7 @@ prints them. Without control groups the agent warns and enforces process limits 
 		if err != nil {
 			return err
 		}
+		onHangup(cmd.Context(), node.Reload)
 		return node.Run(cmd.Context())
 	}
 	return cmd

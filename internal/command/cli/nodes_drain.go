@@ -107,7 +107,7 @@ func (c *drainCall) run(s *session, nodes []string) error {
 	}
 }
 
-// busyNodes are the nodes on which jobs run, and how many jobs run there.
+// busyNodes returns the nodes on which jobs run, and the number of these jobs.
 func (s *session) busyNodes(nodes []string) (busy []string, jobs int64, err error) {
 	for _, name := range nodes {
 		n, err := s.GetNode(s.ctx, name)
@@ -121,7 +121,8 @@ func (s *session) busyNodes(nodes []string) (busy []string, jobs int64, err erro
 	return busy, jobs, nil
 }
 
-// expel aborts all jobs of nodes: it bans them until no job runs there. The nodes stay disabled.
+// expel aborts all jobs on nodes: it bans the nodes until no job runs there. The nodes stay
+// disabled.
 func (c *drainCall) expel(s *session, nodes []string) (err error) {
 	for _, node := range nodes {
 		id, banErr := s.AddMaintenance(s.ctx, node, client.Ban, firstNonEmpty(c.comment, "drained"))
@@ -144,7 +145,7 @@ func (c *drainCall) expel(s *session, nodes []string) (err error) {
 	}
 }
 
-// pause waits before the next look at something that changes slowly.
+// pause waits before the next poll of something that changes slowly.
 func (s *session) pause() error {
 	select {
 	case <-s.ctx.Done():

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// startNightly starts an operation that runs until it is ended.
+// startNightly starts an operation that runs until it is aborted or completed.
 func (b *testbed) startNightly(more string) string {
 	b.t.Helper()
 	file := filepath.Join(b.t.TempDir(), "nightly.yaml")

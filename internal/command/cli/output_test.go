@@ -23,7 +23,7 @@ type inner struct {
 	ID string `json:"id"`
 }
 
-// tricky holds what a careless YAML writer gets wrong.
+// tricky holds values that a careless YAML writer gets wrong.
 var tricky = answer{
 	Name:   "true",
 	Share:  1e-9,

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// typed returns the arguments of a command line as a shell sees them.
+// typed splits a command line into arguments as a shell does.
 func typed(t *testing.T, line string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", `weir() { printf '%s\0' "$@"; }; `+line).Output()
@@ -18,11 +18,11 @@ func typed(t *testing.T, line string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// documentsCommands are all command lines of the five documents, as they are
-// printed there, with weir in the place of yt. <pool-tree> and <pool> stand for names.
+// documentsCommands are all command lines of the five documents, with weir instead
+// of yt. <pool-tree> and <pool> are placeholders.
 var documentsCommands = []struct {
 	line string
-	// looks are paths, and parts of what is there afterwards.
+	// looks lists paths and parts of their values afterwards.
 	looks [][2]string
 }{
 	{`weir set //sys/pools/root-pool/burst/@integral-guarantees/resource_flow "{cpu=100}"`, [][2]string{
@@ -48,7 +48,7 @@ var documentsCommands = []struct {
 		{"//sys/scheduler/orchid/scheduler/pool_trees/default/pools/relaxed/integral_guarantee_type", `"relaxed"`},
 		{"//sys/scheduler/orchid/scheduler/pool_trees/default/pools/relaxed/specified_resource_flow/cpu", "1000"},
 	}},
-	// A day of the flow of 1000 cores is what can be saved: 86,400,000 cpu·s.
+	// The pool can save one day of a flow of 1000 cores: 86,400,000 cpu·s.
 	{`weir get //sys/scheduler/orchid/scheduler/pool_trees/<pool-tree>/pools/<pool>/integral_pool_capacity`, [][2]string{
 		{"//sys/scheduler/orchid/scheduler/pool_trees/default/pools/burst/integral_pool_capacity/cpu", "86400000"},
 	}},
@@ -56,7 +56,7 @@ var documentsCommands = []struct {
 
 func TestTheDocumentsCommandsWorkAsTyped(t *testing.T) {
 	b := newTestbed(t, 2)
-	// The documents do not say what the parent has. Promises to children must be covered by it.
+	// The documents leave the parent's guarantee open. It must cover those of its children.
 	b.ok("create", "scheduler_pool", "--attributes", "{name=root-pool; integral_guarantees={resource_flow={cpu=2000}; burst_guarantee_resources={cpu=2000}}}")
 	b.ok("create", "scheduler_pool", "--attributes", "{name=burst; parent_name=root-pool}")
 	b.ok("create", "scheduler_pool", "--attributes", "{name=relaxed; parent_name=root-pool}")
@@ -73,9 +73,8 @@ func TestTheDocumentsCommandsWorkAsTyped(t *testing.T) {
 	}
 }
 
-// until runs a look again and again until it holds. The scheduler publishes what it
-// computes every few milliseconds; a machine that is busy or has a slow disk may take
-// its time.
+// until repeats a check until it holds. The scheduler publishes its state every few
+// milliseconds, later on a busy machine or with a slow disk.
 func (b *testbed) until(holds func() bool, format string, args ...any) {
 	b.t.Helper()
 	if !expected.Soon(holds) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// somethingToSee is a tree of three pools with an operation in one of them.
+// somethingToSee makes a tree of three pools with an operation in one of them.
 func somethingToSee(t *testing.T) *testbed {
 	t.Helper()
 	b := newTestbed(t, 2)
@@ -24,7 +24,7 @@ func somethingToSee(t *testing.T) *testbed {
 	return b
 }
 
-// shows waits until a command prints something.
+// shows waits until a command prints this text.
 func (b *testbed) shows(command, pattern string) {
 	b.t.Helper()
 	line := regexp.MustCompile(pattern)
@@ -118,7 +118,7 @@ func TestExplanationsNameWhatIsShort(t *testing.T) {
 		"a pool at its limit")
 }
 
-// ticks ends a command when it has written often enough.
+// ticks ends a command when it has written left more tables or events.
 type ticks struct {
 	bytes.Buffer
 	left int
@@ -135,7 +135,8 @@ func (w *ticks) Write(p []byte) (int, error) {
 }
 
 func TestWatchShowsPoolsAgain(t *testing.T) {
-	newTestbed(t, 1)
+	b := newTestbed(t, 1)
+	b.until(func() bool { code, _, _ := b.call("pools"); return code == ExitOK }, "the tree is never shown")
 	ctx, cancel := context.WithCancel(t.Context())
 	out, errs := &ticks{left: 2, end: cancel}, &bytes.Buffer{}
 	code := execute(ctx, newRootCommand(), []string{"pools", "--watch", "--interval", "100ms"}, strings.NewReader(""), out, errs)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// redraw is the flags of commands that can show their answer again and again.
+// redraw holds the flags of commands that can show their answer repeatedly.
 type redraw struct {
 	watch    bool
 	interval time.Duration
@@ -20,8 +20,8 @@ func (d *redraw) addTo(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&d.interval, "interval", 2*time.Second, "refresh interval with --watch")
 }
 
-// show shows an answer once or, with --watch, until the command is interrupted. A terminal shows
-// errors in place of the answer and goes on; anything else ends with the first error.
+// show shows an answer once or, with --watch, until the command is interrupted. On a terminal it
+// shows errors in place of the answer and continues; elsewhere it stops at the first error.
 func (d *redraw) show(s *session, once func(w io.Writer) error) error {
 	if !d.watch {
 		return once(s.out)
@@ -62,13 +62,13 @@ func (d *redraw) show(s *session, once func(w io.Writer) error) error {
 	}
 }
 
-// screen buffers output and has the properties of the writer behind it.
+// screen buffers output and has the properties of the underlying writer.
 type screen struct {
 	*bytes.Buffer
 	behind io.Writer
 }
 
-// behindOf is the writer that the output finally reaches.
+// behindOf returns the writer that the output finally reaches.
 func behindOf(w io.Writer) io.Writer {
 	if collected, ok := w.(*screen); ok {
 		return collected.behind

@@ -22,15 +22,15 @@ import (
 	"github.com/weirhq/weir/test/fakenode"
 )
 
-// testbed is a scheduler that listens, and nodes that play jobs.
+// testbed is a scheduler that listens, and nodes that simulate jobs.
 type testbed struct {
 	t         *testing.T
 	scheduler *app.Scheduler
 	nodes     *fakenode.Cluster
 }
 
-// newTestbed starts a scheduler and points all commands of the test at it. There is
-// nothing on it but an empty default tree.
+// newTestbed starts a scheduler with an empty default tree, and makes all commands
+// of the test use it.
 func newTestbed(t *testing.T, nodes int) *testbed {
 	t.Helper()
 	settings := config.Default().Scheduler
@@ -38,7 +38,7 @@ func newTestbed(t *testing.T, nodes int) *testbed {
 	settings.Periods.FairShareUpdate = document.Some(20 * time.Millisecond)
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)
-	settings.Leader.LeaseTTL = document.Some(time.Minute) // nobody else wants the lead, and a disk may be slow
+	settings.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	scheduler, err := app.NewScheduler(t.Context(), &settings, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func describeNode(index int, amounts resource.Amounts) *nodev1.NodeDescription {
 
 var played = regexp.MustCompile(`^echo '?([^';]*)'?`)
 
-// playCommand plays what the commands of tests do: echo, exit and sleep.
+// playCommand simulates the commands of the tests: echo, exit and sleep.
 func playCommand(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
 	command := start.Spec.GetCommand()
 	if found := played.FindStringSubmatch(command); found != nil {
@@ -109,13 +109,13 @@ func playCommand(_ string, start nodeproto.Start) (b fakenode.Behaviour) {
 	return b
 }
 
-// call runs a command line and returns everything about it.
+// call runs a command line and returns its output and exit code.
 func (b *testbed) call(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	return callRoot(b.t.Context(), newRootCommand(), args...)
 }
 
-// ok runs a command line that must succeed and returns what it printed.
+// ok runs a command line that must succeed and returns its output.
 func (b *testbed) ok(args ...string) string {
 	b.t.Helper()
 	code, out, errs := b.call(args...)
@@ -125,7 +125,7 @@ func (b *testbed) ok(args ...string) string {
 	return out
 }
 
-// refused runs a command line that must fail and returns what it said.
+// refused runs a command line that must fail and returns its error output.
 func (b *testbed) refused(args ...string) string {
 	b.t.Helper()
 	code, out, errs := b.call(args...)
@@ -135,7 +135,7 @@ func (b *testbed) refused(args ...string) string {
 	return errs
 }
 
-// withInput runs a command line with something on the standard input.
+// withInput runs a command line with this standard input.
 func (b *testbed) withInput(input string, args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	var out, errs bytes.Buffer
@@ -143,13 +143,13 @@ func (b *testbed) withInput(input string, args ...string) (code int, stdout, std
 	return code, out.String(), errs.String()
 }
 
-// pool makes a pool of the default tree.
+// pool creates a pool in the default tree.
 func (b *testbed) pool(name, parent, more string) {
 	b.t.Helper()
 	b.ok("create", "scheduler_pool", "--attributes", "{name="+name+"; pool_tree=default; parent_name=\""+parent+"\";"+more+"}")
 }
 
-// scrubbers replace what differs from run to run.
+// scrubbers replace the parts of an output that differ between runs.
 var scrubbers = []struct {
 	what *regexp.Regexp
 	with string
@@ -162,7 +162,7 @@ var scrubbers = []struct {
 	{regexp.MustCompile(`saved [0-9.e+-]+`), "saved 0"},
 }
 
-// golden compares an output with testdata/golden, without what differs each time.
+// golden compares a scrubbed output with testdata/golden.
 func golden(t *testing.T, name, printed string) {
 	t.Helper()
 	if scrubbers[0].what.MatchString(printed) { // ids are not all of one length, so columns are not either
@@ -208,6 +208,10 @@ func TestCompletionAsksTheServer(t *testing.T) {
 	b.pool("research", "<Root>", "")
 	id := strings.TrimSpace(b.ok("run", "--detach", "--title", "long", "-p", "research", "--", "sleep 1000"))
 	b.until(func() bool { return strings.Contains(b.ok("op", "list", "--state", "running", "-q"), id) }, "the operation does not run")
+	b.until(func() bool { // the live state is a moment behind
+		_, out, _ := b.call("pools")
+		return strings.Contains(out, "research")
+	}, "the pool is not in the live state")
 	for _, test := range []struct {
 		name string
 		args []string

@@ -63,7 +63,7 @@ func TestRunOfSeveralJobsMarksTheirLines(t *testing.T) {
 	}
 }
 
-// listener tells when a command has written a word.
+// listener signals when a command has written a word.
 type listener struct {
 	bytes.Buffer
 	word  string

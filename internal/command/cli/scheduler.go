@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +23,8 @@ func newSchedulerCommand() *cobra.Command {
 PostgreSQL. Of several schedulers on one PostgreSQL database one leads; the others stand by and take over.
 
 Settings come from flags, WEIR_SCHEDULER_… variables and the file of --config; weir config show
-prints them. By default the scheduler listens on this machine only, and every user of it is root.`,
+prints them. On SIGHUP the scheduler reads its configuration, keys and certificates again; it also
+notices changed keys and certificates by itself. By default the scheduler listens on this machine only, and every user of it is root.`,
 		Example: `  # On this machine, state in ./data
   weir scheduler --data-dir ./data &
 
@@ -41,12 +45,37 @@ prints them. By default the scheduler listens on this machine only, and every us
 		if err != nil {
 			return err
 		}
+		scheduler.OnReload(func() (*config.Scheduler, error) {
+			again, err := daemon.load(cmd, config.SchedulerSection, flags)
+			if err != nil {
+				return nil, err
+			}
+			return &again.Config.Scheduler, nil
+		})
+		onHangup(cmd.Context(), scheduler.Reload)
 		if err := writePortFile(daemon.portFile, scheduler.Address); err != nil {
 			return err
 		}
 		return scheduler.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// onHangup calls a function at every SIGHUP from now on.
+func onHangup(ctx context.Context, f func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		defer signal.Stop(hangups)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+				f()
+			}
+		}
+	}()
 }
 
 // daemonFlags are the flags that every long-running command has.

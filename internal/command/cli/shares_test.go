@@ -28,10 +28,10 @@ func callWith(stdin io.Reader, args ...string) (code int, stdout, stderr string)
 	return code, out.String(), errs.String()
 }
 
-// example is the path of an example file.
+// example returns the path of an example file.
 func example(name string) string { return filepath.Join("..", "..", "..", "examples", name) }
 
-// vectors is the path of a compressed file of stored answers.
+// vectors returns the path of a compressed file of stored answers.
 func vectors(name string) string {
 	return filepath.Join("..", "..", "engine", "treefile", "testdata", name+".jsonl.gz")
 }
@@ -98,8 +98,7 @@ func TestExamplesPrintWhatTheyDid(t *testing.T) {
 	}
 }
 
-// The tests of treefile compare all stored answers, and a document the random ones by the command; here it is whether
-// the command line hands them on.
+// The tests of treefile compare all stored answers. This one checks that the command line passes them on.
 func TestStoredAnswersAgreeThroughTheCommandLine(t *testing.T) {
 	t.Parallel()
 	const trees = 45
@@ -233,7 +232,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
-// nestedPools is a file with a chain of pools.
+// nestedPools returns a file with a chain of pools.
 func nestedPools(depth int) []byte {
 	var b strings.Builder
 	b.WriteString("cluster: {total: {cpu: 1}}\npools: ")

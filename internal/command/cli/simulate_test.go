@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// simulated is a run of an example with all of its outputs.
+// simulated runs an example and returns all of its outputs.
 type simulated struct {
 	out               string
 	html, csv, answer string
@@ -58,8 +58,8 @@ func TestExpectationsOfExamplesHoldWithInvariantsChecked(t *testing.T) {
 	}
 }
 
-// The figures of the integral-guarantees document: usage against demand of a burst
-// pool, and its volume, as its jobs really run.
+// The figures of the integral-guarantees document: usage and demand of a burst pool
+// and its volume, with simulated jobs.
 func TestABurstIsLivedThroughAsDrawn(t *testing.T) {
 	t.Parallel()
 	if s := simulate(t, "burst.yaml"); !strings.Contains(s.out, "13 of 13 expectations hold") {

@@ -156,3 +156,34 @@ func TestRemovingABusyPoolSaysWhatBecomesOfIt(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 }
+
+func TestAPoolIsExplained(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "resource_limits={cpu=4}; max_running_operation_count=1")
+	b.startNightly("")
+	b.ok("run", "--detach", "-p", "research", "--", "sleep 1000")
+	b.shows("pools", `research +fair_share +1 +1/2 +4`)
+	out := b.ok("explain", "research")
+	for _, part := range []string{
+		"Pool research, fair_share, weight 1.",
+		"Of cpu it uses 4, demands 4 and is entitled to 4.",
+		"It has 2 of at most 50 operations, of which 1 run; at most 1 may run.",
+		"1 operation waits for its limit max_running_operation_count = 1.",
+		"2 jobs run and 0 wait.",
+		"Fair share 50.00% = strong 0.00% + integral 0.00% + by weight 50.00%.",
+		"pool <Root>",
+	} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is missing in:\n%s", part, out)
+		}
+	}
+	if again := b.ok("explain", "pool:research"); again != out {
+		t.Errorf("pool:research is explained differently:\n%s", again)
+	}
+	if out := b.ok("explain", "research", "-o", "json"); !strings.Contains(out, `"pool": "research"`) || !strings.Contains(out, "<Root>") {
+		t.Errorf("as JSON: %s", out)
+	}
+	if said := b.refused("explain", "pool:moon"); !strings.Contains(said, "moon") {
+		t.Errorf("a pool that does not exist: %q", said)
+	}
+}

@@ -11,13 +11,13 @@ import (
 
 const docsFile = "../../../docs/configuration.md"
 
-// The reference in docs/configuration.md is made from the tables, so that it
-// cannot say anything else.
+// The reference in docs/configuration.md is generated from the tables, so it
+// always agrees with them.
 func TestTheReferenceOfSettingsIsUpToDate(t *testing.T) {
 	expected.Page(t, docsFile, reference())
 }
 
-// The example that the head of the page shows is a right file, and is not empty.
+// The example at the top of the page is a valid file, and is not empty.
 func TestTheExampleOfThePageIsRight(t *testing.T) {
 	loaded, warnings, err := Load(Sources{File: "example", Data: []byte(expected.Example(t, docsFile, ""))})
 	if err != nil || len(warnings) > 0 {
@@ -81,7 +81,7 @@ func reference() string {
 
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// below lists the settings directly in a section.
+// below returns the settings directly in a section.
 func below(path string) (list []Setting) {
 	for _, s := range Settings() {
 		if s.Info.NotSupported == "" && s.Path == path+"/"+lastPart(s.Path) {

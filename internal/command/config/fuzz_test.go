@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 )
 
-// checkLoad loads what may be wrong: it must be refused with problems, or be
-// printable, readable again and equal to itself.
+// checkLoad loads sources that may be invalid: they are refused with problems, or
+// the configuration is the same after printing and reading it.
 func checkLoad(t interface{ Fatalf(string, ...any) }, sources Sources) {
 	loaded, _, err := Load(sources)
 	if err != nil {
@@ -60,7 +60,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A value means the same in a file, in a variable and as a flag.
+// A value has the same meaning in a file, in an environment variable and in a flag.
 func TestSourcesAgree(t *testing.T) {
 	var settings []Setting
 	for _, s := range Settings() {

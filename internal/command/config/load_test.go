@@ -13,7 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// mustLoad loads sources that must be right.
+// mustLoad loads sources that must be valid.
 func mustLoad(t *testing.T, sources Sources) *Loaded {
 	t.Helper()
 	loaded, _, err := Load(sources)
@@ -23,7 +23,7 @@ func mustLoad(t *testing.T, sources Sources) *Loaded {
 	return loaded
 }
 
-// flagsOf parses a command line of a section.
+// flagsOf parses a command line with the flags of a section.
 func flagsOf(t *testing.T, section string, args ...string) *Flags {
 	t.Helper()
 	set := pflag.NewFlagSet("test", pflag.ContinueOnError)

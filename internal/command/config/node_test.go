@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// effectiveOf is a setting as `weir config show` prints it, with where it came from.
+// effectiveOf returns a setting and its source as `weir config show` prints them.
 func effectiveOf(t *testing.T, loaded *Loaded, path string) (value string, from From) {
 	t.Helper()
 	list := loaded.Effective(NodeSection)

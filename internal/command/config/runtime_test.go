@@ -82,13 +82,13 @@ func TestAPatchHoldsOnlyWhatMayChange(t *testing.T) {
 	}
 }
 
-// sameAddresses compares messages without caring for the quotes around values.
+// sameAddresses compares messages and ignores the quotes around values.
 func sameAddresses(a, b string) bool {
 	strip := strings.NewReplacer(`"`, "")
 	return strip.Replace(a) == strip.Replace(b)
 }
 
-// Every way in which a configuration is shown must hide passwords and tokens.
+// Every form in which a configuration is printed hides passwords and tokens.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	const secret = "hunter2"
 	for _, store := range []string{
@@ -120,7 +120,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			t.Error("nothing is printed in place of a secret")
 		}
 	}
-	// Refusals must not repeat it either.
+	// Error messages must not contain it either.
 	for _, file := range []string{
 		"scheduler: {store: 'mysql://u:hunter2@h/d'}", "scheduler: {store: ['hunter2']}", "scheduler: {store: 'postgres://u:hunter2@h/%zz'}",
 		"node: {token: 'hunter2 and more'}", "node: {token: [hunter2]}",
@@ -207,7 +207,7 @@ func TestNamesOfSettingsAreDistinct(t *testing.T) {
 	}
 }
 
-// The printed configuration is a file that means the same.
+// The printed configuration, read as a file, gives the same configuration.
 func TestThePrintedConfigurationReadsBack(t *testing.T) {
 	for _, file := range []string{
 		"",

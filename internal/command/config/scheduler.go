@@ -161,7 +161,8 @@ var selfCheck = newGroup([]row[SelfCheck]{
 
 // Overload configures what the scheduler sheds, and when.
 type Overload struct {
-	SoftHeartbeats, QueueLength opt[int]
+	SoftHeartbeats, QueueLength   opt[int]
+	BytesInFlight, BytesPerCaller opt[int64]
 }
 
 // softHeartbeatRows are outside the section, where YTsaurus has them.
@@ -173,6 +174,10 @@ var softHeartbeatRows = []row[Overload]{
 var overload = newGroup([]row[Overload]{
 	live("max_queue_length", "While more requests than this wait for the loop, further requests are refused with a code that clients retry.",
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
+	fixed("max_bytes_in_flight", "The most memory that bodies of users' requests hold at a time, and as much again for those of nodes. Requests beyond it are refused with status 503.",
+		func(c *Overload) *opt[int64] { return &c.BytesInFlight }, memory.Default(256<<20)),
+	fixed("max_bytes_in_flight_per_caller", "The most of it that one user or one node holds. Requests beyond it are refused with status 429.",
+		func(c *Overload) *opt[int64] { return &c.BytesPerCaller }, memory.Default(64<<20)),
 })
 
 // MemoryDigest configures how jobs' memory reserves are learnt.
@@ -196,7 +201,7 @@ var memoryRows = []row[MemoryDigest]{
 		alias("resource_overdraft_factor"),
 	live("memory_digest_overdraft_mode", "Which sample an overdraft adds to the digest: that of the user documents, that of YTsaurus until 2022, or that of its newest version.",
 		func(c *MemoryDigest) *opt[string] { return &c.OverdraftMode }, wordsOf("documented", "reserve_floor", "head").Default("documented")),
-	live("user_job_resource_overdraft_memory_multiplier", "The factor by which a job's reserve grows after an overdraft. Unset: it grows only through the digest.",
+	live("user_job_resource_overdraft_memory_multiplier", "The factor by which the reserve of a job grows when it runs again after an overdraft. Unset: it then reserves its whole memory_limit.",
 		func(c *MemoryDigest) *opt[float64] { return &c.UserMultiplier }, document.Between(document.Numbers, 1, 10)).
 		alias("resource_overdraft_memory_reserve_multiplier"),
 	live("job_proxy_resource_overdraft_memory_multiplier", "The same for the job proxy.",

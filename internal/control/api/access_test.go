@@ -3,7 +3,9 @@ package api
 import (
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/control/wire"
 )
 
 // give issues a token for a user and returns it.
@@ -188,5 +191,95 @@ func TestPagesOfOtherSitesCannotActAsRoot(t *testing.T) {
 	}
 	if got := c.get("//sys/pools"); got != `{"a"={};}` {
 		t.Error(got)
+	}
+}
+
+// abort_job and abandon_job accept GET, which a link or a picture in a page of any site can send.
+func TestALinkInAPageCannotAbortAJob(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "a")
+	c.withNodes(1)
+	id := c.start(job("a", "sleep", 1))
+	c.runs(id, 1)
+	jobID := text(dug(c.node("list_jobs", fmt.Sprintf("{operation_id=%q}", id)), "jobs").Items()[0], "id")
+	parameters := http.Header{"X-Yt-Parameters": {fmt.Sprintf(`{"job_id":%q}`, jobID)}}
+	with := func(name, value string) http.Header {
+		h := parameters.Clone()
+		h.Set(name, value)
+		return h
+	}
+	for _, command := range exceptions {
+		path := "/api/v4/" + command
+		for name, a := range map[string]answer{
+			"a link":               c.send(http.MethodGet, path+"?job_id="+jobID, nil, nil),
+			"an old browser":       c.send(http.MethodGet, path+"?job_id="+jobID, http.Header{"Referer": {"https://evil.example/"}}, nil),
+			"another origin":       c.send(http.MethodGet, path, with("Origin", "https://evil.example"), nil),
+			"across sites":         c.send(http.MethodGet, path, with("Sec-Fetch-Site", "cross-site"), nil),
+			"through a proxy":      c.send(http.MethodGet, path, with("X-Forwarded-For", "10.0.0.1"), nil),
+			"under a strange name": c.sendTo("evil.example", http.MethodGet, path, parameters),
+		} {
+			e := parseError(t, a)
+			if !e.HasCode(auth.CodeAuthorization) && !e.HasCode(auth.CodeAuthentication) {
+				t.Errorf("%s by %s: %d %s", command, name, a.status, a.body)
+			}
+		}
+	}
+	if state := text(c.node("get_job", fmt.Sprintf("{job_id=%q}", jobID)), "state"); state != "running" && state != "waiting" {
+		t.Errorf("the job is %s", state)
+	}
+	if a := c.send(http.MethodGet, "/api/v4/abort_job", parameters, nil); a.status != http.StatusOK {
+		t.Errorf("a client of YTsaurus is refused: %d %s", a.status, a.body)
+	}
+}
+
+// sendTo sends a request under another name of the server.
+func (c *cluster) sendTo(host, method, path string, header http.Header) answer {
+	c.t.Helper()
+	request, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	request.Host, request.Header = host, header
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, string(data)}
+}
+
+// A server that has not read its tokens yet does not know which are right: it asks everybody to come again.
+func TestBeforeTheStateIsReadNobodyIsToldThatATokenIsWrong(t *testing.T) {
+	t.Parallel()
+	s := server.New(server.Options{Name: "new", Address: "here"})
+	api := New(s, Options{Log: quiet})
+	web := httptest.NewServer(api)
+	defer web.Close()
+	for _, token := range []string{"", auth.NewToken([32]byte{1}).Reveal(), "weir_nonsense"} {
+		for _, path := range []string{"/api/v4/list?path=//sys", "/api/v4/list?path=//sys&read_from=cache", "/api/v4/get_current_user", "/auth/whoami"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if token != "" {
+				request.Header.Set("Authorization", "OAuth "+token)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+				t.Errorf("%s with token %q: %s", path, token, response.Status)
+			}
+			request.RequestURI, request.RemoteAddr = "", "127.0.0.1:1"
+			if _, _, err := api.Identify(request); wire.AsError(err).Status != http.StatusServiceUnavailable {
+				t.Errorf("a node with token %q: %v", token, err)
+			}
+		}
 	}
 }

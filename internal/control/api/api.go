@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
@@ -35,6 +36,8 @@ type Options struct {
 	ApplyConfig func(patch document.Value)
 	// Transport sends forwarded requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+	// Budget is the memory for bodies of requests; nil means one with the default limits.
+	Budget *gate.Budget
 }
 
 // API answers requests in the dialect of YTsaurus.
@@ -56,6 +59,9 @@ func New(s *server.Server, options Options) *API {
 	}
 	if options.Version == "" {
 		options.Version = "unknown"
+	}
+	if options.Budget == nil {
+		options.Budget = gate.NewBudget(gate.DefaultLimits)
 	}
 	a := &API{server: s, options: options, log: options.Log, commands: allCommands()}
 	a.tree = pathtree.New(s, pathtree.Options{
@@ -169,6 +175,9 @@ func (a *API) serve(version int) http.HandlerFunc {
 			return
 		}
 		c, m, err := a.receive(w, r, version, cmd, id)
+		if m != nil {
+			defer m.account.Close()
+		}
 		if err != nil {
 			a.refuse(w, wire.AsError(err))
 			return
@@ -192,7 +201,8 @@ func (a *API) serve(version int) http.HandlerFunc {
 }
 
 // receive identifies the caller, and reads the request if the caller may give the command. Callers without a
-// token cannot make the server read a body.
+// token cannot make the server read a body, except a short one of a public command. The message, if there is
+// one, has an account to close.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *command, id string) (*call, *message, error) {
 	now := time.Now().UTC()
 	who, subjects, err := a.authenticate(r, now)
@@ -202,9 +212,12 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 	if err := cmd.admit(who); err != nil {
 		return nil, nil, err
 	}
-	m, err := readMessage(w, r, cmd)
+	if who.Open && cmd.changes && r.Method == http.MethodGet && !sentByProgram(r) {
+		return nil, nil, wire.Errorf(auth.CodeAuthorization, "Access denied: a link in a page could send this; use POST, or make a token first")
+	}
+	m, err := a.readMessage(w, r, cmd, who)
 	if err != nil {
-		return nil, nil, err
+		return nil, m, err
 	}
 	c := &call{
 		Request: &pathtree.Request{
@@ -283,7 +296,7 @@ func (a *API) tellWarnings(w http.ResponseWriter, c *call) {
 
 // refuse writes an error: in headers, and in full in the body.
 func (a *API) refuse(w http.ResponseWriter, e *wire.Error) {
-	if e.Status == http.StatusServiceUnavailable {
+	if e.Status == http.StatusServiceUnavailable || e.Status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -308,8 +321,12 @@ func headerText(text string) string {
 	}, wire.CutText(text, 1000))
 }
 
-// authenticate identifies the caller of a request.
+// authenticate identifies the caller of a request. A server that has not read its state does not know its
+// tokens yet, and refuses nobody for that: it asks all to come again.
 func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth.Directory, error) {
+	if !a.server.Loaded() {
+		return auth.Identity{}, nil, wire.Unavailable("the scheduler has not read its state yet; try again")
+	}
 	subjects, tokens, err := a.tree.People.Current(a.tree, now)
 	if err != nil {
 		return auth.Identity{}, nil, err
@@ -323,14 +340,10 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 	return who, subjects, err
 }
 
-// Identify returns the user of the credentials, by the rules of requests, and the user's groups, the user
-// included.
-func (a *API) Identify(c auth.Credentials, now time.Time) (user string, groups []string, _ error) {
-	subjects, tokens, err := a.tree.People.Current(a.tree, now)
-	if err != nil {
-		return "", nil, err
-	}
-	who, err := subjects.Authenticate(tokens, c, now)
+// Identify returns the user who makes a request, by the rules of commands, and the user's groups, the user
+// included. It is for handlers beside this one.
+func (a *API) Identify(r *http.Request) (user string, groups []string, _ error) {
+	who, subjects, err := a.authenticate(r, time.Now())
 	if err != nil {
 		return "", nil, err
 	}
@@ -344,6 +357,17 @@ func isLoopback(r *http.Request) bool {
 	}
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// sentByProgram reports whether a request has a header of YTsaurus's clients. A link or a picture in a page
+// cannot send one, and a script of another site must ask first.
+func sentByProgram(r *http.Request) bool {
+	for name := range r.Header { // the order does not matter
+		if strings.HasPrefix(name, "X-Yt-") {
+			return true
+		}
+	}
+	return false
 }
 
 // checkOrigin refuses requests of web pages while every caller on this machine is root: a browser here also

@@ -220,32 +220,77 @@ func withPools(t *testing.T, paths ...string) *cluster {
 	return c
 }
 
-// The pools are new and their parent has no flow, so a flow as in YTsaurus's documents comes from
-// the tree. Deeper pools, and pools whose parent has a flow, follow the rule; docs/adr/0004.
-func TestFlowOfTheSecondLevelMayComeFromTheTree(t *testing.T) {
+// Flow and burst pass through pools that have none of their own, from the nearest pool above that
+// has some or from the tree, and the one that gives it decides; docs/adr/0004.
+func TestFlowAndBurstPassThroughPoolsThatHaveNone(t *testing.T) {
 	t.Parallel()
-	c := withPools(t, "team", "team/a", "team/a/deep", "team/b")
+	c := withPools(t, "team", "team/a", "team/a/deep", "team/a/deep/down", "team/b")
 	c.must("create", "{type=user;attributes={name=boss}}", "")
 	c.set("//sys/pools/team/@acl", "[{action=allow;subjects=[boss];permissions=[write;use]}]")
 	const flow = "{guarantee_type=relaxed;resource_flow={cpu=10}}"
-	c.refused("set", `{path="//sys/pools/team/a/deep/@integral_guarantees"}`, flow, wire.CodeGeneric, "Resource flow", "is not configured at parent \"a\"")
 
-	// The owner of the first-level pool must not give away the cluster.
+	// The owner of a pool of the first level cannot give away the cluster, at any depth.
 	owner := c.actingAs("boss")
-	owner.refused("set", `{path="//sys/pools/team/a/@integral_guarantees"}`, flow, auth.CodeAuthorization, "pool tree \"default\"")
-	owner.refused("apply_pools", `{document={pools={team={pools={a={integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=10}};pools={deep={}}};b={}}}}}}`, "",
+	for _, pool := range []string{"a", "a/deep", "a/deep/down"} {
+		owner.refused("set", fmt.Sprintf("{path=\"//sys/pools/team/%s/@integral_guarantees\"}", pool), flow, auth.CodeAuthorization, "pool tree \"default\"")
+	}
+	owner.refused("apply_pools", `{document={pools={team={pools={a={pools={deep={integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=10}};pools={down={}}}}};b={}}}}}}`, "",
 		auth.CodeAuthorization, "pool tree \"default\"")
 	owner.refused("create", `{type=scheduler_pool;attributes={name=c;pool_tree=default;parent_name=team;integral_guarantees={resource_flow={cpu=1}}}}`, "",
 		auth.CodeAuthorization, "pool tree \"default\"")
-	c.set("//sys/pools/team/a/@integral_guarantees", flow)
-	// The owner may redistribute the flow but not increase it.
-	owner.set("//sys/pools/team/a/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
-	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=5}}", auth.CodeAuthorization)
+	c.set("//sys/pools/team/a/deep/down/@integral_guarantees", flow)
+	c.refused("set", `{path="//sys/pools/team/a/deep/down/@strong_guarantee_resources"}`, "{cpu=2}", wire.CodeGeneric,
+		`Strong guarantee for resource "cpu" is explicitly configured at child pool "down" but is not configured at parent "deep"`)
+
+	// They may divide it differently, but not add to it.
+	owner.set("//sys/pools/team/a/deep/down/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
+	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=0}}")
+	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees"}`, "{guarantee_type=relaxed;resource_flow={cpu=1}}", auth.CodeAuthorization)
+
+	// Once a pool above has it, its amount bounds what is below, through pools that have none.
 	c.refused("set", `{path="//sys/pools/team/@integral_guarantees"}`, "{resource_flow={cpu=5}}", wire.CodeGeneric, "less than the sum of children guarantees")
 	c.set("//sys/pools/team/@integral_guarantees", "{resource_flow={cpu=10}}")
 	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=4}}")
 	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=5}", wire.CodeGeneric, "less than the sum of children guarantees")
-	owner.refused("set", `{path="//sys/pools/team/b/@integral_guarantees/resource_flow"}`, "{cpu=4;gpu=1}", wire.CodeGeneric, "is not configured at parent")
+	owner.refused("set", `{path="//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow"}`, "{cpu=6;gpu=1}", wire.CodeGeneric, "is not configured at parent \"team\"")
+
+	// The owner of a pool in between has nothing to give either.
+	c.must("create", "{type=user;attributes={name=lead}}", "")
+	c.set("//sys/pools/team/a/@acl", "[{action=allow;subjects=[lead];permissions=[write;use]}]")
+	owner.set("//sys/pools/team/b/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=1}}")
+	lead := c.actingAs("lead")
+	lead.refused("set", `{path="//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow"}`, "{cpu=7}", auth.CodeAuthorization, "pool \"team\"")
+	owner.set("//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow", "{cpu=7}")
+}
+
+// Pool characteristics: "the attributes listed above are attributes of this object".
+func TestTheAttributesOfATreeAreListedAndHaveTheirDefaults(t *testing.T) {
+	t.Parallel()
+	c := withPools(t)
+	listed := c.get("//sys/pool_trees/default/@")
+	for name, fallback := range map[string]string{
+		"nodes_filter": `""`, "max_operation_count": "50000", "max_operation_count_per_pool": "50", "max_running_operation_count": "2000",
+		"max_running_operation_count_per_pool": "8", "default_parent_pool": `"<Root>"`, "enable_pool_starvation": "%true",
+		"forbid_immediate_operations_in_root": "%true", "max_ephemeral_pool_per_user": "1", "fair_share_preemption_timeout": "30000",
+		"min_share_preemption_timeout": "30000", "fair_share_starvation_tolerance": "0.8", "max_unpreemptable_running_job_count": "0",
+	} {
+		if got := c.get("//sys/pool_trees/default/@" + name); got != fallback {
+			t.Errorf("@%s is %s, want its default, %s", name, got, fallback)
+		}
+		if !strings.Contains(listed, fmt.Sprintf("%q=%s;", name, fallback)) {
+			t.Errorf("@ does not list %s", name)
+		}
+	}
+	c.set("//sys/pool_trees/default/@fair-share_starvation_tolerance", "0.5")
+	c.set("//sys/pool_trees/default/@fair-share_preemption_timeout", "10000")
+	for name, want := range map[string]string{
+		"fair-share_starvation_tolerance": "0.5", "fair_share_starvation_tolerance": "0.5", "min_share_preemption_timeout": "10000",
+		"config": `{"fair_share_preemption_timeout"=10000;"fair_share_starvation_tolerance"=0.5;}`,
+	} {
+		if got := c.get("//sys/pool_trees/default/@" + name); got != want {
+			t.Errorf("@%s is %s, want %s", name, got, want)
+		}
+	}
 }
 
 func TestTheDocumentsCommandsAboutPools(t *testing.T) {

@@ -21,7 +21,7 @@ func executeBatch(c *call) (yson.Node, error) {
 	case requests.Kind() != yson.ListKind:
 		return yson.Node{}, wire.WrongType("requests", "list", requests)
 	case len(requests.Items()) > maxBatch:
-		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "The batch has %d requests; the most is %d", len(requests.Items()), maxBatch)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "The batch has %d requests; the limit is %d", len(requests.Items()), maxBatch)
 	}
 	results := make([]yson.Node, len(requests.Items()))
 	for i, request := range requests.Items() {

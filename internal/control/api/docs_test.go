@@ -29,7 +29,7 @@ func reference(commands *table) string {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString("\nThis holds with the lists of the beginning. *Owner* is who started the operation or the transaction, whose token it is, or who is on the list of the node.\n")
+	b.WriteString("\nThis applies with the initial access lists. The *owner* is the user who started the operation or the transaction, who owns the token, or whom the access list of the node names.\n")
 	b.WriteString("\n## Parameters of all commands\n\n" + parameterTable(commonParameters))
 	for _, g := range commands.groups {
 		fmt.Fprintf(&b, "\n## %s\n", g.title)

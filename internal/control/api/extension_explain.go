@@ -6,6 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -76,7 +77,7 @@ func explainedTree(x *core.TreeExplanation) yson.Node {
 		yson.Pair("waits_for", waits),
 		yson.Pair("obstacles", obstacleNodes(x.Obstacles)),
 		yson.Pair("tasks", yson.List(tasks...)),
-		yson.Pair("starvation", starvationNode(&x.Starvation)),
+		yson.Pair("starvation", starvationNode(&x.Starvation, x.Clamps)),
 		yson.Pair("preemption", yson.Map(
 			yson.Pair("priority", yson.String(x.Preemption.Priority.String())),
 			yson.Pair("because_of", wire.OrEntity(x.Preemption.Starver)),
@@ -108,10 +109,14 @@ func obstacleNodes(list []core.Obstacle) yson.Node {
 	return yson.List(items...)
 }
 
-func starvationNode(s *scheduling.StarvationOutlook) yson.Node {
+func starvationNode(s *scheduling.StarvationOutlook, clamps []pooltree.Clamp) yson.Node {
 	aggressive := yson.Entity()
 	if s.Aggressive {
 		aggressive = wire.Milliseconds(s.AggressiveTimeout)
+	}
+	limited := make([]yson.Node, len(clamps))
+	for i, clamp := range clamps {
+		limited[i] = yson.String(clamp.String())
 	}
 	return yson.Map(
 		yson.Pair("scheduling_status", yson.String(s.Status.String())),
@@ -120,7 +125,10 @@ func starvationNode(s *scheduling.StarvationOutlook) yson.Node {
 		yson.Pair("starving_since", wire.Instant(s.StarvingSince)),
 		yson.Pair("timeout", wire.Milliseconds(s.Timeout)),
 		yson.Pair("aggressive_timeout", aggressive),
-		yson.Pair("tolerance", yson.Double(s.Tolerance)))
+		yson.Pair("tolerance", yson.Double(s.Tolerance)),
+		yson.Pair("within_tolerance", yson.Boolean(s.WithinTolerance)),
+		yson.Pair("fair_share_covers_demand", yson.Boolean(s.CoversDemand)),
+		yson.Pair("limited_options", yson.List(limited...)))
 }
 
 // shareNode derives a fair share, from the operation up to the root.

@@ -166,7 +166,7 @@ func applyPools(c *call) (yson.Node, error) {
 			return nil, err
 		}
 		if tree, there := trees.Find(p.tree); there {
-			if err := c.RequireImplied(p.before, p.after, c.TreeChain(tree)); err != nil {
+			if err := c.RequirePassages(tree, p.after); err != nil {
 				return nil, err
 			}
 		}

@@ -72,6 +72,32 @@ func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
 	c.refused("explain_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation)
 }
 
+func TestAnExplanationSaysThatAnOperationWaitsWithinItsTolerance(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p", "q")
+	c.set("//sys/pools/q/@fair_share_starvation_tolerance_limit", "0.5")
+	c.withNodes(3)
+	hog := c.start(job("p", "sleep", 7))
+	c.runs(hog, 7)
+	// Of 12 cores it gets the 5 that are left: less than its fair share, 6, but more than half of it.
+	late := c.start(`{pool=q;fair_share_starvation_tolerance=0.9;tasks={t={job_count=6;command=sleep;cpu_limit=1.0}}}`)
+	c.runs(late, 5)
+	var starvation yson.Node
+	await(t, "the operation waits within its tolerance", func() bool {
+		x := c.node("explain_operation", fmt.Sprintf("{operation_id=%q}", late))
+		starvation = dug(dug(x, "pool_trees").Items()[0], "starvation")
+		return dug(starvation, "within_tolerance").String() == "%true"
+	})
+	limited := dug(starvation, "limited_options").Items()
+	if dug(starvation, "fair_share_covers_demand").String() != "%true" || real(starvation, "tolerance") != 0.5 || len(limited) != 1 ||
+		!strings.Contains(limited[0].String(), "fair_share_starvation_tolerance is 0.9 in the specification, but fair_share_starvation_tolerance_limit") {
+		t.Error(starvation)
+	}
+	if got := text(c.operation(late, "alerts"), "alerts", "limited_starvation_options", "message"); !strings.Contains(got, "makes it 0.5 (pool q of tree default)") {
+		t.Error(got)
+	}
+}
+
 const poolsDocument = `
 max_running_operation_count: 30
 pools:

@@ -14,7 +14,7 @@ func TestRefusalsOfferWhatWasMeant(t *testing.T) {
 		{"get", `{path="//sys/pool_tree"}`, "", `Node //sys has no child with key "pool_tree"; did you mean "pool_trees"?`},
 		{"get", `{path="//sys/pools/reserch"}`, "", `has no child with key "reserch"; did you mean "research"?`},
 		{"get", `{path="//sys/pools/research/@wieght"}`, "", `Attribute "wieght" is not found; did you mean "weight"?`},
-		{"get", `{path="//sys/pools/research/@weight"}`, "", `Builtin attribute "weight" is not found: it is not set; what holds for the pool is in //sys/scheduler/orchid`},
+		{"get", `{path="//sys/pools/research/@weight"}`, "", `Builtin attribute "weight" is not found: it is not set; the effective value is in //sys/scheduler/orchid`},
 		{"get", `{path="//sys/pools/research/@zzz"}`, "", `Attribute "zzz" is not found`},
 		{"set", `{path="//sys/pools/research"}`, "5", `cannot be set; its attributes are below //sys/pool_trees/default/research/@`},
 		{"set", `{path="//sys/pools/research/@weight"}`, "-1", `Validation failed: pools/research/weight: must be a number from 0`},

@@ -85,7 +85,7 @@ func addMaintenance(c *call) (yson.Node, error) {
 	}
 	comment = strings.ToValidUTF8(comment, "?")
 	if n := utf8.RuneCountInString(comment); n > maxMaintenanceComment {
-		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /comment: it has %d characters, the most is %d", n, maxMaintenanceComment)
+		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /comment: it has %d characters, the limit is %d", n, maxMaintenanceComment)
 	}
 	request := server.MaintenanceRequest{ID: pathtree.NewID(guid.Object), Type: kind, Comment: comment, User: c.Who.User, Time: c.Now}
 	err = c.Server.EditNodeWithAnswer(c.Context, c.Caller(pathtree.JoinPath(pathtree.NodesPath, c.node.Name)), c.node.Name, func(s *server.NodeSettings) ([]byte, error) {

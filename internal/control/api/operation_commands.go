@@ -140,7 +140,7 @@ func (c *call) treesOf(spec *operation.Spec) ([]*server.TreeConfig, error) {
 	names, given := spec.PoolTrees.Get()
 	if !given {
 		if trees.Default == "" {
-			return nil, wire.Errorf(wire.CodePoolTrees, "Operation pool trees are not specified: pool_trees is not given and there is no default tree")
+			return nil, wire.Errorf(wire.CodePoolTrees, "Operation pool trees are not specified: pool_trees is not set and there is no default tree")
 		}
 		names = []string{trees.Default}
 	}

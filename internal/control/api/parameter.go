@@ -40,12 +40,12 @@ const required = "required"
 
 // commonParameters are the parameters of all commands. Formats are read with the request.
 var commonParameters = []parameter{
-	{"mutation_id", anID, "", "names the request: what it changes is changed once for each name"},
+	{"mutation_id", anID, "", "identifies the request: requests with the same id take effect once"},
 	{"retry", aBoolean, "false", "the request may have been sent before, with the same mutation_id"},
-	{"return_only_value", aBoolean, "false", "version 4 answers without the key of the result"},
-	{"read_from", aString, "leader", "who may answer a read: leader, follower or cache"},
-	{"input_format", anything, "", "what the body is written in"},
-	{"output_format", anything, "", "what the answer is written in"},
+	{"return_only_value", aBoolean, "false", "returns the bare result, without its key, in version 4"},
+	{"read_from", aString, "leader", "which server may answer a read: leader, follower or cache"},
+	{"input_format", anything, "", "the format of the body"},
+	{"output_format", anything, "", "the format of the answer"},
 }
 
 // check refuses a value of the wrong type, and a missing value that is required.

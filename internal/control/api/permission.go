@@ -36,7 +36,7 @@ var (
 
 	readPath = permission{name: "`read` on the path", check: (*call).mayReadPath, users: true, owners: true, administrators: true}
 	// changeNodes is decided by each changed node.
-	changeNodes = permission{name: "what each node asks for that changes", owners: true, administrators: true}
+	changeNodes = permission{name: "the permissions that each changed node requires", owners: true, administrators: true}
 	askAbout    = permission{name: "a token; about other users, `read` on the path", check: (*call).mayAskAbout, users: true, owners: true, administrators: true}
 
 	readOperations   = readAt(orchid.OperationsPath)
@@ -46,21 +46,21 @@ var (
 	manageOperation  = permission{name: "`manage` on the operation", check: (*call).mayManageOperation, owners: true, administrators: true}
 	manageJob        = permission{name: "`manage` on the operation", check: (*call).mayManageJob, owners: true, administrators: true}
 	updateParameters = permission{
-		name:  "`manage` on the operation, for its weight `manage` on the pool; `use` on pools that it moves to",
+		name:  "`manage` on the operation; `manage` on the pool to change the weight; `use` on pools that it moves to",
 		check: (*call).mayUpdateOperation, owners: true, administrators: true,
 	}
 	usePools = permission{name: "`use` on the pools", check: (*call).mayUsePools, users: true, owners: true, administrators: true}
 
 	// changePools is decided on the tree at the time of the change.
-	changePools = permission{name: "for each pool that changes, what changing it by hand needs", owners: true, administrators: true}
+	changePools = permission{name: "the permissions to make each change directly", owners: true, administrators: true}
 	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, administrators: true}
 	writeNode   = permission{name: "`write` on the node", check: (*call).mayMaintain, owners: true, administrators: true}
 
-	ruleTokens = permission{name: "own tokens: a token; those of others: to administer them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
+	ruleTokens = permission{name: "a token; for tokens of other users, the right to manage them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
 	// revokeTokens is decided by the revoked token.
-	revokeTokens = permission{name: "own tokens: a token; those of others: to administer them", owners: true, administrators: true}
-	ownLease     = permission{name: "an own transaction", check: (*call).mayUseLease, owners: true}
-	lockNode     = permission{name: "an own transaction, `read` on the path, and `write` unless the mode is snapshot", check: (*call).mayLock, owners: true}
+	revokeTokens = permission{name: "a token; for tokens of other users, the right to manage them", owners: true, administrators: true}
+	ownLease     = permission{name: "a transaction of the caller", check: (*call).mayUseLease, owners: true}
+	lockNode     = permission{name: "a transaction of the caller, `read` on the path, and `write` unless the mode is snapshot", check: (*call).mayLock, owners: true}
 
 	administer = permission{name: "`administer` on //sys", check: (*call).mayAdminister, administrators: true}
 	superuser  = permission{name: "to be a superuser", check: func(c *call) error { return c.Require(auth.Needs{auth.Need{}}) }}

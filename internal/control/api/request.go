@@ -6,11 +6,14 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 
+	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -20,10 +23,13 @@ const (
 	maxParameters  = 8 << 20  // bytes of parameters and of structured input
 	maxBinaryInput = 32 << 20 // bytes of a file
 	maxHeaderParts = 1000     // pieces of split parameters
+	maxGuestInput  = 64 << 10 // bytes of a body without a token
+	maxGuests      = 1 << 20  // bytes of all such bodies at a time
 )
 
-// message is a request as received, before any permission check.
+// message is a request as received, before any permission check but that of the command's row.
 type message struct {
+	account    *gate.Account // has taken the memory of the bodies
 	parameters yson.Node
 	body       []byte // as received, for the leader
 	input      []byte // the command's data, decompressed
@@ -31,18 +37,23 @@ type message struct {
 	outputAs   wire.Format
 }
 
-// readMessage reads the parts of a request.
-func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message, error) {
-	m := &message{}
-	limit := int64(maxParameters)
+// readMessage reads the parts of a request. The memory that it takes is charged to the user who makes
+// the request, and all callers without a token count as one. The message has an account even if there is
+// an error.
+func (a *API) readMessage(w http.ResponseWriter, r *http.Request, cmd *command, who auth.Identity) (*message, error) {
+	limit, most := int64(maxParameters), int64(0)
 	if cmd.input == rawBytes || cmd.input == tabular {
 		limit = maxBinaryInput
 	}
+	if who.User == auth.Guest && who.Token == "" {
+		limit, most = maxGuestInput, maxGuests
+	}
+	m := &message{account: a.options.Budget.Open(who.Real, most)}
 	var err error
-	if m.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit)); err != nil {
+	if m.body, err = m.account.ReadAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength); err != nil {
 		return m, requestBroken(err)
 	}
-	data, err := decompress(m.body, r.Header.Get("Content-Encoding"), limit)
+	data, err := m.decompress(r.Header.Get("Content-Encoding"), limit)
 	if err != nil {
 		return m, err
 	}
@@ -78,16 +89,29 @@ func readMessage(w http.ResponseWriter, r *http.Request, cmd *command) (*message
 	return m, err
 }
 
-// requestBroken is the error for a body that could not be read: too long, or truncated.
+// requestBroken is the error for a body that could not be read: too long, truncated, too slow, or more
+// than there is memory for.
 func requestBroken(err error) error {
 	if _, tooLong := err.(*http.MaxBytesError); tooLong {
 		return err
+	}
+	var full *gate.Full
+	if errors.As(err, &full) {
+		e := wire.Errorf(wire.CodeQueueSize, "The request was not read: %s", full.Error()).
+			With("reason", yson.String("bytes_in_flight")).With("bytes_taken", yson.Int64(full.Taken)).
+			With("bytes_wanted", yson.Int64(full.Wanted)).With("limit", yson.Int64(full.Limit))
+		e.Status = http.StatusServiceUnavailable
+		if full.Own {
+			e.Status = http.StatusTooManyRequests
+		}
+		return e
 	}
 	return wire.Errorf(wire.CodeGeneric, "The body of the request cannot be read").Because(err)
 }
 
 // decompress undoes a content encoding. Some clients declare gzip and send zlib.
-func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
+func (m *message) decompress(encoding string, limit int64) ([]byte, error) {
+	data := m.body
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
 		return data, nil
@@ -110,8 +134,11 @@ func decompress(data []byte, encoding string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, wire.Errorf(wire.CodeGeneric, "The body of the request is neither gzip nor zlib").Because(err)
 	}
-	out, err := io.ReadAll(io.LimitReader(unpacked, limit+1))
+	out, err := m.account.ReadAll(io.LimitReader(unpacked, limit+1), -1)
+	var full *gate.Full
 	switch {
+	case errors.As(err, &full):
+		return nil, requestBroken(err)
 	case err != nil:
 		return nil, wire.Errorf(wire.CodeGeneric, "The compressed body of the request is damaged").Because(err)
 	case int64(len(out)) > limit:

@@ -17,25 +17,25 @@ var planParameters = []parameter{
 
 var poolCommands = []command{
 	{
-		name: "plan_pools", about: "compares a document of pools with the tree that is there", needs: readAt(pathtree.PoolTreesPath),
+		name: "plan_pools", about: "returns what apply_pools would change", needs: readAt(pathtree.PoolTreesPath),
 		parameters: planParameters, run: planPools,
 	},
 	{
-		name: "apply_pools", about: "makes a tree what a document says, whole or not at all", needs: changePools, changes: true,
+		name: "apply_pools", about: "changes a tree to match a document, as a whole or not at all", needs: changePools, changes: true,
 		parameters: append(planParameters[:len(planParameters):len(planParameters)],
-			parameter{"require_feasible", aBoolean, "false", "refuses promises that the nodes cannot keep"}),
+			parameter{"require_feasible", aBoolean, "false", "refuses guarantees that the nodes cannot keep"}),
 		run: applyPools,
 	},
 	{
-		name: "export_pools", about: "writes a tree as a document", needs: readAt(pathtree.PoolTreesPath),
+		name: "export_pools", about: "returns a tree as a document", needs: readAt(pathtree.PoolTreesPath),
 		parameters: []parameter{thePoolTree}, run: exportPools,
 	},
 	{
-		name: "transfer_pool_resources", about: "moves guarantees and numbers of operations from one pool to another", needs: changePools, changes: true,
+		name: "transfer_pool_resources", about: "moves guarantees and operation limits from one pool to another", needs: changePools, changes: true,
 		parameters: []parameter{
-			{"source_pool", aString, required, "the pool that gives"},
-			{"destination_pool", aString, required, "the pool that gets"},
-			{"resource_delta", aMap, "", "how much of strong_guarantee_resources, burst_guarantee_resources, resource_flow, max_operation_count, max_running_operation_count"},
+			{"source_pool", aString, required, "the pool to reduce"},
+			{"destination_pool", aString, required, "the pool to increase"},
+			{"resource_delta", aMap, "", "the amounts to move of strong_guarantee_resources, burst_guarantee_resources, resource_flow, max_operation_count and max_running_operation_count"},
 			thePoolTree,
 		},
 		silentV3: true, run: transferPoolResources,
@@ -45,11 +45,11 @@ var poolCommands = []command{
 		parameters: []parameter{
 			thePoolTree,
 			{"pool", aString, "<Root>", "the pool"},
-			{"resource", aString, "", "one resource; all unless given"},
-			{"series", someStrings, "", "names of series; all unless given"},
-			{"from_time", aTime, "15 minutes ago", "the beginning"},
+			{"resource", aString, "", "one resource; all by default"},
+			{"series", someStrings, "", "names of series; all by default"},
+			{"from_time", aTime, "15 minutes ago", "the start"},
 			{"to_time", aTime, "now", "the end"},
-			{"max_points", anInteger, "1000", "how many points of each series at most"},
+			{"max_points", anInteger, "1000", "the greatest number of points in each series"},
 		},
 		run: getHistory,
 	},
@@ -59,75 +59,75 @@ var poolCommands = []command{
 var (
 	component = parameter{"component", aString, required, "cluster_node"}
 	address   = parameter{"address", aString, required, "the node"}
-	perTarget = parameter{"supports_per_target_response", aBoolean, "false", "the answer is by node"}
+	perTarget = parameter{"supports_per_target_response", aBoolean, "false", "returns the answer by node"}
 )
 
 var clusterCommands = []command{
 	{
-		name: "get_cluster", about: "tells what the cluster has and what becomes of it, with alerts", needs: readAt("//sys/scheduler"), run: getCluster,
+		name: "get_cluster", about: "returns the resources of the cluster, their use, and alerts", needs: readAt("//sys/scheduler"), run: getCluster,
 	},
 	{
 		name: "list_nodes", about: "lists nodes by name", needs: readAt(pathtree.NodesPath),
 		parameters: []parameter{
-			{"pool_tree", aString, "", "nodes of a tree"},
-			{"tag", aString, "", "nodes with a tag"},
-			{"state", aString, "", "online, offline, banned or refused"},
-			{"filter", aString, "", "text in the name"},
-			{"limit", anInteger, "10000", "how many at most"},
+			{"pool_tree", aString, "", "only nodes of this tree"},
+			{"tag", aString, "", "only nodes with this tag"},
+			{"state", aString, "", "only nodes in this state: online, offline, banned or refused"},
+			{"filter", aString, "", "a part of the name"},
+			{"limit", anInteger, "10000", "the greatest number of nodes"},
 		},
 		run: listNodes,
 	},
 	{
-		name: "list_events", about: "lists what happened, newest first", needs: readAt("//sys/scheduler"),
+		name: "list_events", about: "lists events, newest first", needs: readAt("//sys/scheduler"),
 		parameters: append([]parameter{operationID, operationAlias}, eventParameters...), run: listEvents,
 	},
 	{
-		name: "list_audit", about: "lists who changed what, with what was before and after", needs: administer,
+		name: "list_audit", about: "lists changes with their users and the values before and after", needs: administer,
 		parameters: append([]parameter{
-			{"user", aString, "", "who"},
-			{"command", aString, "", "with which command"},
-			{"object", aString, "", "the object"},
-			{"below", aString, "", "objects below a path"},
-			{"request_id", aString, "", "one request"},
+			{"user", aString, "", "changes by this user"},
+			{"command", aString, "", "changes by this command"},
+			{"object", aString, "", "changes to this object"},
+			{"below", aString, "", "changes to objects below this path"},
+			{"request_id", aString, "", "changes of this request"},
 			fromTime, toTime,
 		}, pageParameters...),
 		run: listAudit,
 	},
 	{
-		name: "add_maintenance", about: "keeps a node from something until the request is removed", needs: writeNode, changes: true,
+		name: "add_maintenance", about: "adds a maintenance request, which restricts a node until it is removed", needs: writeNode, changes: true,
 		parameters: []parameter{
 			component, address, perTarget,
 			{"type", aString, required, "ban, decommission, disable_scheduler_jobs, disable_write_sessions, disable_tablet_cells or pending_restart"},
-			{"comment", aString, required, "why"},
+			{"comment", aString, required, "the reason"},
 		},
 		run: addMaintenance, replay: replayAddMaintenance,
 	},
 	{
-		name: "remove_maintenance", about: "takes requests for maintenance back", needs: writeNode, changes: true,
+		name: "remove_maintenance", about: "removes maintenance requests", needs: writeNode, changes: true,
 		parameters: []parameter{
 			component, address, perTarget,
 			{"id", someStrings, "", "the request"},
 			{"ids", someStrings, "", "the requests"},
-			{"type", aString, "", "requests of a type"},
-			{"user", aString, "", "requests of a user"},
-			{"mine", aBoolean, "false", "own requests"},
+			{"type", aString, "", "requests of this type"},
+			{"user", aString, "", "requests of this user"},
+			{"mine", aBoolean, "false", "requests of the caller"},
 			{"all", aBoolean, "false", "all requests"},
 		},
 		run: removeMaintenance, replay: replayRemoveMaintenance,
 	},
 	{
-		name: "backup", about: "writes everything that is stored, in a form that an empty store can import", needs: superuser,
+		name: "backup", about: "returns an export of the whole store, which an empty store can import", needs: superuser,
 		output: rawBytes, heavy: true, run: backup,
 	},
 	{
-		name: "list_scenarios", about: "lists examples for the simulator with their texts", needs: readAt("//sys/scheduler"), local: true, run: listScenarios,
+		name: "list_scenarios", about: "returns the example scenarios of the simulator", needs: readAt("//sys/scheduler"), local: true, run: listScenarios,
 	},
 	{
 		name: "simulate", about: "runs a scenario in the simulator", needs: readAt("//sys/scheduler"), local: true, heavy: true,
 		parameters: []parameter{
 			{"example", aString, "", "the name of an example"},
 			{"scenario", aString, "", "the text of a scenario, instead of an example"},
-			{"seed", anInteger, "that of the scenario", "the seed of chance"},
+			{"seed", anInteger, "that of the scenario", "the seed of random draws"},
 		},
 		run: simulate,
 	},
@@ -136,60 +136,60 @@ var clusterCommands = []command{
 // Parameters of a membership.
 var memberParameters = []parameter{
 	{"group", aString, required, "the group"},
-	{"member", aString, required, "the user or group that is in it"},
+	{"member", aString, required, "the user or group to add or remove"},
 }
 
 // The answers about tokens are not wrapped in either version, as in YTsaurus: a string, a list or a
 // map.
 var peopleCommands = []command{
-	{name: "add_member", about: "puts a user or a group into a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: addMember},
-	{name: "remove_member", about: "takes a user or a group out of a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: removeMember},
+	{name: "add_member", about: "adds a user or a group to a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: addMember},
+	{name: "remove_member", about: "removes a user or a group from a group", needs: writeGroup, changes: true, parameters: memberParameters, silentV3: true, run: removeMember},
 	{
-		name: "issue_token", about: "makes a token and tells it, once", needs: ruleTokens, changes: true,
+		name: "issue_token", about: "creates a token and returns its secret, which is not shown again", needs: ruleTokens, changes: true,
 		parameters: []parameter{
-			{"user", aString, "who asks", "whose token"},
-			{"description", aString, "", "what it is for"},
-			{"expiration_time", aTime, "never", "when it ends"},
-			{"expiration_timeout", aDuration, "never", "how long it lives"},
+			{"user", aString, "the caller", "the owner of the token"},
+			{"description", aString, "", "what the token is for"},
+			{"expiration_time", aTime, "never", "when it expires"},
+			{"expiration_timeout", aDuration, "never", "how long it is valid"},
 		},
 		run: issueToken, replay: replayToken, secret: true,
 	},
 	{
-		name: "list_user_tokens", about: "lists hashes of tokens", needs: ruleTokens,
+		name: "list_user_tokens", about: "lists tokens by their hashes", needs: ruleTokens,
 		parameters: []parameter{
-			{"user", aString, "all that one rules", "whose tokens"},
-			{"with_metadata", aBoolean, "false", "with descriptions and times"},
-			{"include_revoked", aBoolean, "false", "revoked ones too"},
+			{"user", aString, "all users whose tokens the caller manages", "the owner of the tokens"},
+			{"with_metadata", aBoolean, "false", "returns descriptions and times"},
+			{"include_revoked", aBoolean, "false", "includes revoked tokens"},
 		},
 		run: listTokens,
 	},
 	{
-		name: "revoke_token", about: "makes a token useless", needs: revokeTokens, changes: true,
+		name: "revoke_token", about: "revokes a token", needs: revokeTokens, changes: true,
 		parameters: []parameter{
 			{"token_sha256", aString, required, "the hash of the token"},
-			{"user", aString, "", "whose token it must be"},
+			{"user", aString, "", "refuses the token unless it belongs to this user"},
 		},
 		silentV3: true, run: revokeToken,
 	},
-	{name: "get_current_user", about: "says who asks", needs: public, local: true, run: getCurrentUser},
+	{name: "get_current_user", about: "returns the name of the caller", needs: public, local: true, run: getCurrentUser},
 }
 
 var generalCommands = []command{
 	{
-		name: "execute_batch", about: "runs commands one after the other, each with its own permission and its own success", needs: signedIn, changes: true,
+		name: "execute_batch", about: "runs commands one after the other; each has its own permission check and its own result", needs: signedIn, changes: true,
 		parameters: []parameter{{"requests", anything, required, "a list of maps, each with command, parameters and input"}},
 		result:     "results", run: executeBatch,
 	},
-	{name: "get_version", about: "tells the version of the server", needs: public, local: true, result: "version", run: getVersion},
-	{name: "get_supported_features", about: "tells what clients ask about before they use it", needs: public, local: true, result: "features", run: getSupportedFeatures},
-	{name: "generate_timestamp", about: "makes a number that grows with time", needs: signedIn, local: true, result: "timestamp", run: generateTimestamp},
+	{name: "get_version", about: "returns the version of the server", needs: public, local: true, result: "version", run: getVersion},
+	{name: "get_supported_features", about: "returns the optional features that the server supports", needs: public, local: true, result: "features", run: getSupportedFeatures},
+	{name: "generate_timestamp", about: "returns a number that grows with time", needs: signedIn, local: true, result: "timestamp", run: generateTimestamp},
 	{
-		name: "parse_ypath", about: "takes a path with attributes apart", needs: signedIn, local: true,
+		name: "parse_ypath", about: "parses a path with attributes", needs: signedIn, local: true,
 		parameters: []parameter{{"path", anything, required, "the path"}}, result: "path", run: parsePath,
 	},
-	{name: "discover_proxies", about: "lists where requests can be sent", needs: signedIn, local: true, run: discoverProxies},
+	{name: "discover_proxies", about: "lists the servers that accept requests", needs: signedIn, local: true, run: discoverProxies},
 	{
-		name: "build_snapshot", about: "does nothing: everything is stored at once", needs: signedIn, changes: true,
+		name: "build_snapshot", about: "does nothing, because every change is stored at once", needs: signedIn, changes: true,
 		run: func(*call) (yson.Node, error) { return yson.Map(), nil },
 	},
 }

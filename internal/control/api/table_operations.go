@@ -2,17 +2,17 @@ package api
 
 // Parameters that commands about operations and jobs share.
 var (
-	operationID    = parameter{"operation_id", aString, "", "the operation: its id, or its alias, which begins with a star"}
-	operationAlias = parameter{"operation_alias", aString, "", "the operation, instead of operation_id"}
+	operationID    = parameter{"operation_id", aString, "", "the operation: its id, or its alias, which starts with an asterisk"}
+	operationAlias = parameter{"operation_alias", aString, "", "the alias of the operation, instead of operation_id"}
 	jobID          = parameter{"job_id", anID, required, "the job"}
-	fromTime       = parameter{"from_time", aTime, "", "nothing before it"}
-	toTime         = parameter{"to_time", aTime, "", "nothing from it on"}
-	namesWanted    = parameter{"attributes", someAttributes, "", "the attributes wanted; all, or the usual ones in lists, unless given"}
+	fromTime       = parameter{"from_time", aTime, "", "the earliest time"}
+	toTime         = parameter{"to_time", aTime, "", "the latest time, excluded"}
+	namesWanted    = parameter{"attributes", someAttributes, "", "the attributes to return; by default all, or in lists the usual ones"}
 )
 
 var operationCommands = []command{
 	{
-		name: "start_operation", v3: "start_op", about: "starts an operation and answers with its id once it is stored", needs: usePools, changes: true,
+		name: "start_operation", v3: "start_op", about: "starts an operation and returns its id once it is stored", needs: usePools, changes: true,
 		parameters: []parameter{
 			{"operation_type", aString, required, "vanilla"},
 			{"spec", aMap, required, "the specification"},
@@ -20,25 +20,25 @@ var operationCommands = []command{
 		result: "operation_id", run: startOperation, replay: replayStart,
 	},
 	{
-		name: "abort_operation", v3: "abort_op", about: "ends an operation as aborted", needs: manageOperation, changes: true,
-		parameters: []parameter{operationID, operationAlias, {"abort_message", aString, "", "why"}},
+		name: "abort_operation", v3: "abort_op", about: "aborts an operation", needs: manageOperation, changes: true,
+		parameters: []parameter{operationID, operationAlias, {"abort_message", aString, "", "the reason"}},
 		silentV3:   true, run: abortOperation,
 	},
 	{
-		name: "complete_operation", v3: "complete_op", about: "ends an operation as completed", needs: manageOperation, changes: true,
+		name: "complete_operation", v3: "complete_op", about: "ends an operation early as completed", needs: manageOperation, changes: true,
 		parameters: []parameter{operationID, operationAlias}, silentV3: true, run: completeOperation,
 	},
 	{
-		name: "suspend_operation", v3: "suspend_op", about: "keeps an operation from getting new jobs", needs: manageOperation, changes: true,
-		parameters: []parameter{operationID, operationAlias, {"abort_running_jobs", aBoolean, "false", "aborts those that run"}},
+		name: "suspend_operation", v3: "suspend_op", about: "suspends an operation: it gets no new jobs", needs: manageOperation, changes: true,
+		parameters: []parameter{operationID, operationAlias, {"abort_running_jobs", aBoolean, "false", "aborts its running jobs"}},
 		silentV3:   true, run: suspendOperation,
 	},
 	{
-		name: "resume_operation", v3: "resume_op", about: "lets an operation have jobs again", needs: manageOperation, changes: true,
+		name: "resume_operation", v3: "resume_op", about: "resumes a suspended operation", needs: manageOperation, changes: true,
 		parameters: []parameter{operationID, operationAlias}, silentV3: true, run: resumeOperation,
 	},
 	{
-		name: "update_operation_parameters", v3: "update_op_parameters", about: "changes parameters of a running operation, all or none", needs: updateParameters, changes: true,
+		name: "update_operation_parameters", v3: "update_op_parameters", about: "changes parameters of a running operation: all or none", needs: updateParameters, changes: true,
 		parameters: []parameter{operationID, operationAlias, {"parameters", aMap, required, "the new values: pool, weight, acl, scheduling_options_per_pool_tree, …"}},
 		silentV3:   true, run: updateOperation,
 	},
@@ -48,25 +48,25 @@ var operationCommands = []command{
 		silentV3:   true, run: updateOperation,
 	},
 	{
-		name: "get_operation", about: "tells all about an operation; private parts only to those who may read the operation itself", needs: readOperation,
+		name: "get_operation", about: "returns an operation; its private parts only to users who may read the operation itself", needs: readOperation,
 		parameters: []parameter{operationID, operationAlias, namesWanted}, run: getOperation,
 	},
 	{
 		name: "list_operations", about: "lists operations, with counts by state, pool, tree, user and type", needs: readOperations,
 		parameters: []parameter{
 			namesWanted, fromTime, toTime,
-			{"filter", aString, "", "text that is in the operation somewhere"},
+			{"filter", aString, "", "a text that must occur in the operation"},
 			{"state", aString, "", "such as running or failed"},
 			{"type", aString, "", "vanilla"},
-			{"user", aString, "", "who started it"},
-			{"pool_tree", aString, "", "a tree that it is in"},
-			{"pool", aString, "", "a pool that it is in"},
-			{"with_failed_jobs", aBoolean, "", "only with, or only without failed jobs"},
+			{"user", aString, "", "the user who started it"},
+			{"pool_tree", aString, "", "one of its trees"},
+			{"pool", aString, "", "one of its pools"},
+			{"with_failed_jobs", aBoolean, "", "true: only operations with failed jobs; false: only those without"},
 			{"cursor_time", aTime, "", "where a list continues"},
 			{"cursor_direction", aString, "past", "past or future"},
-			{"limit", anInteger, "100", "how many at most, up to 1000"},
-			{"include_counters", aBoolean, "true", "with the counts"},
-			{"enable_ui_mode", aBoolean, "false", "each operation is its id, with the rest as attributes"},
+			{"limit", anInteger, "100", "the greatest number of operations, up to 1000"},
+			{"include_counters", aBoolean, "true", "also returns the counts"},
+			{"enable_ui_mode", aBoolean, "false", "returns each operation as its id with attributes"},
 		},
 		run: listOperations,
 	},
@@ -75,16 +75,16 @@ var operationCommands = []command{
 		parameters: append([]parameter{operationID, operationAlias}, eventParameters...), run: listOperationEvents,
 	},
 	{
-		name: "explain_operation", about: "says what an operation waits for, with amounts", needs: readOperation,
+		name: "explain_operation", about: "explains what an operation waits for, with amounts", needs: readOperation,
 		parameters: []parameter{operationID, operationAlias}, run: explainOperation,
 	},
 }
 
 // pageParameters select a part of a long list.
 var pageParameters = []parameter{
-	{"limit", anInteger, "100", "how many at most, up to 10000"},
-	{"cursor", anInteger, "0", "where a list continues: next_cursor of the answer before"},
-	{"oldest_first", aBoolean, "false", "the order"},
+	{"limit", anInteger, "100", "the greatest number of entries, up to 10000"},
+	{"cursor", anInteger, "0", "where a list continues: next_cursor of the previous answer"},
+	{"oldest_first", aBoolean, "false", "sorts from the oldest to the newest"},
 }
 
 // eventParameters select events.
@@ -100,7 +100,7 @@ var eventParameters = append([]parameter{
 
 var jobCommands = []command{
 	{
-		name: "list_jobs", about: "lists jobs of an operation, those that run and those of the archive", needs: readOperation,
+		name: "list_jobs", about: "lists the jobs of an operation, running and archived", needs: readOperation,
 		parameters: []parameter{
 			operationID, operationAlias, namesWanted, fromTime, toTime,
 			{"job_state", aString, "", "such as running or failed"},
@@ -110,54 +110,54 @@ var jobCommands = []command{
 			{"address", aString, "", "the node"},
 			{"task_name", aString, "", "the task"},
 			{"pool_tree", aString, "", "the tree"},
-			{"job_competition_id", anID, "", "this job only"},
-			{"with_stderr", aBoolean, "", "only with, or only without standard error"},
+			{"job_competition_id", anID, "", "only this job"},
+			{"with_stderr", aBoolean, "", "true: only jobs with standard error; false: only those without"},
 			{"with_spec", aBoolean, "", "no job has one"},
 			{"with_fail_context", aBoolean, "", "no job has one"},
 			{"with_competitors", aBoolean, "", "no job has them"},
 			{"with_monitoring_descriptor", aBoolean, "", "no job has one"},
-			{"include_runtime", aBoolean, "true", "looks at running jobs"},
-			{"include_scheduler", aBoolean, "true", "looks at running jobs"},
-			{"include_controller_agent", aBoolean, "true", "looks at running jobs"},
-			{"include_archive", aBoolean, "true", "looks at jobs that have ended"},
+			{"include_runtime", aBoolean, "true", "includes running jobs"},
+			{"include_scheduler", aBoolean, "true", "includes running jobs"},
+			{"include_controller_agent", aBoolean, "true", "includes running jobs"},
+			{"include_archive", aBoolean, "true", "includes ended jobs"},
 			{"data_source", aString, "auto", "auto, manual, runtime or archive"},
 			{"sort_field", aString, "none", "none, id, start_time, finish_time, duration, state, type, address, task_name or progress"},
 			{"sort_order", aString, "ascending", "ascending or descending"},
-			{"limit", anInteger, "1000", "how many at most, up to 10000"},
-			{"offset", anInteger, "0", "how many are passed over"},
+			{"limit", anInteger, "1000", "the greatest number of jobs, up to 10000"},
+			{"offset", anInteger, "0", "how many jobs to skip"},
 			{"continuation_token", aString, "", "where a list continues"},
 		},
 		run: listJobs,
 	},
 	{
-		name: "get_job", about: "tells all about a job", needs: readJob,
+		name: "get_job", about: "returns a job", needs: readJob,
 		parameters: []parameter{jobID, operationID, operationAlias, namesWanted}, run: getJob,
 	},
 	{
-		name: "get_job_stderr", about: "reads what a job wrote", needs: readJobData,
+		name: "get_job_stderr", about: "returns the stored output of a job", needs: readJobData,
 		parameters: []parameter{
 			jobID, operationID, operationAlias,
 			{"type", aString, "stderr", "stderr or stdout"},
 			{"offset", anInteger, "0", "the first byte"},
-			{"limit", anInteger, "", "how many bytes; all unless given"},
+			{"limit", anInteger, "", "the number of bytes; all by default"},
 		},
 		output: rawBytes, heavy: true, run: getJobStderr,
 	},
 	{
-		name: "get_job_fail_context", about: "says that jobs have no fail context here", needs: readJobData,
+		name: "get_job_fail_context", about: "returns an error: jobs have no fail context", needs: readJobData,
 		parameters: []parameter{jobID, operationID, operationAlias}, output: rawBytes, heavy: true, run: getJobFailContext,
 	},
 	{
-		name: "get_job_input", about: "says that jobs have no input here", needs: readJobData,
+		name: "get_job_input", about: "returns an error: jobs have no input", needs: readJobData,
 		parameters: []parameter{jobID, operationID, operationAlias}, output: rawBytes, heavy: true, run: getJobInput,
 	},
 	{
-		name: "abort_job", about: "ends a job; another one takes its place", needs: manageJob, changes: true, clientsGet: true,
-		parameters: []parameter{jobID, operationID, operationAlias, {"interrupt_timeout", aDuration, "0", "how long the job may take to end by itself"}},
+		name: "abort_job", about: "aborts a job; the operation restarts it", needs: manageJob, changes: true, clientsGet: true,
+		parameters: []parameter{jobID, operationID, operationAlias, {"interrupt_timeout", aDuration, "0", "interrupts the job first, and gives it this long to end by itself"}},
 		silentV3:   true, run: abortJob,
 	},
 	{
-		name: "abandon_job", about: "says that jobs of vanilla operations cannot be abandoned", needs: manageJob, changes: true, clientsGet: true,
+		name: "abandon_job", about: "returns an error: jobs of vanilla operations cannot be abandoned", needs: manageJob, changes: true, clientsGet: true,
 		parameters: []parameter{jobID, operationID, operationAlias}, silentV3: true, run: abandonJob,
 	},
 }

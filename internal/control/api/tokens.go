@@ -67,7 +67,7 @@ func (c *call) readNewToken() (record auth.TokenRecord, err error) {
 		return record, err
 	}
 	if len(record.Description) > maxTokenDescription {
-		return record, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /description: it has %d bytes; the most is %d", len(record.Description), maxTokenDescription)
+		return record, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /description: it has %d bytes; the limit is %d", len(record.Description), maxTokenDescription)
 	}
 	if record.Expires, err = c.Parameters.Moment("expiration_time"); err != nil {
 		return record, err

@@ -74,7 +74,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.refused("issue_token", `{expiration_time="2001-01-01"}`, "", wire.CodeGeneric, "has passed")
 	c.refused("issue_token", `{expiration_time="soon"}`, "", wire.CodeGeneric, "is no time")
 	c.refused("issue_token", `{expiration_time="2101-01-01";expiration_timeout=1000}`, "", wire.CodeGeneric, "not both")
-	c.refused("issue_token", fmt.Sprintf("{description=%q}", strings.Repeat("x", 1001)), "", wire.CodeGeneric, "the most is 1000")
+	c.refused("issue_token", fmt.Sprintf("{description=%q}", strings.Repeat("x", 1001)), "", wire.CodeGeneric, "the limit is 1000")
 
 	// YTsaurus's version 4 does not wrap these answers either.
 	root := textOf(t, c.must("issue_token", `{user=root;description="by hand"}`, ""))

@@ -128,7 +128,7 @@ func readACL(r *document.Reader, v document.Value) (ACL, bool) {
 		return nil, false
 	}
 	if len(items) > MaxEntries {
-		r.Refuse(v.Position(), document.RuleOutOfRange, sentence("has %d entries; the most is %d", len(items), MaxEntries))
+		r.Refuse(v.Position(), document.RuleOutOfRange, sentence("has %d entries; the limit is %d", len(items), MaxEntries))
 		return nil, false
 	}
 	list := make(ACL, 0, len(items))
@@ -161,7 +161,7 @@ func readACE(r *document.Reader, v document.Value) (entry ACE, ok bool) {
 	subjects := draft.subjects.Value()
 	switch {
 	case len(subjects) > MaxSubjects:
-		r.Refuse(v.Position(), document.RuleOutOfRange, sentence("the entry has %d subjects; the most is %d", len(subjects), MaxSubjects))
+		r.Refuse(v.Position(), document.RuleOutOfRange, sentence("the entry has %d subjects; the limit is %d", len(subjects), MaxSubjects))
 		ok = false
 	case draft.subjects.IsSet() && len(subjects) == 0 || draft.permissions.IsSet() && len(draft.permissions.Value()) == 0:
 		r.Refuse(v.Position(), document.RuleMissing, "the entry needs at least one subject and one permission")

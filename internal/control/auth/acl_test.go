@@ -88,7 +88,7 @@ func TestEverythingThatIsWrongWithAListIsSaid(t *testing.T) {
 		}
 	}
 	long := "[" + strings.Repeat("{action: allow, subjects: [a], permissions: [read]},", MaxEntries+1) + "]"
-	if _, err := parseText(t, long); err == nil || !strings.Contains(err.Error(), "has 1001 entries; the most is 1000") {
+	if _, err := parseText(t, long); err == nil || !strings.Contains(err.Error(), "has 1001 entries; the limit is 1000") {
 		t.Errorf("says %v", err)
 	}
 	wide := "[{action: allow, subjects: [" + strings.Repeat("a,", MaxSubjects+1) + "], permissions: [read]}]"

@@ -2,11 +2,14 @@ package orchid
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -317,7 +320,7 @@ func eventsOf(_ *pathtree.Request, v *OperationView) (yson.Node, error) {
 	return yson.List(items...), nil
 }
 
-func alertsOf(_ *pathtree.Request, v *OperationView) (yson.Node, error) {
+func alertsOf(c *pathtree.Request, v *OperationView) (yson.Node, error) {
 	if v.Live == nil {
 		return StoredJSON(v.row.Alerts)
 	}
@@ -325,7 +328,27 @@ func alertsOf(_ *pathtree.Request, v *OperationView) (yson.Node, error) {
 	for _, alert := range v.Live.Alerts {
 		entries = append(entries, yson.Pair(string(alert.Kind), alertNode(alert)))
 	}
+	if text := limitedOptions(c.Server.View().Picture, v); text != "" {
+		alert := server.Alert{Kind: "limited_starvation_options", Message: text, Since: v.Live.Start}
+		entries = append(entries, yson.Pair(string(alert.Kind), alertNode(alert)))
+	}
 	return yson.Map(wire.Distinct(entries)...), nil
+}
+
+// limitedOptions says which options of an operation do not hold because its pools limit them; empty
+// if all hold.
+func limitedOptions(picture *core.Picture, v *OperationView) string {
+	o, there := picture.Operation(v.Number)
+	if !there {
+		return ""
+	}
+	var texts []string
+	for seat := range picture.Seats(o) {
+		for _, clamp := range seat.Patience.Clamped(&seat.Options) {
+			texts = append(texts, fmt.Sprintf("%v (pool %s of tree %s)", clamp, seat.Pool, picture.Trees[seat.Tree].Name))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // alertNode writes an alert as clients expect it: as an error.

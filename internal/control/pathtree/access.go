@@ -26,7 +26,7 @@ func (c *Request) AccessOf(o auth.Object, key string) auth.Object {
 		d, list, err := readAccess(row.Document)
 		if err != nil {
 			// An unreadable list allows nothing.
-			c.Tree.Options.Log.Error("an access control list cannot be read", "object", key, "error", err)
+			c.Tree.Options.Log.Error("cannot read an access control list", "object", key, "error", err)
 			o.Isolated = true
 			return o
 		}

@@ -162,7 +162,7 @@ func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 	if known, ok := at.Object.(interface{ knows(string) bool }); ok && known.knows(name) {
 		e := wire.Errorf(wire.CodeResolve, "Builtin attribute %q is not found", name)
 		if pool, ok := at.Object.(*poolNode); ok {
-			e.Message += fmt.Sprintf(": it is not set; what holds for the pool is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
+			e.Message += fmt.Sprintf(": it is not set; the effective value is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
 				ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name()))
 		}
 		return e

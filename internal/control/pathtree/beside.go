@@ -117,7 +117,7 @@ func (d *accessDocument) setACL(c *Request, n yson.Node, keep bool) error {
 	r := document.NewReader("")
 	c.Subjects.CheckACL(r, list)
 	if err := r.Problems().Err(); err != nil {
-		return wire.Errorf(auth.CodeNoSuchUser, "The access control list names somebody who does not exist").Because(err)
+		return wire.Errorf(auth.CodeNoSuchUser, "The access control list names a subject that does not exist").Because(err)
 	}
 	d.ACL, err = list.Value().JSON("")
 	return err

@@ -44,7 +44,7 @@ func childOf(n yson.Node, step ypath.Step, here string) (yson.Node, error) {
 	case yson.ListKind:
 		position, ok := step.Position()
 		if !ok || position.Where != ypath.At {
-			return n, wire.Errorf(wire.CodeResolve, "Node %s is a list: %q is no index", here, step.Name)
+			return n, wire.Errorf(wire.CodeResolve, "Node %s is a list: %q is not an index", here, step.Name)
 		}
 		i, ok := position.Resolve(len(n.Items()))
 		if !ok {
@@ -81,7 +81,7 @@ func editSteps(n yson.Node, there bool, steps []ypath.Step, makeMaps bool, at st
 		attributes, err := editEntry(n.Attributes(), step.Name, inner)
 		return n.WithAttributes(attributes...), err
 	case step.Kind != ypath.Child:
-		return n, wire.Errorf(wire.CodeGeneric, "A change of %s is not possible here", ypath.FormatSteps(steps))
+		return n, wire.Errorf(wire.CodeGeneric, "%s cannot be changed here", ypath.FormatSteps(steps))
 	case n.Kind() == yson.MapKind:
 		entries, err := editEntry(n.Entries(), step.Name, inner)
 		if err != nil {
@@ -121,7 +121,7 @@ func editEntry(entries []yson.Entry, key string, e edit) ([]yson.Entry, error) {
 func editItem(n yson.Node, step ypath.Step, e edit, at string) (yson.Node, error) {
 	position, ok := step.Position()
 	if !ok {
-		return n, wire.Errorf(wire.CodeResolve, "Node %s is a list: %q is no index", at, step.Name)
+		return n, wire.Errorf(wire.CodeResolve, "Node %s is a list: %q is not an index", at, step.Name)
 	}
 	items := slices.Clone(n.Items())
 	i, ok := position.Resolve(len(items))

@@ -92,10 +92,10 @@ func (nodesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) er
 func (nodesNode) Create(c *Request, at *Place, keys []string, what Creation) (guid.ID, error) {
 	name := keys[0]
 	if len(keys) > 1 || what.Kind != "cluster_node" && what.Kind != "map_node" {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only nodes of the cluster can be created at %s, not %q", NodesPath, wire.CutText(what.Kind, 100))
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only cluster nodes can be created at %s, not %q", NodesPath, wire.CutText(what.Kind, 100))
 	}
 	if !isPlainWord(name) {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "%q is no name of a node", wire.CutText(name, 100))
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "%q is not a valid node name", wire.CutText(name, 100))
 	}
 	if err := c.Require(auth.Requires(auth.Write, at.Chain(c))); err != nil {
 		return guid.ID{}, err
@@ -313,14 +313,14 @@ func setTags(s *server.NodeSettings, value yson.Node) error {
 	for _, item := range value.Items() {
 		tag, ok := item.Text()
 		if !ok || !isPlainWord(tag) || strings.ContainsAny(tag, "!&|()") {
-			return wire.Errorf(wire.CodeGeneric, "Error parsing user_tags value: %s is no tag", wire.CutText(item.String(), 100))
+			return wire.Errorf(wire.CodeGeneric, "Error parsing user_tags value: %s is not a tag", wire.CutText(item.String(), 100))
 		}
 		if !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}
 	if len(tags) > maxTags {
-		return wire.Errorf(wire.CodeGeneric, "A node has %d tags; the most is %d", len(tags), maxTags)
+		return wire.Errorf(wire.CodeGeneric, "A node has %d tags; the limit is %d", len(tags), maxTags)
 	}
 	s.UserTags = tags
 	return nil

@@ -42,7 +42,7 @@ func (p *people) Current(t *Tree, now time.Time) (*auth.Directory, *auth.Tokens,
 	}
 	subjects, err := DirectoryOf(t.server.Registry())
 	if err != nil {
-		t.Options.Log.Warn("users or groups that cannot be", "error", err)
+		t.Options.Log.Warn("cannot read all users and groups", "error", err)
 	}
 	tokens, err := TokensOf(t.server.Registry())
 	if tokens == nil {

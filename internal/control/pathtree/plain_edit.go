@@ -79,7 +79,7 @@ func (c *Request) plainRow(id guid.ID, path, kind string, value yson.Node, custo
 	}
 	row.Document, err = wire.Stored(value)
 	if err == nil && len(row.Document) > maxPlainValue {
-		err = wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the most is %d", len(row.Document), maxPlainValue)
+		err = wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the limit is %d", len(row.Document), maxPlainValue)
 	}
 	return row, err
 }
@@ -211,7 +211,7 @@ func (n *PlainNode) Create(c *Request, at *Place, keys []string, what Creation) 
 // that always exist.
 func (c *Request) newPath(r *server.Registry, above, key string) (path string, there bool, err error) {
 	if len(key) > 1000 {
-		return "", false, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the most is 1000", len(key))
+		return "", false, wire.Errorf(wire.CodeGeneric, "The key of a node has %d bytes; the limit is 1000", len(key))
 	}
 	path = JoinPath(above, key)
 	if _, mounted := c.Tree.mounts[path]; mounted || c.Tree.alwaysThere(path) {
@@ -328,7 +328,7 @@ func (n *PlainNode) EditValue(c *Request, at *Place, e edit) error {
 			return nil, err
 		}
 		if len(row.Document) > maxPlainValue {
-			return nil, wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the most is %d", len(row.Document), maxPlainValue)
+			return nil, wire.Errorf(wire.CodeGeneric, "The value has %d bytes; the limit is %d", len(row.Document), maxPlainValue)
 		}
 		row.Modified = c.Now
 		batch.Put.PathNodes = []store.PathNode{row}

@@ -178,11 +178,21 @@ func (n treeNode) Attribute(c *Request, _ *Place, name string) (yson.Node, bool,
 	case "config":
 		return wire.FromDocument(n.config()), true, nil
 	}
-	if option, known := pooltree.TreeOptions.Resolve(name); known {
-		value, there := n.config().Get(option)
+	if _, known := pooltree.TreeOptions.Resolve(name); known {
+		settings := n.settings()
+		value, there := pooltree.TreeOptions.WriteOption(&settings, name, document.ForPrograms)
 		return wire.FromDocument(value), there, nil
 	}
 	return c.customBeside("#"+n.tree.Object.ID.String(), name)
+}
+
+// settings are the options of the tree that hold, set or not.
+func (n treeNode) settings() pooltree.TreeConfig {
+	s := n.tree.Tree.Settings()
+	p := &s.Preemption
+	p.MinSharePreemptionTimeout = document.Some(n.tree.Tree.Root().Effective().MinShareTimeout)
+	p.MaxUnpreemptableRunningJobCount = document.Some(p.MaxUnpreemptableRunningJobCount.Value())
+	return s
 }
 
 func (treeNode) knows(name string) bool {
@@ -191,7 +201,14 @@ func (treeNode) knows(name string) bool {
 }
 
 func (n treeNode) AttributeNames(c *Request) (builtin, custom []string) {
-	return []string{"name", "config"}, c.customNames("#" + n.tree.Object.ID.String())
+	builtin = []string{"name", "config"}
+	settings := n.settings()
+	for _, e := range pooltree.TreeOptions.Write(&settings, document.ForPrograms).Entries() {
+		if n.knows(e.Key) {
+			builtin = append(builtin, e.Key)
+		}
+	}
+	return builtin, c.customNames("#" + n.tree.Object.ID.String())
 }
 
 // normal replaces the names in steps inside an attribute with primary names.
@@ -328,7 +345,7 @@ func PoolPlaceOf(c *Request, attributes yson.Node) (*server.TreeConfig, error) {
 		name = text
 	}
 	if name == "" {
-		return nil, wire.Errorf(wire.CodeGeneric, "Attribute \"pool_tree\" is needed: there is no default tree")
+		return nil, wire.Errorf(wire.CodeGeneric, "Attribute \"pool_tree\" is required: there is no default tree")
 	}
 	return findTree(trees, name)
 }
@@ -339,7 +356,7 @@ func treeNameProblem(name string) string {
 	case name == "":
 		return "it is empty"
 	case len(name) > 100:
-		return "it is too long; the most is 100 bytes"
+		return "it is too long; the limit is 100 bytes"
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
 		return "it must match regular expression \"[-_.a-zA-Z0-9]+\""
 	}

@@ -31,7 +31,7 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 		if err != nil {
 			return nil, err
 		}
-		if err := c.RequireImplied(tree.Tree, next, c.TreeChain(tree)); err != nil {
+		if err := c.RequirePassages(tree, next); err != nil {
 			return nil, err
 		}
 		c.Warn(warnings)
@@ -237,7 +237,7 @@ func (c *Request) checkNewPool(tree *server.TreeConfig, name string) error {
 	case name == pooltree.RootName:
 		return wire.Errorf(wire.CodeGeneric, "Pool name cannot be equal to root pool name %q", pooltree.RootName)
 	case len(name) > pooltree.DefaultLimits().MaxNameLength:
-		return wire.Errorf(wire.CodeGeneric, "Pool name %q is too long: it has %d bytes, the most is %d", wire.CutText(name, 100), len(name), pooltree.DefaultLimits().MaxNameLength)
+		return wire.Errorf(wire.CodeGeneric, "Pool name %q is too long: it has %d bytes, the limit is %d", wire.CutText(name, 100), len(name), pooltree.DefaultLimits().MaxNameLength)
 	}
 	if err := pooltree.CheckName(name, administrator); err != nil {
 		return wire.Errorf(wire.CodeGeneric, "Pool name %q must match regular expression %q", wire.CutText(name, 100), expression).Because(err)
@@ -258,7 +258,7 @@ func makePool(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 		return guid.ID{}, err
 	}
 	if sorted.name == nil {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Attribute \"name\" is needed to create a pool, or a path such as //sys/pools/NAME")
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Attribute \"name\" is required to create a pool, or a path such as //sys/pools/NAME")
 	}
 	parent := pooltree.RootName
 	if sorted.parent != nil {
@@ -344,7 +344,7 @@ func (c *Request) createPools(tree, parent string, keys []string, what Creation)
 		return guid.ID{}, err
 	}
 	if sorted.name != nil && *sorted.name != keys[len(keys)-1] || sorted.parent != nil {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Name and parent of the pool follow from its path")
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "The path determines the name and the parent of the pool")
 	}
 	return c.addPools(tree, parent, keys, sorted)
 }

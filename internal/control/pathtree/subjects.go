@@ -290,5 +290,5 @@ func (n accountNode) Attribute(_ *Request, _ *Place, name string) (yson.Node, bo
 func (accountNode) AttributeNames(*Request) (builtin, custom []string) { return []string{"name"}, nil }
 
 func makeAccount(*Request, yson.Node, bool) (guid.ID, error) {
-	return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Accounts cannot be created: storage is not accounted here")
+	return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Accounts cannot be created: Weir does not account for storage")
 }

@@ -229,7 +229,7 @@ func (c *Request) Walk(path ypath.Path, stay bool) (Target, error) {
 		t.Place = next
 		for t.Shape() == LinkShape && !step.Stay && !(stay && i == len(steps)-1) {
 			if links++; links > maxLinks {
-				return t, ResolveError(path, wire.Errorf(wire.CodeResolve, "The path leads through more than %d links", maxLinks))
+				return t, ResolveError(path, wire.Errorf(wire.CodeResolve, "The path contains more than %d links", maxLinks))
 			}
 			if t.Place, err = c.follow(t.Place); err != nil {
 				return t, ResolveError(path, err)

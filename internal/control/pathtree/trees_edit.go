@@ -56,7 +56,7 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	given, _ := attributes.Get("name")
 	name, ok := given.Text()
 	if !ok {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Attribute \"name\" is needed to create a pool tree")
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Attribute \"name\" is required to create a pool tree")
 	}
 	if problem := treeNameProblem(name); problem != "" {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Pool tree name %q: %s", wire.CutText(name, 100), problem)

@@ -28,6 +28,7 @@ const (
 	AlertSettings      AlertKind = "update_config"
 	AlertOperationWait AlertKind = "operation_pending"
 	AlertHeldBack      AlertKind = "nodes_awaited"
+	AlertFiles         AlertKind = "files_not_read"
 )
 
 // Alert is a condition that administrators should know about.

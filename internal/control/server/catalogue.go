@@ -183,7 +183,7 @@ func (c *catalogue) with(f *store.OperationFilter, question func(*operationIndex
 func (t *term) keepCatalogue(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := t.catalogue.keep(ctx); err != nil && ctx.Err() == nil {
-			t.server.log.Warn("the catalogue of operations cannot be read; lists ask the store", "error", err)
+			t.server.log.Warn("cannot load the catalogue of operations; lists query the store", "error", err)
 		}
 	}
 }

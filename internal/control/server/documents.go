@@ -40,13 +40,22 @@ func errorDocument(e *nodev1.Error) []byte { return mustJSON(errorTree(e)) }
 func errorTree(e *nodev1.Error) map[string]any {
 	attributes := map[string]any{}
 	for _, a := range e.GetAttributes() {
-		attributes[a.GetName()] = a.GetValue()
+		attributes[a.GetName()] = attributeValue(a.GetValue())
 	}
 	inner := []any{}
 	for _, i := range e.GetInnerErrors() {
 		inner = append(inner, errorTree(i))
 	}
 	return map[string]any{"code": e.GetCode(), "message": e.GetMessage(), "attributes": attributes, "inner_errors": inner}
+}
+
+// attributeValue returns an attribute of an error: nodes send values as JSON, and
+// anything else is text.
+func attributeValue(text string) any {
+	if json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return text
 }
 
 // failureOf returns an error in the form that controllers use.

@@ -65,7 +65,7 @@ func (s *Server) Edit(ctx context.Context, who Caller, edits Edits) error {
 	case <-t.over:
 		return ErrNotLeading
 	case <-ctx.Done():
-		return fmt.Errorf("%w: other changes of pools were first", ErrOverloaded)
+		return fmt.Errorf("%w: other pool changes are in progress", ErrOverloaded)
 	}
 	next := &nextTrees{before: s.trees.Load()}
 	next.after = next.before
@@ -145,7 +145,7 @@ func (t *term) edit(who Caller, edits *Edits, trees *nextTrees) error {
 func (s *Server) publishRegistry(rows *store.Batch) {
 	s.registry.apply(rows)
 	if len(rows.Put.Settings)+len(rows.Delete.Settings) > 0 {
-		s.rederive()
+		s.Rederive()
 	}
 }
 
@@ -184,7 +184,7 @@ func (t *term) draftRegistry(edits []RegistryEdit) (*store.Batch, draft, error) 
 // setTrees puts a configuration into effect.
 func (t *term) setTrees(next *nextTrees) error {
 	if t.trees != next.before {
-		return errors.New("the configuration of pools has changed in the meantime")
+		return errors.New("the pool configuration has changed in the meantime")
 	}
 	if err := next.rows.Check(); err != nil {
 		return err

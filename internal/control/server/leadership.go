@@ -38,12 +38,12 @@ func (t *term) overtaken(node string, epoch uint64) error {
 	if most := store.ClockEpoch(t.now) + maxAhead; epoch > uint64(most) {
 		return &nodeproto.RefusedError{
 			Reason:  nodev1.RefusalReason_REFUSAL_REASON_INVALID,
-			Message: fmt.Sprintf("node %s says that it has seen epoch %d; none above %d can have begun", node, epoch, most),
+			Message: fmt.Sprintf("node %s reports epoch %d, but no epoch above %d can have started", node, epoch, most),
 		}
 	}
 	t.server.epochFloor = max(t.server.epochFloor, int64(epoch))
 	t.failure = fmt.Errorf("%w: node %s has seen %d, this is %d", errOvertaken, node, epoch, t.epoch)
-	t.server.log.Warn("standing down", "reason", t.failure)
+	t.server.log.Warn("stepping down", "reason", t.failure)
 	return ErrNotLeading
 }
 
@@ -119,7 +119,7 @@ func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.Ca
 			giveUp(err)
 			return
 		}
-		s.log.Warn("the lease could not be renewed", "error", err)
+		s.log.Warn("cannot renew the lease", "error", err)
 		if s.holdsLease() {
 			continue
 		}

@@ -101,7 +101,7 @@ func loadCluster(b *testing.B, nodes, operations, rate int, period time.Duration
 	<-s.Led()
 	setLoadPools(b, s)
 
-	path, handler := nodeproto.NewHandler(s.NodeService(), nodeproto.Insecure{})
+	path, handler := nodeproto.NewHandler(s.NodeService(), nodeproto.Insecure{}, nodeproto.Unmetered)
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
 	web := httptest.NewUnstartedServer(mux)

@@ -19,7 +19,7 @@ var (
 	ErrOverloaded = errors.New("the scheduler is overloaded")
 	// ErrUnknownOutcome is returned for a request that was carried out but that the store
 	// has neither committed nor refused. It is unknown whether it will have an effect.
-	ErrUnknownOutcome = errors.New("whether the request took effect is not known")
+	ErrUnknownOutcome = errors.New("it is unknown whether the request took effect")
 )
 
 // longestQueue is the maximum number of waiting requests, unless the setting was higher
@@ -67,7 +67,7 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 	case <-t.over:
 		return nothing, ErrNotLeading
 	case <-ctx.Done():
-		return nothing, fmt.Errorf("%w: the loop did not take the request", ErrOverloaded)
+		return nothing, fmt.Errorf("%w: the loop did not accept the request", ErrOverloaded)
 	}
 	answer := func(err error) (T, error) {
 		if !s.holdsLease() { // another leader may have answered since
@@ -112,7 +112,7 @@ func (s *Server) WaitOutcome(done <-chan struct{}) error {
 		patience := s.answerPatience()
 		if t := s.term.Load(); t != nil {
 			if stalled := t.stalledFor(); stalled > patience {
-				return fmt.Errorf("%w: the store has not answered for %v; ask again with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
+				return fmt.Errorf("%w: the store has not answered for %v; retry with the same mutation id", ErrUnknownOutcome, stalled.Round(100*time.Millisecond))
 			}
 		}
 		timer.Reset(patience)
@@ -366,7 +366,7 @@ func (t *term) farewell() {
 	t.now = t.clock()
 	t.flushHistory()
 	if err := t.store(); err != nil {
-		t.server.log.Error("the last state cannot be written", "error", err)
+		t.server.log.Error("cannot encode the final state", "error", err)
 		return
 	}
 	select {
@@ -382,7 +382,7 @@ func (t *term) farewell() {
 		}
 		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
 		if err != nil {
-			t.server.log.Warn("the last state is not written", "error", err)
+			t.server.log.Warn("cannot store the final state", "error", err)
 			return
 		}
 		t.settle(commitResult{batch: b, receipt: receipt})
@@ -423,7 +423,7 @@ func (t *term) commit(ctx context.Context, b *batch) commitResult {
 		}
 		t.server.alerts.raise(AlertStore, err.Error())
 		t.server.counters.commitRetries.Add(1)
-		t.server.log.Warn("the store does not take a commit; trying again", "error", err, "rows", b.rows.Len())
+		t.server.log.Warn("commit failed; retrying", "error", err, "rows", b.rows.Len())
 		select {
 		case <-ctx.Done():
 			return commitResult{batch: b, err: context.Cause(ctx)}

@@ -64,7 +64,7 @@ func (s *NodeSettings) TakesNoJobs() bool { return s.DisableJobs || s.Decommissi
 // AddMaintenance adds a request.
 func (s *NodeSettings) AddMaintenance(r MaintenanceRequest) error {
 	if len(s.Maintenance) >= MostMaintenanceRequests {
-		return fmt.Errorf("there are %d requests for maintenance of the node, which is the most", len(s.Maintenance))
+		return fmt.Errorf("the node already has %d maintenance requests, which is the limit", len(s.Maintenance))
 	}
 	s.setMaintenance(append(slices.Clone(s.Maintenance), r))
 	return nil

@@ -38,10 +38,16 @@ func (s *Server) notLeading(err error) error {
 
 // Register opens a session.
 func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
-	s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport()))
 	response, err := askBounded(ctx, s.Server, func(t *term) (*nodev1.RegisterResponse, error) { return t.register(request) })
+	if err == nil {
+		s.registrations.put(request.GetNode().GetName(), jobNumbers(request.GetReport())) // before the node can know that it is registered
+	}
 	return response, s.notLeading(err)
 }
+
+// mostNodes is the most nodes that a scheduler knows, also counting those that are gone. Credentials for any node could
+// otherwise fill its memory with names.
+const mostNodes = 100_000
 
 // jobNumbers returns the numbers of all jobs in a report.
 func jobNumbers(report *nodev1.Report) (numbers []uint64) {
@@ -76,6 +82,11 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	if node == nil {
+		if len(t.nodeList) >= mostNodes {
+			return nil, &nodeproto.RefusedError{
+				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the most", mostNodes),
+			}
+		}
 		node = t.newNode(name)
 	}
 	record := *node.record
@@ -436,7 +447,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 		return nil
 	}
 	if !t.proofs.holds(identity, node.record.Name) {
-		t.server.log.Warn("a node reports a job that was not given to it", "job", identity.GetJobId(), "node", node.record.Name)
+		t.server.log.Warn("a node reports a job that was not assigned to it", "job", identity.GetJobId(), "node", node.record.Name)
 		return nil
 	}
 	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == identity.GetTaskName() })

@@ -32,7 +32,7 @@ func (t *term) reviveProofs() {
 		if err := json.Unmarshal(stored, &t.proofs); err == nil && len(t.proofs.Key) >= sha256.Size {
 			return
 		}
-		t.server.log.Error("the key of job proofs cannot be read; a new one is made, and running jobs are adopted without proofs")
+		t.server.log.Error("cannot read the key of job proofs; creating a new one and adopting running jobs without proofs")
 	}
 	t.proofs = proofs{Key: make([]byte, sha256.Size), Since: t.epoch}
 	_, _ = rand.Read(t.proofs.Key) // it never fails

@@ -28,7 +28,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		return nil, err
 	}
 	s.registry.reset(&state.Rows)
-	s.rederive()
+	s.Rederive()
 	settings := s.settings()
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
@@ -87,7 +87,7 @@ func (t *term) showRevived() {
 func (t *term) reviveTrees(rows *store.Rows) error {
 	trees, problems := treesOf(rows)
 	for _, problem := range problems {
-		t.server.log.Error("a stored pool or pool tree is left out", "problem", problem)
+		t.server.log.Error("ignoring a stored pool or pool tree", "problem", problem)
 	}
 	t.server.alerts.set(AlertPoolConfig, strings.Join(problems, "; "))
 	named, err := t.slots.arrange(trees, t.hasOperations)
@@ -134,7 +134,7 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 	for _, row := range rows.Clocks {
 		var c storedClocks
 		if err := json.Unmarshal(row.Data, &c); err != nil {
-			t.server.log.Warn("clocks of a tree cannot be read", "tree", row.Tree, "error", err)
+			t.server.log.Warn("cannot read the clocks of a tree", "tree", row.Tree, "error", err)
 			continue
 		}
 		for name, clock := range c.Pools {
@@ -149,7 +149,7 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 	for _, row := range rows.Volumes {
 		var state fairshare.State
 		if err := json.Unmarshal(row.Volume, &state); err != nil {
-			t.server.log.Warn("the volume of a pool cannot be read", "tree", row.Tree, "pool", row.Pool, "error", err)
+			t.server.log.Warn("cannot read the volume of a pool", "tree", row.Tree, "pool", row.Pool, "error", err)
 			continue
 		}
 		at(volumeKey{row.Tree, row.Pool}).State = state
@@ -200,7 +200,7 @@ func (t *term) reviveOperations(rows *store.Rows, clocks map[string]storedClocks
 	var failed []string
 	for i := range list {
 		if err := t.reviveOperation(&list[i], specs[list[i].Number], snapshots[list[i].Number], ends[list[i].Number], clocks); err != nil {
-			t.server.log.Error("an operation cannot be revived", "operation", list[i].ID, "error", err)
+			t.server.log.Error("cannot revive an operation", "operation", list[i].ID, "error", err)
 			failed = append(failed, fmt.Sprintf("%s: %v", list[i].ID, err))
 		}
 	}
@@ -209,7 +209,7 @@ func (t *term) reviveOperations(rows *store.Rows, clocks map[string]storedClocks
 
 func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec, snapshot *store.ControllerSnapshot, ends []store.Job, clocks map[string]storedClocks) error {
 	if specs == nil || snapshot == nil {
-		return fmt.Errorf("its specification or its controller is not stored")
+		return fmt.Errorf("the specification or the controller snapshot is missing")
 	}
 	record, err := t.server.recordOf(row, specs)
 	if err != nil {
@@ -320,7 +320,7 @@ func endOf(record *Operation, row *store.Job) (core.RevivedEnd, error) {
 	end.Job = core.JobID(row.Number)
 	state := slices.Index(endNames[:], attributes.End)
 	if state < 0 {
-		return core.RevivedEnd{}, fmt.Errorf("it ended as %q", attributes.End)
+		return core.RevivedEnd{}, fmt.Errorf("unknown end state %q", attributes.End)
 	}
 	end.State = core.JobState(state)
 	if end.State == core.JobAborted {
@@ -350,7 +350,7 @@ func (t *term) reviveNodes(rows *store.Rows) {
 		node := t.newNode(row.Address)
 		var stored storedNode
 		if err := json.Unmarshal(row.Document, &stored); len(row.Document) > 0 && err != nil {
-			t.server.log.Warn("settings of a node cannot be read", "node", row.Address, "error", err)
+			t.server.log.Warn("cannot read the settings of a node", "node", row.Address, "error", err)
 		}
 		node.settings = stored.NodeSettings
 		node.settings.restore()
@@ -371,7 +371,7 @@ func (t *term) expect(node *activeNode, record *Node, reported *reportedNode) bo
 	}
 	record.Limits, record.Tags = reported.Limits, reported.Tags
 	if err := t.addNode(node, record); err != nil {
-		t.server.log.Warn("a node of the last leader finds no place", "node", record.Name, "error", err)
+		t.server.log.Warn("cannot add a node of the last leader", "node", record.Name, "error", err)
 		return false
 	}
 	if node.known {
@@ -391,7 +391,7 @@ func (t *term) reviveJobs(rows *store.Rows) {
 			continue
 		}
 		if err := t.reviveJob(row, node); err != nil {
-			t.server.log.Info("a job is not taken up", "job", guid.OfJob(row.Number), "node", row.Node, "reason", err)
+			t.server.log.Info("cannot revive a job", "job", guid.OfJob(row.Number), "node", row.Node, "reason", err)
 		}
 	}
 }
@@ -406,7 +406,7 @@ func (t *term) reviveJob(row *store.Job, node *activeNode) error {
 		return err
 	}
 	if attributes.Holds == nil {
-		return fmt.Errorf("what it holds is not stored")
+		return fmt.Errorf("its resources are not stored")
 	}
 	task := slices.IndexFunc(op.record.Spec.Tasks, func(n document.Named[operation.Task]) bool { return n.Name == row.Task })
 	adopted := core.Adopted{

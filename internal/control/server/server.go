@@ -111,12 +111,12 @@ func (t *term) obeySettings() {
 	}
 	t.obeyed = settings
 	if err := t.apply(&core.SettingsInput{Settings: settings.Core}); err != nil {
-		t.server.log.Error("the core refuses its settings and keeps those it had", "error", err)
+		t.server.log.Error("the core refuses the settings and keeps the previous ones", "error", err)
 	}
 }
 
-// rederive recomputes the settings from the registry and applies them.
-func (s *Server) rederive() {
+// Rederive recomputes the settings from the registry and applies them. Call it when Derive would return others.
+func (s *Server) Rederive() {
 	if s.derive != nil {
 		s.Configure(s.derive(s.registry))
 	}
@@ -145,8 +145,8 @@ func (s *Server) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.standDown(fmt.Sprintf("the store does not say who leads: %v", err))
-			s.log.Warn("the lease cannot be asked for", "error", err)
+			s.standDown(fmt.Sprintf("the store does not report the leader: %v", err))
+			s.log.Warn("cannot request the lease", "error", err)
 			s.pause(ctx)
 			continue
 		}
@@ -183,7 +183,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 		if isTemporary(err) || errors.Is(err, store.ErrFenced) || ctx.Err() != nil {
 			level = slog.LevelWarn
 		}
-		s.log.Log(ctx, level, "a term cannot begin", "epoch", lease.Epoch, "error", err)
+		s.log.Log(ctx, level, "cannot start a term", "epoch", lease.Epoch, "error", err)
 		s.alerts.raise(AlertRevival, err.Error())
 	} else {
 		s.log.Info("leading", "epoch", lease.Epoch, "operations", len(t.operations), "awaited_nodes", len(*s.held.Load()), "took", time.Since(began))
@@ -202,7 +202,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
 	defer cancel()
 	if err := s.ledger.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
-		s.log.Warn("the lease was not released", "error", err)
+		s.log.Warn("cannot release the lease", "error", err)
 	}
 	if ctx.Err() == nil {
 		s.pause(ctx)
@@ -218,7 +218,7 @@ func (s *Server) standBy(ctx context.Context) {
 		err = s.follow(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.Warn("a standby cannot follow", "error", err)
+		s.log.Warn("cannot read the leader's changes", "error", err)
 	}
 	s.pause(ctx)
 }
@@ -259,6 +259,10 @@ func (s *Server) Node(name string) (*Node, bool) { return s.nodes.get(name) }
 
 // Alerts returns the alerts that are raised now.
 func (s *Server) Alerts() []Alert { return s.alerts.list() }
+
+// SetAlert raises an alert about the process around the server, or clears it if the message is empty. A server that
+// begins to stand by clears all alerts; repeat the call while the reason lasts.
+func (s *Server) SetAlert(kind AlertKind, message string) { s.alerts.set(kind, message) }
 
 func isTemporary(err error) bool {
 	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrFull)

@@ -41,7 +41,7 @@ func treesOf(rows *store.Rows) (t *Trees, problems []string) {
 	}
 	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
 	if _, there := t.Find(t.Default); t.Default != "" && !there {
-		problems = append(problems, fmt.Sprintf("default tree %q is not there", t.Default))
+		problems = append(problems, fmt.Sprintf("default tree %q does not exist", t.Default))
 		t.Default = ""
 	}
 	return t, problems
@@ -107,7 +107,7 @@ func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, 
 		delete(t.objects, row.Name)
 		why, bad := leftOut[row.Name]
 		if !bad {
-			why = fmt.Sprintf("its parent pool %q is left out or missing", row.Parent)
+			why = fmt.Sprintf("its parent pool %q is invalid or missing", row.Parent)
 		}
 		problems = append(problems, fmt.Sprintf("pool %s of tree %s: %s", row.Name, t.Name, why))
 	}

@@ -26,7 +26,7 @@ func (t *term) tick(now time.Time) {
 		}
 		t.reviving = false
 		if len(t.awaited) > 0 {
-			t.server.log.Warn("nodes did not come back in time; their jobs start again", "nodes", len(t.awaited))
+			t.server.log.Warn("nodes did not report in time; restarting their jobs", "nodes", len(t.awaited))
 		}
 		t.event(store.Event{Type: "scheduler_revived"}, fact{"missing_nodes", len(t.awaited)}, fact{"jobs", len(t.jobs)})
 		clear(t.awaited)

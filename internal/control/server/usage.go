@@ -16,7 +16,7 @@ import (
 func (t *term) describeReserve(identity *nodev1.JobIdentity, s *core.Started) {
 	reserve, err := t.core.ControllerOf(s.Operation).Reserve(s.JobRef)
 	if err != nil {
-		t.server.log.Error("the reserve of a job is not known", "job", s.Job, "error", err)
+		t.server.log.Error("the reserve of a job is unknown", "job", s.Job, "error", err)
 		return
 	}
 	identity.Reserve = &nodev1.MemoryReserve{

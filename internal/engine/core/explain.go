@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -42,6 +43,8 @@ type TreeExplanation struct {
 	Tasks     []TaskExplanation
 
 	Starvation scheduling.StarvationOutlook
+	// Clamps are the options of the operation that limits of its pools replace.
+	Clamps     []pooltree.Clamp
 	Preemption PreemptionExplanation
 	// Share is nil before the first update.
 	Share *ShareExplanation
@@ -130,7 +133,7 @@ func (c *Core) explainPlace(op *running, at *place) TreeExplanation {
 	found := t.state.Explain(at.slot)
 	x := TreeExplanation{
 		Tree: t.name, Pool: at.pool, RunningJobs: t.state.Jobs(at.slot).RunningJobs, WaitingJobs: found.Waiting,
-		Nodes: found.Nodes, Fitting: found.Fitting, Starvation: found.Starvation,
+		Nodes: found.Nodes, Fitting: found.Fitting, Starvation: found.Starvation, Clamps: t.state.Patience(at.slot).Clamped(&at.options),
 		Preemption: PreemptionExplanation{PreemptionOutlook: found.Preemption, Starver: t.poolAt(found.Preemption.By, at.slot)},
 	}
 	if limit, ok := t.state.CountLimit(at.slot); ok {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrTooManyOperations reports that the scheduler accepts no more operations.
-var ErrTooManyOperations = errors.New("the scheduler takes no more operations")
+var ErrTooManyOperations = errors.New("the scheduler accepts no more operations")
 
 // ErrNoOperation reports that an operation does not exist or has ended.
 var ErrNoOperation = errors.New("there is no such operation, or it has ended")
@@ -27,7 +27,7 @@ var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 // erase_trees_with_pool_limit_violations.
 func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
 	if c.operationAt(id) != nil || int(id) < len(c.operations) {
-		return fmt.Errorf("operation %d exists already", id)
+		return fmt.Errorf("operation %d already exists", id)
 	}
 	if len(c.live) >= c.settings.MaxOperations {
 		return ErrTooManyOperations
@@ -123,7 +123,7 @@ func (c *Core) treesOf(spec *operation.Spec) ([]*tree, error) {
 	names, given := spec.PoolTrees.Get()
 	if !given {
 		if c.defaultTree == none {
-			return nil, errors.New("pool_trees is not given and there is no default tree")
+			return nil, errors.New("pool_trees is not set and there is no default tree")
 		}
 		return []*tree{c.trees[c.defaultTree]}, nil
 	}
@@ -149,7 +149,7 @@ func (c *Core) seat(op *running, at *place, t *tree, parent *pool) {
 	}
 	slot, err := t.state.AddOperation(p.slot, t.operationParameters(op, at))
 	if err != nil {
-		panic(fmt.Sprintf("a pool that took one more operation takes none: %v", err))
+		panic(fmt.Sprintf("a pool that has room refuses an operation: %v", err))
 	}
 	t.enterPool(p, at)
 	at.slot = slot
@@ -168,7 +168,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 	e := entitlement.Operation(&options, resource.Amounts{}, resource.Amounts{}, t)
 	e.StartTime = op.controller.StartTime().UnixMicro()
 	return scheduling.OperationParameters{
-		Element: e, Patience: pool.Starvation.For(at.options), Filter: at.options.SchedulingTagFilter.Value(),
+		Element: e, Patience: pool.ForOperation(&at.options), Filter: at.options.SchedulingTagFilter.Value(),
 		Specified: at.options.ResourceLimits.Value(),
 		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
 	}
@@ -185,7 +185,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 		for _, step := range []operation.Step{operation.Admit, operation.Materialize} {
 			effects, err := op.controller.Advance(step, now)
 			if err != nil {
-				panic(fmt.Sprintf("a pending operation cannot go on: %v", err))
+				panic(fmt.Sprintf("a pending operation cannot advance: %v", err))
 			}
 			if effects.Entered == operation.Running && !c.settleInOneTree(now, op, out) {
 				return

@@ -58,7 +58,7 @@ type Place struct {
 
 // ErrNoTreeLeft reports that an operation cannot be revived because all of
 // its trees were removed.
-var ErrNoTreeLeft = errors.New("none of the operation's pool trees is left")
+var ErrNoTreeLeft = errors.New("none of the operation's pool trees exists any more")
 
 // setNextJob sets a lower bound on the number of the next job.
 func (c *Core) setNextJob(first JobID) { c.nextJob = max(c.nextJob+1, first) - 1 }
@@ -67,7 +67,7 @@ func (c *Core) setNextJob(first JobID) { c.nextJob = max(c.nextJob+1, first) - 1
 // refuse it, because it was accepted before; it may have to wait.
 func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	if c.operationAt(r.Operation) != nil {
-		return fmt.Errorf("operation %d exists already", r.Operation)
+		return fmt.Errorf("operation %d already exists", r.Operation)
 	}
 	controller, err := operation.Restore(r.Spec, r.Snapshot)
 	if err != nil {

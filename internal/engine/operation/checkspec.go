@@ -72,7 +72,7 @@ func checkSpec(r *document.Reader, v document.Value, spec *Spec, wrong []string,
 	r.Enter("tasks")
 	entries := tasks.Value.Entries()
 	if len(entries) > MaxTaskCount {
-		r.Refuse(tasks.At, RuleTooManyTasks, fmt.Sprintf("there are %d tasks; the most is %d", len(entries), MaxTaskCount))
+		r.Refuse(tasks.At, RuleTooManyTasks, fmt.Sprintf("there are %d tasks; the limit is %d", len(entries), MaxTaskCount))
 	}
 	var good []*Task
 	for i, e := range entries {
@@ -255,7 +255,7 @@ func checkTotals(r *document.Reader, at document.Entry, tasks []*Task) {
 		total += t.JobCount
 	}
 	if total > MaxJobCount {
-		r.Refuse(at.At, RuleTooManyJobs, fmt.Sprintf("the tasks have %d jobs together; the most is %d", total, MaxJobCount),
+		r.Refuse(at.At, RuleTooManyJobs, fmt.Sprintf("the tasks have %d jobs together; the limit is %d", total, MaxJobCount),
 			document.Pair("job_count", document.Int(int64(total))), document.Pair("limit", document.Int(MaxJobCount)))
 		return
 	}

@@ -45,9 +45,13 @@ type TableWriter struct {
 	MaxBufferSize, MaxRowWeight, DesiredChunkSize       int64
 }
 
-// DefaultTableReader returns the defaults of the reference.
-func DefaultTableReader() TableReader {
-	return TableReader{WindowSize: 20 << 20, GroupSize: 15 << 20, MaxBufferSize: 100 << 20, MaxParallelReaders: 512}
+// DefaultTableReader returns the defaults of the reference for a kind of job.
+func DefaultTableReader(kind JobKind) TableReader {
+	r := TableReader{WindowSize: 20 << 20, GroupSize: 15 << 20, MaxBufferSize: 100 << 20, MaxParallelReaders: 512}
+	if kind == JobMaps {
+		r.MaxBufferSize = 256 << 20
+	}
+	return r
 }
 
 // DefaultTableWriter returns the defaults of the reference.
@@ -62,7 +66,8 @@ func DefaultTableWriter() TableWriter {
 type JobKind uint8
 
 const (
-	JobStreams    JobKind = iota // map, reduce, merge, copy
+	JobMaps       JobKind = iota // map, unordered merge: one reader for all input tables
+	JobStreams                   // reduce, other merges, copy: a reader for each input table
 	JobPartitions                // splits its input into partitions
 	JobSorts                     // sorts in memory, writes the final table
 )
@@ -114,19 +119,31 @@ func EstimateProxyMemory(io *JobIO) int64 {
 	return int64(min(max(0, total), math.MaxInt64/4))
 }
 
+// input is the memory of the readers.
 func (io *JobIO) input() (total float64) {
-	r := &io.Reader
+	if io.Kind != JobMaps {
+		for i := range io.Inputs {
+			in := &io.Inputs[i]
+			total += io.Reader.memory(float64(in.Chunks), float64(in.MaxBlockSize), float64(in.DataWeight))
+		}
+		return total
+	}
+	var chunks, block, weight float64
 	for i := range io.Inputs {
 		in := &io.Inputs[i]
-		if in.Chunks <= 0 {
-			continue
-		}
-		block, readers := float64(in.MaxBlockSize), float64(min(in.Chunks, r.MaxParallelReaders))
-		buffer := min(float64(in.DataWeight), readers*(max(block, float64(r.WindowSize))+block+float64(r.GroupSize))) +
-			readers*(readerBlock+block)
-		total += min(buffer, max(float64(r.MaxBufferSize), 2*block)) + chunkMetaSize*float64(in.Chunks) + float64(r.BlockCacheSize)
+		chunks, block, weight = chunks+max(0, float64(in.Chunks)), max(block, float64(in.MaxBlockSize)), weight+float64(in.DataWeight)
 	}
-	return total
+	return io.Reader.memory(chunks, block, weight)
+}
+
+// memory is what a reader of so many chunks needs.
+func (r *TableReader) memory(chunks, block, weight float64) float64 {
+	if chunks <= 0 {
+		return 0
+	}
+	readers := min(chunks, float64(r.MaxParallelReaders))
+	buffer := min(weight, readers*(max(block, float64(r.WindowSize))+block+float64(r.GroupSize))) + readers*(readerBlock+block)
+	return min(buffer, max(float64(r.MaxBufferSize), 2*block)) + chunkMetaSize*chunks + float64(r.BlockCacheSize)
 }
 
 func (io *JobIO) output(windows float64) (total float64) {
@@ -165,10 +182,12 @@ func (t *Task) estimateProxy(config *MemoryConfig) int64 {
 }
 
 // tables returns what a specification states about tables. Their contents are
-// unknown: an input table counts as one chunk with large blocks.
+// unknown: an input table counts as one chunk with large blocks. A command that
+// reads tables is a map job.
 func (t *Task) tables() (io JobIO, any bool) {
 	settings, _ := t.Extras.Get("job_io")
-	io.Reader, io.Writer = DefaultTableReader(), DefaultTableWriter()
+	io.Kind = JobMaps
+	io.Reader, io.Writer = DefaultTableReader(io.Kind), DefaultTableWriter()
 	reader, _ := settings.Get("table_reader")
 	writer, _ := settings.Get("table_writer")
 	io.Reader.read(reader)
@@ -179,7 +198,7 @@ func (t *Task) tables() (io JobIO, any bool) {
 	}
 	outputs, _ := t.Extras.Get("output_table_paths")
 	for _, path := range outputs.Items() {
-		io.Outputs = append(io.Outputs, OutputTable{Erasure: erasureOf(path, writer)})
+		io.Outputs = append(io.Outputs, OutputTable{Erasure: erasureOf(path)})
 	}
 	return io, len(io.Inputs)+len(io.Outputs) > 0
 }
@@ -209,9 +228,10 @@ func (w *TableWriter) read(section document.Value) {
 	number(section, "desired_chunk_size", &w.DesiredChunkSize)
 }
 
-// erasureOf reads the codec of an output path: its attribute erasure_codec,
-// whose name ends in the numbers of data and parity parts, as in lrc_12_2_2.
-func erasureOf(path, writer document.Value) (e Erasure) {
+// erasureOf reads the encoding of an output table from the attributes of its
+// path: erasure_codec, whose name ends in the numbers of data and parity parts,
+// as in lrc_12_2_2, and enable_striped_erasure.
+func erasureOf(path document.Value) (e Erasure) {
 	attributes, _ := path.Get("$attributes")
 	codec, _ := attributes.Get("erasure_codec")
 	name, _ := codec.Text()
@@ -225,7 +245,7 @@ func erasureOf(path, writer document.Value) (e Erasure) {
 		}
 		e.TotalParts += n
 	}
-	striped, _ := writer.Get("enable_striped_erasure")
+	striped, _ := attributes.Get("enable_striped_erasure")
 	e.Striped, _ = striped.Bool()
 	return e
 }

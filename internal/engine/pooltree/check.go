@@ -250,7 +250,7 @@ func (c *checker) sizes() {
 		}
 		if most := t.limits.MaxSubtreeSize; most > 0 && p.depth == 1 && sizes[i] > most {
 			c.refusePool(p, "", RuleSubtreeSize,
-				fmt.Sprintf("the pool and everything below are %d pools; the most is %d", sizes[i], most),
+				fmt.Sprintf("the pool and everything below are %d pools; the limit is %d", sizes[i], most),
 				document.Pair("pools", document.Int(int64(sizes[i]))), document.Pair("limit", document.Int(int64(most))))
 		}
 	}

@@ -3,28 +3,11 @@ package pooltree
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
-
-// Names of the three guarantees that parents hand down to children.
-const (
-	strongOption = "min_share_resources"
-	burstOption  = "integral_guarantees/burst_guarantee_resources"
-	flowOption   = "integral_guarantees/resource_flow"
-)
-
-type guaranteeKind struct {
-	option string
-	of     func(*PoolConfig) resource.Partial
-}
-
-var guaranteeKinds = [...]guaranteeKind{
-	{strongOption, func(c *PoolConfig) resource.Partial { return c.StrongGuarantee.Value() }},
-	{burstOption, func(c *PoolConfig) resource.Partial { return c.Integral.Burst.Value() }},
-	{flowOption, func(c *PoolConfig) resource.Partial { return c.Integral.ResourceFlow.Value() }},
-}
 
 // poolRules applies the rules of one pool and of its children.
 func (c *checker) poolRules(p *Pool) {
@@ -125,18 +108,16 @@ func (c *checker) preemptionRules(p *Pool) {
 		c.warnPool(p, "max_unpreemptable_running_job_count", RuleIneffective, hiddenJobs)
 	}
 	e := &p.effective
-	if v, ok := own.MinSharePreemptionTimeout.Get(); ok {
-		inherited, set := parent.minShare.Get()
-		switch {
-		case set && v < inherited:
-			c.warnPool(p, "min_share_preemption_timeout", RuleIneffective,
-				fmt.Sprintf("%s has no effect: a pool can only make the value from above, %s, longer",
-					document.FormatDuration(v), document.FormatDuration(inherited)))
-		case v > e.FairShareTimeout:
-			c.warnPool(p, "min_share_preemption_timeout", RuleIneffective,
-				fmt.Sprintf("%s has no effect: fair_share_preemption_timeout, %s, is shorter",
-					document.FormatDuration(v), document.FormatDuration(e.FairShareTimeout)))
-		}
+	c.clamped(p, "fair_share_preemption_timeout", own.FairSharePreemptionTimeout, parent.PatienceLimits.FairShareTimeout)
+	c.clamped(p, "min_share_preemption_timeout", own.MinSharePreemptionTimeout, parent.PatienceLimits.MinShareTimeout)
+	if v, ok := own.FairShareStarvationTolerance.Get(); ok && v > e.Tolerance {
+		c.warnPool(p, "fair_share_starvation_tolerance", RuleIneffective,
+			fmt.Sprintf("%v has no effect: fair_share_starvation_tolerance_limit from above is %v", v, e.Tolerance))
+	}
+	if v, ok := own.MinSharePreemptionTimeout.Get(); ok && v > e.FairShareTimeout {
+		c.warnPool(p, "min_share_preemption_timeout", RuleIneffective,
+			fmt.Sprintf("%s has no effect: fair_share_preemption_timeout, %s, is shorter",
+				document.FormatDuration(v), document.FormatDuration(e.FairShareTimeout)))
 	}
 	if own.FairSharePreemptionTimeout.IsSet() && e.Aggressive && e.FairShareTimeout > e.AggressiveTimeout {
 		c.warnPool(p, "fair_share_preemption_timeout", RuleTimeoutOrder,
@@ -145,12 +126,20 @@ func (c *checker) preemptionRules(p *Pool) {
 	}
 }
 
+// clamped warns about a timeout of a pool that a limit from above replaces.
+func (c *checker) clamped(p *Pool, option string, own, limit document.Optional[time.Duration]) {
+	if v, ok := own.Get(); ok && v < limit.Value() {
+		c.warnPool(p, option, RuleIneffective, fmt.Sprintf("%s has no effect: %s_limit from above is %s",
+			document.FormatDuration(v), option, document.FormatDuration(limit.Value())))
+	}
+}
+
 // keptRules checks what is wrong with options that have no effect otherwise.
 func (c *checker) keptRules(p *Pool) {
 	const most = 200
 	if tags, ok := p.config.Extras.Get("allowed_profiling_tags"); ok && len(tags.Items()) > most {
 		c.refusePool(p, "allowed_profiling_tags", RuleTooManyTags,
-			fmt.Sprintf("there are %d tags; the most is %d", len(tags.Items()), most))
+			fmt.Sprintf("there are %d tags; the limit is %d", len(tags.Items()), most))
 	}
 	if tags, ok := p.config.Extras.Get("metering_tags"); ok && len(tags.Entries()) > 0 && !p.config.ABC.IsSet() {
 		c.refusePool(p, "metering_tags", RuleTagsWithoutABC, "a pool with metering_tags needs abc")
@@ -198,30 +187,29 @@ func (c *checker) integralRules(p *Pool) {
 			c.refusePool(p, burstOption, RuleRelaxedWithBurst, "a relaxed pool has no burst guarantee, only resource_flow")
 		}
 	case NoIntegral:
-		if !(burst.IsTrivial() && flow.IsTrivial()) && !c.childHasIntegral(p) {
+		if !(burst.IsTrivial() && flow.IsTrivial()) && !c.integralBelow(p) {
 			c.warnPool(p, "integral_guarantees", RuleGuaranteeUnused,
-				"has no effect: guarantee_type is none and no subpool has an integral guarantee")
+				"has no effect: guarantee_type is none and no pool below has an integral guarantee")
 		}
 		return
 	}
-	for _, n := range p.children {
-		child := &c.tree.pools[n]
-		if childIn := &child.config.Integral; !childIn.Burst.Value().IsTrivial() || !childIn.ResourceFlow.Value().IsTrivial() {
-			c.refusePool(child, "integral_guarantees", RuleIntegralInIntegral,
-				fmt.Sprintf("the pool is inside %q, which is itself %v; integral pools cannot be nested", p.name, in.Type.Value()),
-				document.Pair("parent", document.Text(p.name)))
-		}
+	for _, below := range p.nearestBelow(hasIntegral) {
+		c.refusePool(below, "integral_guarantees", RuleIntegralInIntegral,
+			fmt.Sprintf("the pool is inside %q, which is itself %v; integral pools cannot be nested", p.name, in.Type.Value()),
+			document.Pair("parent", document.Text(p.name)))
 	}
 }
 
-func (c *checker) childHasIntegral(p *Pool) bool {
-	for _, n := range p.children {
-		in := &c.tree.pools[n].config.Integral
-		if !in.Burst.Value().IsTrivial() || !in.ResourceFlow.Value().IsTrivial() || !c.readable(&c.tree.pools[n], "integral_guarantees") {
-			return true
-		}
-	}
-	return false
+// hasIntegral reports whether a pool has a flow or a burst guarantee.
+func hasIntegral(p *Pool) bool {
+	in := &p.config.Integral
+	return !in.Burst.Value().IsTrivial() || !in.ResourceFlow.Value().IsTrivial()
+}
+
+// integralBelow reports whether a pool below p has a flow or a burst guarantee,
+// or one that could not be read.
+func (c *checker) integralBelow(p *Pool) bool {
+	return len(p.nearestBelow(func(p *Pool) bool { return hasIntegral(p) || !c.readable(p, "integral_guarantees") })) > 0
 }
 
 // priorityRules warns about options that the share computation would ignore.
@@ -281,67 +269,63 @@ func amountFact(name string, k resource.Kind, v int64) document.Entry {
 	return document.Pair(name, amountValue(k, v, document.ForPrograms))
 }
 
-// guaranteeRules compares one guarantee of a pool with those of its children,
-// resource by resource.
+// guaranteeRules compares one guarantee of a pool, resource by resource, with
+// those of its children, or of the nearest pools below that have it if the pools
+// between them pass it on.
 func (c *checker) guaranteeRules(p *Pool, g guaranteeKind) {
-	if len(p.children) == 0 {
+	own, allowed := g.of(p.config), p.config.AllowChildrenGuarantees.Or(true)
+	if len(p.children) == 0 || !c.readable(p, g.option) || g.passes && own.IsTrivial() && allowed {
 		return
 	}
-	own := g.of(p.config)
-	readable := c.readable(p, g.option)
-	allowed := p.config.AllowChildrenGuarantees.Or(true)
-	// Flow and burst of the second level may come straight from the tree.
-	covers := !(p.depth == 1 && g.option != strongOption && own.IsTrivial())
+	claims := p.nearestBelow(func(below *Pool) bool { return !g.passes || g.has(below) || !c.readable(below, g.option) })
 	var sum resource.Amounts
-	for _, n := range p.children {
-		child := &c.tree.pools[n]
-		given := g.of(child.config)
+	for _, below := range claims {
+		given := g.of(below.config)
 		if given.IsTrivial() {
 			continue
 		}
 		sum = sum.Add(given.OrZero())
 		if !allowed {
-			c.refusePool(child, g.option, RuleChildrenForbidden,
-				fmt.Sprintf("the parent %q does not allow guarantees of its subpools (allow_children_guarantees)", p.name),
+			c.refusePool(below, g.option, RuleChildrenForbidden,
+				fmt.Sprintf("the pool %q above does not allow guarantees of its subpools (allow_children_guarantees)", p.name),
 				document.Pair("parent", document.Text(p.name)))
 			continue
 		}
 		for _, k := range resource.Kinds {
-			if v, ok := given.Get(k); ok && !own.Has(k) && readable && covers {
-				c.refusePool(child, g.option, RuleChildWithoutParent,
-					fmt.Sprintf("has %v=%s, but the parent %q has no %v there; a guarantee must be covered by the parent's",
+			if v, ok := given.Get(k); ok && !own.Has(k) {
+				c.refusePool(below, g.option, RuleChildWithoutParent,
+					fmt.Sprintf("has %v=%s, but the pool %q above has no %v there; a guarantee must be covered by it",
 						k, resource.FormatExact(k, v), p.name, k),
 					document.Pair("parent", document.Text(p.name)), resourceFact(k), amountFact("amount", k, v))
 			}
 		}
 	}
-	if !readable || !allowed {
+	if !allowed {
 		return
 	}
 	for _, k := range resource.Kinds {
 		if limit, ok := own.Get(k); ok && sum[k] > limit {
 			c.refusePool(p, g.option, RuleSumOverParent,
 				fmt.Sprintf("%v of the subpools is %s together (%s), more than %s of the pool itself",
-					k, resource.FormatExact(k, sum[k]), c.contributions(p, g, k), resource.FormatExact(k, limit)),
+					k, resource.FormatExact(k, sum[k]), contributions(claims, g, k), resource.FormatExact(k, limit)),
 				resourceFact(k), amountFact("children", k, sum[k]), amountFact("parent", k, limit))
 		}
 	}
 }
 
 // contributions lists the parts of a sum by pool.
-func (c *checker) contributions(p *Pool, g guaranteeKind, k resource.Kind) string {
+func contributions(claims []*Pool, g guaranteeKind, k resource.Kind) string {
 	const most = 5
 	var parts []string
 	rest := 0
-	for _, n := range p.children {
-		child := &c.tree.pools[n]
-		v, ok := g.of(child.config).Get(k)
+	for _, p := range claims {
+		v, ok := g.of(p.config).Get(k)
 		switch {
 		case !ok || v == 0:
 		case len(parts) == most:
 			rest++
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s", child.name, resource.FormatExact(k, v)))
+			parts = append(parts, fmt.Sprintf("%s %s", p.name, resource.FormatExact(k, v)))
 		}
 	}
 	if rest > 0 {

@@ -255,7 +255,8 @@ func setPath(v document.Value, path []string, value document.Value) (document.Va
 // Transfer moves guarantees and operation counts from one pool to another: it
 // subtracts them from the source and all pools above it, and adds them to the
 // destination and all pools above it, up to their common ancestor, which stays as
-// it is. Either end may be the root.
+// it is. A pool between them that passes a flow or a burst guarantee on without
+// having one itself stays as it is too. Either end may be the root.
 type Transfer struct {
 	From, To                 string
 	StrongGuarantee          resource.Partial
@@ -275,12 +276,50 @@ func (t Transfer) apply(r *document.Reader, e *editing) {
 	for len(from) > 0 && len(to) > 0 && from[0] == to[0] {
 		from, to = from[1:], to[1:]
 	}
-	for _, p := range from {
-		t.change(r, p, -1)
+	for i, p := range from {
+		e.without(t, p, i == len(from)-1).change(r, p, -1)
 	}
-	for _, p := range to {
-		t.change(r, p, +1)
+	for i, p := range to {
+		e.without(t, p, i == len(to)-1).change(r, p, +1)
 	}
+}
+
+// without returns the transfer without the guarantees that a pool only passes
+// on.
+func (e *editing) without(t Transfer, p *PoolDraft, last bool) Transfer {
+	if last {
+		return t
+	}
+	for i, g := range guaranteeKinds {
+		own := p.config()
+		if !g.passes || !g.of(&own).IsTrivial() || !e.hasBelow(p.Name, g) {
+			continue
+		}
+		*[...]*resource.Partial{&t.StrongGuarantee, &t.Burst, &t.ResourceFlow}[i] = resource.Partial{}
+	}
+	return t
+}
+
+// hasBelow reports whether a pool below the named one has a guarantee.
+func (e *editing) hasBelow(name string, g guaranteeKind) bool {
+	parents := make(map[string]string, len(e.draft.Pools))
+	for i := range e.draft.Pools {
+		parents[e.draft.Pools[i].Name] = e.draft.Pools[i].Parent
+	}
+	for i := range e.draft.Pools {
+		own := e.draft.Pools[i].config()
+		if g.of(&own).IsTrivial() {
+			continue
+		}
+		above := e.draft.Pools[i].Parent
+		for n := 0; above != "" && n < len(parents); n++ { // a cycle, which Build reports, ends it
+			if above == name {
+				return true
+			}
+			above = parents[above]
+		}
+	}
+	return false
 }
 
 // chain returns the pools from below the root down to the named one. A cycle,

@@ -1,6 +1,7 @@
 package pooltree
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weirhq/weir/internal/value/document"
@@ -17,6 +18,8 @@ type Effective struct {
 	MaxOperationCount        int
 
 	Starvation
+	// PatienceLimits bound what subpools and operations of the pool may set.
+	PatienceLimits PatienceLimits
 
 	// AllowAggressivePreemption is the value of the nearest pool that sets it.
 	AllowAggressivePreemption bool
@@ -57,12 +60,85 @@ type Starvation struct {
 	Threshold resource.Partial
 }
 
-// For returns the values for an operation of the pool. An operation can only be
-// more patient and less protected than its pool.
-func (s Starvation) For(o SchedulingOptions) Starvation {
-	s.Tolerance = min(s.Tolerance, o.FairShareStarvationTolerance.Or(s.Tolerance))
-	s.FairShareTimeout = max(s.FairShareTimeout, o.FairSharePreemptionTimeout.Value())
-	s.setMinShare(lengthen(s.minShare, o.MinSharePreemptionTimeout))
+// PatienceLimits are the …_limit options: how far below them may go. Unset ones
+// do not bind.
+type PatienceLimits struct {
+	// FairShareTimeout and MinShareTimeout are the shortest timeouts, Tolerance is
+	// the largest tolerance.
+	FairShareTimeout, MinShareTimeout document.Optional[time.Duration]
+	Tolerance                         document.Optional[float64]
+}
+
+// below returns the limits for what is below a pool with these limits of its
+// own: the stricter of both.
+func (l PatienceLimits) below(own PatienceLimits) PatienceLimits {
+	return PatienceLimits{
+		FairShareTimeout: stricter(l.FairShareTimeout, own.FairShareTimeout, longest),
+		MinShareTimeout:  stricter(l.MinShareTimeout, own.MinShareTimeout, longest),
+		Tolerance:        stricter(l.Tolerance, own.Tolerance, least),
+	}
+}
+
+func longest(a, b time.Duration) time.Duration { return max(a, b) }
+func least(a, b float64) float64               { return min(a, b) }
+
+// stricter combines two values of which either may be unset.
+func stricter[F any](a, b document.Optional[F], choose func(F, F) F) document.Optional[F] {
+	if x, ok := a.Get(); ok && b.IsSet() {
+		return document.Some(choose(x, b.Value()))
+	}
+	return a.OrElse(b)
+}
+
+// override applies the values that a pool or an operation sets itself to those
+// that it inherits. Only limits from above change them.
+func (s *Starvation) override(timeout, minShare document.Optional[time.Duration], tolerance document.Optional[float64], l PatienceLimits) {
+	if v, ok := tolerance.Get(); ok {
+		s.Tolerance = stricter(document.Some(v), l.Tolerance, least).Value()
+	}
+	if v, ok := timeout.Get(); ok {
+		s.FairShareTimeout = stricter(document.Some(v), l.FairShareTimeout, longest).Value()
+	}
+	if minShare.IsSet() {
+		s.minShare = stricter(minShare, l.MinShareTimeout, longest)
+	}
+	s.MinShareTimeout = min(s.minShare.Or(s.FairShareTimeout), s.FairShareTimeout)
+}
+
+// Clamp is an option of an operation whose value a …_limit from above replaces.
+type Clamp struct {
+	Option        string
+	Wanted, Limit document.Value
+}
+
+// String says what happened, for users.
+func (c Clamp) String() string {
+	return fmt.Sprintf("%s is %v in the specification, but %s_limit of the pool or of a pool above makes it %v", c.Option, c.Wanted, c.Option, c.Limit)
+}
+
+// Clamped returns the options of an operation that limits have changed. s must
+// be the operation's own values, from ForOperation.
+func (s *Starvation) Clamped(o *SchedulingOptions) (list []Clamp) {
+	if v, ok := o.FairSharePreemptionTimeout.Get(); ok && v != s.FairShareTimeout {
+		list = append(list, Clamp{"fair_share_preemption_timeout", durationValue(v), durationValue(s.FairShareTimeout)})
+	}
+	if v, ok := o.MinSharePreemptionTimeout.Get(); ok && v != s.minShare.Value() {
+		list = append(list, Clamp{"min_share_preemption_timeout", durationValue(v), durationValue(s.minShare.Value())})
+	}
+	if v, ok := o.FairShareStarvationTolerance.Get(); ok && v != s.Tolerance {
+		list = append(list, Clamp{"fair_share_starvation_tolerance", document.Number(v), document.Number(s.Tolerance)})
+	}
+	return list
+}
+
+func durationValue(d time.Duration) document.Value { return document.Text(document.FormatDuration(d)) }
+
+// ForOperation returns the values for an operation of the pool. Its own
+// timeouts and tolerance replace the pool's, within the limits that are
+// configured. Its protection from preemption can only be less than the pool's.
+func (e *Effective) ForOperation(o *SchedulingOptions) Starvation {
+	s := e.Starvation
+	s.override(o.FairSharePreemptionTimeout, o.MinSharePreemptionTimeout, o.FairShareStarvationTolerance, e.PatienceLimits)
 	own := withJobCount(o.NonPreemptibleThreshold.Value(), o.MaxUnpreemptableRunningJobCount)
 	for _, k := range resource.Kinds {
 		v, ok := own.Get(k)
@@ -76,25 +152,12 @@ func (s Starvation) For(o SchedulingOptions) Starvation {
 	return s
 }
 
-// setMinShare sets the timeout of the strong guarantee: that of the fair share
-// unless a shorter one is configured.
-func (s *Starvation) setMinShare(minShare document.Optional[time.Duration]) {
-	s.minShare = minShare
-	s.MinShareTimeout = min(minShare.Or(s.FairShareTimeout), s.FairShareTimeout)
-}
-
-// lengthen applies a timeout to an inherited one, which it can only lengthen.
-func lengthen(inherited, own document.Optional[time.Duration]) document.Optional[time.Duration] {
-	if !own.IsSet() {
-		return inherited
-	}
-	return document.Some(max(own.Value(), inherited.Value()))
-}
-
-// withJobCount fills the user_slots of a threshold that does not have them.
+// withJobCount fills the user_slots of a threshold that does not have them. The
+// threshold is usage that nothing is taken from, so it is one job less than the
+// number below which an operation is not preempted.
 func withJobCount(threshold resource.Partial, jobs document.Optional[int]) resource.Partial {
 	if n, ok := jobs.Get(); ok && !threshold.Has(resource.UserSlots) {
-		return threshold.With(resource.UserSlots, int64(n))
+		return threshold.With(resource.UserSlots, int64(max(n-1, 0)))
 	}
 	return threshold
 }
@@ -139,12 +202,11 @@ func rootEffective(s *TreeConfig) (Effective, inherited) {
 		MaxRunningOperationCount: s.MaxRunningOperationCount.Value(),
 		MaxOperationCount:        s.MaxOperationCount.Value(),
 		Starvation: Starvation{
-			Tolerance:         s.Preemption.FairShareStarvationTolerance.Value(),
-			FairShareTimeout:  s.Preemption.FairSharePreemptionTimeout.Value(),
 			Aggressive:        s.Preemption.EnableAggressiveStarvation.Value(),
 			AggressiveTimeout: s.Preemption.AggressiveStarvationTimeout.Value(),
 			Threshold:         withJobCount(in.threshold, in.jobs),
 		},
+		PatienceLimits:             s.Preemption.Limits,
 		AllowAggressivePreemption:  true,
 		AllowNormalPreemption:      true,
 		WaitingForResourcesTimeout: s.Preemption.WaitingForResourcesTimeout,
@@ -156,7 +218,7 @@ func rootEffective(s *TreeConfig) (Effective, inherited) {
 		AllowGangOperations:        !s.GangOnlyInFIFOPools.Value(),
 		ForbidImmediateOperations:  s.ForbidImmediateOperationsInRoot.Value(),
 	}
-	root.setMinShare(s.Preemption.MinSharePreemptionTimeout)
+	root.override(s.Preemption.FairSharePreemptionTimeout, s.Preemption.MinSharePreemptionTimeout, s.Preemption.FairShareStarvationTolerance, PatienceLimits{})
 	return root, in
 }
 
@@ -176,12 +238,14 @@ func (p *Pool) effectiveBelow(parent *Effective, own *PoolPreemption, in inherit
 		MaxRunningOperationCount: c.MaxRunningOperationCount.Or(s.MaxRunningOperationCountPerPool.Value()),
 		MaxOperationCount:        c.MaxOperationCount.Or(s.MaxOperationCountPerPool.Value()),
 		Starvation: Starvation{
-			Tolerance:         own.FairShareStarvationTolerance.Or(parent.Tolerance),
-			FairShareTimeout:  own.FairSharePreemptionTimeout.Or(parent.FairShareTimeout),
+			Tolerance:         parent.Tolerance,
+			FairShareTimeout:  parent.FairShareTimeout,
+			minShare:          parent.minShare,
 			Aggressive:        own.EnableAggressiveStarvation.Or(parent.Aggressive),
 			AggressiveTimeout: parent.AggressiveTimeout,
 			Threshold:         withJobCount(in.threshold, in.jobs),
 		},
+		PatienceLimits:             parent.PatienceLimits.below(own.Limits),
 		AllowAggressivePreemption:  own.AllowAggressivePreemption.Or(parent.AllowAggressivePreemption),
 		AllowNormalPreemption:      own.AllowNormalPreemption.Or(true) && parent.AllowNormalPreemption,
 		WaitingForResourcesTimeout: own.WaitingForResourcesTimeout.OrElse(parent.WaitingForResourcesTimeout),
@@ -193,7 +257,7 @@ func (p *Pool) effectiveBelow(parent *Effective, own *PoolPreemption, in inherit
 		AllowGangOperations:        !s.GangOnlyInFIFOPools.Value() || mode == FIFO || c.AlwaysAllowGangOperations.Value(),
 		ForbidImmediateOperations:  c.ForbidImmediateOperations.Value(),
 	}
-	e.setMinShare(lengthen(parent.minShare, own.MinSharePreemptionTimeout))
+	e.override(own.FairSharePreemptionTimeout, own.MinSharePreemptionTimeout, own.FairShareStarvationTolerance, parent.PatienceLimits)
 	return e
 }
 

@@ -53,12 +53,12 @@ var schedulingTable = []document.Option[SchedulingOptions]{
 	document.Maybe("scheduling_tag_filter", "The nodes that the operation may use, as a formula over tags.",
 		func(c *SchedulingOptions) *opt[nodefilter.Filter] { return &c.SchedulingTagFilter }, poolFilter).
 		Alias("scheduling_tag"),
-	document.Maybe("fair_share_preemption_timeout", "Same as for a pool; can only lengthen the pool's value.",
+	document.Maybe("fair_share_preemption_timeout", "Same as for a pool; replaces the pool's value, within fair_share_preemption_timeout_limit where that is set.",
 		func(c *SchedulingOptions) *opt[time.Duration] { return &c.FairSharePreemptionTimeout }, duration).
 		Alias("fair_share_starvation_timeout"),
-	document.Maybe("min_share_preemption_timeout", "Same as for a pool; can only lengthen the pool's value.",
+	document.Maybe("min_share_preemption_timeout", "Same as for a pool; replaces the pool's value, within min_share_preemption_timeout_limit where that is set.",
 		func(c *SchedulingOptions) *opt[time.Duration] { return &c.MinSharePreemptionTimeout }, duration),
-	document.Maybe("fair_share_starvation_tolerance", "Same as for a pool; can only lower the pool's value.",
+	document.Maybe("fair_share_starvation_tolerance", "Same as for a pool; replaces the pool's value, within fair_share_starvation_tolerance_limit where that is set.",
 		func(c *SchedulingOptions) *opt[float64] { return &c.FairShareStarvationTolerance }, ratio),
 	document.Maybe("non_preemptible_resource_usage_threshold", "Same as for a pool; can only lower the pool's value, resource by resource.",
 		func(c *SchedulingOptions) *opt[resource.Partial] { return &c.NonPreemptibleThreshold }, guarantee),

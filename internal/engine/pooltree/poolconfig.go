@@ -72,6 +72,7 @@ type PoolPreemption struct {
 	NonPreemptibleThreshold         document.Optional[resource.Partial]
 	MaxUnpreemptableRunningJobCount document.Optional[int]
 	WaitingForResourcesTimeout      document.Optional[time.Duration]
+	Limits                          PatienceLimits
 }
 
 // EphemeralConfig is the ephemeral_subpool_config of a pool: the configuration
@@ -109,12 +110,24 @@ var ephemeralTable = document.NewTable(
 		func(c *EphemeralConfig) *opt[resource.Partial] { return &c.ResourceLimits }, limits),
 )
 
+// patienceLimitOptions bound what is set below: on a tree in all pools, on a pool
+// in subpools and operations.
+var patienceLimitOptions = []document.Option[PatienceLimits]{
+	document.Maybe("fair_share_preemption_timeout_limit", "The shortest fair_share_preemption_timeout that subpools and operations may set; a shorter one is replaced by it, with a warning. Unset: no limit.",
+		func(c *PatienceLimits) *opt[time.Duration] { return &c.FairShareTimeout }, duration).
+		Alias("fair_share_starvation_timeout_limit"),
+	document.Maybe("min_share_preemption_timeout_limit", "The shortest min_share_preemption_timeout that subpools and operations may set; a shorter one is replaced by it, with a warning. Unset: no limit.",
+		func(c *PatienceLimits) *opt[time.Duration] { return &c.MinShareTimeout }, duration),
+	document.Maybe("fair_share_starvation_tolerance_limit", "The largest fair_share_starvation_tolerance that subpools and operations may set; a larger one is replaced by it, with a warning. Unset: no limit.",
+		func(c *PatienceLimits) *opt[float64] { return &c.Tolerance }, ratio),
+}
+
 // preemptionOptions are allowed on a pool and in a preset.
-var preemptionOptions = []document.Option[PoolPreemption]{
+var preemptionOptions = concat([]document.Option[PoolPreemption]{
 	document.Maybe("fair_share_preemption_timeout", "How long an operation or pool must be below its fair share before it starves and may preempt. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.FairSharePreemptionTimeout }, duration).
 		Alias("fair_share_starvation_timeout"),
-	document.Maybe("min_share_preemption_timeout", "How long an operation or pool must be below its strong guarantee before it starves, if shorter. A pool can only lengthen the value of its ancestors. Unset: the parent's, or fair_share_preemption_timeout if no ancestor sets it.",
+	document.Maybe("min_share_preemption_timeout", "How long an operation or pool must be below its strong guarantee before it starves, if shorter. Unset: the parent's, or fair_share_preemption_timeout if no ancestor sets it.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.MinSharePreemptionTimeout }, duration),
 	document.Maybe("fair_share_starvation_tolerance", "Below fair share means usage < fair share × tolerance. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[float64] { return &c.FairShareStarvationTolerance }, ratio),
@@ -127,13 +140,13 @@ var preemptionOptions = []document.Option[PoolPreemption]{
 		func(c *PoolPreemption) *opt[bool] { return &c.AllowNormalPreemption }, switched.Default(true)),
 	document.Maybe("non_preemptible_resource_usage_threshold", "An operation is not preempted while its usage is within this. It replaces the parent's as a whole. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[resource.Partial] { return &c.NonPreemptibleThreshold }, guarantee),
-	document.Maybe("max_unpreemptable_running_job_count", "An operation with fewer jobs than this is not preempted. It sets user_slots of non_preemptible_resource_usage_threshold if that leaves them out. Unset: the parent's.",
+	document.Maybe("max_unpreemptable_running_job_count", "An operation with fewer jobs than this is not preempted. It sets user_slots of non_preemptible_resource_usage_threshold to one less if that leaves them out. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[int] { return &c.MaxUnpreemptableRunningJobCount }, count).
 		Alias(unpreemptableAliases...),
 	document.Maybe("waiting_for_resources_on_node_timeout", "How long a job waits on a node for preempted jobs to end. Unset: the parent's.",
 		func(c *PoolPreemption) *opt[time.Duration] { return &c.WaitingForResourcesTimeout }, duration).
 		Alias("waiting_job_timeout"),
-}
+}, document.Within(patienceLimitOptions, func(c *PoolPreemption) *PatienceLimits { return &c.Limits }))
 
 // unpreemptableAliases are the spellings that max_unpreemptable_running_job_count
 // has had.

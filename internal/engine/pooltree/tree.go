@@ -198,7 +198,7 @@ func nameProblem(name string, administrator bool, longest int) string {
 	case name == "." || name == "..":
 		return "it would mean a directory in paths and file names"
 	case longest > 0 && len(name) > longest:
-		return fmt.Sprintf("the name has %d bytes; the most is %d", len(name), longest)
+		return fmt.Sprintf("the name has %d bytes; the limit is %d", len(name), longest)
 	}
 	for _, c := range []byte(name) {
 		plain := 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'

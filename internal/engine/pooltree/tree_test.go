@@ -127,12 +127,12 @@ pools:
 		a.FairShareTimeout == 50*time.Second,
 		a.MinShareTimeout == 20*time.Second,
 		a.Tolerance == 0.9,
-		a.Threshold.String() == "user_slots=5, cpu=2",
+		a.Threshold.String() == "user_slots=4, cpu=2",
 		a.MaxRunningOperationCount == 9,
 		!a.AllowGangOperations && a.GangSteps && a.DistributeFreeVolume,
 		b.FairShareTimeout == 15*time.Second,
-		b.MinShareTimeout == 15*time.Second, // 12s would shorten 20s; never longer than fair share
-		b.Threshold.String() == "user_slots=5, memory=1GiB",
+		b.MinShareTimeout == 12*time.Second,
+		b.Threshold.String() == "user_slots=4, memory=1GiB",
 		!b.Aggressive && a.Aggressive,
 		!b.GangSteps,
 		b.MaxRunningOperationCount == 4,
@@ -154,34 +154,96 @@ pools:
 	}
 }
 
-func TestAnOperationCanOnlyBeMorePatientThanItsPool(t *testing.T) {
-	s := Starvation{Tolerance: 0.8, FairShareTimeout: 30 * time.Second, Threshold: resource.Partial{}.With(resource.UserSlots, 5).With(resource.CPU, 200)}
-	s.setMinShare(document.Some(10 * time.Second))
-	eager := s.For(SchedulingOptions{
-		FairShareStarvationTolerance: document.Some(0.9),
-		FairSharePreemptionTimeout:   document.Some(time.Second),
-		MinSharePreemptionTimeout:    document.Some(time.Second),
-		NonPreemptibleThreshold:      document.Some(resource.Partial{}.With(resource.CPU, 300)),
-	})
-	if eager != s {
-		t.Errorf("an eager operation has %+v, want %+v", eager, s)
+func TestTheTimeoutsAndToleranceOfAnOperationOverrideThoseOfItsPool(t *testing.T) {
+	tree := mustParse(t, `
+fair_share_preemption_timeout: 30s
+min_share_preemption_timeout: 10s
+fair_share_starvation_tolerance: 0.8
+pools: {p: {}}`)
+	effective := pool(t, tree, "p").Effective()
+	for _, c := range []struct {
+		name             string
+		timeout, shorter time.Duration
+		tolerance        float64
+	}{
+		{"eager", time.Second, 500 * time.Millisecond, 1},
+		{"patient", time.Minute, 20 * time.Second, 0.5},
+	} {
+		options := SchedulingOptions{
+			FairShareStarvationTolerance: document.Some(c.tolerance),
+			FairSharePreemptionTimeout:   document.Some(c.timeout),
+			MinSharePreemptionTimeout:    document.Some(c.shorter),
+		}
+		got := effective.ForOperation(&options)
+		if got.Tolerance != c.tolerance || got.FairShareTimeout != c.timeout || got.MinShareTimeout != c.shorter {
+			t.Errorf("an %s operation has %+v", c.name, got)
+		}
+		if clamps := got.Clamped(&options); clamps != nil {
+			t.Errorf("an %s operation is limited by %v", c.name, clamps)
+		}
 	}
-	patient := s.For(SchedulingOptions{
-		FairShareStarvationTolerance:    document.Some(0.5),
-		FairSharePreemptionTimeout:      document.Some(time.Minute),
-		MinSharePreemptionTimeout:       document.Some(20 * time.Second),
-		NonPreemptibleThreshold:         document.Some(resource.Partial{}.With(resource.CPU, 100).With(resource.Memory, 7)),
-		MaxUnpreemptableRunningJobCount: document.Some(0),
-	})
-	if patient.Tolerance != 0.5 || patient.FairShareTimeout != time.Minute || patient.MinShareTimeout != 20*time.Second ||
-		patient.Threshold.String() != "user_slots=0, cpu=1, memory=7" {
-		t.Errorf("a patient operation has %+v, threshold %v", patient, patient.Threshold)
-	}
-	var unset Starvation
-	unset.FairShareTimeout = 30 * time.Second
-	unset.setMinShare(document.Optional[time.Duration]{})
-	if got := unset.For(SchedulingOptions{FairSharePreemptionTimeout: document.Some(time.Minute)}); got.MinShareTimeout != time.Minute {
+	without := pool(t, mustParse(t, "pools: {p: {}}"), "p").Effective()
+	if got := without.ForOperation(&SchedulingOptions{FairSharePreemptionTimeout: document.Some(time.Minute)}); got.MinShareTimeout != time.Minute {
 		t.Errorf("a timeout that nobody set is %v, want that of the fair share", got.MinShareTimeout)
+	}
+}
+
+func TestOnlyConfiguredLimitsBoundWhatOperationsAndSubpoolsSet(t *testing.T) {
+	tree, _, warnings := parse(t, `
+fair_share_preemption_timeout_limit: 10s
+fair_share_starvation_tolerance_limit: 0.9
+pools:
+  a:
+    fair_share_preemption_timeout: 15s
+    fair_share_preemption_timeout_limit: 20s
+    min_share_preemption_timeout_limit: 5s
+    fair_share_starvation_tolerance_limit: 0.7
+    pools: {b: {fair_share_preemption_timeout_limit: 1s, fair_share_preemption_timeout: 18s, fair_share_starvation_tolerance: 0.75}}`)
+	if a := pool(t, tree, "a").Effective(); a.FairShareTimeout != 15*time.Second || a.Tolerance != 0.8 {
+		t.Errorf("a pool is bound by its own limits, which are for what is below it: %v", a.Starvation)
+	}
+	b := pool(t, tree, "b").Effective()
+	if b.FairShareTimeout != 20*time.Second || b.Tolerance != 0.7 {
+		t.Errorf("subpool: %+v, want 20s and 0.7 from above", b.Starvation)
+	}
+	options := SchedulingOptions{
+		FairSharePreemptionTimeout:   document.Some(2 * time.Second),
+		MinSharePreemptionTimeout:    document.Some(time.Second),
+		FairShareStarvationTolerance: document.Some(1.0),
+	}
+	got := b.ForOperation(&options)
+	if got.FairShareTimeout != 20*time.Second || got.MinShareTimeout != 5*time.Second || got.Tolerance != 0.7 {
+		t.Errorf("operation: %+v, want the strictest limits from above", got)
+	}
+	var texts []string
+	for _, clamp := range got.Clamped(&options) {
+		texts = append(texts, clamp.String())
+	}
+	want := []string{
+		"fair_share_preemption_timeout is 2s in the specification, but fair_share_preemption_timeout_limit of the pool or of a pool above makes it 20s",
+		"min_share_preemption_timeout is 1s in the specification, but min_share_preemption_timeout_limit of the pool or of a pool above makes it 5s",
+		"fair_share_starvation_tolerance is 1 in the specification, but fair_share_starvation_tolerance_limit of the pool or of a pool above makes it 0.7",
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("the operation is told\n%s\nwant\n%s", strings.Join(texts, "\n"), strings.Join(want, "\n"))
+	}
+	if len(warnings) != 2 {
+		t.Errorf("warnings %v, want one for each value of b that a limit replaces", warnings)
+	}
+}
+
+func TestAnOperationCanOnlyBeLessProtectedThanItsPool(t *testing.T) {
+	e := Effective{Starvation: Starvation{Threshold: resource.Partial{}.With(resource.UserSlots, 5).With(resource.CPU, 200)}}
+	raised := e.ForOperation(&SchedulingOptions{NonPreemptibleThreshold: document.Some(resource.Partial{}.With(resource.CPU, 300))})
+	if raised.Threshold != e.Threshold {
+		t.Errorf("an operation raises its threshold to %v", raised.Threshold)
+	}
+	lowered := e.ForOperation(&SchedulingOptions{
+		NonPreemptibleThreshold:         document.Some(resource.Partial{}.With(resource.CPU, 100).With(resource.Memory, 7)),
+		MaxUnpreemptableRunningJobCount: document.Some(3),
+	})
+	if got := lowered.Threshold.String(); got != "user_slots=2, cpu=1, memory=7" {
+		t.Errorf("an operation lowers its threshold to %v", got)
 	}
 }
 

@@ -89,6 +89,7 @@ type TreePreemption struct {
 	AggressiveStarvationTimeout     document.Optional[time.Duration]
 	FairShareStarvationTolerance    document.Optional[float64]
 	AbsoluteStarvationTolerance     document.Optional[bool]
+	ToleranceEndsAtDemand           document.Optional[bool]
 	EnableAggressiveStarvation      document.Optional[bool]
 	MaxUnpreemptableRunningJobCount document.Optional[int]
 	NonPreemptibleThreshold         document.Optional[resource.Partial]
@@ -109,6 +110,7 @@ type TreePreemption struct {
 	UsePrecommit                    document.Optional[bool]
 	InfiniteLimitsOvercommit        document.Optional[bool]
 	WaitingForResourcesTimeout      document.Optional[time.Duration]
+	Limits                          PatienceLimits
 }
 
 // Settings returns the configuration with every default filled in. Options that

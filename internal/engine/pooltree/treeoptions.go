@@ -132,7 +132,7 @@ var schedulingOptions = []document.Option[TreeConfig]{
 
 // starvationOptions decide when operations and pools starve and what is
 // preempted for them.
-var starvationOptions = []document.Option[TreePreemption]{
+var starvationOptions = concat([]document.Option[TreePreemption]{
 	document.Maybe("enable_pool_starvation", "Pools may starve, not only operations.",
 		func(c *TreePreemption) *opt[bool] { return &c.EnablePoolStarvation }, switched.Default(true)),
 	document.Maybe("fair_share_preemption_timeout", "How long an operation must be below its fair share before it starves and may preempt.",
@@ -144,11 +144,13 @@ var starvationOptions = []document.Option[TreePreemption]{
 		func(c *TreePreemption) *opt[time.Duration] { return &c.AggressiveStarvationTimeout }, duration.Default(2*time.Minute)),
 	document.Maybe("fair_share_starvation_tolerance", "Below fair share means usage < fair share × tolerance.",
 		func(c *TreePreemption) *opt[float64] { return &c.FairShareStarvationTolerance }, ratio.Default(0.8)),
-	document.Maybe("enable_absolute_fair_share_starvation_tolerance", "An operation that is short of less than one job does not starve.",
+	document.Maybe("enable_absolute_fair_share_starvation_tolerance", "An operation that is short of no more than its smallest waiting job does not starve.",
 		func(c *TreePreemption) *opt[bool] { return &c.AbsoluteStarvationTolerance }, switched.Default(false)),
+	document.Maybe("ignore_tolerance_when_fair_share_covers_demand", "An operation whose fair share covers its whole demand is below it as soon as it lacks a job, whatever the tolerance, as in YTsaurus.",
+		func(c *TreePreemption) *opt[bool] { return &c.ToleranceEndsAtDemand }, switched.Default(false)),
 	document.Maybe("enable_aggressive_starvation", "Operations may starve aggressively, unless their pools override it.",
 		func(c *TreePreemption) *opt[bool] { return &c.EnableAggressiveStarvation }, switched.Default(false)),
-	document.Maybe("max_unpreemptable_running_job_count", "An operation with fewer jobs than this is not preempted. It sets user_slots of non_preemptible_resource_usage_threshold if that leaves them out.",
+	document.Maybe("max_unpreemptable_running_job_count", "An operation with fewer jobs than this is not preempted. It sets user_slots of non_preemptible_resource_usage_threshold to one less if that leaves them out.",
 		func(c *TreePreemption) *opt[int] { return &c.MaxUnpreemptableRunningJobCount }, count).
 		Alias(unpreemptableAliases...),
 	document.Maybe("non_preemptible_resource_usage_threshold", "An operation is not preempted while its usage is within this.",
@@ -192,7 +194,7 @@ var starvationOptions = []document.Option[TreePreemption]{
 	document.Maybe("waiting_for_resources_on_node_timeout", "How long a job waits on a node for preempted jobs to end. Unset: the node's default (30s).",
 		func(c *TreePreemption) *opt[time.Duration] { return &c.WaitingForResourcesTimeout }, duration).
 		Alias("waiting_job_timeout"),
-}
+}, document.Within(patienceLimitOptions, func(c *TreePreemption) *PatienceLimits { return &c.Limits }))
 
 var presetOption = document.Plain("pool_config_presets", "Named sets of starvation and preemption options for pools.",
 	func(c *TreeConfig) *[]document.Named[PresetConfig] { return &c.PoolConfigPresets }, document.MapOf(presetType))

@@ -195,7 +195,7 @@ func filterType(maxTokens int) document.Type[nodefilter.Filter] {
 			}
 			if n := filter.TokenCount(); maxTokens > 0 && n > maxTokens {
 				r.Refuse(v.Position(), RuleFilterTooLong,
-					fmt.Sprintf("the formula has %d tags and operators; the most is %d", n, maxTokens),
+					fmt.Sprintf("the formula has %d tags and operators; the limit is %d", n, maxTokens),
 					document.Pair("tokens", document.Int(int64(n))), document.Pair("limit", document.Int(int64(maxTokens))))
 				return filter, false
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -60,6 +61,10 @@ type StarvationOutlook struct {
 	Timeout, AggressiveTimeout time.Duration
 	Aggressive                 bool
 	Tolerance                  float64
+	// WithinTolerance reports that it has less than its fair share, but not so
+	// much less that it is below it; CoversDemand that the fair share is all that
+	// it demands.
+	WithinTolerance, CoversDemand bool
 }
 
 // PreemptionOutlook states whether preemption can help an operation.
@@ -133,8 +138,14 @@ func (t *Tree) starvationOutlook(slot int32) StarvationOutlook {
 		Aggressive: e.patience.Aggressive, Tolerance: e.patience.Tolerance,
 	}
 	s.Timeout, s.AggressiveTimeout = t.timeouts(slot)
+	usage := e.usage.Share(t.total)
+	s.WithinTolerance = e.known && e.status == Normal && e.operation.isCandidate() && e.exceeds(&e.share, &usage)
+	s.CoversDemand = e.coversDemand()
 	return s
 }
+
+// Patience returns the values that decide about the starvation of an element.
+func (t *Tree) Patience(slot int32) *pooltree.Starvation { return &t.elements[slot].patience }
 
 // explainLimits adds the limits, from the operation up, that leave no room
 // for one more job.

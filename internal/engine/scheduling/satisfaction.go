@@ -20,6 +20,12 @@ type entitlement struct {
 // resource.
 func (e *entitlement) allBlocked() bool { return e.share.Dominates(e.demand) }
 
+// coversDemand reports whether the fair share is the whole demand, but for
+// rounding.
+func (e *entitlement) coversDemand() bool {
+	return e.share.Add(resource.Uniform(fairshare.LargeEpsilon)).Dominates(e.demand)
+}
+
 // exceeds reports whether a is larger than b, by more than rounding, where it
 // matters: in every resource that the element does not get in full, or in any
 // if it gets all in full. It is not an order.

@@ -296,11 +296,13 @@ func (t *Tree) status(slot int32) Status {
 	}
 	tolerance := e.patience.Tolerance
 	if e.operation != nil {
-		if !e.operation.isCandidate() {
+		switch {
+		case !e.operation.isCandidate():
 			return Normal
-		}
-		if e.share.Add(resource.Uniform(fairshare.LargeEpsilon)).Dominates(e.demand) {
+		case t.settings.ToleranceEndsAtDemand.Value() && e.coversDemand():
 			tolerance = 1
+		case t.settings.AbsoluteStarvationTolerance.Value() && t.lacksOneJobAtMost(slot):
+			return Normal
 		}
 	} else if !t.settings.EnablePoolStarvation.Or(true) {
 		return Normal
@@ -311,6 +313,20 @@ func (t *Tree) status(slot int32) Status {
 		return BelowFairShare
 	}
 	return Normal
+}
+
+// lacksOneJobAtMost reports whether an operation lacks no more of its fair
+// share than its smallest waiting job needs.
+func (t *Tree) lacksOneJobAtMost(slot int32) bool {
+	e := &t.elements[slot]
+	least := resource.UnlimitedAmounts()
+	for _, g := range e.operation.groups {
+		if g.Waiting > 0 {
+			least = least.Min(g.Resources)
+		}
+	}
+	with := e.usage.Add(least).Share(t.total)
+	return !e.exceeds(&e.share, &with)
 }
 
 // isBelowGuarantee reports whether a pool uses less than the part of its fair

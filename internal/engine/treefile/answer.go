@@ -6,9 +6,8 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/jsontext"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -50,10 +49,7 @@ type answerWriter struct {
 	result *fairshare.Result
 }
 
-func (w *answerWriter) text(text string) {
-	// The only error is text that is not UTF-8, which has then been replaced.
-	w.buffer, _ = jsontext.AppendQuote(w.buffer, text)
-}
+func (w *answerWriter) text(text string) { w.buffer = jsontext.AppendQuote(w.buffer, text) }
 
 func (w *answerWriter) key(name string) {
 	if last := w.buffer[len(w.buffer)-1]; last != '{' {

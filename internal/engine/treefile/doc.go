@@ -8,6 +8,6 @@
 // the format. [History] simulates a tree over time.
 //
 // Every problem of a file is reported, each with its line, its path and its
-// rule. Text in, values out: the package opens no file. It imports document,
-// pooltree, fairshare, resource and nodefilter.
+// rule. Text in, values out: the package opens no file. The text of a
+// vector is read with jsontext.
 package treefile

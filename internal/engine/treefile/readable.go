@@ -1,17 +1,17 @@
 package treefile
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/weirhq/weir/internal/engine/entitlement"
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/jsontext"
 	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -122,36 +122,31 @@ func Read(name string, data []byte) (*File, document.Problems, error) {
 // false for text that is not JSON, and at the first key that only the readable
 // form has.
 func isVector(data []byte) bool {
-	s := newScanner("", data)
-	if s.decoder.PeekKind() != '{' {
+	s := jsontext.Scanner{Data: data}
+	if s.Peek() != jsontext.Object {
 		return false
 	}
-	s.decoder.ReadToken()
-	for s.decoder.PeekKind() == '"' {
-		key, err := s.decoder.ReadToken()
-		if err != nil {
+	s.Open()
+	for {
+		key, _, more := s.Key()
+		if !more {
 			return false
 		}
-		switch name := key.String(); name {
+		switch string(key) {
 		case "elements", "total_resources", "time_since_previous_update":
 			return true
 		case "cluster", "pools", "operations":
 			return false
 		}
-		s.skip()
-		if s.broken {
-			return false
-		}
+		s.Skip()
 	}
-	return false
 }
 
 func readReadable(name string, data []byte) (*File, document.Problems, error) {
-	parse := notation.Parse
-	if jsontext.Value(data).IsValid() {
-		parse = notation.ParseJSON // whatever its name: YAML has no tabs
+	v, err := notation.ParseJSON(name, data) // whatever its name: YAML has no tabs
+	if isNotJSON(err) {
+		v, err = notation.Parse(name, data)
 	}
-	v, err := parse(name, data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,6 +157,12 @@ func readReadable(name string, data []byte) (*File, document.Problems, error) {
 		return nil, r.Warnings(), err
 	}
 	return b.file, r.Warnings(), nil
+}
+
+// isNotJSON reports whether a text was refused because it is no JSON, or only begins like it.
+func isNotJSON(err error) bool {
+	var problems document.Problems
+	return errors.As(err, &problems) && len(problems.With(document.RuleSyntax))+len(problems.With(document.RuleSeveral)) > 0
 }
 
 // builder makes a File from a document.

@@ -3,17 +3,15 @@ package treefile
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/jsontext"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // maxProblems is how many problems of one tree are reported separately; the rest
@@ -27,8 +25,7 @@ const maxProblems = 100
 // After a syntax error (broken) every read returns at once with nothing.
 type scanner struct {
 	file     string
-	data     []byte
-	decoder  *jsontext.Decoder
+	json     jsontext.Scanner
 	path     []string
 	broken   bool
 	problems []flaw
@@ -37,29 +34,23 @@ type scanner struct {
 
 // flaw is a problem whose line is not known yet.
 type flaw struct {
-	offset  int64
+	offset  int
 	problem document.Problem
 }
 
 func newScanner(file string, data []byte) *scanner {
-	return &scanner{file: file, data: data, decoder: jsontext.NewDecoder(bytes.NewBuffer(data))}
+	return &scanner{file: file, json: jsontext.Scanner{Data: data}}
 }
 
-// here is the offset of the next token.
-func (s *scanner) here() int64 {
-	at := s.decoder.InputOffset()
-	for at < int64(len(s.data)) && strings.IndexByte(" \t\r\n,:", s.data[at]) >= 0 {
-		at++
-	}
-	return at
-}
+// here is the offset of the next value.
+func (s *scanner) here() int { return s.json.Offset() }
 
 func (s *scanner) enter(key string) { s.path = append(s.path, key) }
 
 func (s *scanner) leave() { s.path = s.path[:len(s.path)-1] }
 
 // refuse adds a problem at the current path.
-func (s *scanner) refuse(offset int64, rule document.Rule, format string, args ...any) {
+func (s *scanner) refuse(offset int, rule document.Rule, format string, args ...any) {
 	parts := make([]string, len(s.path))
 	for i, part := range s.path {
 		parts[i] = shorten(part)
@@ -67,7 +58,7 @@ func (s *scanner) refuse(offset int64, rule document.Rule, format string, args .
 	s.refuseAt(offset, strings.Join(parts, "/"), rule, format, args...)
 }
 
-func (s *scanner) refuseAt(offset int64, path string, rule document.Rule, format string, args ...any) {
+func (s *scanner) refuseAt(offset int, path string, rule document.Rule, format string, args ...any) {
 	if len(s.problems) >= maxProblems {
 		s.omitted++
 		return
@@ -81,16 +72,17 @@ func (s *scanner) refuseAt(offset int64, path string, rule document.Rule, format
 func (s *scanner) err() error {
 	slices.SortStableFunc(s.problems, func(a, b flaw) int { return cmp.Compare(a.offset, b.offset) })
 	var problems document.Problems
-	line, from := int32(1), int64(0) // from is where that line starts
-	seen := int64(0)
+	data := s.json.Data
+	line, from := int32(1), 0 // from is where that line starts
+	seen := 0
 	for _, f := range s.problems {
-		at := min(max(f.offset, seen), int64(len(s.data)))
-		if n := bytes.Count(s.data[seen:at], []byte{'\n'}); n > 0 {
+		at := min(max(f.offset, seen), len(data))
+		if n := bytes.Count(data[seen:at], []byte{'\n'}); n > 0 {
 			line += int32(n)
-			from = seen + int64(bytes.LastIndexByte(s.data[seen:at], '\n')) + 1
+			from = seen + bytes.LastIndexByte(data[seen:at], '\n') + 1
 		}
 		seen = at
-		f.problem.Position = document.Position{Line: line, Column: int32(utf8.RuneCount(s.data[from:at])) + 1}
+		f.problem.Position = document.Position{Line: line, Column: int32(utf8.RuneCount(data[from:at])) + 1}
 		problems = append(problems, f.problem)
 	}
 	if s.omitted > 0 {
@@ -101,57 +93,31 @@ func (s *scanner) err() error {
 	return problems.Err()
 }
 
-// fail records a syntax error and stops the scanner.
-func (s *scanner) fail(err error) {
-	if s.broken {
-		return
+// check reports a syntax error where it is found.
+func (s *scanner) check() {
+	if err := s.json.Err(); err != nil && !s.broken {
+		s.broken = true
+		problem := notation.JSONProblem(err)
+		s.refuse(err.Offset, problem.Rule, "%s", problem.Message)
 	}
-	s.broken = true
-	offset := s.here()
-	var syntax *jsontext.SyntacticError
-	if errors.As(err, &syntax) {
-		offset, err = syntax.ByteOffset, syntax.Err
-	}
-	rule, message := document.RuleSyntax, err.Error()
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		message = "the document ends too early"
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		rule, message = document.RuleDuplicateKey, "this key is here for the second time"
-	case strings.Contains(message, "max depth"):
-		rule, message = document.RuleTooDeep, "lists and objects are nested deeper than 10,000 levels"
-	}
-	s.refuse(offset, rule, "%s", message)
 }
 
 // skip skips the next value, whatever it is.
 func (s *scanner) skip() {
-	if s.broken {
-		return
-	}
-	if err := s.decoder.SkipValue(); err != nil {
-		s.fail(err)
-	}
+	s.json.Skip()
+	s.check()
 }
 
-// token returns the next token if it is of this kind. It skips a null, which
+// expect reports whether the next value is of this kind. It skips a null, which
 // means the same as an absent key, and rejects anything else.
-func (s *scanner) token(kind jsontext.Kind, says string) (token jsontext.Token, ok bool) {
-	if s.broken {
-		return token, false
-	}
-	switch found := s.decoder.PeekKind(); found {
+func (s *scanner) expect(kind jsontext.Kind, says string) bool {
+	switch found := s.json.Peek(); found {
 	case kind:
-		token, err := s.decoder.ReadToken()
-		if err != nil {
-			s.fail(err)
-			return token, false
-		}
-		return token, true
-	case 'n':
-		s.skip()
-	case jsontext.KindInvalid:
-		s.skip() // which reports it
+		return true
+	case jsontext.Null:
+		s.json.Word()
+	case jsontext.None:
+		s.check()
 	default:
 		at := s.here()
 		s.skip()
@@ -159,18 +125,18 @@ func (s *scanner) token(kind jsontext.Kind, says string) (token jsontext.Token, 
 			s.refuse(at, document.RuleWrongType, "must be %s, not %s", says, s.describe(found, at))
 		}
 	}
-	return token, false
+	return false
 }
 
 // describe names the value of this kind that starts at offset and was read last.
-func (s *scanner) describe(kind jsontext.Kind, offset int64) string {
+func (s *scanner) describe(kind jsontext.Kind, offset int) string {
 	switch kind {
-	case '{':
+	case jsontext.Object:
 		return "an object"
-	case '[':
+	case jsontext.List:
 		return "a list"
 	}
-	return shorten(string(s.data[offset:s.decoder.InputOffset()]))
+	return shorten(string(s.json.Since(offset)))
 }
 
 func shorten(text string) string {
@@ -187,45 +153,48 @@ func shorten(text string) string {
 
 // text reads a string.
 func (s *scanner) text() (string, bool) {
-	token, ok := s.token('"', "a string")
-	if !ok {
+	if !s.expect(jsontext.String, "a string") {
 		return "", false
 	}
-	return token.String(), true
+	text, ok := s.json.Text()
+	s.check()
+	return string(text), ok
 }
 
 // flag reads a boolean.
 func (s *scanner) flag() (value, ok bool) {
-	if kind := s.decoder.PeekKind(); kind == 't' || kind == 'f' {
-		s.skip()
-		return kind == 't', !s.broken
+	isFalse := s.json.Peek() == jsontext.False
+	if !isFalse && !s.expect(jsontext.True, "true or false") {
+		return false, false
 	}
-	_, ok = s.token('t', "true or false")
-	return false, ok
+	s.json.Word()
+	return !isFalse, true
 }
 
-// digits reads a number as it is written; the text is valid until the next read.
-func (s *scanner) digits() (text []byte, at int64, ok bool) {
+// numeral reads a number as it is written.
+func (s *scanner) numeral() (n jsontext.Numeral, at int, ok bool) {
 	at = s.here()
-	if _, ok = s.token('0', "a number"); !ok {
-		return nil, at, false
+	if !s.expect(jsontext.Number, "a number") {
+		return n, at, false
 	}
-	return s.data[at:s.decoder.InputOffset()], at, true
+	n, ok = s.json.Number()
+	s.check()
+	return n, at, ok
 }
 
 // number reads a finite number from lo to hi.
 func (s *scanner) number(lo, hi float64) (float64, bool) {
-	text, at, ok := s.digits()
+	n, at, ok := s.numeral()
 	if !ok {
 		return 0, false
 	}
-	value, err := strconv.ParseFloat(string(text), 64)
-	if err != nil {
-		s.refuse(at, document.RuleOutOfRange, "%s is out of the range of numbers", shorten(string(text)))
+	value, ok := n.Float64()
+	if !ok {
+		s.refuse(at, document.RuleOutOfRange, "%s is out of the range of numbers", shorten(string(n.Text)))
 		return 0, false
 	}
 	if value < lo || value > hi {
-		s.refuse(at, document.RuleOutOfRange, "must be a number from %g to %g, not %s", lo, hi, shorten(string(text)))
+		s.refuse(at, document.RuleOutOfRange, "must be a number from %g to %g, not %s", lo, hi, shorten(string(n.Text)))
 		return 0, false
 	}
 	return value, true
@@ -233,25 +202,16 @@ func (s *scanner) number(lo, hi float64) (float64, bool) {
 
 // list reads a list and calls item for each of its items.
 func (s *scanner) list(says string, item func(index int)) {
-	if _, ok := s.token('[', says); !ok {
+	if !s.expect(jsontext.List, says) {
 		return
 	}
-	for index := 0; ; index++ {
-		switch s.decoder.PeekKind() {
-		case ']':
-			s.decoder.ReadToken()
-			return
-		case jsontext.KindInvalid:
-			s.skip()
-			return
-		}
+	s.json.Open()
+	for index := 0; s.json.Item(); index++ {
 		s.enter(strconv.Itoa(index))
 		item(index)
 		s.leave()
-		if s.broken {
-			return
-		}
 	}
+	s.check()
 }
 
 // fields are the keys of an object that is read into a T.
@@ -278,45 +238,27 @@ func newFields[T any](list ...field[T]) *fields[T] {
 // object reads an object and rejects unknown keys. It reports whether there was
 // one.
 func (f *fields[T]) object(s *scanner, into *T) bool {
-	if _, ok := s.token('{', "an object"); !ok {
+	if !s.expect(jsontext.Object, "an object") {
 		return false
 	}
+	s.json.Open()
 	for {
-		if s.decoder.PeekKind() == '}' {
-			s.decoder.ReadToken()
-			return true
+		key, at, more := s.json.Key()
+		if !more {
+			break
 		}
-		// The key as written, quotes included, costs no allocation.
-		quoted, err := s.decoder.ReadValue()
-		if err != nil {
-			s.fail(err)
-			return false
-		}
-		if known := f.byName[string(quoted[1:len(quoted)-1])]; known != nil {
+		if known := f.byName[string(key)]; known != nil {
 			s.enter(known.name)
 			known.read(s, into)
 		} else {
-			f.other(s, into, quoted)
-		}
-		if s.broken {
-			return false
+			s.enter(string(key))
+			s.refuse(at, document.RuleUnknownKey, "unknown key%s", didYouMean(string(key), f.names))
+			s.skip()
 		}
 		s.leave()
 	}
-}
-
-// other reads a key that is unknown, or known and written with escapes.
-func (f *fields[T]) other(s *scanner, into *T, quoted jsontext.Value) {
-	at := s.decoder.InputOffset() - int64(len(quoted))
-	plain, _ := jsontext.AppendUnquote(nil, quoted) // the decoder has checked it
-	key := string(plain)
-	s.enter(key)
-	if known := f.byName[key]; known != nil {
-		known.read(s, into)
-		return
-	}
-	s.refuse(at, document.RuleUnknownKey, "unknown key%s", didYouMean(key, f.names))
-	s.skip()
+	s.check()
+	return !s.broken
 }
 
 func didYouMean(name string, candidates []string) string {

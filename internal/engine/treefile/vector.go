@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/jsontext"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -45,14 +46,14 @@ type vectorRoot struct {
 // vectorElement has the keys of pools and of operations; Kind distinguishes
 // them.
 type vectorElement struct {
-	at        int64 // offset in the text
-	broken    bool  // it is no object, which has been reported
+	at        int  // offset in the text
+	broken    bool // it is no object, which has been reported
 	id        string
 	parent    string
-	parentAt  int64
+	parentAt  int
 	fairshare fairshare.Element // Pool is set by the first key of a pool
 	state     fairshare.State
-	usageAt   int64
+	usageAt   int
 	// foreign is where the first key is that only the other kind has, by that
 	// kind.
 	foreign [3]foreignKey
@@ -86,7 +87,7 @@ func (l *elementList) at(i int) *vectorElement { return &l.chunks[i/chunkSize][i
 
 type foreignKey struct {
 	name string
-	at   int64
+	at   int
 }
 
 const (
@@ -132,7 +133,7 @@ var vectorTreeFields = newFields(
 		s.list("a list of elements", func(int) {
 			e := t.elements.add()
 			e.at = s.here()
-			isNull := s.decoder.PeekKind() == 'n'
+			isNull := s.json.Peek() == jsontext.Null
 			if e.broken = !vectorElementFields.object(s, e); isNull {
 				s.refuse(e.at, document.RuleWrongType, "must be an object, not null")
 			}
@@ -192,13 +193,13 @@ var vectorElementFields = newFields(
 		e.fairshare.StartTime = int64(math.Round(seconds * 1e6))
 	}}),
 	only(fairshare.KindOperation, field[vectorElement]{"pending_allocation_count", func(s *scanner, e *vectorElement) {
-		text, at, ok := s.digits()
+		n, at, ok := s.numeral()
 		if !ok {
 			return
 		}
-		count, err := strconv.ParseInt(string(text), 10, 64)
-		if err != nil || count < 0 {
-			s.refuse(at, document.RuleOutOfRange, "must be a whole number that is not negative, not %s", shorten(string(text)))
+		count, ok := n.Int64()
+		if !ok || count < 0 {
+			s.refuse(at, document.RuleOutOfRange, "must be a whole number that is not negative, not %s", shorten(string(n.Text)))
 			return
 		}
 		e.fairshare.Pending = count
@@ -283,24 +284,24 @@ func readAmounts(s *scanner) (amounts resource.Partial) {
 // readAmount reads one component. cpu is rounded to hundredths, everything else
 // must be whole; amounts beyond all bounds are unlimited.
 func readAmount(s *scanner, kind resource.Kind) (int64, bool) {
-	text, at, ok := s.digits()
+	n, at, ok := s.numeral()
 	if !ok {
 		return 0, false
 	}
-	if whole, err := strconv.ParseInt(string(text), 10, 64); err == nil && whole >= 0 {
+	if whole, ok := n.Int64(); ok && whole >= 0 {
 		if whole >= resource.Unlimited/kind.Scale() {
 			return resource.Unlimited, true
 		}
 		return whole * kind.Scale(), true
 	}
-	value, err := strconv.ParseFloat(string(text), 64)
-	switch {
-	case err != nil:
-		s.refuse(at, document.RuleOutOfRange, "%s is out of the range of numbers", shorten(string(text)))
+	value, ok := n.Float64()
+	switch text := shorten(string(n.Text)); {
+	case !ok:
+		s.refuse(at, document.RuleOutOfRange, "%s is out of the range of numbers", text)
 	case value < 0:
-		s.refuse(at, document.RuleOutOfRange, "must not be negative, is %s", shorten(string(text)))
+		s.refuse(at, document.RuleOutOfRange, "must not be negative, is %s", text)
 	case kind != resource.CPU && value != math.Trunc(value):
-		s.refuse(at, document.RuleWrongType, "must be a whole number, not %s", shorten(string(text)))
+		s.refuse(at, document.RuleWrongType, "must be a whole number, not %s", text)
 	default:
 		return resource.FromFloat(kind, value), true
 	}
@@ -338,7 +339,7 @@ func readVector(name string, data []byte) (*File, error) {
 	in := vectorTree{mainResource: resource.CPU}
 	var file *File
 	if vectorTreeFields.object(s, &in) {
-		if at := s.here(); at < int64(len(data)) {
+		if at := s.here(); at < len(data) {
 			s.refuse(at, document.RuleSeveral, "there is something after the tree")
 		}
 		file = in.file(s)

@@ -52,6 +52,8 @@ type Options struct {
 	Replace bool
 	// Alerts are reported to the scheduler, for example why there are no control groups.
 	Alerts []string
+	// MoreAlerts, if set, returns alerts that come and go.
+	MoreAlerts func() []string
 }
 
 // Pace is how a node reports where it overrides the scheduler's settings.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -439,12 +438,7 @@ func errorMessage(e *jobproxy.Error) *nodev1.Error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		value := string(e.Attributes[name])
-		var text string
-		if json.Unmarshal(e.Attributes[name], &text) == nil {
-			value = text
-		}
-		out.Attributes = append(out.Attributes, &nodev1.Attribute{Name: name, Value: value})
+		out.Attributes = append(out.Attributes, &nodev1.Attribute{Name: name, Value: string(e.Attributes[name])})
 	}
 	for i := range e.Inner {
 		out.InnerErrors = append(out.InnerErrors, errorMessage(&e.Inner[i]))

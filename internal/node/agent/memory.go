@@ -159,6 +159,9 @@ func (a *Agent) tellNode() {
 		Limits: nodeproto.ToAmounts(a.limits), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
 		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts()),
 	}
+	if a.MoreAlerts != nil {
+		status.Alerts = append(status.Alerts, a.MoreAlerts()...)
+	}
 	status.Draining = status.Draining || a.health.refuses()
 	status.MemoryInUse, status.MemoryAvailable = machineMemory()
 	status.LoadX100 = machineLoad()

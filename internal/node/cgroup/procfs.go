@@ -141,8 +141,9 @@ func kilobytes(text []byte, key string) int64 {
 // ProcessInfo describes one process for people.
 type ProcessInfo struct {
 	PID     int    `json:"pid"`
-	Command string `json:"command_line"`
-	RSS     int64  `json:"rss"`
+	Command string `json:"cmdline"`
+	RSS     int64  `json:"rss"`    // resident bytes
+	Shared  int64  `json:"shared"` // those of them that other processes may share
 }
 
 // longestCommand bounds what a process can put into an error.
@@ -158,9 +159,10 @@ func LargestProcesses(pids []int, count int) []ProcessInfo {
 			continue
 		}
 		info := ProcessInfo{PID: pid}
-		if fields := strings.Fields(string(pages)); len(fields) > 1 {
+		if fields := strings.Fields(string(pages)); len(fields) > 2 {
 			resident, _ := strconv.ParseInt(fields[1], 10, 40)
-			info.RSS = resident * int64(unix.Getpagesize())
+			shared, _ := strconv.ParseInt(fields[2], 10, 40)
+			info.RSS, info.Shared = resident*int64(unix.Getpagesize()), shared*int64(unix.Getpagesize())
 		}
 		command, _ := os.ReadFile(dir + "/cmdline")
 		if len(command) == 0 {

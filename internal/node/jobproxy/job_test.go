@@ -193,13 +193,17 @@ func TestAJobAboveItsMemoryLimitFails(t *testing.T) {
 		job := n.description(program("say=small", "wait") + " & " + program("alloc=314572800", "sleep=1h"))
 		job.Memory.Limit, job.Memory.UserReserve = 256*mib, 100*mib
 		r := n.run(t, job)
-		if r.Outcome != Failed || r.Error.Code != CodeMemoryLimitExceeded || r.Error.Message != "Memory limit exceeded" {
+		if r.Outcome != Failed || r.Error.Code != CodeUserJobFailed || len(r.Error.Inner) != 1 {
 			t.Fatalf("%s: %v", r.Outcome, r.Error)
+		}
+		cause := r.Error.Inner[0]
+		if cause.Code != CodeMemoryLimitExceeded || cause.Message != "Memory limit exceeded" {
+			t.Fatalf("%v", r.Error)
 		}
 		var usage, limit, tmpfs int64
 		var processes []cgroup.ProcessInfo
 		for name, target := range map[string]any{"usage": &usage, "limit": &limit, "tmpfs_usage": &tmpfs, "processes": &processes} {
-			if err := json.Unmarshal(r.Error.Attributes[name], target); err != nil {
+			if err := json.Unmarshal(cause.Attributes[name], target); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -219,8 +223,9 @@ func TestMemoryInTmpfsCountsTowardsTheLimit(t *testing.T) {
 	job.Memory.Limit = 200 * mib
 	job.Tmpfs = []Tmpfs{{Path: "volume", Size: 200 * mib}}
 	r := n.run(t, job)
-	if r.Outcome != Failed || r.Error.Code != CodeMemoryLimitExceeded || string(r.Error.Attributes["tmpfs_usage"]) != "157286400" {
-		t.Errorf("%s: %v %s", r.Outcome, r.Error, r.Error.Attributes["tmpfs_usage"])
+	if r.Outcome != Failed || len(r.Error.Inner) != 1 || r.Error.Inner[0].Code != CodeMemoryLimitExceeded ||
+		string(r.Error.Inner[0].Attributes["tmpfs_usage"]) != "157286400" {
+		t.Errorf("%s: %v", r.Outcome, r.Error)
 	}
 }
 
@@ -230,7 +235,7 @@ func TestAMemoryBombMeetsTheKernelsLimit(t *testing.T) {
 	job.Memory.Limit, job.Container.MemoryLimit = 128*mib, 144*mib
 	job.Memory.WatchdogPeriod = Duration(time.Hour)
 	r := n.run(t, job)
-	if r.Outcome != Failed || r.Error.Message != "Memory limit exceeded" {
+	if r.Outcome != Failed || r.Error.Error() != "User job failed: Memory limit exceeded" {
 		t.Errorf("%s %s: %v", r.Outcome, r.AbortReason, r.Error)
 	}
 	if peak := statistic(t, r, "user_job/max_memory"); peak > 150*mib {

@@ -155,8 +155,10 @@ func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok 
 // memoryLimitExceeded fails the job, and records which processes used how much while they still exist.
 func (p *proxy) memoryLimitExceeded(usage, tmpfs int64) {
 	pids, _ := p.container.Processes()
-	p.end(Failed, "", newError(CodeMemoryLimitExceeded, "Memory limit exceeded", "usage", usage, "limit", p.job.Memory.Limit,
-		"tmpfs_usage", tmpfs, "processes", cgroup.LargestProcesses(pids, 20)))
+	failed := newError(CodeUserJobFailed, "User job failed")
+	failed.Inner = []Error{*newError(CodeMemoryLimitExceeded, "Memory limit exceeded", "usage", usage, "limit", p.job.Memory.Limit,
+		"tmpfs_usage", tmpfs, "processes", cgroup.LargestProcesses(pids, 20))}
+	p.end(Failed, "", failed)
 }
 
 // killedByKernel ends a job after the kernel has killed one of its processes. If the kernel enforced the container's

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"connectrpc.com/connect"
@@ -23,8 +22,9 @@ type Credentials struct {
 	// Certificate is the client's certificate, nil if there is none. The TLS handshake has
 	// verified it against the authorities that the server trusts for clients.
 	Certificate *x509.Certificate
-	// Local reports whether the caller is on this machine.
-	Local bool
+	// Request is the request that presents them, for authenticators that also judge where it came from.
+	// Its body has not been read.
+	Request *http.Request
 }
 
 // Peer is the identity of a caller.
@@ -122,17 +122,11 @@ func (e EitherOf) Authenticate(ctx context.Context, credentials Credentials) (pe
 
 type peerKey struct{}
 
-// isLocal reports whether a request came over the loopback interface.
-func isLocal(r *http.Request) bool {
-	address, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && address.Addr().Unmap().IsLoopback()
-}
-
 // authenticated passes only known callers on to next, with their identity.
 func authenticated(auth Authenticator, next http.Handler) http.Handler {
 	refuse := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		credentials := Credentials{Token: bearer(r.Header.Get("Authorization")), Local: isLocal(r)}
+		credentials := Credentials{Token: bearer(r.Header.Get("Authorization")), Request: r}
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			credentials.Certificate = r.TLS.PeerCertificates[0]
 		}

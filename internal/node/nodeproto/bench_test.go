@@ -130,7 +130,7 @@ func BenchmarkHeartbeatWithTenResults(b *testing.B) {
 // server in one process.
 func BenchmarkHeartbeatOverHTTP(b *testing.B) {
 	p := newBenchPair(b)
-	path, handler := nodeproto.NewHandler(answering{p.session}, nodeproto.Insecure{})
+	path, handler := nodeproto.NewHandler(answering{p.session}, nodeproto.Insecure{}, nodeproto.Unmetered)
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
 	server := httptest.NewUnstartedServer(mux)

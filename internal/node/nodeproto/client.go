@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -27,18 +28,18 @@ import (
 // named. With TLS it also verifies the certificate of the named scheduler.
 type Client struct {
 	pool  *schedulerPool
-	token string
+	token atomic.Pointer[string]
 }
 
 // schedulerPool holds the schedulers that a client knows and which of them it prefers.
 type schedulerPool struct {
-	scheme    string
-	transport *http.Transport
 	addresses []string // as configured
 
-	mu      sync.Mutex
-	calls   map[string]nodev1.NodeServiceClient
-	current string
+	mu        sync.Mutex
+	scheme    string
+	transport *http.Transport
+	calls     map[string]nodev1.NodeServiceClient
+	current   string
 }
 
 // maxAttempts bounds the attempts per call: every configured scheduler once, and as many
@@ -62,24 +63,8 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
 	}
-	pool := &schedulerPool{
-		scheme: "http",
-		transport: &http.Transport{
-			Protocols:           new(http.Protocols),
-			HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfterSilence, PingTimeout: pingTimeout},
-			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			TLSHandshakeTimeout: dialTimeout,
-			IdleConnTimeout:     idleTimeout,
-		},
-		calls: map[string]nodev1.NodeServiceClient{},
-	}
-	if tlsConfig != nil {
-		pool.scheme = "https"
-		pool.transport.TLSClientConfig = tlsConfig.Clone()
-		pool.transport.Protocols.SetHTTP2(true)
-	} else {
-		pool.transport.Protocols.SetUnencryptedHTTP2(true)
-	}
+	pool := &schedulerPool{}
+	pool.secure(tlsConfig)
 	var problems []error
 	for _, address := range addresses {
 		if err := checkAddress(address); err != nil {
@@ -92,7 +77,45 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 		return nil, errors.Join(problems...)
 	}
 	pool.current = pool.addresses[0]
-	return &Client{pool: pool, token: token}, nil
+	return newClient(pool, token), nil
+}
+
+func newClient(pool *schedulerPool, token string) *Client {
+	c := &Client{pool: pool}
+	c.token.Store(&token)
+	return c
+}
+
+// secure replaces the transport. Calls in flight end on the old one.
+func (p *schedulerPool) secure(tlsConfig *tls.Config) {
+	transport := &http.Transport{
+		Protocols:           new(http.Protocols),
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfterSilence, PingTimeout: pingTimeout},
+		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		TLSHandshakeTimeout: dialTimeout,
+		IdleConnTimeout:     idleTimeout,
+	}
+	scheme := "http"
+	if tlsConfig != nil {
+		scheme = "https"
+		transport.TLSClientConfig = tlsConfig.Clone()
+		transport.Protocols.SetHTTP2(true)
+	} else {
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.transport != nil {
+		p.transport.CloseIdleConnections()
+	}
+	p.scheme, p.transport, p.calls = scheme, transport, map[string]nodev1.NodeServiceClient{}
+}
+
+// Renew replaces the TLS configuration and the token. Later calls use the new ones. Copies made by As
+// share the configuration and keep their tokens.
+func (c *Client) Renew(tlsConfig *tls.Config, token string) {
+	c.pool.secure(tlsConfig)
+	c.token.Store(&token)
 }
 
 // checkAddress returns what is wrong with a scheduler's address.
@@ -107,10 +130,14 @@ func checkAddress(address string) error {
 }
 
 // As returns a client with another token over the same connections.
-func (c *Client) As(token string) *Client { return &Client{pool: c.pool, token: token} }
+func (c *Client) As(token string) *Client { return newClient(c.pool, token) }
 
 // Close closes connections that no call uses.
-func (c *Client) Close() { c.pool.transport.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	c.pool.transport.CloseIdleConnections()
+}
 
 // Current returns the address that the next call goes to first.
 func (c *Client) Current() string {
@@ -147,8 +174,8 @@ func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1
 	for {
 		tried = append(tried, address)
 		headed, info := connect.NewClientContext(ctx)
-		if c.token != "" {
-			info.RequestHeader().Set("Authorization", "Bearer "+c.token)
+		if token := *c.token.Load(); token != "" {
+			info.RequestHeader().Set("Authorization", "Bearer "+token)
 		}
 		response, err := do(headed, c.pool.scheduler(address))
 		if err == nil {

@@ -2,6 +2,8 @@ package nodeproto
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/http"
 
 	"connectrpc.com/connect"
@@ -22,12 +24,49 @@ type Service interface {
 // memory. A full report of 10,000 jobs is about 3 MB.
 const MaxMessageSize = 64 << 20
 
-// NewHandler serves the protocol. The path is the prefix to mount the handler under.
-func NewHandler(service Service, auth Authenticator) (path string, handler http.Handler) {
+// Intake accounts for the memory that the message of a request uses. It returns the body to read
+// instead, which fails with a *RefusedError if there is no room, and a function to call when the
+// message is no longer needed.
+type Intake func(peer Peer, r *http.Request) (body io.ReadCloser, done func())
+
+// Unmetered accounts for nothing. It is for tests.
+func Unmetered(_ Peer, r *http.Request) (body io.ReadCloser, done func()) { return r.Body, func() {} }
+
+// metered reads messages through an intake. It refuses compressed requests, whose size is known too
+// late.
+func metered(intake Intake, next http.Handler) http.Handler {
+	refuse := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
+			if encoding := r.Header.Get(name); encoding != "" && encoding != "identity" {
+				// If this cannot be written, the client is gone.
+				_ = refuse.Write(w, r, connect.NewError(connect.CodeUnimplemented, errors.New("requests of nodes are not compressed")))
+				return
+			}
+		}
+		peer, _ := r.Context().Value(peerKey{}).(Peer)
+		body, done := intake(peer, r)
+		defer done()
+		r.Body = refusingBody{body}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refusingBody converts refusals to wire errors, which the handler sends unchanged.
+type refusingBody struct{ io.ReadCloser }
+
+func (b refusingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	return n, ToConnect(err)
+}
+
+// NewHandler serves the protocol. The path is the prefix to mount the handler under. The handler
+// reads a message only after it has authenticated the caller.
+func NewHandler(service Service, auth Authenticator, intake Intake) (path string, handler http.Handler) {
 	path, handler = nodev1.NewNodeServiceHandler(endpoint{service},
 		connect.WithReadMaxBytes(MaxMessageSize), connect.WithSendMaxBytes(MaxMessageSize),
 		connect.WithCompressMinBytes(8<<10))
-	return path, authenticated(auth, handler)
+	return path, authenticated(auth, metered(intake, handler))
 }
 
 // Protocols are the HTTP versions that a server or a client of this protocol speaks: HTTP/2

@@ -92,7 +92,7 @@ func serve(t *testing.T, service nodeproto.Service, auth nodeproto.Authenticator
 		mu   sync.Mutex
 		seen []string
 	)
-	path, handler := nodeproto.NewHandler(service, auth)
+	path, handler := nodeproto.NewHandler(service, auth, nodeproto.Unmetered)
 	mux := http.NewServeMux()
 	mux.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()

@@ -129,7 +129,7 @@ func TestSeedsOfDifferentPartsDiffer(t *testing.T) {
 }
 
 // The first draws of neighbouring seeds must look independent, because every
-// job begins a stream of its own.
+// job starts a separate stream.
 func TestFirstDrawsOfNeighboursAreUniform(t *testing.T) {
 	const n, cells = 100_000, 20
 	var counts [cells]int
@@ -152,7 +152,7 @@ func TestFirstDrawsOfNeighboursAreUniform(t *testing.T) {
 	}
 }
 
-// Draws are part of what "same seed, same output" promises, across versions too.
+// The promise "same seed, same output" holds across versions, so draws must not change.
 func TestDrawsDoNotChange(t *testing.T) {
 	stream := Seed(7).Named("template").At(3).Stream()
 	got := fmt.Sprintf("%.6f %.6f %.6f", stream.Float64(), stream.Float64(), stream.Float64())

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// originals is where people find the examples.
+// originals is the directory of the examples for users.
 const originals = "../../../examples/simulate"
 
 func TestTheExamplesInsideAreTheExamplesOutside(t *testing.T) {

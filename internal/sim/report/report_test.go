@@ -17,7 +17,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// small is a run with figures that are easy to check by eye.
+// small is a run with figures that are easy to check by hand.
 func small() *outcome.Result {
 	hour := 3600.0
 	cpu := func(v float64) outcome.Vector { return outcome.Vector{resource.CPU: v} }
@@ -110,7 +110,7 @@ func TestTwoRunsSideBySide(t *testing.T) {
 	golden(t, "compare.txt", func(w io.Writer) error { return CompareText(w, a, b, Labels{B: "b.json"}) })
 }
 
-// external finds what a browser would load from elsewhere.
+// external matches everything that a browser would load from another place.
 var external = regexp.MustCompile(`(?i)(src|href|action)\s*=|@import|url\(|<link|<iframe|fetch\(|import\(`)
 
 func TestPagesLoadNothingAndEscapeNames(t *testing.T) {
@@ -209,8 +209,8 @@ func TestOfManyPoolsThoseThatGotMostAreShownWithAllAboveThem(t *testing.T) {
 	}
 }
 
-// many is a run with a thousand pools, of which number n got n cores, and one of
-// them below another.
+// many is a run with a thousand pools. Pool n used n cores, and one pool is below
+// another.
 func many() *outcome.Result {
 	r := small()
 	r.Pools, r.Series.Pools = r.Pools[:1], r.Series.Pools[:1]
@@ -232,7 +232,7 @@ func TestThousandsOfPoolsAreSummarised(t *testing.T) {
 	if err := errors.Join(Summary(&text, r, resource.CPU), HTML(&page, r)); err != nil {
 		t.Fatal(err)
 	}
-	// The 60 largest pools and the root are listed; the others got 0 to 939.
+	// The report lists the root and the 60 largest pools; the others used 0 to 939 cores.
 	if want := "and 941 more pools, which got 441 330 together"; !strings.Contains(text.String(), want) || strings.Count(text.String(), "pool-") != 60 {
 		t.Errorf("no %q in\n%s", want, text.String())
 	}

@@ -13,8 +13,8 @@ import (
 
 const docsFile = "../../../docs/simulator.md"
 
-// The reference in docs/simulator.md is made from the tables, so that it cannot
-// say anything else.
+// The reference in docs/simulator.md is generated from the tables, so it always
+// agrees with them.
 func TestTheReferenceOfOptionsIsUpToDate(t *testing.T) {
 	expected.Page(t, docsFile, reference())
 }
@@ -71,7 +71,7 @@ func reference() string {
 	return b.String()
 }
 
-// ownOptions leaves out options of the specification of an operation.
+// ownOptions returns the options that are not part of an operation's specification.
 func ownOptions(options []document.Info) (own []document.Info) {
 	for _, o := range options {
 		if _, ok := pooltree.OperationTable.Resolve(o.Name); !ok {

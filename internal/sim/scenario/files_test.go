@@ -11,7 +11,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// fromTestdata opens files that scenarios name.
+// fromTestdata opens a file that a scenario names.
 func fromTestdata(name string) (io.ReadCloser, error) {
 	file, err := os.Open(filepath.Join("testdata", filepath.Base(name)))
 	if err != nil {

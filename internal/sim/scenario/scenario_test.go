@@ -154,8 +154,8 @@ func TestJSONIsReadToo(t *testing.T) {
 	}
 }
 
-// Whatever is written, reading ends with a scenario or with problems, never with
-// both or neither, and never in a panic.
+// Reading any text returns either a scenario or problems, never both or neither,
+// and never panics.
 func FuzzRead(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, file := range files {

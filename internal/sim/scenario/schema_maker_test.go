@@ -8,9 +8,9 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// Schema returns the JSON schema of scenarios, made from the tables that read
-// them. It is a little stricter than reading: it knows only the spellings with
-// underscores, and it cannot check rules between options.
+// Schema returns the JSON schema of scenarios, generated from the tables that read
+// them. It accepts only the spellings with underscores, which the reader does not
+// require, and it cannot check rules between options.
 func Schema() document.Value {
 	file := sectionSchema(fileTable.Options(), map[string]document.Value{
 		"nodes":      listOf(ref("node_group")),
@@ -51,7 +51,7 @@ func object(properties ...document.Entry) document.Value {
 	return typed("object").With("properties", document.Map(properties...)).With("additionalProperties", document.Bool(false))
 }
 
-// byKind is an object with a property for each resource.
+// byKind returns the schema of an object with a property for each resource.
 func byKind(of func(resource.Kind) document.Value) document.Value {
 	var properties []document.Entry
 	for _, k := range resource.Kinds {
@@ -60,7 +60,7 @@ func byKind(of func(resource.Kind) document.Value) document.Value {
 	return object(properties...)
 }
 
-// definitions are the parts that are used in several places.
+// definitions are the parts that several places refer to.
 func definitions() document.Value {
 	same := func(v document.Value) func(resource.Kind) document.Value {
 		return func(resource.Kind) document.Value { return v }
@@ -107,13 +107,13 @@ func definitions() document.Value {
 	)
 }
 
-// arrivalSchema also has the short forms.
+// arrivalSchema also accepts the short forms.
 func arrivalSchema() document.Value {
 	return anyOf(ref("duration"), listOf(ref("duration")), sectionSchema(arrivalTable.Options(), nil))
 }
 
-// sectionSchema is the schema of a map with a table. Some keys are described
-// otherwise, or belong to somebody else.
+// sectionSchema is the schema of a map that a table reads. Some keys have schemas
+// of their own, or belong to another table.
 func sectionSchema(options []document.Info, special map[string]document.Value) document.Value {
 	var properties []document.Entry
 	seen := map[string]bool{}
@@ -152,14 +152,14 @@ func sectionSchema(options []document.Info, special map[string]document.Value) d
 	return object(properties...)
 }
 
-// shapeKinds are the definitions of kinds that are not JSON's own.
+// shapeKinds are the definitions of kinds that JSON does not have.
 var shapeKinds = map[string]string{
 	"duration": "duration", kindWindow: "window", "share": "share", kindResources: "resources",
 	"resource numbers": "resource_numbers", kindLaw: "distribution", kindLaws: "resource_distributions",
 	kindBound: "bound", "resource bounds": "resource_bounds", kindMoments: "percentiles",
 }
 
-// shapeSchema is the schema of an option's values.
+// shapeSchema is the schema of the values of an option.
 func shapeSchema(s document.Shape) document.Value {
 	if name, ok := shapeKinds[s.Kind]; ok {
 		return ref(name)

@@ -16,7 +16,7 @@ import (
 
 const schemaFile = "../../../docs/simulator.schema.json"
 
-// The schema is made from the tables, so that it cannot say anything else.
+// The schema is generated from the tables, so it always agrees with them.
 func TestTheSchemaIsUpToDate(t *testing.T) {
 	data, err := Schema().JSON(" ")
 	if err != nil {
@@ -25,8 +25,8 @@ func TestTheSchemaIsUpToDate(t *testing.T) {
 	expected.File(t, schemaFile, string(data)+"\n")
 }
 
-// Files that are read without problems are also correct by the schema, and so are
-// the examples.
+// Every file that is read without problems is valid under the schema, and so is
+// every example.
 func TestGoodFilesFollowTheSchema(t *testing.T) {
 	good, _ := filepath.Glob("testdata/*.good.yaml")
 	examples, _ := filepath.Glob("../../../examples/simulate/*.yaml")
@@ -37,7 +37,7 @@ func TestGoodFilesFollowTheSchema(t *testing.T) {
 	}
 }
 
-// What is wrong with one option by itself is wrong by the schema too.
+// The schema also rejects every value that is wrong on its own.
 func TestBadFilesDoNotFollowTheSchema(t *testing.T) {
 	for _, name := range []string{
 		"unknown-key", "nodes", "scheduler", "operation-options", "distributions", "job-resources", "arrival", "demand", "events", "expect", "traces", "pools",
@@ -59,7 +59,7 @@ func validate(t *testing.T, file string) []string {
 	return s.problems
 }
 
-// schemaChecker knows as much of JSON schema as Schema uses.
+// schemaChecker implements the part of JSON Schema that Schema uses.
 type schemaChecker struct {
 	root     document.Value
 	problems []string
@@ -168,7 +168,7 @@ func (s *schemaChecker) checkProperties(schema, v document.Value, path string) {
 		return
 	}
 	for _, e := range v.Entries() {
-		// Hyphens are underscores when scenarios are read.
+		// The reader of scenarios treats hyphens as underscores.
 		known, ok := properties.Get(document.Normal(e.Key))
 		switch allowed, isBool := others.Bool(); {
 		case ok:

@@ -26,7 +26,7 @@ func open(t testing.TB, name string) io.Reader {
 	return bytes.NewReader(data)
 }
 
-// sharedTrace opens a whole recorded file beside the repository.
+// sharedTrace opens a complete recorded trace, which is stored beside the repository.
 func sharedTrace(t *testing.T, name string) io.Reader {
 	t.Helper()
 	file, err := os.Open(filepath.Join("../../../../shared/traces", name))
@@ -69,7 +69,7 @@ func TestALogInTheStandardWorkloadFormatBecomesOperations(t *testing.T) {
 
 const swfHeader = "; MaxNodes: 4\n; MaxProcs: 16\n; Note: x\n;\n"
 
-// swfLine writes a job with these fields and -1 elsewhere.
+// swfLine returns the line of a job with these fields, and -1 in all others.
 func swfLine(fields map[int]string) string {
 	line := make([]string, swfFieldCount)
 	for i := range line {
@@ -288,7 +288,7 @@ func TestTheWholeNASALogIsRead(t *testing.T) {
 		jobs += o.Jobs
 		work += float64(o.Jobs) * o.Run.Seconds()
 	}
-	// 173 of 18,239 jobs never ran; the rest is all work there is.
+	// 173 of 18,239 jobs never ran; the others are all the work in the trace.
 	if len(log.Operations) != 18066 || log.Skipped[0].Count != 173 || work != 474_238_015 {
 		t.Errorf("%d operations, %d jobs, %.0f processor seconds, skipped %v", len(log.Operations), jobs, work, log.Skipped)
 	}
@@ -338,7 +338,7 @@ func FuzzReadAlibaba(f *testing.F) {
 	})
 }
 
-// checkLog checks what every log promises.
+// checkLog checks the invariants of a log.
 func checkLog(t *testing.T, log *Log) {
 	t.Helper()
 	last := time.Duration(0)

@@ -40,7 +40,7 @@ func all(s *scenario.Scenario) (list []Operation) {
 	return list
 }
 
-// times writes names and times: "a-1 0s, a-2 1h0m0s".
+// times formats names and times: "a-1 0s, a-2 1h0m0s".
 func times(list []Operation) string {
 	var parts []string
 	for _, o := range list {
@@ -171,7 +171,7 @@ func TestDemandOverTimeBecomesOneOperationForEachWindow(t *testing.T) {
 	}
 }
 
-// At any moment the windows that are open add up to what the steps say.
+// At any time, the open windows add up to the current step.
 func TestStepsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "steps")

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wellFormed checks that text is XML, which SVG inside HTML must be too.
+// wellFormed checks that text is well-formed XML.
 func wellFormed(t rapid.TB, text string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(text))
@@ -36,7 +36,7 @@ func TestALineIsDrawnInSteps(t *testing.T) {
 		},
 	}.SVG()
 	wellFormed(t, svg)
-	// The frame is 644 wide and 100 high; 10 is at its top.
+	// The frame is 644 wide and 100 high; the value 10 is at the top.
 	if want := `data-name="x" d="M62 110H223V10H545V60H706"`; !strings.Contains(svg, want) {
 		t.Errorf("no %s in\n%s", want, svg)
 	}
@@ -151,7 +151,7 @@ func TestStackedLinesStandOnEachOther(t *testing.T) {
 		{Name: "low", Values: []float64{2, 4}, Look: Stacked}, {Name: "high", Values: []float64{2, 4}, Look: Stacked, Colour: 1},
 	}}.SVG()
 	wellFormed(t, svg)
-	// The upper area reaches down to the axis; the lower one covers it.
+	// The upper area extends down to the axis; the lower one is drawn over it.
 	upper := `<path class="area c1 stacked" d="M62 60H384V10H706V110H62Z"/>`
 	lower := `<path class="area c0 stacked" d="M62 85H384V60H706V110H62Z"/>`
 	if at, below := strings.Index(svg, upper), strings.Index(svg, lower); at < 0 || below < at {

@@ -2,14 +2,14 @@
 // votes, and the advised limit.
 //
 // At every check the caller passes in the CPU time that the job has used so far. Usage since the
-// last check is smoothed exponentially. Each smoothed value votes for less, for more or for
-// neither, as it is below, above or within an interval around the current limit. When the last
-// votes agree, the limit is multiplied by a coefficient. This keeps usage between the two bounds of
-// the limit:
+// last check is smoothed exponentially. Each of the last smoothed values votes for less, for more or
+// for neither, as it is below, above or within an interval around the limit of this moment. When
+// the votes agree, the limit is multiplied by a coefficient. This keeps usage between the two bounds
+// of the limit:
 //
 //	Observe ──► no advice
 //	        └─► advice ──► Applied   the limit is the new one
-//	                   └─► Refused   it stays; voting restarts
+//	                   └─► Refused   it stays; the next check advises again
 //
 // A monitor belongs to one job. The package is pure: the caller passes in time and readings, and
 // applies the advice. It imports only the standard library and must not know about containers or
@@ -46,8 +46,7 @@ type Advice struct {
 
 // Monitor follows the CPU usage of one job.
 //
-// Invariants: floor ≤ soft ≤ hard; sum is the sum of votes; there are fewer votes than the window
-// has, except while a reading is processed.
+// Invariants: floor ≤ soft ≤ hard; there are at most as many values as the window has.
 type Monitor struct {
 	options Options
 	hard    float64 // what the job was given
@@ -60,8 +59,7 @@ type Monitor struct {
 
 	judged   bool // smoothed has a value
 	smoothed float64
-	votes    []Vote
-	sum      int
+	values   []float64 // the last smoothed values, the newest at the end
 
 	pending *pending
 
@@ -114,10 +112,11 @@ func (m *Monitor) Observe(now time.Time, total time.Duration) Advice {
 		return Advice{}
 	}
 	m.smooth(used.Seconds() / passed)
-	vote := m.vote()
-	m.votes = append(m.votes, vote)
-	m.sum += int(vote)
-	limit := m.decide()
+	if len(m.values) == m.options.VoteWindowSize {
+		m.values = m.values[:copy(m.values, m.values[1:])]
+	}
+	m.values = append(m.values, m.smoothed)
+	vote, limit := m.vote(m.smoothed), m.decide()
 	advice := Advice{Limit: limit, Change: limit != m.soft}
 	before := m.preemptibleTime
 	if advice.Change && !m.options.EnableReclaim {
@@ -147,35 +146,34 @@ func (m *Monitor) smooth(usage float64) {
 	m.smoothed = m.options.SmoothingFactor*usage + (1-m.options.SmoothingFactor)*m.smoothed
 }
 
-func (m *Monitor) vote() Vote {
+// vote judges a smoothed value against the current limit.
+func (m *Monitor) vote(value float64) Vote {
 	switch {
-	case m.smoothed < m.options.RelativeLowerBound*m.soft:
+	case value < m.options.RelativeLowerBound*m.soft:
 		return VoteLess
-	case m.smoothed > m.options.RelativeUpperBound*m.soft:
+	case value > m.options.RelativeUpperBound*m.soft:
 		return VoteMore
 	}
 	return VoteStay
 }
 
-// decide counts the votes and returns the limit that they ask for. A decision consumes them, even
-// if the bounds turn it into no change.
+// decide returns the limit that the last values ask for. Values are kept: they vote again at the
+// next check, about the limit of that moment.
 func (m *Monitor) decide() float64 {
-	if len(m.votes) < m.options.VoteWindowSize {
+	if len(m.values) < m.options.VoteWindowSize {
 		return m.soft
 	}
-	limit := m.soft
-	switch {
-	case m.sum > m.options.VoteDecisionThreshold:
-		limit = min(m.soft*m.options.IncreaseCoefficient, m.hard)
-	case m.sum < -m.options.VoteDecisionThreshold:
-		limit = max(m.soft*m.options.DecreaseCoefficient, m.floor)
-	default:
-		m.sum -= int(m.votes[0])
-		m.votes = m.votes[:copy(m.votes, m.votes[1:])]
-		return limit
+	sum := 0
+	for _, value := range m.values {
+		sum += int(m.vote(value))
 	}
-	m.votes, m.sum = m.votes[:0], 0
-	return limit
+	switch {
+	case sum > m.options.VoteDecisionThreshold:
+		return min(m.soft*m.options.IncreaseCoefficient, m.hard)
+	case sum < -m.options.VoteDecisionThreshold:
+		return max(m.soft*m.options.DecreaseCoefficient, m.floor)
+	}
+	return m.soft
 }
 
 // Applied reports that the limit of the last advice was set.
@@ -188,8 +186,7 @@ func (m *Monitor) Applied() {
 	m.pending = nil
 }
 
-// Refused reports that the limit of the last advice could not be set. The limit stays; voting has
-// restarted.
+// Refused reports that the limit of the last advice could not be set. The limit stays.
 func (m *Monitor) Refused() { m.pending = nil }
 
 // Statistics are the figures of a job, in hundredths of a core and of a core-second.

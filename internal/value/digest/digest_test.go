@@ -143,8 +143,8 @@ func drawOptions(t *rapid.T) Options {
 	}
 }
 
-// exactQuantile is the slow twin: the smallest sample that the given part does
-// not exceed.
+// exactQuantile is the slow twin: the smallest sample that is at least as large
+// as the given fraction of all samples.
 func exactQuantile(samples []float64, part float64) float64 {
 	slices.Sort(samples)
 	for i, x := range samples {
@@ -234,8 +234,8 @@ func TestSnapshotsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRestore reads anything as a snapshot: nothing panics, and what was
-// accepted keeps its promises.
+// FuzzRestore restores arbitrary bytes: nothing panics, and an accepted snapshot
+// is a valid digest.
 func FuzzRestore(f *testing.F) {
 	d := mustNew(f, userJob)
 	d.Add(0.3)

@@ -33,7 +33,7 @@
 //	options.Read(reader, value, &config)
 //	return reader.Problems().Err()
 //
-// The package knows nothing about pools or operations, imports nothing of ours,
+// The package knows nothing about pools or operations, imports jsontext only,
 // and never panics on a document. Tables are code: NewTable panics if two options
 // have the same name.
 package document

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // JSON returns v as JSON text with the given indent, or on one line if it is
@@ -42,41 +44,28 @@ func (v Value) appendJSON(b []byte) ([]byte, error) {
 		}
 		return append(b, formatFloat(f)...), nil
 	case StringKind:
-		return appendJSONString(b, v.text)
+		return jsontext.AppendQuote(b, v.text), nil
 	case ListKind:
 		b = append(b, '[')
-		for i := range v.items {
+		for i, item := range v.Items() {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = v.items[i].appendJSON(b); err != nil {
+			if b, err = item.appendJSON(b); err != nil {
 				return nil, err
 			}
 		}
 		return append(b, ']'), nil
 	}
 	b = append(b, '{')
-	for i := range v.entries {
+	for i, e := range v.Entries() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendJSONString(b, v.entries[i].Key); err != nil {
-			return nil, err
-		}
-		b = append(b, ':')
-		if b, err = v.entries[i].Value.appendJSON(b); err != nil {
+		b = append(jsontext.AppendQuote(b, e.Key), ':')
+		if b, err = e.Value.appendJSON(b); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, '}'), nil
-}
-
-func appendJSONString(b []byte, s string) ([]byte, error) {
-	buffer := bytes.NewBuffer(b)
-	encoder := json.NewEncoder(buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(s); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }

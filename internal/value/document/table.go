@@ -154,7 +154,7 @@ func (x Extras) Get(name string) (Value, bool) { return Map(x...).Get(name) }
 
 // set returns a copy, so that copied structs do not share writes.
 func (x Extras) set(name string, v Value) Extras {
-	entries := Map(x...).With(name, v).entries
+	entries := Map(x...).With(name, v).Entries()
 	for i := range entries {
 		entries[i].At = Position{}
 	}
@@ -306,7 +306,7 @@ func (t *Table[T]) Resolve(key string) (name string, ok bool) {
 // Find returns the entry of a map that sets an option, under any of its names. Rules between
 // options use it to locate their problems.
 func (t *Table[T]) Find(v Value, name string) (Entry, bool) {
-	for _, e := range v.entries {
+	for _, e := range v.Entries() {
 		if found, ok := t.Resolve(e.Key); ok && found == name {
 			return e, true
 		}
@@ -341,7 +341,7 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 	if len(t.options) > len(few) {
 		seen = make([]int, len(t.options))
 	}
-	for n, e := range v.entries {
+	for n, e := range v.Entries() {
 		i, ok := t.lookup(e.Key)
 		if !ok {
 			if !slices.Contains(beside, e.Key) {
@@ -352,7 +352,7 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 		name := t.options[i].info.Name
 		if first := seen[i]; first > 0 {
 			r.Enter(name)
-			t.twoNames(r, v.entries[first-1], e)
+			t.twoNames(r, v.Entries()[first-1], e)
 			r.Leave()
 			wrong = append(wrong, name)
 			continue

@@ -103,12 +103,12 @@ func describe(v Value) string {
 	case StringKind:
 		return fmt.Sprintf("%q", Shorten(v.text))
 	case ListKind:
-		if len(v.items) == 0 {
+		if len(v.Items()) == 0 {
 			return "an empty list"
 		}
 		return "a list"
 	case MapKind:
-		if len(v.entries) == 0 {
+		if len(v.Entries()) == 0 {
 			return "an empty map"
 		}
 		return "a map"
@@ -259,8 +259,8 @@ func ListOf[F any](item Type[F]) Type[[]F] {
 				mustBe(r, v, RuleWrongType, says)
 				return nil, false
 			}
-			list := make([]F, 0, len(v.items))
-			for i, x := range v.items {
+			list := make([]F, 0, len(v.Items()))
+			for i, x := range v.Items() {
 				r.Enter(fmt.Sprint(i))
 				f, ok := item.read(r, x)
 				r.Leave()
@@ -268,7 +268,7 @@ func ListOf[F any](item Type[F]) Type[[]F] {
 					list = append(list, f)
 				}
 			}
-			return list, len(list) == len(v.items)
+			return list, len(list) == len(v.Items())
 		},
 		func(list []F, style Style) Value {
 			items := make([]Value, len(list))
@@ -302,7 +302,7 @@ func Distinct[F any](t Type[[]F], equal func(a, b F) bool) Type[[]F] {
 		list, ok := read(r, v)
 		for i := range list {
 			if ok && slices.ContainsFunc(list[:i], func(f F) bool { return equal(f, list[i]) }) {
-				r.Refuse(v.items[i].at, RuleRepeated, describe(v.items[i])+" is in the list twice", Pair("value", v.items[i]))
+				r.Refuse(v.Items()[i].at, RuleRepeated, describe(v.Items()[i])+" is in the list twice", Pair("value", v.Items()[i]))
 				return nil, false
 			}
 		}
@@ -320,8 +320,8 @@ func MapOf[F any](item Type[F]) Type[[]Named[F]] {
 				mustBe(r, v, RuleWrongType, says)
 				return nil, false
 			}
-			list := make([]Named[F], 0, len(v.entries))
-			for _, e := range v.entries {
+			list := make([]Named[F], 0, len(v.Entries()))
+			for _, e := range v.Entries() {
 				r.Enter(e.Key)
 				f, ok := item.read(r, e.Value)
 				r.Leave()
@@ -329,7 +329,7 @@ func MapOf[F any](item Type[F]) Type[[]Named[F]] {
 					list = append(list, Named[F]{Name: e.Key, Value: f})
 				}
 			}
-			return list, len(list) == len(v.entries)
+			return list, len(list) == len(v.Entries())
 		},
 		func(list []Named[F], style Style) Value {
 			entries := make([]Entry, len(list))

@@ -54,6 +54,11 @@ type Value struct {
 	at      Position
 	number  uint64 // the bits of a bool, int64, uint64 or float64
 	text    string
+	content *content // of a list or map that is not empty
+}
+
+// content keeps most Values, which are neither lists nor maps, small.
+type content struct {
 	items   []Value
 	entries []Entry
 }
@@ -100,10 +105,22 @@ func Number(f float64) Value {
 func Text(s string) Value { return Value{kind: StringKind, text: s} }
 
 // List returns a list of the items, which it keeps.
-func List(items ...Value) Value { return Value{kind: ListKind, items: items} }
+func List(items ...Value) Value {
+	v := Value{kind: ListKind}
+	if len(items) > 0 {
+		v.content = &content{items: items}
+	}
+	return v
+}
 
 // Map returns a map with the entries in this order. It keeps the slice and does not check for duplicate keys.
-func Map(entries ...Entry) Value { return Value{kind: MapKind, entries: entries} }
+func Map(entries ...Entry) Value {
+	v := Value{kind: MapKind}
+	if len(entries) > 0 {
+		v.content = &content{entries: entries}
+	}
+	return v
+}
 
 // Pair returns an entry that comes from no text, for maps and for the facts of a Problem.
 func Pair(key string, value Value) Entry { return Entry{Key: key, Value: value} }
@@ -170,16 +187,27 @@ func (v Value) Float64() (value float64, ok bool) {
 func (v Value) Text() (value string, ok bool) { return v.text, v.kind == StringKind }
 
 // Items returns the items of a list, and nil for any other kind.
-func (v Value) Items() []Value { return v.items }
+func (v Value) Items() []Value {
+	if v.content == nil {
+		return nil
+	}
+	return v.content.items
+}
 
 // Entries returns the entries of a map in order, and nil for any other kind.
-func (v Value) Entries() []Entry { return v.entries }
+func (v Value) Entries() []Entry {
+	if v.content == nil {
+		return nil
+	}
+	return v.content.entries
+}
 
 // Get returns the value under exactly this key of a map.
 func (v Value) Get(key string) (Value, bool) {
-	for i := range v.entries {
-		if v.entries[i].Key == key {
-			return v.entries[i].Value, true
+	entries := v.Entries()
+	for i := range entries {
+		if entries[i].Key == key {
+			return entries[i].Value, true
 		}
 	}
 	return Value{}, false
@@ -188,19 +216,21 @@ func (v Value) Get(key string) (Value, bool) {
 // With returns the map v with the value under key set. An existing key keeps its position; a new one is last. Null counts as an empty
 // map.
 func (v Value) With(key string, value Value) Value {
-	entries := slices.Clone(v.entries)
+	entries := slices.Clone(v.Entries())
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == key })
 	if i < 0 {
 		entries = append(entries, Pair(key, value))
 	} else {
 		entries[i].Value = value
 	}
-	return Value{kind: MapKind, at: v.at, entries: entries}
+	return Map(entries...).At(v.at)
 }
 
 // Without returns the map v without key.
 func (v Value) Without(key string) Value {
-	v.entries = slices.DeleteFunc(slices.Clone(v.entries), func(e Entry) bool { return e.Key == key })
+	if v.kind == MapKind {
+		v.content = Map(slices.DeleteFunc(slices.Clone(v.Entries()), func(e Entry) bool { return e.Key == key })...).content
+	}
 	return v
 }
 
@@ -214,9 +244,9 @@ func (v Value) Equal(w Value) bool {
 	case StringKind:
 		return v.text == w.text
 	case ListKind:
-		return slices.EqualFunc(v.items, w.items, Value.Equal)
+		return slices.EqualFunc(v.Items(), w.Items(), Value.Equal)
 	case MapKind:
-		return slices.EqualFunc(v.entries, w.entries, func(a, b Entry) bool {
+		return slices.EqualFunc(v.Entries(), w.Entries(), func(a, b Entry) bool {
 			return a.Key == b.Key && a.Value.Equal(b.Value)
 		})
 	case FloatKind:
@@ -344,14 +374,14 @@ func (v Value) Go() any {
 	case StringKind:
 		return v.text
 	case ListKind:
-		items := make([]any, len(v.items))
-		for i := range v.items {
-			items[i] = v.items[i].Go()
+		items := make([]any, len(v.Items()))
+		for i, item := range v.Items() {
+			items[i] = item.Go()
 		}
 		return items
 	case MapKind:
-		m := make(map[string]any, len(v.entries))
-		for _, e := range v.entries {
+		m := make(map[string]any, len(v.Entries()))
+		for _, e := range v.Entries() {
 			m[e.Key] = e.Value.Go()
 		}
 		return m
@@ -392,22 +422,22 @@ func (v Value) appendTo(b *strings.Builder) {
 		appendWord(b, v.text)
 	case ListKind:
 		b.WriteByte('[')
-		for i := range v.items {
+		for i, item := range v.Items() {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			v.items[i].appendTo(b)
+			item.appendTo(b)
 		}
 		b.WriteByte(']')
 	case MapKind:
 		b.WriteByte('{')
-		for i := range v.entries {
+		for i, e := range v.Entries() {
 			if i > 0 {
 				b.WriteString(", ")
 			}
-			appendWord(b, v.entries[i].Key)
+			appendWord(b, e.Key)
 			b.WriteString(": ")
-			v.entries[i].Value.appendTo(b)
+			e.Value.appendTo(b)
 		}
 		b.WriteByte('}')
 	}

@@ -223,7 +223,7 @@ func TestMegabytesOfNestingAreHarmless(t *testing.T) {
 	if _, err := nodefilter.Parse(strings.Repeat("a", size+1)); err == nil || !strings.Contains(err.Error(), "longer than") || len(err.Error()) > 300 {
 		t.Errorf("a formula of more than 1 MiB: %.300v", err)
 	}
-	// As written it fits; with spaces around every operator it would not.
+	// The text is within the limit; with spaces around every operator it would not be.
 	if _, err := nodefilter.Parse(strings.Repeat("a|", size/3) + "a"); err == nil || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("a formula of 0.7 MiB without spaces: %.300v", err)
 	}
@@ -246,7 +246,7 @@ func TestTextForms(t *testing.T) {
 	}
 }
 
-// formula is the dumb twin: a tree that evaluates itself and prints with all
+// formula is the simple twin: a tree that evaluates itself, and is printed with all
 // parentheses and random spaces.
 type formula interface {
 	eval(has func(string) bool) bool
@@ -299,7 +299,7 @@ func drawText(t *rapid.T, f formula) string {
 	return f.print(func() string { return rapid.SampledFrom([]string{"", " ", "\t"}).Draw(t, "space") })
 }
 
-// eachAssignment calls visit with every set of tags.
+// eachAssignment calls visit for every subset of the tags.
 func eachAssignment(visit func(has func(string) bool)) {
 	for set := range 1 << len(tagNames) {
 		visit(func(tag string) bool { return set&(1<<slices.Index(tagNames, tag)) != 0 })

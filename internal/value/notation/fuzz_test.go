@@ -6,7 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// checkStable writes a value that was read and reads it again.
+// checkStable checks that v is the same after writing and reading it in each notation.
 func checkStable(t *testing.T, v document.Value) {
 	yaml, err := YAML(v)
 	if err != nil {

@@ -2,159 +2,150 @@ package notation
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"fmt"
+	"math"
+	"slices"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // ParseJSON reads one JSON document. Whole numbers are exact, duplicate keys and nesting deeper
 // than MaxDepth are refused, and every value has its position. The error is of type Problems.
 func ParseJSON(file string, data []byte) (document.Value, error) {
-	p := &jsonParser{file: file, data: data, line: 1, decoder: json.NewDecoder(bytes.NewReader(data))}
-	p.decoder.UseNumber()
 	if err := checkText(file, data); err != nil {
 		return document.Value{}, err
 	}
-	token, at, err := p.next()
-	if err != nil {
-		return document.Value{}, err
+	p := jsonParser{
+		Scanner: jsontext.Scanner{Data: data, MaxDepth: document.MaxDepth},
+		at:      document.Position{Line: 1, Column: 1},
+		keys:    map[string]string{},
 	}
-	v, err := p.value(token, at, 1)
-	if err != nil {
-		return document.Value{}, err
+	problem := document.Problem{Rule: document.RuleSyntax, Message: "the document is empty"}
+	offset := p.Offset()
+	if offset < len(data) {
+		v := p.value()
+		if p.End() {
+			return v, nil
+		}
+		err := p.Err()
+		problem, offset = JSONProblem(err), err.Offset
+		if err.Code == jsontext.Duplicate {
+			problem.Message = fmt.Sprintf("%s; the first is at line %d", err.Message, 1+bytes.Count(data[:err.First], []byte{'\n'}))
+		}
 	}
-	if _, at, err := p.next(); err == nil {
-		return document.Value{}, p.refuse(at, document.RuleSeveral, "there is more after the end of the document")
-	} else if !errors.Is(err, io.EOF) {
-		return document.Value{}, err
-	}
-	return v, nil
+	problem.File, problem.Position = file, p.position(offset)
+	return document.Value{}, document.Problems{problem}
 }
 
+// JSONProblem returns an error of a Scanner as a problem without file and position.
+func JSONProblem(err *jsontext.Error) document.Problem {
+	problem := document.Problem{Rule: document.RuleSyntax, Message: err.Message}
+	switch err.Code {
+	case jsontext.Truncated:
+		problem.Message = "the document ends too early"
+	case jsontext.Trailing:
+		problem.Rule = document.RuleSeveral
+	case jsontext.TooDeep:
+		problem.Rule = document.RuleTooDeep
+	case jsontext.OutOfRange:
+		problem.Rule = document.RuleOutOfRange
+	case jsontext.Duplicate:
+		problem.Rule, problem.Message = document.RuleDuplicateKey, "this key is here for the second time"
+	}
+	return problem
+}
+
+// jsonParser builds a Value. After an error, which the Scanner has, its results have no meaning.
 type jsonParser struct {
-	file    string
-	data    []byte
-	decoder *json.Decoder
-	offset  int // of everything counted in line and column
-	line    int32
-	column  int32 // from zero
+	jsontext.Scanner
+	counted int               // the offset that at belongs to
+	at      document.Position // of everything read so far
+	items   []document.Value  // of open lists, outermost first
+	entries []document.Entry  // of open objects
+	keys    map[string]string // the first keys of the text, so that equal ones share memory
 }
 
-func (p *jsonParser) refuse(at document.Position, rule document.Rule, message string) error {
-	return document.Problems{{File: p.file, Position: at, Rule: rule, Message: message}}
-}
-
-// position counts lines up to offset, which must not be smaller than the last one.
+// position counts lines and columns up to an offset, which must not be smaller than the last one.
 func (p *jsonParser) position(offset int) document.Position {
-	offset = min(max(offset, p.offset), len(p.data))
-	at := after(document.Position{Line: p.line, Column: p.column + 1}, p.data[p.offset:offset])
-	p.offset, p.line, p.column = offset, at.Line, at.Column-1
-	return at
+	if offset > p.counted {
+		p.at = after(p.at, p.Data[p.counted:offset])
+		p.counted = offset
+	}
+	return p.at
 }
 
-// next returns the next token and where it starts.
-func (p *jsonParser) next() (json.Token, document.Position, error) {
-	start := int(p.decoder.InputOffset())
-	for start < len(p.data) && bytes.IndexByte([]byte(" \t\r\n,:"), p.data[start]) >= 0 {
-		start++
+func (p *jsonParser) value() document.Value {
+	kind := p.Peek()
+	if kind == jsontext.None {
+		return document.Value{}
 	}
-	token, err := p.decoder.Token()
-	at := p.position(start)
-	if err == nil {
-		return token, at, nil
+	at := p.position(p.Offset())
+	switch kind {
+	case jsontext.List:
+		return p.list().At(at)
+	case jsontext.Object:
+		return p.object().At(at)
+	case jsontext.String:
+		text, _ := p.Text()
+		return document.Text(string(text)).At(at)
+	case jsontext.Number:
+		return p.number().At(at)
 	}
-	if start >= len(p.data) && errors.Is(err, io.EOF) {
-		if p.decoder.InputOffset() == 0 {
-			return nil, at, p.refuse(at, document.RuleSyntax, "the document is empty")
-		}
-		return nil, at, io.EOF
+	p.Word()
+	if kind == jsontext.Null {
+		return document.Null().At(at)
 	}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		at = p.position(int(syntax.Offset) - 1)
-		return nil, at, p.refuse(at, document.RuleSyntax, syntax.Error())
-	}
-	return nil, at, p.refuse(at, document.RuleSyntax, "the document ends too early")
+	return document.Bool(kind == jsontext.True).At(at)
 }
 
-// inner returns the next token inside a list or map, where the end of the text
-// is an error.
-func (p *jsonParser) inner() (json.Token, document.Position, error) {
-	token, at, err := p.next()
-	if errors.Is(err, io.EOF) {
-		err = p.refuse(at, document.RuleSyntax, "the document ends too early")
+func (p *jsonParser) number() document.Value {
+	switch kind, bits := p.Exact(); kind {
+	case jsontext.Int64:
+		return document.Int(int64(bits))
+	case jsontext.Uint64:
+		return document.Uint(bits)
+	default:
+		return document.Float(math.Float64frombits(bits))
 	}
-	return token, at, err
 }
 
-// value builds the value that starts with token; depth is its level, from one.
-func (p *jsonParser) value(token json.Token, at document.Position, depth int) (document.Value, error) {
-	switch token := token.(type) {
-	case nil:
-		return document.Null().At(at), nil
-	case bool:
-		return document.Bool(token).At(at), nil
-	case string:
-		return document.Text(token).At(at), nil
-	case json.Number:
-		v, err := parseNumber(token.String())
-		if err != nil {
-			return document.Value{}, p.refuse(at, document.RuleOutOfRange, err.Error())
-		}
-		return v.At(at), nil
+func (p *jsonParser) list() document.Value {
+	mark := len(p.items)
+	for p.Open(); p.Item(); {
+		item := p.value()
+		p.items = append(p.items, item)
 	}
-	if depth > document.MaxDepth {
-		return document.Value{}, p.refuse(at, document.RuleTooDeep, tooDeep)
-	}
-	if token == json.Delim('[') {
-		return p.list(at, depth)
-	}
-	return p.object(at, depth)
+	items := append([]document.Value{}, p.items[mark:]...)
+	p.items = p.items[:mark]
+	return document.List(items...)
 }
 
-func (p *jsonParser) list(at document.Position, depth int) (document.Value, error) {
-	items := []document.Value{}
+func (p *jsonParser) object() document.Value {
+	mark := len(p.entries)
+	p.Open()
 	for {
-		token, itemAt, err := p.inner()
-		if err != nil {
-			return document.Value{}, err
+		text, offset, more := p.Key()
+		if !more {
+			break
 		}
-		if token == json.Delim(']') {
-			return document.List(items...).At(at), nil
-		}
-		item, err := p.value(token, itemAt, depth+1)
-		if err != nil {
-			return document.Value{}, err
-		}
-		items = append(items, item)
+		p.entries = append(p.entries, document.Entry{Key: p.key(text), At: p.position(offset)})
+		item := p.value()
+		p.entries[len(p.entries)-1].Value = item
 	}
+	entries := slices.Clone(p.entries[mark:])
+	p.entries = p.entries[:mark]
+	return document.Map(entries...)
 }
 
-func (p *jsonParser) object(at document.Position, depth int) (document.Value, error) {
-	var entries []document.Entry
-	var keys keySet
-	for {
-		token, keyAt, err := p.inner()
-		if err != nil {
-			return document.Value{}, err
-		}
-		if token == json.Delim('}') {
-			return document.Map(entries...).At(at), nil
-		}
-		key := token.(string) // the decoder allows nothing else
-		if first, duplicate := keys.add(entries, key); duplicate {
-			return document.Value{}, p.refuse(keyAt, document.RuleDuplicateKey, duplicateMessage(key, first.At))
-		}
-		token, itemAt, err := p.inner()
-		if err != nil {
-			return document.Value{}, err
-		}
-		item, err := p.value(token, itemAt, depth+1)
-		if err != nil {
-			return document.Value{}, err
-		}
-		entries = append(entries, document.Entry{Key: key, At: keyAt, Value: item})
+// key returns a key as a string. Keys repeat, so the first thousand are kept.
+func (p *jsonParser) key(text []byte) string {
+	if key, known := p.keys[string(text)]; known {
+		return key
 	}
+	key := string(text)
+	if len(p.keys) < 1000 {
+		p.keys[key] = key
+	}
+	return key
 }

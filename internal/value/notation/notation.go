@@ -12,7 +12,6 @@ package notation
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -41,7 +40,7 @@ func Parse(file string, data []byte) (document.Value, error) {
 func checkText(file string, data []byte) error {
 	if len(data) > MaxSize {
 		return document.Problems{{File: file, Rule: document.RuleTooLarge,
-			Message: fmt.Sprintf("the document has %d bytes; the most is %d", len(data), MaxSize)}}
+			Message: fmt.Sprintf("the document has %d bytes; the limit is %d", len(data), MaxSize)}}
 	}
 	if utf8.Valid(data) {
 		return nil
@@ -105,23 +104,4 @@ func (s *keySet) add(entries []document.Entry, key string) (first document.Entry
 	}
 	s.index[key] = len(entries)
 	return document.Entry{}, false
-}
-
-// parseNumber reads a number in the notation of JSON. Whole numbers are exact or
-// refused, never rounded.
-func parseNumber(text string) (document.Value, error) {
-	if !strings.ContainsAny(text, ".eE") {
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return document.Int(i), nil
-		}
-		if u, err := strconv.ParseUint(text, 10, 64); err == nil {
-			return document.Uint(u), nil
-		}
-		return document.Value{}, fmt.Errorf("%s does not fit into 64 bits", document.Shorten(text))
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return document.Value{}, fmt.Errorf("%s is out of the range of numbers", document.Shorten(text))
-	}
-	return document.Float(f), nil
 }

@@ -244,7 +244,7 @@ func TestMaximalNestingIsAccepted(t *testing.T) {
 	mustJSON(t, text)
 }
 
-// Ten megabytes of nesting in every notation that the libraries know.
+// Each input is ten megabytes of nesting, in every style that the notations have.
 func TestTenMegabytesOfNestingAreRefusedQuickly(t *testing.T) {
 	const size = 10 << 20
 	fill := func(s string) []byte { return []byte(strings.Repeat(s, size/len(s))) }

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// anyValue draws values that a text can hold.
+// anyValue draws a value that can be written as text.
 func anyValue(depth int) *rapid.Generator[document.Value] {
 	return rapid.Custom(func(t *rapid.T) document.Value {
 		kinds := 6

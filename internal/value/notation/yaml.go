@@ -283,10 +283,15 @@ func yamlNumber(n *yaml.Node) (document.Value, error) {
 		return document.Value{}, fmt.Errorf("%s has a leading zero, which some read as octal; write 0o%s or leave the zero out",
 			document.Shorten(text), document.Shorten(strings.TrimLeft(text, "+-0")))
 	}
-	if wholeNumber.MatchString(text) {
-		return parseNumber(strings.TrimPrefix(text, "+"))
-	}
-	if n.ShortTag() == "!!int" { // hexadecimal, octal, binary, or with underscores
+	switch {
+	case wholeNumber.MatchString(text):
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return document.Int(i), nil
+		}
+		if u, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, 64); err == nil {
+			return document.Uint(u), nil
+		}
+	case n.ShortTag() == "!!int": // hexadecimal, octal, binary, or with underscores
 		var i int64
 		if n.Decode(&i) == nil {
 			return document.Int(i), nil
@@ -295,13 +300,14 @@ func yamlNumber(n *yaml.Node) (document.Value, error) {
 		if n.Decode(&u) == nil {
 			return document.Uint(u), nil
 		}
-		return document.Value{}, fmt.Errorf("%s does not fit into 64 bits", document.Shorten(text))
+	default:
+		var f float64
+		if err := n.Decode(&f); err != nil {
+			return document.Value{}, fmt.Errorf("%q is not a number", document.Shorten(text))
+		}
+		return document.Float(f), nil
 	}
-	var f float64
-	if err := n.Decode(&f); err != nil {
-		return document.Value{}, fmt.Errorf("%q is not a number", document.Shorten(text))
-	}
-	return document.Float(f), nil
+	return document.Value{}, fmt.Errorf("%s does not fit into 64 bits", document.Shorten(text))
 }
 
 // YAML returns v as YAML text in block style with an indent of two.

@@ -1,11 +1,11 @@
 package resource
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // MarshalJSON writes an object with every kind in order. Numbers are exact: cpu
@@ -59,59 +59,68 @@ func marshalComponents(p Partial) []byte {
 }
 
 func unmarshalComponents(data []byte) (p Partial, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	start, err := decoder.Token()
-	if err != nil {
-		return p, err
-	}
-	if start == nil {
+	s := jsontext.Scanner{Data: data, Duplicates: true} // two names may be one kind
+	switch s.Peek() {
+	case jsontext.Null:
 		return p, nil
+	case jsontext.Object:
+		s.Open()
+	case jsontext.None:
+		return p, s.Err()
+	default:
+		return p, fmt.Errorf("resources: want an object like {\"cpu\": 1.5}, not %s", skipped(&s))
 	}
-	if start != json.Delim('{') {
-		return p, fmt.Errorf("resources: want an object like {\"cpu\": 1.5}, not %v", start)
-	}
-	for decoder.More() {
-		key, err := decoder.Token()
-		if err != nil {
-			return Partial{}, err
+	for {
+		key, _, more := s.Key()
+		if !more {
+			break
 		}
-		name := key.(string)
-		k, ok := ParseKind(name)
+		k, ok := ParseKind(string(key))
 		if !ok {
-			return Partial{}, fmt.Errorf("resources: unknown resource %q; known are %s", name, strings.Join(kindNames[:], ", "))
+			return Partial{}, fmt.Errorf("resources: unknown resource %q; known are %s", key, strings.Join(kindNames[:], ", "))
 		}
 		if p.Has(k) {
 			return Partial{}, fmt.Errorf("resources: %v is given twice", k)
 		}
-		value, err := decoder.Token()
-		if err != nil {
-			return Partial{}, err
-		}
-		v, err := jsonAmount(k, value)
+		v, err := jsonAmount(&s, k)
 		if err != nil {
 			return Partial{}, fmt.Errorf("resources: %w", err)
 		}
 		p = p.With(k, v)
 	}
+	if err := s.Err(); err != nil {
+		return Partial{}, err
+	}
 	return p, nil
+}
+
+// skipped returns the text of the next value.
+func skipped(s *jsontext.Scanner) []byte {
+	at := s.Offset()
+	s.Skip()
+	return s.Since(at)
 }
 
 // jsonAmount reads a number, which may be negative because differences of amounts are stored too,
 // or a string as people write it.
-func jsonAmount(k Kind, value json.Token) (int64, error) {
-	var text string
-	switch value := value.(type) {
-	case json.Number:
-		text = value.String()
-	case string:
-		text = value
+func jsonAmount(s *jsontext.Scanner, k Kind) (int64, error) {
+	var text []byte
+	switch s.Peek() {
+	case jsontext.Number:
+		n, _ := s.Number()
+		text = n.Text
+	case jsontext.String:
+		text, _ = s.Text()
+	case jsontext.None:
 	default:
-		return 0, fmt.Errorf("%v: want a number or a string, not %v", k, value)
+		return 0, fmt.Errorf("%v: want a number or a string, not %s", k, skipped(s))
 	}
-	if magnitude, negative := strings.CutPrefix(text, "-"); negative {
+	if err := s.Err(); err != nil {
+		return 0, err
+	}
+	if magnitude, negative := strings.CutPrefix(string(text), "-"); negative {
 		v, err := ParseLimit(k, magnitude)
 		return -v, err
 	}
-	return ParseLimit(k, text)
+	return ParseLimit(k, string(text))
 }

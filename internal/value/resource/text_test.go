@@ -318,8 +318,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// The parser agrees with strconv on every plain decimal that a float64 holds
-// exactly enough.
+// The parser agrees with strconv on every plain decimal that float64 holds with
+// enough precision.
 func TestParseAmountAgreesWithFloats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strconv.FormatFloat(rapid.Float64Range(0, 1e9).Draw(t, "cores"), 'f', rapid.IntRange(0, 2).Draw(t, "decimals"), 64)

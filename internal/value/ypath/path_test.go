@@ -14,7 +14,7 @@ import (
 func child(name string) Step     { return Step{Kind: Child, Name: name} }
 func attribute(name string) Step { return Step{Kind: Attribute, Name: name} }
 
-// paths are texts and what they mean; printed is how they are printed, if that differs.
+// paths lists texts with their meaning; printed is the canonical text, if it differs.
 var paths = []struct {
 	name    string
 	text    string
@@ -349,8 +349,8 @@ func FuzzYPath(f *testing.F) {
 	})
 }
 
-// BenchmarkParse reads a path of five steps, an attribute and an escape among them: what a request for
-// one option of a pool has.
+// BenchmarkParse parses a path of five steps with an attribute and an escape, as in a request for one
+// option of a pool.
 func BenchmarkParse(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

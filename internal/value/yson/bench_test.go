@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// orchid is the workload of the benchmarks: what a scheduler answers when it is asked for all pools of
-// a tree. A map of 2,000 pools under their names, each a map of 24 fields: four strings, six whole
+// orchid is the workload of the benchmarks: a scheduler's answer to a request for all pools of a tree. A map of 2,000 pools under their names, each a map of 24 fields: four strings, six whole
 // numbers, two booleans, an entity, five doubles with all their digits, and six maps of shares or
 // amounts with five numbers each; one pool in ten has two attributes. It has 110,401 values, attributes
 // included, and is 2.4 MB as text and as JSON, 4.0 MB as pretty text and 2.3 MB in binary. Nothing in it is
@@ -73,7 +72,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkAppend writes the orchid behind a buffer that is large enough.
+// BenchmarkAppend appends the orchid to a buffer that is large enough.
 func BenchmarkAppend(b *testing.B) {
 	n, values := orchid()
 	for _, notation := range notations {
@@ -88,8 +87,8 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkReaderNext takes the orchid apart into tokens, from a stream, with a Reader that is used
-// again each time.
+// BenchmarkReaderNext splits the orchid into tokens, from a stream, with one Reader that is reset for
+// each run.
 func BenchmarkReaderNext(b *testing.B) {
 	n, values := orchid()
 	for _, notation := range notations {
@@ -112,7 +111,7 @@ func BenchmarkReaderNext(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy turns a stream of text into a stream of bytes, as a proxy would.
+// BenchmarkCopy converts a stream from text to binary, as a proxy would.
 func BenchmarkCopy(b *testing.B) {
 	n, values := orchid()
 	data, _ := Append(nil, n, Text)
@@ -127,7 +126,7 @@ func BenchmarkCopy(b *testing.B) {
 	})
 }
 
-// BenchmarkSmall reads and writes what most requests are: a map of four parameters.
+// BenchmarkSmall reads and writes a map of four parameters, the size of most requests.
 func BenchmarkSmall(b *testing.B) {
 	data := []byte(`{"path"="//sys/pools/research/@weight";"output_format"=<"format"="text";>"yson";"read_from"="cache";"return_only_value"=%true;}`)
 	n, err := Parse(data)
@@ -144,7 +143,7 @@ func BenchmarkSmall(b *testing.B) {
 	})
 }
 
-// measure runs f and reports bytes a second, and time and allocations for each value.
+// measure runs f and reports bytes per second, and time and allocations per value.
 func measure(b *testing.B, size, values int, f func() error) {
 	b.Helper()
 	b.SetBytes(int64(size))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // Parse reads one value. Text and binary may be mixed.
@@ -201,7 +203,7 @@ func (r *Reader) failDuplicate(key string, at int64) {
 }
 
 func duplicateMessage(key string) string {
-	return fmt.Sprintf("key %s is here for the second time", shorten([]byte(key)))
+	return fmt.Sprintf("key %s is here for the second time", jsontext.Excerpt([]byte(key)))
 }
 
 // A builder makes Nodes with few allocations: it collects the children of open containers in

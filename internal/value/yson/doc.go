@@ -28,7 +28,7 @@
 // The caller owns buffers: Append extends a slice, Reader and Writer keep theirs across Reset.
 // Pools of Readers and Writers belong to the code that has goroutines.
 //
-// The package imports nothing of ours. Which format a request asked for, and what a value means,
+// Of ours the package imports jsontext only. Which format a request asked for, and what a value means,
 // is up to its users.
 package yson
 

@@ -42,20 +42,3 @@ func lineAndColumn(before []byte) (line, column int) {
 }
 
 var newline = []byte{'\n'}
-
-// quoteByte names a byte in a message.
-func quoteByte(c byte) string {
-	if c < 0x20 || c >= 0x7f {
-		return fmt.Sprintf(`\x%02x`, c)
-	}
-	return `"` + string(rune(c)) + `"`
-}
-
-// shorten quotes a piece of the input for a message.
-func shorten(text []byte) string {
-	const longest = 40
-	if len(text) <= longest {
-		return fmt.Sprintf("%q", text)
-	}
-	return fmt.Sprintf("%q…", text[:longest])
-}

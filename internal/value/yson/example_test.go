@@ -8,7 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// Parameters of a request are read as one value.
+// Read the parameters of a request as one value.
 func ExampleParse() {
 	parameters, err := yson.Parse([]byte(`{path=<append=%true>"//tmp/t"; limit=10}`))
 	if err != nil {
@@ -27,7 +27,7 @@ func ExampleParse() {
 	// YSON at line 1, column 6 (byte 5): after a key must come "=", not ":"; keys and values are separated by "="
 }
 
-// An answer is built and written in whatever format was asked for.
+// Build an answer and write it in the requested format.
 func ExampleAppend() {
 	answer := yson.Map(
 		yson.Pair("weight", yson.Double(2)),
@@ -48,7 +48,7 @@ func ExampleAppend() {
 	// {"$attributes":{"type":"scheduler_pool"},"$value":{"weight":2.0,"tags":["gpu"]}}
 }
 
-// The rows of a table are read one after the other.
+// Read the rows of a table one by one.
 func ExampleReader_ReadNode() {
 	r := yson.NewReader(strings.NewReader("{a=1};\n{a=2};\n"), yson.ListFragment)
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// addReadings gives a fuzz target every input that the tests know, and some that end badly.
+// addReadings adds all inputs of the tests to a fuzz target, and some truncated or invalid ones.
 func addReadings(f *testing.F) {
 	for _, c := range readings {
 		f.Add([]byte(c.input))
@@ -21,8 +21,8 @@ func addReadings(f *testing.F) {
 	}
 }
 
-// FuzzReadText feeds anything to the Reader in every shape: it must not panic, must read a stream as
-// it reads bytes, and what it accepts must come back from every notation.
+// FuzzReadText reads arbitrary bytes in every shape. The Reader must not panic and must read a stream
+// as it reads bytes; what it accepts must survive a round trip through every notation.
 func FuzzReadText(f *testing.F) {
 	expected.Corpus(f)
 	addReadings(f)
@@ -44,7 +44,7 @@ func FuzzReadText(f *testing.F) {
 			if line, column := lineAndColumn(data[:syntax.Offset]); line != syntax.Line || column != syntax.Column {
 				t.Fatalf("%q: %v, but byte %d is in line %d, column %d", data, err, syntax.Offset, line, column)
 			}
-			// Only the comparison of keys is missing from a stream of tokens.
+			// The only check that a stream of tokens lacks is the one for duplicate keys.
 			if streamed == nil && !bytes.Contains([]byte(err.Error()), []byte("for the second time")) {
 				t.Fatalf("%q is read as a stream, but as bytes gives %v", data, err)
 			}
@@ -55,7 +55,7 @@ func FuzzReadText(f *testing.F) {
 	})
 }
 
-// checkRoundTripsUnlessDeep spares a fragment of full depth, which is one level deeper as a value.
+// checkRoundTripsUnlessDeep skips fragments of full depth, which are one level too deep as a value.
 func checkRoundTripsUnlessDeep(t *testing.T, n Node, shape Shape) {
 	if _, err := Append(nil, n, Text); shape != Single && errors.Is(err, errTooDeep) {
 		return
@@ -64,7 +64,7 @@ func checkRoundTripsUnlessDeep(t *testing.T, n Node, shape Shape) {
 }
 
 // FuzzRoundTrip reads YSON, writes it as text, pretty, binary and JSON with many options, and reads
-// that.
+// the results again.
 func FuzzRoundTrip(f *testing.F) {
 	addReadings(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -76,7 +76,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzReadJSON feeds anything to the JSON parser.
+// FuzzReadJSON parses arbitrary bytes as JSON.
 func FuzzReadJSON(f *testing.F) {
 	for _, seed := range []string{
 		`null`, `{"a": [1, 2.5, -0, 1e5, true, "x\u00e9"], "b": {}}`, `[[[]]]`, `"\ud83d\ude00"`, `18446744073709551615`, `{"a":1,"a":2}`,

@@ -1,209 +1,92 @@
 package yson
 
 import (
-	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // ParseJSON reads one JSON document as a Node. Of the options only UTF8 and Plain matter: "$value",
 // "$attributes" and "$type" are always recognised, and "$incomplete" is ignored. Whole numbers are
 // exact: int64 if they fit, else uint64. Errors are of type *SyntaxError.
 func ParseJSON(data []byte, options JSONOptions) (Node, error) {
-	p := jsonParser{data: data, utf8: options.UTF8, plain: options.Plain}
+	p := jsonParser{Scanner: jsontext.Scanner{Data: data, Bytes: !options.UTF8}, plain: options.Plain}
 	p.build.reset()
 	p.build.expect(len(data))
 	var n Node
-	if p.value(&n, 0, false) && p.space() {
-		p.fail(p.pos, "there is more after the end of the document")
-	}
-	if p.err != nil {
-		return Node{}, p.err
+	if !p.value(&n, 0, false) || !p.End() {
+		err := p.Err()
+		line, column := lineAndColumn(data[:err.Offset])
+		return Node{}, &SyntaxError{Notation: "JSON", Message: err.Message,
+			Offset: int64(err.Offset), Line: line, Column: column, truncated: err.Code == jsontext.Truncated}
 	}
 	return n, nil
 }
 
+// jsonParser builds Nodes from JSON. Its functions return false on an error, which the Scanner then
+// has.
 type jsonParser struct {
-	data        []byte
-	pos         int
-	utf8, plain bool
-	scratch     []byte
-	build       builder
-	err         error
+	jsontext.Scanner
+	plain bool
+	build builder
 }
 
-// fail records an error at a place. It returns false, as do all functions that find one.
+// fail records an error that JSON does not know about.
 func (p *jsonParser) fail(at int, format string, args ...any) bool {
-	if p.err == nil {
-		at = min(at, len(p.data))
-		line, column := lineAndColumn(p.data[:at])
-		p.err = &SyntaxError{Notation: "JSON", Message: fmt.Sprintf(format, args...),
-			Offset: int64(at), Line: line, Column: column, truncated: at == len(p.data)}
-	}
-	return false
-}
-
-// space skips white space and reports whether something follows it.
-func (p *jsonParser) space() bool {
-	for p.pos < len(p.data) {
-		switch p.data[p.pos] {
-		case ' ', '\t', '\n', '\r':
-			p.pos++
-		default:
-			return true
-		}
-	}
-	return false
-}
-
-// next skips white space and returns the byte after it, zero at the end.
-func (p *jsonParser) next() byte {
-	if p.space() {
-		return p.data[p.pos]
-	}
-	return 0
-}
-
-func (p *jsonParser) found() string {
-	if p.pos >= len(p.data) {
-		return "but the document ends"
-	}
-	return "not " + quoteByte(p.data[p.pos])
+	return p.Refuse(jsontext.Syntax, at, format, args...)
 }
 
 // value reads a value whose containers are at this depth. A bare value is the value under "$value",
 // and has no "$value" itself.
 func (p *jsonParser) value(n *Node, depth int, bare bool) bool {
-	switch c := p.next(); {
-	case c == '{':
+	switch p.Peek() {
+	case jsontext.None:
+		return false
+	case jsontext.Object:
 		return p.object(n, depth, bare)
-	case c == '[':
+	case jsontext.List:
 		return p.list(n, depth)
-	case c == '"':
-		text, ok := p.text()
+	case jsontext.String:
+		text, ok := p.Text()
 		n.kind, n.text = StringKind, p.build.copyText(text)
 		return ok
-	case c == '-' || isDigit(c):
-		return p.number(n)
-	case p.word("true"):
+	case jsontext.Number:
+		var number jsontext.Type
+		number, n.number = p.Exact()
+		n.kind = numberKinds[number]
+		return number != jsontext.NoType
+	case jsontext.True:
 		*n = Boolean(true)
-	case p.word("false"):
+	case jsontext.False:
 		*n = Boolean(false)
-	case p.word("null"):
+	case jsontext.Null:
 		*n = Entity()
-	default:
-		return p.fail(p.pos, "a value must be here, %s", p.found())
 	}
+	p.Word()
 	return true
 }
 
-func (p *jsonParser) word(word string) bool {
-	end := p.pos + len(word)
-	if end > len(p.data) || string(p.data[p.pos:end]) != word || end < len(p.data) && inWord[p.data[end]] {
-		return false
-	}
-	p.pos = end
-	return true
-}
-
-func (p *jsonParser) number(n *Node) bool {
-	start := p.pos
-	for p.pos < len(p.data) && inNumber[p.data[p.pos]] {
-		p.pos++
-	}
-	word := p.data[start:p.pos]
-	double, ok := jsonNumber(word)
-	if !ok {
-		return p.fail(start, "%s is not a number", shorten(word))
-	}
-	token, number, why := parseNumber(word)
-	switch {
-	case token == DoubleToken:
-		n.kind, n.number = DoubleKind, number
-	case token == Int64Token:
-		n.kind, n.number = Int64Kind, number
-	case !double:
-		u, err := strconv.ParseUint(string(word), 10, 64)
-		if err != nil {
-			return p.fail(start, "%s does not fit into 64 bits", shorten(word))
-		}
-		n.kind, n.number = Uint64Kind, u
-	default:
-		return p.fail(start, "%s %s", shorten(word), why)
-	}
-	return true
-}
-
-// jsonNumber checks the grammar -?(0|[1-9][0-9]*)(.[0-9]+)?([eE][+-]?[0-9]+)? and reports whether
-// there is a fraction or an exponent.
-func jsonNumber(word []byte) (double, ok bool) {
-	digits := func() bool {
-		from := len(word)
-		for len(word) > 0 && isDigit(word[0]) {
-			word = word[1:]
-		}
-		return len(word) < from
-	}
-	skip := func(c byte) bool {
-		found := len(word) > 0 && word[0] == c
-		if found {
-			word = word[1:]
-		}
-		return found
-	}
-	skip('-')
-	if !skip('0') && !digits() {
-		return false, false
-	}
-	if skip('.') {
-		double = true
-		if !digits() {
-			return false, false
-		}
-	}
-	if skip('e') || skip('E') {
-		double = true
-		if !skip('+') {
-			skip('-')
-		}
-		if !digits() {
-			return false, false
-		}
-	}
-	return double, len(word) == 0
-}
+var numberKinds = [...]Kind{jsontext.Int64: Int64Kind, jsontext.Uint64: Uint64Kind, jsontext.Float64: DoubleKind}
 
 func (p *jsonParser) list(n *Node, depth int) bool {
 	if depth == MaxDepth {
-		return p.fail(p.pos, "%s", tooDeepMessage)
+		return p.fail(p.Offset(), "%s", tooDeepMessage)
 	}
 	n.kind = ListKind
 	mark := len(p.build.nodes)
-	p.pos++
-	for first := true; ; first = false {
-		c := p.next()
-		if c == ']' && first {
-			break
-		}
+	for p.Open(); p.Item(); {
 		var item Node
 		if !p.value(&item, depth+1, false) {
 			return false
 		}
 		p.build.pushNode(item)
-		if c = p.next(); c == ']' {
-			break
-		}
-		if c != ',' {
-			return p.fail(p.pos, `after an item must come "," or "]", %s`, p.found())
-		}
-		p.pos++
 	}
-	p.pos++
 	if items := p.build.takeNodes(mark); len(items) > 0 {
 		n.more = p.build.newMore()
 		n.more.items = items
 	}
-	return true
+	return p.Err() == nil
 }
 
 // A jsonWrapper collects an object's information about the value under its "$value".
@@ -221,29 +104,21 @@ var wrapperKeys = [4]string{valueKey, attributesKey, typeKey, incompleteKey}
 
 // object reads a map, or a value with attributes or a type.
 func (p *jsonParser) object(n *Node, depth int, bare bool) bool {
-	wrapper := jsonWrapper{start: p.pos, bare: bare}
+	wrapper := jsonWrapper{start: p.Offset(), bare: bare}
 	mark := len(p.build.entries)
-	p.pos++
-	for first := true; ; first = false {
-		c := p.next()
-		if c == '}' && first {
+	p.Open()
+	for {
+		key, at, more := p.Key()
+		if !more {
 			break
 		}
-		if c != '"' {
-			return p.fail(p.pos, "a key must be here, a string in double quotes, %s", p.found())
-		}
-		if !p.entry(&wrapper, depth) {
+		if !p.entry(&wrapper, key, at, depth) {
 			return false
 		}
-		if c = p.next(); c == '}' {
-			break
-		}
-		if c != ',' {
-			return p.fail(p.pos, `after a value must come "," or "}", %s`, p.found())
-		}
-		p.pos++
 	}
-	p.pos++
+	if p.Err() != nil {
+		return false
+	}
 	if wrapper.has != [4]bool{} {
 		return p.unwrap(n, &wrapper, mark)
 	}
@@ -251,9 +126,6 @@ func (p *jsonParser) object(n *Node, depth int, bare bool) bool {
 		return p.fail(wrapper.start, "%s", tooDeepMessage)
 	}
 	n.kind = MapKind
-	if twice := p.build.duplicate(p.build.entries[mark:]); twice >= 0 {
-		return p.fail(int(p.build.offsets[mark+twice]), "%s", duplicateMessage(p.build.entries[mark+twice].Key))
-	}
 	if entries := p.build.takeEntries(mark); len(entries) > 0 {
 		n.more = p.build.newMore()
 		n.more.entries = entries
@@ -261,47 +133,23 @@ func (p *jsonParser) object(n *Node, depth int, bare bool) bool {
 	return true
 }
 
-// entry reads a key and its value, into the wrapper if the key is one of its four.
-func (p *jsonParser) entry(wrapper *jsonWrapper, depth int) bool {
-	at := p.pos
-	key, ok := p.text()
-	if !ok {
-		return false
-	}
-	special := -1
+// entry reads the value of a key, into the wrapper if the key is one of its four.
+func (p *jsonParser) entry(wrapper *jsonWrapper, key []byte, at, depth int) bool {
 	if !p.plain && len(key) > 0 && key[0] == '$' {
 		for i, name := range wrapperKeys {
 			if string(key) == name {
-				special = i
+				return p.special(wrapper, i, at, depth)
 			}
 		}
-		switch {
-		case special >= 0 && wrapper.bare: // refused before its value is read: wrappers cost no depth
-			return p.fail(at, "key %q cannot stand directly under another such key", key)
-		case special >= 0:
-		case len(key) > 1 && key[1] == '$':
-			key = key[1:]
-		default:
-			return p.fail(at, `key %s begins with a single "$"; write it with "$$"`, shorten(key))
+		if len(key) == 1 || key[1] != '$' {
+			return p.fail(at, `key %s begins with a single "$"; write it with "$$"`, jsontext.Excerpt(key))
 		}
+		key = key[1:]
 	}
-	if special < 0 && depth == MaxDepth {
+	if depth == MaxDepth {
 		return p.fail(at, "%s", tooDeepMessage)
 	}
-	entry := Entry{}
-	if special < 0 {
-		entry.Key = p.build.copyKey(key)
-	} else if wrapper.has[special] {
-		return p.fail(at, "%s", duplicateMessage(wrapperKeys[special]))
-	}
-	if c := p.next(); c != ':' {
-		return p.fail(p.pos, `after a key must come ":", %s`, p.found())
-	}
-	p.pos++
-	if special >= 0 {
-		wrapper.has[special], wrapper.at[special] = true, at
-		return p.special(wrapper, wrapperKeys[special], depth)
-	}
+	entry := Entry{Key: p.build.copyKey(key)}
 	if !p.value(&entry.Value, depth+1, false) {
 		return false
 	}
@@ -309,29 +157,27 @@ func (p *jsonParser) entry(wrapper *jsonWrapper, depth int) bool {
 	return true
 }
 
-// special reads the value of one of the four keys.
-func (p *jsonParser) special(wrapper *jsonWrapper, key string, depth int) bool {
-	at := p.pos
-	if p.space() {
-		at = p.pos
+// special reads the value of one of the four keys, by its place in wrapperKeys.
+func (p *jsonParser) special(wrapper *jsonWrapper, which, keyAt, depth int) bool {
+	key := wrapperKeys[which]
+	if wrapper.bare { // refused before its value is read: wrappers cost no depth
+		return p.fail(keyAt, "key %q cannot stand directly under another such key", key)
 	}
-	switch key {
-	case valueKey:
-		return p.value(&wrapper.value, depth, true)
-	case attributesKey:
-		if !p.value(&wrapper.attributes, depth, true) {
-			return false
-		}
-		if wrapper.attributes.kind != MapKind {
-			return p.fail(at, `the value of "$attributes" must be an object`)
-		}
-		return true
-	}
+	wrapper.has[which], wrapper.at[which] = true, keyAt
+	at := p.Offset()
 	var n Node
 	if !p.value(&n, depth, true) {
 		return false
 	}
-	if key == typeKey {
+	switch key {
+	case valueKey:
+		wrapper.value = n
+	case attributesKey:
+		if n.kind != MapKind {
+			return p.fail(at, `the value of "$attributes" must be an object`)
+		}
+		wrapper.attributes = n
+	case typeKey:
 		if n.kind != StringKind {
 			return p.fail(at, `the value of "$type" must be a string`)
 		}
@@ -350,7 +196,7 @@ func (p *jsonParser) unwrap(n *Node, wrapper *jsonWrapper, mark int) bool {
 		}
 	}
 	if len(p.build.entries) > mark {
-		return p.fail(int(p.build.offsets[mark]), `key %s cannot stand beside "$value"`, shorten([]byte(p.build.entries[mark].Key)))
+		return p.fail(int(p.build.offsets[mark]), `key %s cannot stand beside "$value"`, jsontext.Excerpt([]byte(p.build.entries[mark].Key)))
 	}
 	*n = wrapper.value
 	if wrapper.has[2] && !p.convert(n, wrapper) {
@@ -427,9 +273,9 @@ func doubleFromText(text string) (float64, bool) {
 	case "-inf":
 		return math.Inf(-1), true
 	}
-	if _, ok := jsonNumber([]byte(text)); !ok {
+	n, ok := jsontext.ParseNumber(text)
+	if !ok {
 		return 0, false
 	}
-	f, err := strconv.ParseFloat(text, 64)
-	return f, err == nil
+	return n.Float64()
 }

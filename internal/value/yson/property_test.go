@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawText draws strings of arbitrary bytes, with those that need care often among them.
+// drawText draws strings of arbitrary bytes, and often strings that need escapes or look like syntax.
 func drawText(t *rapid.T, label string) string {
 	return rapid.OneOf(
 		rapid.SampledFrom([]string{"", "a", "cpu", "$value", "$$", "$attributes", "true", "1", "\x00", "\xff", "\"", "\\", "п", "\x7f", "a\nb", "\\x41"}),
@@ -70,7 +70,7 @@ func drawNode(t *rapid.T, depth int) Node {
 	return n
 }
 
-// fatal is what rapid and fuzz tests have in common.
+// fatal is the part of testing.T that rapid.T has too.
 type fatal interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -93,7 +93,7 @@ func checkRoundTrips(t fatal, n Node) {
 			t.Fatalf("%v in %v is first %q and then %q, %v", n, format, data, again, err)
 		}
 	}
-	// With types JSON says all that YSON says.
+	// JSON with types loses nothing.
 	for _, options := range []JSONOptions{
 		{AnnotateWithTypes: true, StringifyNaN: true},
 		{AnnotateWithTypes: true, Stringify: true, Pretty: true},
@@ -131,8 +131,8 @@ func checkJSON(t fatal, n, want Node, options JSONOptions) {
 	}
 }
 
-// withoutTypes returns n as JSON without types gives it back: unsigned numbers that fit are signed.
-// It returns false if there is a number that JSON does not have.
+// withoutTypes returns n after a round trip through JSON without types: unsigned numbers that fit are
+// signed. It returns false if JSON cannot hold one of the numbers.
 func withoutTypes(n Node) (Node, bool) {
 	ok := true
 	converted := rewrite(n, func(n Node) Node {
@@ -153,7 +153,7 @@ func withoutTypes(n Node) (Node, bool) {
 // bare returns n without any attributes.
 func bare(n Node) Node { return rewrite(n, func(n Node) Node { return n.WithAttributes() }) }
 
-// isText says whether every string of n is UTF-8.
+// isText reports whether every string of n is UTF-8.
 func isText(n Node) bool {
 	ok := true
 	rewrite(n, func(n Node) Node {
@@ -226,8 +226,8 @@ func TestStreamsAndBytesAreReadAlike(t *testing.T) {
 	})
 }
 
-// Scalars and keys of one document are written in text or binary as a coin falls, and white space is
-// thrown in.
+// Each scalar and key of a document is written in text or binary at random, with random white space
+// in between.
 func TestAnyMixtureOfTextAndBinaryIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := drawNode(t, 4)
@@ -297,7 +297,7 @@ func TestAnyMixtureOfTextAndBinaryIsRead(t *testing.T) {
 	})
 }
 
-// parseNumber has a way of its own for short decimals; it must agree with the library's.
+// parseNumber has a fast path for short decimals; it must agree with strconv.
 func TestDoublesAreReadToTheLastBit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[-+]?[0-9]{1,20}\.[0-9]{0,24}(e[-+]?[0-9]{1,2})?`).Draw(t, "text")

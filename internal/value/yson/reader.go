@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // Shape is the structure of the top level of an input or output.
@@ -462,5 +464,5 @@ func hint(c byte, more bool) string {
 	case c == '\'':
 		return `, not "'"; strings stand in double quotes`
 	}
-	return ", not " + quoteByte(c)
+	return ", not " + jsontext.QuoteByte(c)
 }

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// readings are inputs and what they mean. Those with an issue or a paragraph behind them come from
-// the description of the HTTP API; the bytes of binary scalars were worked out by hand.
+// readings lists inputs with their meaning. Inputs that name an issue or a paragraph come from the
+// description of the HTTP API; the bytes of binary scalars were computed by hand.
 var readings = []struct {
 	name  string
 	input string

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/weirhq/weir/internal/value/jsontext"
 )
 
 // Bytes that start a binary scalar.
@@ -197,12 +199,12 @@ func (r *Reader) scanNumber() (Token, bool) {
 	length := r.span(&inNumber)
 	word := r.data[r.pos : r.pos+length]
 	if rest := r.data[r.pos+length:]; len(rest) > 0 && inWord[rest[0]] {
-		return NoToken, r.fail(0, false, shorten(r.data[r.pos:r.pos+length+1])+
+		return NoToken, r.fail(0, false, jsontext.Excerpt(r.data[r.pos:r.pos+length+1])+
 			" is not a number; a string that begins with a digit or a sign stands in quotes")
 	}
 	token, number, why := parseNumber(word)
 	if why != "" {
-		return NoToken, r.fail(0, false, shorten(word)+" "+why)
+		return NoToken, r.fail(0, false, jsontext.Excerpt(word)+" "+why)
 	}
 	r.number = number
 	r.pos += length
@@ -235,12 +237,10 @@ func parseNumber(word []byte) (token Token, number uint64, why string) {
 		}
 	}
 	if point >= 0 {
-		decimals := len(digits) - 1 - point
-		if overflow || number > 1<<53 || decimals >= len(powersOfTen) || len(digits) == 1 {
+		double, ok := jsontext.Decimal(number, len(digits)-1-point)
+		if !ok || overflow || len(digits) == 1 {
 			return parseDouble(word)
 		}
-		// Both are exact, so the quotient is rounded once, and correctly.
-		double := float64(number) / powersOfTen[decimals]
 		if negative {
 			double = -double
 		}
@@ -266,10 +266,6 @@ func parseNumber(word []byte) (token Token, number uint64, why string) {
 }
 
 const notNumber = "is not a number"
-
-// powersOfTen are those that float64 holds exactly.
-var powersOfTen = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
 // parseDouble is parseNumber for numbers that are neither whole nor short.
 func parseDouble(word []byte) (token Token, number uint64, why string) {
@@ -299,7 +295,7 @@ func (r *Reader) scanPercent() (Token, bool) {
 	case "-inf":
 		token, number = DoubleToken, math.Float64bits(math.Inf(-1))
 	default:
-		return NoToken, r.fail(0, false, shorten(r.data[r.pos:r.pos+length])+
+		return NoToken, r.fail(0, false, jsontext.Excerpt(r.data[r.pos:r.pos+length])+
 			" is not one of %true, %false, %nan, %inf and %-inf")
 	}
 	r.number = number

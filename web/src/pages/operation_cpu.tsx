@@ -181,7 +181,7 @@ function Ended({id, choose}: {id: string; choose: (job: string) => void}) {
         key: 'node', title: t('Node'), width: 140, value: (job) => job.address,
         render: (job) => (job.address ? <Anchor href={to.node(job.address)}>{job.address}</Anchor> : '–'),
       },
-      {key: 'limit', title: t('Limit'), width: 90, numeric: true, value: (job) => job.resources?.cpu, render: (job) => print(job.resources?.cpu)},
+      {key: 'limit', title: t('Limit'), width: 110, numeric: true, value: (job) => job.resources?.cpu, render: (job) => print(job.resources?.cpu)},
       {key: 'used', title: t('Used, mean'), width: 110, numeric: true, hint: t('CPU time / run time'), value: used, render: (job) => print(used(job))},
       {
         key: 'ran', title: t('Ran for'), width: 110, numeric: true,

@@ -39,7 +39,7 @@ function Reserves({operation}: {operation: OperationDetails}) {
           <thead>
             <tr>
               <th>{t('Task')}</th>
-              <th className="numeric">{t('Limit')}</th>
+              <th className="numeric">{t('Memory limit')}</th>
               <th className="numeric">{t('Reserve per job')}</th>
               <th className="numeric">{t('Factor')}</th>
               <th>{t('Of the limit')}</th>

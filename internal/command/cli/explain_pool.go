@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/client"
+)
+
+// poolPrefix marks a pool whose name could also be an operation's.
+const poolPrefix = "pool:"
+
+// explain explains an operation or a pool.
+func (s *session) explain(tree, name string) error {
+	if pool, marked := strings.CutPrefix(name, poolPrefix); marked {
+		return s.explainPool(tree, pool)
+	}
+	if names, err := s.PoolNames(s.ctx, tree); err == nil && slices.Contains(names, name) && !beginningOfID.MatchString(name) {
+		return s.explainPool(tree, name)
+	}
+	id, err := s.operation(name)
+	if err != nil {
+		return err
+	}
+	x, err := s.ExplainOperation(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
+}
+
+// explainPool explains what a pool uses, what it is entitled to and what bounds it. The answer
+// contains the live state of the pool and of all its ancestors.
+func (s *session) explainPool(tree, name string) error {
+	var chain []*client.Pool
+	all := map[string]any{}
+	for at := name; at != ""; at = chain[len(chain)-1].Parent {
+		p, err := s.GetPool(s.ctx, tree, at)
+		if err != nil {
+			return err
+		}
+		chain, all[at] = append(chain, p), p.Raw
+	}
+	answer, err := client.ValueOf(map[string]any{"pool": name, "pools": all})
+	if err != nil {
+		return err
+	}
+	return s.print(answer, func(w io.Writer) error { return writePoolExplanation(w, chain) })
+}
+
+func writePoolExplanation(w io.Writer, chain []*client.Pool) error {
+	paint, p := painter(w), chain[0]
+	below := ""
+	if p.Parent != "" && p.Parent != client.RootPool {
+		below = " below " + p.Parent
+	}
+	fmt.Fprintf(w, "Pool %s%s, %s, weight %s.\n", paint(styleBold, p.Name), below, p.Mode, strconv.FormatFloat(p.Weight, 'g', 4, 64))
+	writeHoldings(w, p)
+	writePoolCounts(w, p)
+	for _, sentence := range boundsOfPool(p) {
+		fmt.Fprintf(w, "  %s.\n", sentence)
+	}
+	split := p.Raw.Get("detailed_dominant_fair_share")
+	fmt.Fprintf(w, "  Fair share %s = strong %s + integral %s + by weight %s.\n\n", percent(floatOf(split, "total")), percent(floatOf(split, "strong_guarantee")),
+		percent(floatOf(split, "integral_guarantee")), percent(floatOf(split, "weight_proportional")))
+	t := newTable(w)
+	t.row("  from", "weight", "usage", "demand", "guarantee", "limit", "fair share")
+	t.alignRight(1, 2, 3, 4, 5, 6)
+	for _, link := range chain {
+		limits, demand := resourcesOf(link.Raw, "limits_share"), link.DemandShare
+		t.row("  pool "+link.Name, strconv.FormatFloat(link.Weight, 'g', 4, 64), percent(largest(link.UsageShare)), percent(largest(demand)),
+			percent(largest(resourcesOf(link.Raw, "strong_guarantee_share"))), percent(tightest(limits, demand)), percent(largest(link.FairShare)))
+	}
+	return t.flush()
+}
+
+// writeHoldings writes what the pool uses, demands and is entitled to, of every resource that it
+// uses or demands.
+func writeHoldings(w io.Writer, p *client.Pool) {
+	fair := resourcesOf(p.Raw, "fair_resources")
+	idle := true
+	for kind, demand := range p.Demand.All() {
+		if usage := p.Usage.Of(kind); usage > 0 || demand > 0 {
+			idle = false
+			fmt.Fprintf(w, "  Of %s it uses %s, demands %s and is entitled to %s.\n", kind, amountText(kind, usage), amountText(kind, demand), amountText(kind, fair.Of(kind)))
+		}
+	}
+	if idle {
+		fmt.Fprintln(w, "  It uses nothing and demands nothing: nothing in it runs or waits.")
+	}
+}
+
+// writePoolCounts writes how many operations the pool has, and how many jobs wait in it.
+func writePoolCounts(w io.Writer, p *client.Pool) {
+	most, mostRunning := intOf(p.Raw, "max_operation_count"), intOf(p.Raw, "max_running_operation_count")
+	fmt.Fprintf(w, "  It has %d of at most %s, of which %d run; at most %d may run.\n", p.Operations, plural(most, "operation", "operations"), p.RunningOperations, mostRunning)
+	if waiting := intOf(p.Raw, "waiting_operation_count"); waiting > 0 && p.RunningOperations >= mostRunning {
+		fmt.Fprintf(w, "  %s for its limit max_running_operation_count = %d.\n", plural(waiting, "operation waits", "operations wait"), mostRunning)
+	}
+	if running, waiting := intOf(p.Raw, "running_job_count"), intOf(p.Raw, "pending_job_count"); running+waiting > 0 {
+		fmt.Fprintf(w, "  %s and %s.\n", plural(running, "job runs", "jobs run"), plural(waiting, "waits", "wait"))
+	}
+}
+
+// boundsOfPool returns sentences about what keeps a pool from getting more, and what would help.
+func boundsOfPool(p *client.Pool) (sentences []string) {
+	limits := resourcesOf(p.Raw, "limits_share")
+	for kind, usage := range p.UsageShare.All() {
+		const rounding = 1e-9
+		if limit := limits.Of(kind); limit < 1 && usage >= limit-rounding && p.DemandShare.Of(kind) > usage+rounding {
+			sentences = append(sentences, fmt.Sprintf("It has reached its limit of %s: %s of the tree", kind, percent(limit)))
+		}
+	}
+	switch p.Starvation {
+	case "starving", "aggressively_starving":
+		sentences = append(sentences, fmt.Sprintf("It is %s: its operations may preempt others", strings.ReplaceAll(p.Starvation, "_", " ")))
+	default:
+		if status, _ := p.Raw.Get("scheduling_status").Text(); status == "below_fair_share" {
+			sentences = append(sentences, fmt.Sprintf("It is below its fair share; it starves if it stays below %s of it for %s",
+				percent(floatOf(p.Raw, "effective_fair_share_starvation_tolerance")), shortDuration(time.Duration(intOf(p.Raw, "effective_fair_share_starvation_timeout"))*time.Millisecond)))
+		}
+	}
+	if p.IntegralType != "none" && p.IntegralType != "" {
+		sentences = append(sentences, savingsOfPool(p))
+	}
+	return sentences
+}
+
+// savingsOfPool describes what an integral pool has saved, in resources times seconds.
+func savingsOfPool(p *client.Pool) string {
+	text := fmt.Sprintf("Its integral guarantee is %s", p.IntegralType)
+	saved, capacity := resourcesOf(p.Raw, "accumulated_resource_volume"), resourcesOf(p.Raw, "integral_pool_capacity")
+	if most := capacity.CPU; most > 0 {
+		return fmt.Sprintf("%s: it has saved %.4g of at most %.4g core·s", text, saved.CPU, most)
+	}
+	return text
+}
+
+func floatOf(v client.Value, key string) float64 {
+	number, _ := v.Get(key).Float()
+	return number
+}
+
+func intOf(v client.Value, key string) int64 {
+	number, _ := v.Get(key).Int()
+	return number
+}
+
+func resourcesOf(v client.Value, key string) client.Resources {
+	r := v.Get(key)
+	return client.Resources{
+		UserSlots: floatOf(r, "user_slots"), CPU: floatOf(r, "cpu"), GPU: floatOf(r, "gpu"), Memory: floatOf(r, "memory"), Network: floatOf(r, "network"),
+	}
+}
