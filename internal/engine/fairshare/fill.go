@@ -58,7 +58,7 @@ func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Dur
 func (e *Engine) fill(tree *Tree, result *Result) {
 	since := result.filled
 	before := result.Pools
-	if e.light && result.engine == e && since == e.updates-1 && len(tree.States) == 0 && len(result.States) == 0 {
+	if e.light && result.engine == e && since == e.updates-1 && since >= e.rebuiltAt && len(tree.States) == 0 && len(result.States) == 0 {
 		e.fillPaths(result)
 		return
 	}
@@ -87,9 +87,15 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 // were computed again.
 func (e *Engine) fillPaths(result *Result) {
 	result.filled = e.updates
+	result.Changed = resize(result.Changed, len(e.nodes))
 	clear(result.Changed)
+	known := len(result.Elements)
+	result.Elements = resize(result.Elements, len(e.nodes))
 	for _, slot := range e.differ {
 		result.Changed[slot] = true
+		if int(slot) >= known || e.nodes[slot].kind == KindNone {
+			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
+		}
 	}
 	pool := func(at int32) {
 		p := &e.pools[at]

@@ -23,7 +23,11 @@ func (e *Engine) load(tree *Tree) {
 	e.differ = e.differ[:0]
 	e.reconfigured, e.recounted = everything, everything
 	tracked := tree.Tracked && !everything
-	if e.isRebuilt(tree, tracked) {
+	switch {
+	case !e.isRebuilt(tree, tracked):
+	case tracked && e.onlyOperationsMove(tree):
+		e.moveOperations(tree)
+	default:
 		e.rebuild(tree)
 		e.reconfigured, e.recounted, tracked = true, true, false
 	}
@@ -75,7 +79,7 @@ func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 			e.recount(n.parent, element.Usage.Sub(old.Usage), element.Demand.Sub(old.Demand))
 		}
 	}
-	if slot != 0 && parent != nil {
+	if slot != 0 && parent != nil && n.kind != KindNone {
 		parent.stale, parent.unsorted = true, true
 		e.mark(e.nodes[n.parent].pool)
 	}
@@ -136,6 +140,62 @@ func (e *Engine) isRebuilt(tree *Tree, tracked bool) bool {
 		}
 	}
 	return false
+}
+
+// onlyOperationsMove reports whether the edges of the tree differ from the last
+// input only in operations that came, went or moved.
+func (e *Engine) onlyOperationsMove(tree *Tree) bool {
+	if len(tree.Elements) < len(e.previous) {
+		return false
+	}
+	for slot := len(e.previous); slot < len(tree.Elements); slot++ {
+		if _, listed := slices.BinarySearch(tree.Touched, int32(slot)); !listed {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(tree.Touched, func(slot int32) bool {
+		now := &tree.Elements[slot]
+		if int(slot) >= len(e.previous) {
+			return slot == 0 || now.Kind == KindPool
+		}
+		old := &e.previous[slot]
+		return (old.Kind == KindPool || now.Kind == KindPool) && (old.Kind != now.Kind || old.Parent != now.Parent)
+	})
+}
+
+// moveOperations changes the lists of children where operations came, went or
+// moved.
+func (e *Engine) moveOperations(tree *Tree) {
+	for len(e.nodes) < len(tree.Elements) {
+		e.nodes = append(e.nodes, node{pool: -1, fifoIndex: -1})
+		e.previous = append(e.previous, Element{})
+		e.touched, e.shares, e.spare = append(e.touched, false), append(e.shares, nothing), append(e.spare, nothing)
+	}
+	for _, slot := range tree.Touched {
+		old, now := &e.previous[slot], &tree.Elements[slot]
+		if old.Kind == now.Kind && old.Parent == now.Parent {
+			continue
+		}
+		n := &e.nodes[slot]
+		if at, _ := e.parentPool(int(slot)); at >= 0 {
+			p := &e.pools[at]
+			if i, found := slices.BinarySearch(p.children, slot); found {
+				p.children = slices.Delete(p.children, i, i+1)
+			}
+			p.stale, p.unsorted = true, true
+			e.mark(at)
+			e.recount(n.parent, resource.Amounts{}.Sub(old.Usage), resource.Amounts{}.Sub(old.Demand))
+		}
+		*n = node{kind: now.Kind, parent: now.Parent, pool: -1, fifoIndex: -1, stamp: n.stamp, wholeStamp: n.wholeStamp}
+		e.shares[slot] = nothing
+		// Unequal to what is there now, and with nothing to subtract.
+		*old = Element{Kind: now.Kind, Parent: now.Parent, Weight: math.NaN()}
+		if at, _ := e.parentPool(int(slot)); at >= 0 {
+			p := &e.pools[at]
+			i, _ := slices.BinarySearch(p.children, slot)
+			p.children = slices.Insert(p.children, i, slot)
+		}
+	}
 }
 
 // rebuild rebuilds the lists of pools and children. Pools that stay in their

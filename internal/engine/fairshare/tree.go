@@ -25,10 +25,9 @@ type Tree struct {
 	// zero. Only pools with integral guarantees and children of pools with
 	// historic usage have a state.
 	States []State
-	// Tracked reports that Touched lists all slots, possibly more, whose elements
-	// differ from those of the last update of the same engine with a tree of this
-	// total, these options and this number of slots. Otherwise the engine compares
-	// all elements.
+	// Tracked reports that Touched lists, in order, all slots whose elements may
+	// differ from those of the last update of the same engine, new slots included.
+	// Otherwise the engine compares all elements.
 	Tracked bool
 	Touched []int32
 }
