@@ -20,6 +20,7 @@ func (t *Tree) Clone() *Tree {
 	c.engine = fairshare.Engine{}
 	c.result = fairshare.Result{}
 	c.misfits = nil
+	c.best = bestShares{}
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
 	c.shown = nil

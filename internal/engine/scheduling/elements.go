@@ -90,6 +90,7 @@ func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e.patience, e.rest().specified = p.Effective.Starvation, p.Specified
 	s := e.pool
 	s.name, s.filter = p.Name, p.Filter
+	t.best = bestShares{}
 	wasFIFO := s.fifo
 	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
 	s.protectsNormal = !p.Effective.AllowNormalPreemption
@@ -247,6 +248,7 @@ func (t *Tree) MovePool(slot, parent int32) {
 		t.refresh(e.parent)
 	}
 	p := e.pool
+	t.best = bestShares{}
 	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
 	t.count(e.parent, -p.operations, -p.running)
 	e.parent, t.shares.Elements[slot].Parent = parent, parent

@@ -30,6 +30,7 @@ type Tree struct {
 	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
+	best      bestShares
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
