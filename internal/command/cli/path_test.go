@@ -179,7 +179,7 @@ func TestRefusalsOfPathsAreUseful(t *testing.T) {
 		{"nothing there", []string{"get", "//sys/nope"}, []string{"weir: Error resolving path //sys/nope (code 500)\n", "\n  Node //sys has no child with key \"nope\" (code 500)\n"}},
 		{"a value of another kind", []string{"set", "//sys/pools/a/@weight", "heavy"}, []string{"weight"}},
 		{"a boolean as JSON has it", []string{"set", "//sys/pools/a/@forbid_immediate_operations", "true"}, []string{"In YSON true is a string; the boolean is %true."}},
-		{"a pool twice", []string{"create", "scheduler_pool", "--attributes", "{name=a}"}, []string{"already contains pool with name \"a\" (code 501)"}},
+		{"a pool twice", []string{"create", "scheduler_pool", "--attributes", "{name=a}"}, []string{"already has a child \"a\" (code 501)"}},
 		{"a guarantee without one above", []string{"create", "scheduler_pool", "--attributes", "{name=b; parent_name=a; strong_guarantee_resources={cpu=1}}"},
 			[]string{"is explicitly configured at child pool", "but is not configured at parent"}},
 		{"a parent that is not there", []string{"create", "scheduler_pool", "--attributes", "{name=b; parent_name=nobody}"}, []string{"nobody", "does not exist"}},

@@ -240,7 +240,8 @@ func TestFlowAndBurstPassThroughPoolsThatHaveNone(t *testing.T) {
 		auth.CodeAuthorization, "pool tree \"default\"")
 	c.set("//sys/pools/team/a/deep/down/@integral_guarantees", flow)
 	c.refused("set", `{path="//sys/pools/team/a/deep/down/@strong_guarantee_resources"}`, "{cpu=2}", wire.CodeGeneric,
-		`Strong guarantee for resource "cpu" is explicitly configured at child pool "down" but is not configured at parent "deep"`)
+		`Strong guarantee is explicitly configured at child pool "down" but is not configured at parent "deep"`,
+		"pools/team/a/deep/down/strong_guarantee_resources: has cpu=2")
 
 	// They may divide it differently, but not add to it.
 	owner.set("//sys/pools/team/a/deep/down/@integral_guarantees", "{guarantee_type=relaxed;resource_flow={cpu=6}}")
@@ -261,6 +262,33 @@ func TestFlowAndBurstPassThroughPoolsThatHaveNone(t *testing.T) {
 	lead := c.actingAs("lead")
 	lead.refused("set", `{path="//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow"}`, "{cpu=7}", auth.CodeAuthorization, "pool \"team\"")
 	owner.set("//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow", "{cpu=7}")
+}
+
+// Clients and tests of YTsaurus match on these sentences; ours are inside.
+func TestRefusalsAreInTheWordsOfYTsaurus(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "nirvana", "nirvana/prod", "logfeller")
+	for _, k := range []struct{ command, parameters, data, outer, inner string }{
+		{"set", `{path="//sys/pools/nirvana/@max_operation_count"}`, "-1", "Validation failed at /max_operation_count", "Expected >= 0, found -1"},
+		{"set", `{path="//sys/pools/nirvana/@max_share_ratio"}`, "1.5", "Validation failed at /max_share_ratio", "Expected in range [0,1], found 1.5"},
+		{"set", `{path="//sys/pools/nirvana/@max_operation_count"}`, "%true", "Error reading parameter /max_operation_count", `"max_operation_count" cannot be parsed from "boolean"`},
+		{"set", `{path="//sys/pools/nirvana/prod/@strong_guarantee_resources"}`, "{cpu=1}", `Strong guarantee is explicitly configured at child pool "prod" but is not configured at parent "nirvana"`, "strong_guarantee_resources: has cpu=1"},
+		{"set", `{path="//sys/pools/nirvana/@strong_guarantee_resources"}`, "{user_slots=1}", "Main resource guarantee must be specified in order to set guarantees for any other resource", "strong_guarantee_resources"},
+		{"set", `{path="//sys/pools/nirvana/@mode"}`, "fifo", `Pool "nirvana" cannot have subpools since it is in FIFO mode`, `it has "prod"`},
+		{"set", `{path="//sys/pools/nirvana/@parent_name"}`, "prod", "Cannot copy or move an object to its descendant", ""},
+		{"create", "{type=scheduler_pool;attributes={name=prod;pool_tree=default;parent_name=nirvana}}", "", `Scheduler pool "nirvana" already has a child "prod"`, ""},
+		{"create", "{type=scheduler_pool;attributes={name=nirvana;pool_tree=default}}", "", `Scheduler pool tree "default" already has a child "nirvana"`, ""},
+		{"create", "{type=scheduler_pool;attributes={name=prod;pool_tree=default}}", "", `Pool tree "default" already contains pool with name "prod"`, ""},
+		{"create", `{type=scheduler_pool;attributes={name="a$b";pool_tree=default}}`, "", `Pool name "a$b" must match regular expression`, ""},
+		{"get", `{path="//sys/pools/nirvana/@max_operation_count"}`, "", `Error resolving path //sys/pools/nirvana/@max_operation_count`, `Attribute "max_operation_count" is not found`},
+		{"remove", `{path="//sys"}`, "", "cannot be removed", ""},
+	} {
+		a := c.do(k.command, k.parameters, k.data)
+		e := parseError(t, a)
+		if !strings.Contains(e.Message, k.outer) || !strings.Contains(e.Error(), k.inner) {
+			t.Errorf("%s %s %s: %s\nwant %q, inside it %q", k.command, k.parameters, k.data, e.Error(), k.outer, k.inner)
+		}
+	}
 }
 
 // Pool characteristics: "the attributes listed above are attributes of this object".

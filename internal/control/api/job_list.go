@@ -86,9 +86,11 @@ func (q *jobQuery) readTexts(p wire.Parameters) error {
 	return nil
 }
 
-// readFlags reads boolean filters, and where to search.
+// readFlags reads boolean filters, and where to search. Flags of the form include_… decide only with the data source
+// manual: the Python client always sends them, as false, and expects all jobs.
 func (q *jobQuery) readFlags(p wire.Parameters) error {
 	q.running, q.archived = true, true
+	runtime, archive := true, true
 	for _, f := range []struct {
 		name string
 		set  func(bool)
@@ -98,10 +100,10 @@ func (q *jobQuery) readFlags(p wire.Parameters) error {
 		{"with_fail_context", func(with bool) { q.impossible = q.impossible || with }},
 		{"with_competitors", func(with bool) { q.impossible = q.impossible || with }},
 		{"with_monitoring_descriptor", func(with bool) { q.impossible = q.impossible || with }},
-		{"include_runtime", func(look bool) { q.running = q.running && look }},
-		{"include_scheduler", func(look bool) { q.running = q.running && look }},
-		{"include_controller_agent", func(look bool) { q.running = q.running && look }},
-		{"include_archive", func(look bool) { q.archived = look }},
+		{"include_runtime", func(look bool) { runtime = runtime && look }},
+		{"include_scheduler", func(look bool) { runtime = runtime && look }},
+		{"include_controller_agent", func(look bool) { runtime = runtime && look }},
+		{"include_archive", func(look bool) { archive = look }},
 	} {
 		if !p.Has(f.name) {
 			continue
@@ -120,7 +122,9 @@ func (q *jobQuery) readFlags(p wire.Parameters) error {
 		q.archived = false
 	case source == "archive":
 		q.running = false
-	case source != "auto" && source != "manual":
+	case source == "manual":
+		q.running, q.archived = runtime, archive
+	case source != "auto":
 		return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /data_source: it must be auto, manual, runtime or archive, not %q", wire.CutText(source, 100))
 	}
 	return nil

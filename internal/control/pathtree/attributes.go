@@ -1,7 +1,6 @@
 package pathtree
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -160,10 +160,10 @@ func (c *Request) ReadAttribute(t *Target) (yson.Node, error) {
 // noAttribute is the error for a missing attribute: one that is not set, or an unknown one.
 func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 	if known, ok := at.Object.(interface{ knows(string) bool }); ok && known.knows(name) {
-		e := wire.Errorf(wire.CodeResolve, "Builtin attribute %q is not found", name)
+		e := wire.Errorf(wire.CodeResolve, "Attribute %q is not found", name)
 		if pool, ok := at.Object.(*poolNode); ok {
-			e.Message += fmt.Sprintf(": it is not set; the effective value is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
-				ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name()))
+			e.Because(wire.Errorf(wire.CodeResolve, "It is not set; the effective value is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
+				ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name())))
 		}
 		return e
 	}
@@ -174,7 +174,11 @@ func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 			names = append(names, option.Name)
 		}
 	}
-	return wire.Errorf(wire.CodeResolve, "Attribute %q is not found%s", name, didYouMean(name, names))
+	e := wire.Errorf(wire.CodeResolve, "Attribute %q is not found", name)
+	if nearest, found := document.Nearest(name, names); found {
+		e.Because(wire.Errorf(wire.CodeResolve, "Did you mean %q?", nearest))
+	}
+	return e
 }
 
 // AttributeFilter selects the attributes that nodes are returned with.

@@ -1,8 +1,10 @@
 package pathtree
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
@@ -25,11 +27,11 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 		}
 		edits, err := plan(tree)
 		if err != nil {
-			return nil, err
+			return nil, respelled(err, c.spelling)
 		}
 		next, warnings, err := tree.Tree.With(edits...)
 		if err != nil {
-			return nil, err
+			return nil, respelled(err, c.spelling)
 		}
 		if err := c.RequirePassages(tree, next); err != nil {
 			return nil, err
@@ -54,8 +56,9 @@ type optionEdits struct {
 }
 
 // sortPoolEdits sorts edits and refuses attributes that cannot be set on a pool.
-func sortPoolEdits(edits []AttributeEdit) (out optionEdits, err error) {
+func (c *Request) sortPoolEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	spelling := map[string]string{}
+	c.spelling = spelling
 	for _, e := range edits {
 		switch {
 		case isAccessAttribute(e.Name):
@@ -144,7 +147,7 @@ func (c *Request) readPool(name string, config document.Value) (pooltree.PoolCon
 }
 
 func (n *poolNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
-	sorted, err := sortPoolEdits(edits)
+	sorted, err := c.sortPoolEdits(edits)
 	if err != nil {
 		return err
 	}
@@ -163,6 +166,30 @@ func (n *poolNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) 
 		return err
 	}
 	return c.editBeside(at.Path(), "#"+n.tree.Pool(name).ID.String(), sorted.beside)
+}
+
+// respelled replaces the primary names of options in problems with those that the user wrote.
+func respelled(err error, spelling map[string]string) error {
+	var problems document.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	out := slices.Clone(problems)
+	for option, written := range spelling {
+		if document.Normal(written) == option {
+			continue
+		}
+		for i := range out {
+			steps := strings.Split(out[i].Path, "/")
+			for n, step := range steps {
+				if step == option {
+					steps[n] = written
+				}
+			}
+			out[i].Path = strings.Join(steps, "/")
+		}
+	}
+	return out
 }
 
 // planPool turns edits of a pool's attributes into edits of its tree.
@@ -212,7 +239,8 @@ func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEd
 		}
 	}
 	if sorted.name != nil && *sorted.name != name {
-		if err := c.checkNewPool(tree, *sorted.name); err != nil {
+		above, _ := pool.Parent()
+		if err := c.checkNewPool(tree, above.Name(), *sorted.name); err != nil {
 			return nil, err
 		}
 		plan = append(plan, pooltree.RenamePool{Pool: name, Name: *sorted.name})
@@ -227,7 +255,7 @@ func hasOption(p document.Problem, option string) bool {
 }
 
 // checkNewPool refuses names that a new pool cannot have.
-func (c *Request) checkNewPool(tree *server.TreeConfig, name string) error {
+func (c *Request) checkNewPool(tree *server.TreeConfig, parent, name string) error {
 	administrator := c.Require(auth.Requires(auth.Administer, c.TreeChain(tree))) == nil
 	expression := "[-_.a-z0-9]+"
 	if administrator {
@@ -242,7 +270,10 @@ func (c *Request) checkNewPool(tree *server.TreeConfig, name string) error {
 	if err := pooltree.CheckName(name, administrator); err != nil {
 		return wire.Errorf(wire.CodeGeneric, "Pool name %q must match regular expression %q", wire.CutText(name, 100), expression).Because(err)
 	}
-	if _, taken := tree.Tree.Pool(name); taken {
+	if other, taken := tree.Tree.Pool(name); taken {
+		if above, _ := other.Parent(); above.Name() == parent {
+			return alreadyHasChild(tree.Name, parent, name)
+		}
 		return wire.Errorf(wire.CodeAlreadyExists, "Pool tree %q already contains pool with name %q", tree.Name, name)
 	}
 	return nil
@@ -253,7 +284,7 @@ func makePool(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	if err != nil {
 		return guid.ID{}, err
 	}
-	sorted, err := sortPoolEdits(EditsOf(attributes.Without("pool_tree")))
+	sorted, err := c.sortPoolEdits(EditsOf(attributes.Without("pool_tree")))
 	if err != nil {
 		return guid.ID{}, err
 	}
@@ -290,7 +321,7 @@ func (c *Request) addPools(treeName, parent string, names []string, sorted optio
 		var plan []pooltree.Edit
 		below := above.Name()
 		for i, name := range names {
-			if err := c.checkNewPool(tree, name); err != nil {
+			if err := c.checkNewPool(tree, below, name); err != nil {
 				return nil, err
 			}
 			add := pooltree.AddPool{Pool: name, Parent: below}
@@ -328,18 +359,26 @@ func (n *poolNode) Create(c *Request, _ *Place, keys []string, what Creation) (g
 	return c.createPools(n.tree.Name, n.pool.Name(), keys, what)
 }
 
+// alreadyHasChild is the error for a second pool of one name below a parent.
+func alreadyHasChild(tree, parent, name string) *wire.Error {
+	if parent == pooltree.RootName || parent == "" {
+		return wire.Errorf(wire.CodeAlreadyExists, "Scheduler pool tree %q already has a child %q", tree, name)
+	}
+	return wire.Errorf(wire.CodeAlreadyExists, "Scheduler pool %q already has a child %q", parent, name)
+}
+
 // createPools creates pools at paths, as clients did before pools were objects.
 func (c *Request) createPools(tree, parent string, keys []string, what Creation) (guid.ID, error) {
 	if what.Kind != "scheduler_pool" && what.Kind != "map_node" {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Only pools can be created in a pool tree, not %q", wire.CutText(what.Kind, 100))
 	}
 	if what.Replace {
-		return guid.ID{}, wire.Errorf(wire.CodeAlreadyExists, "Scheduler pool tree %q already has a child %q", tree, keys[len(keys)-1])
+		return guid.ID{}, alreadyHasChild(tree, parent, keys[len(keys)-1])
 	}
 	if len(what.Value.Entries()) > 0 {
 		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "A pool has no value: set its attributes")
 	}
-	sorted, err := sortPoolEdits(EditsOf(what.Attributes))
+	sorted, err := c.sortPoolEdits(EditsOf(what.Attributes))
 	if err != nil {
 		return guid.ID{}, err
 	}

@@ -33,6 +33,8 @@ type Request struct {
 	// Warnings are returned with a success.
 	Warnings document.Problems
 
+	// spelling has the names of options that the user wrote, by primary name.
+	spelling map[string]string
 	// edits is the request's transaction; after runs when it is committed.
 	edits     server.Edits
 	after     []func()

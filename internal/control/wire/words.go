@@ -9,55 +9,87 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// problemWords describes a broken rule in the words that clients of YTsaurus match on; empty for
-// rules without such words.
-func problemWords(p document.Problem) string {
+// problemWords describes a broken rule in the sentences of YTsaurus, which its clients and tests
+// match on, from the outermost error to the innermost; none for rules that it does not have.
+func problemWords(p document.Problem) []string {
 	fact := func(name string) string { return factText(p.Fact(name)) }
 	pool, option := fact("pool"), fact("option")
 	if option == "" {
 		option = p.Path[strings.LastIndexByte(p.Path, '/')+1:]
 	}
+	one := func(format string, arguments ...any) []string { return []string{fmt.Sprintf(format, arguments...)} }
 	switch p.Rule {
 	case pooltree.RuleDuplicateName:
-		return fmt.Sprintf("Pool tree already contains pool with name %q", pool)
+		return one("Pool tree already contains pool with name %q", pool)
 	case pooltree.RuleUnknownPool:
-		return fmt.Sprintf("Pool %q does not exist", pool)
+		return one("Pool %q does not exist", pool)
 	case pooltree.RuleUnknownParent:
-		return fmt.Sprintf("Pool %q does not exist", fact("parent"))
+		return one("Pool %q does not exist", fact("parent"))
 	case pooltree.RuleCycle:
-		return "Cannot copy or move an object to its descendant"
+		return one("Cannot copy or move an object to its descendant")
 	case pooltree.RuleTooDeep, pooltree.RuleSubtreeSize:
-		return "Subtree size limit exceeded"
+		return one("Subtree size limit exceeded")
 	case pooltree.RuleFIFOWithSubpools:
-		return "Pool cannot have subpools since it is in FIFO mode"
+		return one("Pool %q cannot have subpools since it is in FIFO mode", pool)
 	case pooltree.RuleFIFOWithEphemeral:
-		return "FIFO pool cannot create ephemeral subpools"
+		return one("FIFO pool cannot create ephemeral subpools")
 	case pooltree.RuleCountPair:
-		return fmt.Sprintf("%q must be greater than or equal to %q, but %s < %s", "max_operation_count", "max_running_operation_count",
+		return one("%q must be greater than or equal to %q, but %s < %s", "max_operation_count", "max_running_operation_count",
 			fact("max_operation_count"), fact("max_running_operation_count"))
 	case pooltree.RuleChildWithoutParent:
-		return fmt.Sprintf("%s for resource %q is explicitly configured at child pool %q but is not configured at parent %q",
-			guaranteeWords(option), fact("resource"), pool, fact("parent"))
+		return one("%s is explicitly configured at child pool %q but is not configured at parent %q", guaranteeWords(option), pool, fact("parent"))
 	case pooltree.RuleChildrenForbidden:
-		return fmt.Sprintf("%s is explicitly configured at child pool %q but parent %q does not allow children guarantees",
+		return one("%s is explicitly configured at child pool %q but parent %q does not allow children guarantees",
 			guaranteeWords(option), pool, fact("parent"))
 	case pooltree.RuleSumOverParent:
-		return fmt.Sprintf("%s of resource %q for pool %q is less than the sum of children guarantees",
-			guaranteeWords(option), fact("resource"), pool)
+		return one("%s of resource for pool %q is less than the sum of children guarantees", guaranteeWords(option), pool)
 	case pooltree.RuleIntegralInIntegral:
-		return fmt.Sprintf("Integral pool %q cannot have children with integral resources", fact("parent"))
+		return one("Integral pool %q cannot have children with integral resources", fact("parent"))
 	case pooltree.RuleMainResource:
-		return fmt.Sprintf("Main resource guarantee must be specified in order to set guarantees for other resources; main resource is %q", fact("main_resource"))
+		return one("Main resource guarantee must be specified in order to set guarantees for any other resource")
 	case document.RuleTwoNames:
-		return "Attempt to set the same attribute with different alias"
+		return one("Attempt to set the same attribute with different alias")
 	case document.RuleWrongType:
-		return fmt.Sprintf("%q has invalid type", option)
+		return []string{fmt.Sprintf("Error reading parameter /%s", option), fmt.Sprintf("%q cannot be parsed from %q", option, kindWords(fact("type")))}
 	case document.RuleUnknownValue, document.RuleBadFormat:
-		return fmt.Sprintf("Error parsing %s value", option)
+		return one("Error parsing %s value", option)
 	case document.RuleOutOfRange:
-		return "Validation failed"
+		return append(one("Validation failed at /%s", option), rangeWords(p)...)
 	}
-	return ""
+	return nil
+}
+
+// rangeWords describes which bound a value breaks.
+func rangeWords(p document.Problem) []string {
+	found, least, above, most := p.Fact("value"), p.Fact("minimum"), p.Fact("exclusive_minimum"), p.Fact("maximum")
+	switch {
+	case !least.IsNull() && !most.IsNull():
+		return []string{fmt.Sprintf("Expected in range [%v,%v], found %v", least, most, found)}
+	case !least.IsNull():
+		return []string{fmt.Sprintf("Expected >= %v, found %v", least, found)}
+	case !above.IsNull():
+		return []string{fmt.Sprintf("Expected > %v, found %v", above, found)}
+	case !most.IsNull():
+		return []string{fmt.Sprintf("Expected <= %v, found %v", most, found)}
+	}
+	return nil
+}
+
+// kindWords is the name that clients of YTsaurus know a kind of values by.
+func kindWords(kind string) string {
+	switch kind {
+	case "null":
+		return "entity"
+	case "bool":
+		return "boolean"
+	case "int":
+		return "int64"
+	case "uint":
+		return "uint64"
+	case "float":
+		return "double"
+	}
+	return kind
 }
 
 // guaranteeWords is the name of the parts of a guarantee.
@@ -81,13 +113,9 @@ func factText(v document.Value) string {
 	return v.String()
 }
 
-// problemError is the error for one broken rule: the words for clients, then our own sentence, and
-// the facts for programs.
+// problemError is the error for one broken rule: what clients of YTsaurus know, inside it our own
+// sentence, and the facts for programs.
 func problemError(p document.Problem) *Error {
-	message := p.String()
-	if words := problemWords(p); words != "" {
-		message = words + ": " + message
-	}
 	code := CodeGeneric
 	switch p.Rule {
 	case pooltree.RuleDuplicateName:
@@ -95,7 +123,13 @@ func problemError(p document.Problem) *Error {
 	case pooltree.RuleUnknownPool, pooltree.RuleUnknownParent:
 		code = CodeResolve
 	}
-	e := Errorf(code, "%s", message).With("path", yson.String(p.Path)).With("rule", yson.String(string(p.Rule)))
+	e := Errorf(CodeGeneric, "%s", p.String())
+	words := problemWords(p)
+	for i := len(words) - 1; i >= 0; i-- {
+		e = &Error{Code: CodeGeneric, Message: words[i], Inner: []*Error{e}}
+	}
+	e.Code = code
+	e.With("path", yson.String(p.Path)).With("rule", yson.String(string(p.Rule)))
 	for _, fact := range p.Facts {
 		e.With(fact.Key, FromDocument(fact.Value))
 	}

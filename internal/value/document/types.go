@@ -73,10 +73,11 @@ func (t Type[F]) Default(value F) Type[F] {
 func (t Type[F]) That(says string, rule Rule, holds func(F) bool) Type[F] {
 	read := t.read
 	t.shape.Says = says
+	shape := t.shape
 	t.read = func(r *Reader, v Value) (F, bool) {
 		f, ok := read(r, v)
 		if ok && !holds(f) {
-			mustBe(r, v, rule, says)
+			mustBe(r, v, rule, says, shape.bounds()...)
 			ok = false
 		}
 		return f, ok
@@ -85,8 +86,19 @@ func (t Type[F]) That(says string, rule Rule, holds func(F) bool) Type[F] {
 }
 
 // mustBe reports that v breaks a rule; says describes what it must be.
-func mustBe(r *Reader, v Value, rule Rule, says string) {
-	r.Refuse(v.at, rule, "must be "+says+", not "+describe(v), Pair("value", plainFact(v)))
+func mustBe(r *Reader, v Value, rule Rule, says string, facts ...Entry) {
+	facts = append([]Entry{Pair("value", plainFact(v)), Pair("type", Text(v.kind.String()))}, facts...)
+	r.Refuse(v.at, rule, "must be "+says+", not "+describe(v), facts...)
+}
+
+// bounds are the bounds of a type as facts.
+func (s *Shape) bounds() (facts []Entry) {
+	for _, f := range []Entry{Pair("minimum", s.Minimum), Pair("exclusive_minimum", s.ExclusiveMinimum), Pair("maximum", s.Maximum)} {
+		if !f.Value.IsNull() {
+			facts = append(facts, f)
+		}
+	}
+	return facts
 }
 
 // plainFact keeps scalars as facts; collections would repeat the document.
