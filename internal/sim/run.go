@@ -368,7 +368,11 @@ func (r *run) handle(e event) {
 // update lets the core compute fair shares, and checks whether the run has ended.
 func (r *run) update() {
 	r.work.Updates++
+	due, pools, views := r.core.UpdateDue(r.date()), r.poolsKnown, r.viewsKnown
 	r.happens(&core.UpdateInput{})
+	if !due {
+		r.poolsKnown, r.viewsKnown = pools, views // nothing has changed
+	}
 	if len(r.waiting) > 0 {
 		r.expireWaiting()
 	}

@@ -195,6 +195,52 @@ func TestLeavingOutPointlessHeartbeatsChangesNothingElse(t *testing.T) {
 	}
 }
 
+func TestLeavingOutPointlessUpdatesChangesNothing(t *testing.T) {
+	for name, text := range map[string]string{
+		"busy": busy,
+		"quiet": `
+duration: 6h
+nodes: [{name: n, count: 2, resources: {cpu: 4}}]
+pools: {low: {}, high: {min_share_resources: {cpu: 4}}}
+scheduler: {heartbeat_period: 1s}
+operations:
+  - {name: old, pool: low, job_count: 8, duration: 1h}
+  - {name: new, pool: high, arrival: 30m, job_count: 4, duration: 10m}
+  - {name: late, pool: high, arrival: 3h, job_count: 40, duration: 7m}
+`,
+	} {
+		results := make([][]byte, 2)
+		due := make([]int, 2)
+		for i, every := range []bool{false, true} {
+			s := read(t, text)
+			settings := SettingsOf(s)
+			r := newRun(s, core.New(settings), Options{})
+			r.watch = func(now time.Time, input core.Input, _ *core.Decisions) {
+				if every { // an input that may change anything makes the next update due
+					if err := r.core.Apply(now, &core.SettingsInput{Settings: settings}, &core.Decisions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if r.core.UpdateDue(now.Add(time.Millisecond)) {
+					due[i]++
+				}
+			}
+			result, err := r.complete(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			results[i], _ = result.JSON()
+		}
+		if !bytes.Equal(results[0], results[1]) {
+			t.Errorf("%s: the runs differ", name)
+		}
+		t.Logf("%s: an update is due after %d inputs, of %d", name, due[0], due[1])
+		if name == "quiet" && due[0] > due[1]/10 {
+			t.Errorf("an update is due after %d inputs, of %d", due[0], due[1])
+		}
+	}
+}
+
 // A preempted job restarts and runs for its whole duration; its old event has no
 // effect.
 func TestAPreemptedJobBeginsAgain(t *testing.T) {

@@ -56,6 +56,10 @@ type Core struct {
 	begun        time.Time // the first update
 	nodesChecked time.Time // the last check for operations without nodes
 	stuckChecked time.Time // the last check for stuck operations
+	quiet        time.Time // until when updates change nothing; see UpdateDue
+	wasQuiet     time.Time // the same before the input that is being applied
+	idle         bool      // the input changes nothing that an update would notice
+	awaits       bool      // some node may be awaited
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation

@@ -39,14 +39,16 @@ func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Dec
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
 	}
-	c.seen(now, id, out)
 	n := c.nodes[id]
+	news := len(finished) > 0 || n.silent || n.awaited
+	c.seen(now, id, out)
 	if n.tree == none {
 		return
 	}
 	t := c.trees[n.tree]
 	d := &c.decisions
 	t.state.Heartbeat(now, n.at, d)
+	c.idle = !news && len(d.Starts) == 0 && len(d.Preemptions) == 0
 	for i := range d.Starts {
 		c.start(now, t, id, &d.Starts[i], out)
 	}
@@ -160,8 +162,14 @@ func (c *Core) update(now time.Time, out *Decisions) {
 	if c.begun.IsZero() {
 		c.begun = now
 	}
-	c.giveUpSilent(now, out)
-	c.holdClocks()
+	if now.Before(c.wasQuiet) {
+		c.pass(now)
+		return
+	}
+	if c.settings.NodeTimeout > 0 || c.awaits {
+		c.giveUpSilent(now, out)
+		c.holdClocks()
+	}
 	c.updateTrees(now)
 	for i := 0; i < len(c.live); i++ {
 		op := c.operations[c.live[i]]
@@ -174,6 +182,7 @@ func (c *Core) update(now time.Time, out *Decisions) {
 	c.settleRevived(now, out)
 	c.checkHosts(now, out)
 	c.checkProgress(now, out)
+	c.quiet = c.quietUntil(now)
 }
 
 // updateTrees computes the fair shares of each tree.

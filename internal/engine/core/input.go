@@ -24,7 +24,12 @@ type Input interface {
 // never go back. An error states why the core refuses the input; then nothing
 // has changed. The core never refuses an input whose comment names no reason.
 func (c *Core) Apply(now time.Time, input Input, out *Decisions) error {
-	return input.apply(c, now, out)
+	c.wasQuiet, c.quiet, c.idle = c.quiet, time.Time{}, false
+	err := input.apply(c, now, out)
+	if err != nil || c.idle {
+		c.quiet = c.wasQuiet // nothing has changed
+	}
+	return err
 }
 
 // Inputs that change the configuration.

@@ -55,15 +55,20 @@ func (c *Core) deadlineOf(n *node) (deadline time.Time) {
 func (c *Core) await(id NodeID, until time.Time) {
 	if int(id) < len(c.nodes) && c.nodes[id] != nil {
 		c.nodes[id].awaited, c.nodes[id].until = true, until
+		c.awaits = true
 	}
 }
 
 // holdClocks stops the starvation clocks in trees with awaited nodes.
 func (c *Core) holdClocks() {
 	held := make([]bool, len(c.trees))
+	c.awaits = false
 	for _, n := range c.nodes {
-		if n != nil && n.awaited && n.tree != none {
-			held[n.tree] = true
+		if n != nil && n.awaited {
+			c.awaits = true
+			if n.tree != none {
+				held[n.tree] = true
+			}
 		}
 	}
 	for i, t := range c.trees {

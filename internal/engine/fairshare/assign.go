@@ -1,11 +1,6 @@
 package fairshare
 
-import (
-	"math"
-	"sort"
-
-	"github.com/weirhq/weir/internal/value/resource"
-)
+import "github.com/weirhq/weir/internal/value/resource"
 
 // assign divides the share that a pool got, and records in shares what each
 // element of its subtree gets. In the normal computation the pool is asked by
@@ -18,26 +13,28 @@ func (e *Engine) assign(p *pool, shares []resource.Shares) {
 	given := &shares[p.slot]
 	asked := division{p.fitStamp, p.factor, *given}
 	if e.canSkip && asked == p.division {
-		p.factor = p.divided
+		p.factor, p.passed = p.divided, p.jumped
 		return
 	}
 	p.division, p.changedAt = asked, e.updates
 	if e.options.Improved {
-		p.factor = e.improvedFactor(p, given)
+		e.improve(p, given)
+		e.divide(p, p.factor, shares)
 	} else {
 		// The fit factor may be too large by rounding; without this correction
 		// the children would get more than the pool, level after level.
 		most := given.Add(resource.Uniform(Epsilon))
-		p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
-			return most.Dominates(e.sumAt(p, f, shares))
-		})
-	}
-	p.divided = p.factor
-	e.divide(p, p.factor, shares)
-	for _, slot := range p.children {
-		if child := e.nodes[slot].pool; child >= 0 {
-			e.assign(&e.pools[child], shares)
+		if !most.Dominates(e.divide(p, p.factor, shares)) {
+			p.factor = searchMaxNear(0, p.factor, func(f float64) bool {
+				return most.Dominates(e.sumOf(p, f, shares))
+			})
+			e.divide(p, p.factor, shares)
 		}
+	}
+	p.divided, p.jumped = p.factor, p.passed
+	e.assigned = append(e.assigned, p.subpools...)
+	for _, at := range p.subpools {
+		e.assign(&e.pools[at], shares)
 	}
 }
 
@@ -78,128 +75,88 @@ func (e *Engine) divideFIFO(p *pool, f float64, shares []resource.Shares) (sum r
 	return sum
 }
 
-// fifoPrefix is what the first operations of a FIFO pool take together.
-type fifoPrefix struct {
-	slot     int32
-	fitStamp uint64
-	count    int
-	sum      resource.Shares
+// sumOf returns what the pool's children get together at fit factor f. It may use
+// shares as scratch space.
+func (e *Engine) sumOf(p *pool, f float64, shares []resource.Shares) resource.Shares {
+	if p.settings.Mode == FIFO {
+		return e.fifoSum(p, f)
+	}
+	return e.divide(p, f, shares)
 }
 
-// sumAt returns what the pool's children get together at fit factor f. It may
-// use shares as scratch space. In a FIFO pool it recomputes only the operation
-// at the border.
-func (e *Engine) sumAt(p *pool, f float64, shares []resource.Shares) resource.Shares {
-	if p.settings.Mode != FIFO {
-		return e.divide(p, f, shares)
-	}
+// fifoSum returns what the operations of a FIFO pool get together at fit factor
+// f.
+func (e *Engine) fifoSum(p *pool, f float64) resource.Shares {
 	whole := min(int(f), len(p.sorted))
-	if x := &e.prefix; x.slot != p.slot || x.fitStamp != p.fitStamp || x.count != whole {
-		*x = fifoPrefix{slot: p.slot, fitStamp: p.fitStamp, count: whole}
-		for _, slot := range p.sorted[:whole] {
-			x.sum = x.sum.Add(operationAt(&e.nodes[slot], 1))
-		}
-	}
 	if rest := f - float64(whole); rest > 0 && whole < len(p.sorted) {
-		return e.prefix.sum.Add(operationAt(&e.nodes[p.sorted[whole]], rest))
+		return p.served[whole].Add(operationAt(&e.nodes[p.sorted[whole]], rest))
 	}
-	return e.prefix.sum
+	return p.served[whole]
 }
 
-// divideImproved interpolates between what children get after one step of the
-// improved fit and before the next one.
+// divideImproved records what children get at fit factor f, at which the first
+// ones of them have jumped.
 func (e *Engine) divideImproved(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
-	whole := math.Floor(f)
-	last := len(p.fit.steps) - 1
-	from := min(int(whole), last)
-	t := f - whole
-	a := p.fit.steps[from]
-	b := p.fit.steps[min(from+1, last)]
-	for _, slot := range p.fit.idle {
-		shares[slot], e.nodes[slot].suggestion = nothing, 1
-	}
-	for i := range p.fit.sources {
-		s := &p.fit.sources[i]
-		n := &e.nodes[s.child]
-		var v resource.Shares
-		if t == 0 {
-			v = e.sourceAt(p, s, a.x, int32(i) < a.source)
-		} else {
-			low := e.sourceAt(p, s, a.x, int32(i) <= a.source)
-			high := e.sourceAt(p, s, b.x, int32(i) < b.source)
-			v = between(&low, &high, t)
-		}
-		n.suggestion = min(1, (a.x+(b.x-a.x)*t)*s.scale)
+	for i := range p.sources {
+		s := &p.sources[i]
+		v := e.childAt(p, i, f, i < int(p.passed))
+		e.nodes[s.child].suggestion = min(1, f*s.scale)
 		shares[s.child] = v
 		sum = sum.Add(v)
 	}
 	return sum
 }
 
-// sourceAt returns the value of a child at x on its parent's scale: the lower
-// end of a jump, or the upper one after it.
-func (e *Engine) sourceAt(p *pool, s *source, x float64, after bool) resource.Shares {
-	var points []point
-	if s.isPool {
-		points = e.pools[e.nodes[s.child].pool].curve.points
-	} else {
-		points = p.fit.own[s.first:s.end]
+// improve finds the largest fit factor whose division fits into given.
+func (e *Engine) improve(p *pool, given *resource.Shares) {
+	p.factor, p.passed = e.largestFactor(p, 0, given)
+	if !e.options.ImprovedDistributionGap {
+		return
 	}
-	i := sort.Search(len(points), func(i int) bool { return points[i].x/s.scale >= x })
-	if i == len(points) {
-		return points[i-1].v
+	if rest := given.Sub(e.sumOf(p, p.factor, e.spare)); rest.Largest() > Epsilon {
+		most := given.Add(resource.Uniform(Epsilon))
+		p.factor, p.passed = e.largestFactor(p, p.factor, &most)
 	}
-	if b := points[i].x / s.scale; b > x && i > 0 {
-		a := points[i-1].x / s.scale
-		return between(&points[i-1].v, &points[i].v, (x-a)/(b-a))
-	}
-	for after && i+1 < len(points) && points[i+1].x == points[i].x {
-		i++
-	}
-	return points[i].v
-}
-
-// improvedFactor is the largest fit factor whose division fits into given.
-func (e *Engine) improvedFactor(p *pool, given *resource.Shares) float64 {
-	f := e.largestFactor(p, 0, given)
-	if e.options.ImprovedDistributionGap {
-		rest := given.Sub(e.sumAt(p, f, e.spare))
-		if rest.Largest() > Epsilon {
-			most := given.Add(resource.Uniform(Epsilon))
-			f = e.largestFactor(p, f, &most)
-		}
-	}
-	if f < Epsilon {
-		return 0
-	}
-	return f
 }
 
 // largestFactor is the largest fit factor, at least from, at which the children
-// together get no more than most.
-func (e *Engine) largestFactor(p *pool, from float64, most *resource.Shares) float64 {
-	for !p.fit.done && (len(p.fit.points) == 0 || most.Dominates(p.fit.points[len(p.fit.points)-1].v)) {
-		e.growFit(p)
+// together get no more than most, and how many of them have jumped there. Less
+// than Epsilon of the first step is nothing.
+func (e *Engine) largestFactor(p *pool, from float64, most *resource.Shares) (float64, int32) {
+	b := upTo(most)
+	at := e.locate(p, &b, 0)
+	if p.settings.Mode == FIFO {
+		f := max(from, searchMaxAround(from, stopping(&at, most), max(from, at.high.x), func(f float64) bool {
+			return most.Dominates(e.fifoSum(p, f))
+		}))
+		if f < Epsilon {
+			return 0, 0
+		}
+		return f, 0
 	}
-	points := p.fit.points
-	i := sort.Search(len(points), func(i int) bool { return !most.Dominates(points[i].v) })
+	if at.low.x == at.high.x {
+		return at.low.x, at.passed
+	}
+	e.evaluate(p, at.high.x)
+	f := searchMaxAround(at.low.x, stopping(&at, most), at.high.x, func(f float64) bool {
+		return most.Dominates(sumAt(p, f))
+	})
 	switch {
-	case i == len(points):
-		return points[i-1].x
-	case i == 0:
-		return from
+	case f == at.low.x:
+		return f, int32(len(p.sources)) // what jumps there has jumped
+	case f < Epsilon*at.high.x && at.low.x == 0 && at.low.v == p.first:
+		return 0, 0
 	}
-	low, high := &points[i-1], &points[i]
-	fits := func(f float64) bool { return most.Dominates(e.sumAt(p, f, e.spare)) }
-	if low.x == high.x {
-		return searchMaxNear(from, max(from, low.x), fits)
-	}
+	return f, 0
+}
+
+// stopping returns about where a part of a fit exceeds most.
+func stopping(at *site, most *resource.Shares) float64 {
 	t := 1.0
-	for k := range high.v {
-		if high.v[k] > most[k] {
-			t = min(t, (most[k]-low.v[k])/(high.v[k]-low.v[k]))
+	for k := range most {
+		if at.high.v[k] > most[k] && at.high.v[k] > at.low.v[k] {
+			t = min(t, (most[k]-at.low.v[k])/(at.high.v[k]-at.low.v[k]))
 		}
 	}
-	guess := low.x + (high.x-low.x)*t
-	return max(from, searchMaxAround(low.x, guess, high.x, fits))
+	return at.low.x + (at.high.x-at.low.x)*t
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // syntheticTree returns a tree with the given number of operations and 5 % as many
@@ -69,15 +70,33 @@ func syntheticOperation(rng *rand.Rand, parent int32, start int) Element {
 	}
 }
 
-// churn changes the usage of a fraction of the operations.
+// churn changes the usage of a part of the operations, at least one, and lists
+// them in the tree.
 func churn(tree *Tree, round int, part float64) {
 	rng := rand.New(rand.NewPCG(uint64(round), 3))
-	for range int(part * float64(len(tree.Elements))) {
-		element := &tree.Elements[rng.IntN(len(tree.Elements))]
-		if element.Kind == KindOperation {
+	tree.Tracked, tree.Touched = true, tree.Touched[:0]
+	if part == 0 {
+		return
+	}
+	for count := max(1, int(part*float64(len(tree.Elements)))); len(tree.Touched) < count; {
+		slot := rng.IntN(len(tree.Elements))
+		if element := &tree.Elements[slot]; element.Kind == KindOperation {
 			element.Usage = element.Demand.Times(rng.Float64())
+			tree.Touched = append(tree.Touched, int32(slot))
 		}
 	}
+}
+
+// siblingsTree is one pool with many operations, a quarter of them gangs.
+func siblingsTree(operations int) *Tree {
+	tree := syntheticTree(operations, 3)
+	tree.Elements = slices.DeleteFunc(tree.Elements, func(e Element) bool { return e.Kind == KindPool })
+	tree.Elements = slices.Insert(tree.Elements, 0, Element{Kind: KindPool}, Element{Kind: KindPool})
+	for i := range tree.Elements[2:] {
+		tree.Elements[2+i].Parent = 1
+		tree.Elements[2+i].Gang = i%4 == 0
+	}
+	return tree
 }
 
 // productionTree has the shape of a production tree: 565 pools up to ten levels
@@ -149,6 +168,8 @@ func BenchmarkUpdate(b *testing.B) {
 		{"10k", syntheticTree(10_000, 1)},
 		{"100k", syntheticTree(100_000, 1)},
 		{"fifo20k", fifoTree(20_000)},
+		{"siblings500", siblingsTree(500)},
+		{"siblings16k", siblingsTree(16_000)},
 	} {
 		for _, mode := range []string{"default", "improved"} {
 			tree := *c.tree
@@ -157,13 +178,20 @@ func BenchmarkUpdate(b *testing.B) {
 			tree.Options.GangSteps = mode == "improved"
 			b.Run(fmt.Sprintf("tree=%s/mode=%s/changed=fresh", c.name, mode), func(b *testing.B) {
 				b.ReportAllocs()
+				var cpu expected.Stopwatch
+				cpu.Start()
 				for b.Loop() {
 					Compute(&tree, FirstUpdate)
 				}
+				cpu.Stop()
+				cpu.Report(b)
 			})
-			for _, part := range []float64{1, 0.01, 0} {
-				b.Run(fmt.Sprintf("tree=%s/mode=%s/changed=%g", c.name, mode, part), func(b *testing.B) {
-					benchmarkRepeated(b, &tree, part)
+			for _, changed := range []struct {
+				name string
+				part float64
+			}{{"all", 1}, {"1%", 0.01}, {"one", 1e-9}, {"nothing", 0}} {
+				b.Run(fmt.Sprintf("tree=%s/mode=%s/changed=%s", c.name, mode, changed.name), func(b *testing.B) {
+					benchmarkRepeated(b, &tree, changed.part)
 				})
 			}
 		}
@@ -174,16 +202,19 @@ func BenchmarkUpdate(b *testing.B) {
 // changes between updates.
 func benchmarkRepeated(b *testing.B, tree *Tree, part float64) {
 	var e Engine
-	var results [2]Result
+	var result Result
 	round := 0
-	e.Update(tree, time.Second, &results[0])
-	e.Update(tree, time.Second, &results[1])
+	e.Update(tree, time.Second, &result)
 	b.ReportAllocs()
+	var cpu expected.Stopwatch
 	for b.Loop() {
 		b.StopTimer()
 		round++
 		churn(tree, round, part)
 		b.StartTimer()
-		e.Update(tree, 200*time.Millisecond, &results[round%2])
+		cpu.Start()
+		e.Update(tree, 200*time.Millisecond, &result)
+		cpu.Stop()
 	}
+	cpu.Report(b)
 }

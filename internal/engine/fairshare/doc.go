@@ -25,10 +25,14 @@
 // Before that, guarantees are completed and fitted to limits (guarantees.go)
 // and integral pools propose what their volumes allow (integral.go).
 //
-// Functions are lists of points, non-decreasing in every component and
-// left-continuous: at a jump the value is the lower one. They are generated
-// lazily: the part of a function that no caller needs is never computed. In a
-// full cluster that is most of it.
+// Functions consist of straight pieces and jumps, are non-decreasing in every
+// component and left-continuous: at a jump the value is the lower one. They are
+// never written down as a whole. A pool that is asked about a suggestion looks
+// for the one piece that answers it, and asks its children only about the pieces
+// it meets on the way (source.go). A piece depends on the children's functions
+// alone, not on what was asked before. So an engine may keep the pieces it has
+// found and start the next search where the last one ended: what it computes is
+// the same, to the last bit, as what a new engine computes.
 //
 // The package imports resource and the standard library only.
 package fairshare

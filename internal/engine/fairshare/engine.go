@@ -38,16 +38,30 @@ type Engine struct {
 	updates      uint64 // how many updates there were
 	rebuiltAt    uint64 // the last update that changed the edges of the tree
 	reconfigured bool   // settings, limits or totals differ from the last input
+	recounted    bool   // usage and demand of all pools are computed again
+	plain        bool   // see findPlain
+	timeless     bool   // see Timeless
+	reweighed    bool   // weights differ, so that estimates may
+	light        bool   // nothing changes but on paths to changed elements
+	truncates    bool   // see truncate
 	canSkip      bool   // unchanged divisions need not be recomputed
 	stamp        uint64 // grows whenever a function is discarded
 
 	spare       []resource.Shares // a tentative division, by slot
-	prefix      fifoPrefix
+	own, row    []point           // the function of one operation
+	jumps       []jump
+	oldSources  []source
+	oldPools    []pool
+	counts      []int32
 	openBuckets []int32
 	takers      []relaxedPool
 	childSlots  []int32
 	childPools  []int32
 	touched     []bool          // by slot: the element differs from the last input
+	differ      []int32         // the slots of those
+	marked      []int32         // pools that are touched
+	path        []int32         // pools below which something differs
+	assigned    []int32         // pools whose share was computed again
 	history     []HistoricUsage // by slot, where it is kept
 }
 
@@ -63,18 +77,22 @@ type node struct {
 	usage      resource.Shares
 	demand     resource.Shares
 	limits     resource.Shares
+
+	stamp      uint64          // operations: when the function changed
+	whole      resource.Shares // in a FIFO pool: all it takes, as of wholeStamp
+	wholeStamp uint64
 }
 
 // pool is the engine's view of a pool.
 type pool struct {
 	slot     int32
+	reached  bool // from the root
 	settings *Pool
 	children []int32 // slots, in order
 	subpools []int32 // those that are pools, as indices in Engine.pools
 	sorted   []int32 // FIFO: children in the order they are served
 
 	limits                resource.Shares // the node's
-	limitsMoved           bool            // they differ from the last update's
 	usageSum, demandSum   resource.Amounts
 	inferred              resource.Amounts
 	strong, proposed      resource.Shares
@@ -93,22 +111,31 @@ type pool struct {
 	weights                       float64         // the sum of children's
 	leastWeight                   float64
 	factor                        float64 // the fit factor of the division
+	passed                        int32   // improved: the children that have jumped there
 
 	touched   bool     // some child differs from the last input
-	resummed  bool     // its usage and demand were recomputed
 	division  division // the last one recorded in Engine.shares
 	divided   float64  // the fit factor it was made at
+	jumped    int32    // and the children that had jumped there
 	changedAt uint64   // the last update that changed what children got
 
-	prepared   bool // the functions of this update are fixed
-	stale      bool // a child changed in a way that invalidates the fit
-	unsorted   bool // FIFO: the order may have changed
-	fit        fit
+	preparedAt uint64 // the last update in which its functions were fixed
+	tracedAt   uint64 // the last update in which something below it changed
+	settledAt  uint64 // the last update that changed its settings
+	sealed     bool   // the functions above it were fixed before its guarantee changed
+	stale      bool   // a child changed in a way that invalidates the fit
+	unsorted   bool   // FIFO: the order may have changed
 	fitStamp   uint64
-	curve      curve
 	curveStamp uint64
-	bounds     // of the curve
-	boundsKey  bounds
+	bounds     bounds // what it may take
+	seen       bounds // the same as the functions above it see it
+
+	sources []source          // fair share: the children, in their order
+	sites   []site            // known parts of the fit, in order
+	served  []resource.Shares // FIFO: what the first children take together
+	first   resource.Shares   // the fit at fit factor zero
+	zero    resource.Shares   // the curve at suggestion zero
+	hint    float64           // where the last site was found
 }
 
 // division is everything that the shares of a pool's subtree depend on.
@@ -143,6 +170,8 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	if e.reconfigured {
 		e.configure()
 	}
+	e.light = !e.reconfigured && e.plain
+	e.tracePaths()
 	e.begin(tree)
 	e.turnVolumes(elapsed)
 	e.weigh(tree, elapsed)
@@ -153,7 +182,8 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	root := &e.pools[0]
 	e.prepare(root)
 	e.sharePromised()
-	e.canSkip = len(e.promising) == 0 && !e.truncates()
+	e.canSkip = len(e.promising) == 0 && !e.truncates
+	e.assigned = e.assigned[:0]
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
 	e.nodes[0].suggestion = 1
 	e.assign(root, e.shares)
@@ -171,14 +201,58 @@ func (e *Engine) configure() {
 	e.measureGuarantees()
 	e.checkOvercommit()
 	e.fitGuarantees()
+	e.findPlain()
+}
+
+// findPlain determines whether shares follow from the elements alone, so that
+// nothing can change where no element does: there are no guarantees over time, no
+// promised shares, no weights that follow from usage or guarantees, and nothing
+// is truncated.
+func (e *Engine) findPlain() {
+	e.truncates = e.options.TruncateFIFO
+	historic := false
+	for _, at := range e.order {
+		s := e.pools[at].settings
+		e.truncates = e.truncates || s.TruncateFIFO == On
+		historic = historic || s.HistoricUsagePeriod > 0
+	}
+	e.timeless = len(e.burst)+len(e.relaxed) == 0 && !historic
+	e.plain = e.timeless && len(e.promising) == 0 && e.options.InferWeightMultiplier == 0 && !e.truncates
+}
+
+// Timeless reports whether updates of the last tree change nothing while its
+// elements stay as they are, however much time passes.
+func (e *Engine) Timeless() bool { return e.timeless }
+
+// tracePaths lists the pools below which some element differs from the last
+// input.
+func (e *Engine) tracePaths() {
+	e.path = e.path[:0]
+	for _, at := range e.marked {
+		for p := &e.pools[at]; p.reached && p.tracedAt != e.updates; p = e.parentOf(p) {
+			p.tracedAt = e.updates
+			e.path = append(e.path, e.nodes[p.slot].pool)
+			if p.slot == 0 {
+				break
+			}
+		}
+	}
 }
 
 // begin prepares pools for an update: their states, and the order of operations
 // in FIFO pools.
 func (e *Engine) begin(tree *Tree) {
+	if e.light {
+		for _, at := range e.marked {
+			if p := &e.pools[at]; p.unsorted {
+				e.arrange(p)
+			}
+		}
+		return
+	}
 	for _, at := range e.order {
 		p := &e.pools[at]
-		p.proposed, p.clipped, p.prepared = nothing, false, false
+		p.proposed, p.clipped, p.sealed = nothing, false, false
 		p.state = State{}
 		if int(p.slot) < len(tree.States) {
 			p.state = tree.States[p.slot]

@@ -33,12 +33,38 @@ func TestSearchMaxFindsTheLastNumberThatSatisfies(t *testing.T) {
 	}
 }
 
-// TestWidePoolsAreSummedLineByLine compares the fit function of pools with many
-// children with the plain sum of the children's functions.
-func TestWidePoolsAreSummedLineByLine(t *testing.T) {
+// fitPoints generates the whole fit of a fair-share pool, piece by piece.
+func fitPoints(e *Engine, p *pool) []point {
+	points := []point{{0, p.first}}
+	for x := 0.0; x < 1; {
+		at := e.evaluate(p, after(x))
+		points = push(points, at.low.x, &at.low.v)
+		points = push(points, at.high.x, &at.high.v)
+		x = at.high.x
+	}
+	return points
+}
+
+// curvePoints generates the whole curve of a pool, piece by piece.
+func curvePoints(e *Engine, p *pool) []point {
+	points := []point{{0, p.zero}}
+	for x := 0.0; x < 1; {
+		a, b := e.curvePiece(p, after(x))
+		points = push(points, a.x, &a.v)
+		points = push(points, b.x, &b.v)
+		x = b.x
+	}
+	return points
+}
+
+// TestAnswersDoNotDependOnWhereTheSearchStarts asks a pool about random
+// suggestions in random order and compares with the answers of a new engine.
+func TestAnswersDoNotDependOnWhereTheSearchStarts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for children := wideFrom; children < 80; children += 3 {
+	for children := 1; children < 80; children += 3 {
 		tree := newTestTree(resource.Amounts{1e6, 1e8, 0, 1e12, 1e6})
+		tree.Options.GangSteps = true
+		tree.Options.Improved = children%2 == 0
 		tree.pool("root", "p", Pool{})
 		for i := range children {
 			op := tree.operation("p", fmt.Sprint(i), randomAmounts(rng, tree.Total, 0.02))
@@ -46,28 +72,20 @@ func TestWidePoolsAreSummedLineByLine(t *testing.T) {
 			op.Weight = math.Exp(8 * rng.Float64())
 			op.Gang = rng.IntN(4) == 0
 		}
-		tree.Options.GangSteps = true
-		var e Engine
+		var kept Engine
 		var r Result
-		e.Update(&tree.Tree, FirstUpdate, &r)
-		p := &e.pools[e.nodes[tree.slots["p"]].pool]
-		for !p.fit.done {
-			e.growFit(p)
-		}
-		if len(p.fit.lines)+len(p.fit.idle) != children {
-			t.Fatalf("%d children were not summed line by line", children)
-		}
-		for i, q := range p.fit.points {
-			if i > 0 && p.fit.points[i-1].x == q.x {
-				continue // the upper end of a jump
-			}
-			var want resource.Shares
-			for j := range p.fit.sources {
-				s := &p.fit.sources[j]
-				want = want.Add(e.sourceAt(p, s, q.x, false))
-			}
-			if !q.v.Near(want, 1e-14) {
-				t.Fatalf("%d children, at %g: got %v, want %v", children, q.x, q.v, want)
+		kept.Update(&tree.Tree, FirstUpdate, &r)
+		at := kept.nodes[tree.slots["p"]].pool
+		for range 100 {
+			s := math.Pow(rng.Float64(), 4)
+			var fresh Engine
+			fresh.Update(&tree.Tree, FirstUpdate, &r)
+			fresh.pools[at].sites = fresh.pools[at].sites[:0]
+			fresh.pools[at].hint = 0
+			a, b := kept.curvePiece(&kept.pools[at], s)
+			c, d := fresh.curvePiece(&fresh.pools[at], s)
+			if a != c || b != d || !(a.x < s && s <= b.x) {
+				t.Fatalf("%d children, suggestion %g: %v to %v, a new engine says %v to %v", children, s, a, b, c, d)
 			}
 		}
 	}

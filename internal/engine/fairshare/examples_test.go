@@ -412,7 +412,7 @@ func TestE16TheLowerValueIsTakenAtAJump(t *testing.T) {
 	for suggestion, want := range map[float64]float64{.4: .14, math.Nextafter(.4, 1): .4} {
 		factor, share := e.poolAt(p, suggestion, &p.bounds)
 		near(t, "share", share[resource.CPU], want, 1e-9)
-		near(t, "curve", valueAt(p.curve.points, suggestion)[resource.CPU], want, 1e-9)
+		near(t, "curve", valueAt(curvePoints(&e, p), suggestion)[resource.CPU], want, 1e-9)
 		if suggestion == .4 {
 			near(t, "fit factor: Y's share", factor, .04, 1e-12)
 			near(t, "X's network", share[resource.Network], .4, 1e-12)

@@ -54,23 +54,14 @@ func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Dur
 	return math.Exp2(-history.Weighted / history.Weight)
 }
 
-// truncates reports whether truncate can change anything.
-func (e *Engine) truncates() bool {
-	if e.options.TruncateFIFO {
-		return true
-	}
-	for _, at := range e.order {
-		if e.pools[at].settings.TruncateFIFO == On {
-			return true
-		}
-	}
-	return false
-}
-
 // fill writes what changed since the result was filled last.
 func (e *Engine) fill(tree *Tree, result *Result) {
 	since := result.filled
 	before := result.Pools
+	if e.light && result.engine == e && since == e.updates-1 && since >= e.rebuiltAt && len(tree.States) == 0 && len(result.States) == 0 {
+		e.fillPaths(result)
+		return
+	}
 	if result.engine != e || len(result.Elements) != len(tree.Elements) || since < e.rebuiltAt {
 		since = 0
 		// Pools may have other numbers now, so old outcomes are kept to compare.
@@ -85,18 +76,67 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 	for _, at := range e.order {
 		p := &e.pools[at]
 		offers := e.fillPool(p, at, result, before)
-		if p.changedAt <= since && offers {
-			continue
-		}
-		for _, slot := range p.children {
-			if e.nodes[slot].pool >= 0 {
-				continue
-			}
-			e.fillElement(result, slot, -1)
-			result.Changed[slot] = result.Changed[slot] || !offers
+		if p.changedAt > since || !offers {
+			e.fillOperations(p, result, offers)
 		}
 	}
 	e.fillRoot(result)
+}
+
+// fillPaths writes what changed on the paths to changed elements and where shares
+// were computed again.
+func (e *Engine) fillPaths(result *Result) {
+	result.filled = e.updates
+	result.Changed = resize(result.Changed, len(e.nodes))
+	clear(result.Changed)
+	known := len(result.Elements)
+	result.Elements = resize(result.Elements, len(e.nodes))
+	for _, slot := range e.differ {
+		result.Changed[slot] = true
+		if int(slot) >= known || e.nodes[slot].kind == KindNone {
+			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
+		}
+	}
+	pool := func(at int32) {
+		p := &e.pools[at]
+		offers := e.fillPool(p, at, result, result.Pools)
+		if p.changedAt == e.updates || !offers {
+			e.fillOperations(p, result, offers)
+		}
+	}
+	if e.reweighed {
+		for _, at := range e.order {
+			pool(at)
+		}
+	} else {
+		for _, at := range e.path {
+			pool(at)
+		}
+		for _, at := range e.assigned {
+			p := &e.pools[at]
+			if p.tracedAt == e.updates {
+				continue
+			}
+			old, n := &result.Elements[p.slot], &e.nodes[p.slot]
+			if old.FairShare != e.shares[p.slot] || old.Suggestion != n.suggestion || old.Weight != n.weight || result.Pools[at].FitFactor != p.factor {
+				pool(at)
+			}
+		}
+		pool(0)
+	}
+	e.fillRoot(result)
+}
+
+// fillOperations writes the outcome of the operations directly in a pool; same
+// reports whether they have the same attributes as before.
+func (e *Engine) fillOperations(p *pool, result *Result, same bool) {
+	for _, slot := range p.children {
+		if e.nodes[slot].pool >= 0 {
+			continue
+		}
+		e.fillElement(result, slot, -1)
+		result.Changed[slot] = result.Changed[slot] || !same
+	}
 }
 
 // fillChanged allocates space for all elements and marks those that are new,
@@ -104,7 +144,7 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 func (e *Engine) fillChanged(tree *Tree, result *Result) {
 	known := len(result.Elements)
 	result.Changed = resize(result.Changed, len(tree.Elements))
-	all := result.Total != e.total || result.engine != e
+	all := result.Total != e.total || result.engine != e || result.filled != e.updates-1
 	for slot := range result.Changed {
 		result.Changed[slot] = all || slot >= known || e.touched[slot]
 	}
@@ -118,6 +158,9 @@ func (e *Engine) fillChanged(tree *Tree, result *Result) {
 
 // fillPromised writes what guarantees alone promise.
 func (e *Engine) fillPromised(result *Result) {
+	if len(result.Promised)+len(e.promised) == 0 {
+		return
+	}
 	for slot := range result.Changed {
 		result.Changed[slot] = result.Changed[slot] || sharesAt(result.Promised, slot) != sharesAt(e.promised, slot)
 	}
@@ -194,8 +237,7 @@ func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult
 		TotalBurstRatio: p.totalBurst, TotalFlowRatio: p.totalFlow,
 		Overflow: p.overflow, Acceptable: p.acceptable,
 		Accepted: p.accepted, ChildrenOverflow: p.childrenOverflow,
-		FitFactor: p.factor,
-		FitPoints: int32(len(p.fit.points)), CurvePoints: int32(len(p.curve.points)),
+		FitFactor:    p.factor,
 		childWeights: p.weights, estimatedRest: p.estimatedRest, guaranteedRest: p.guaranteedRest,
 	}
 	if p.clipped {

@@ -2,278 +2,315 @@ package fairshare
 
 import (
 	"math"
+	"slices"
+	"sort"
 
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// fit is a pool's share by fit factor, ignoring its own limits: how its
-// children would spend growing permission. It is generated as far as callers
-// need it.
+// A pool's fit is its share by fit factor, ignoring its own limits: how its
+// children would spend growing permission.
 //
 //	fair share  the fit factor f is in [0, 1]; child i gets the suggestion
 //	            min(1, f × weight / least weight)
-//	improved    the same walk, but the fit factor counts break points of
-//	            children, so that children that jump at one suggestion do so
-//	            one after another
+//	improved    the same, but children that jump at one fit factor do so one
+//	            after another, in their order
 //	FIFO        the whole part of f is the number of children that got all they
 //	            want, the fraction is the suggestion of the next one
-type fit struct {
-	points []point
-	done   bool
+//
+// The fit is never written down. What is asked about it is where its value
+// stops being acceptable, and the answer is a site: a straight piece or a jump.
+// Finding the site takes a handful of sums over the children. Sites found are
+// kept in pool.sites until a child changes.
+//
+// A site depends on nothing but the children's functions: its ends are
+// neighbouring break points of children, and its values are sums in the order
+// of the children. So the search may start anywhere and the answer is the same
+// to the last bit, whatever was asked before.
 
-	sources []source          // fair share: the children, in their order
-	idle    []int32           // slots of children that demand nothing and are left out
-	heads   []float64         // where each source has its next point
-	values  []resource.Shares // the value of each source at the last point
-	steps   []step            // improved: what fit factor 0, 1, 2, … stand for
-	own     []point           // curves of children that are operations
+// bounds are what a pool may take without a suggestion and at most.
+type bounds struct{ guarantee, limit resource.Shares }
 
-	lines []line  // many children: the piece each of them is in
-	sum   lineSum // of all lines
-	heap  []int32 // sources by where their pieces end
-
-	head   int             // FIFO: the first child not joined yet
-	served resource.Shares // FIFO: what the children before it take
-}
-
-// source is a child as its parent walks along its curve, with arguments on the
-// parent's scale.
-type source struct {
-	a, b   point // the piece the walk is in
-	scale  float64
-	child  int32 // slot
-	next   int32 // index of the point after b
-	first  int32 // operations: the child's points are fit.own[first:end]
-	end    int32
-	isPool bool
-	flat   bool // a and b have one value
-	steep  bool // the piece is too steep for a line
-}
-
-// step is a break point of one child: the improved fit factor counts them.
-type step struct {
-	x      float64
-	source int32
-}
-
-func (f *fit) reset() {
-	*f = fit{
-		points: f.points[:0], sources: f.sources[:0], heads: f.heads[:0],
-		values: f.values[:0], steps: f.steps[:0], own: f.own[:0],
-		lines: f.lines[:0], heap: f.heap[:0], idle: f.idle[:0],
-	}
-}
-
-// growFit generates the next points of the pool's fit: at least one, or it is
-// done.
-func (e *Engine) growFit(p *pool) {
-	f := &p.fit
-	switch {
-	case len(p.children) == 0:
-		f.points = append(f.points[:0], point{}, point{x: 1})
-		f.done = true
-	case p.settings.Mode == FIFO:
-		e.growFIFO(p)
-	case len(f.points) == 0:
-		e.openSources(p)
-	case e.options.Improved:
-		e.growImproved(p)
-	case len(f.lines) > 0:
-		e.growLines(p)
-	default:
-		e.growSum(p)
-	}
-}
-
-// growFIFO appends the curve of the next child.
-func (e *Engine) growFIFO(p *pool) {
-	f := &p.fit
-	if f.head == len(p.sorted) {
-		f.points = push(f.points, float64(len(p.sorted)), &f.served)
-		f.done = true
-		return
-	}
-	base := f.served
-	f.own = appendOperationCurve(f.own[:0], &e.nodes[p.sorted[f.head]])
-	for _, q := range f.own {
-		f.served = base.Add(q.v)
-		f.points = push(f.points, float64(f.head)+q.x, &f.served)
-	}
-	f.head++
-}
-
-// openSources puts every child at the start of its curve and writes the first
-// point of the fit.
-func (e *Engine) openSources(p *pool) {
-	f := &p.fit
-	var first resource.Shares
-	for _, slot := range p.children {
-		n := &e.nodes[slot]
-		s := source{child: slot, scale: n.weight / p.leastWeight, isPool: n.pool >= 0}
-		if !s.isPool {
-			s.first = int32(len(f.own))
-			s.next = s.first
-			f.own = appendOperationCurve(f.own, n)
-			s.end = int32(len(f.own))
+// stop reports whether a share is not acceptable under suggestion s. At
+// suggestion zero the guarantee itself is acceptable; otherwise functions are
+// left-continuous, so that reaching guarantee and suggestion is too much.
+func (b *bounds) stop(v *resource.Shares, s float64) bool {
+	for k := range v {
+		if v[k] > b.limit[k] {
+			return true
 		}
-		s.b, _ = e.sourcePoint(f, &s)
-		start := s.b.v
-		head := e.advance(f, &s)
-		if start == nothing && math.IsInf(head, 1) {
-			f.idle = append(f.idle, slot)
-			continue
-		}
-		f.sources = append(f.sources, s)
-		f.heads = append(f.heads, head)
-		f.values = append(f.values, start)
-		first = first.Add(start)
-	}
-	f.points = append(f.points, point{0, first})
-	if e.options.Improved {
-		f.steps = append(f.steps, step{0, -1})
-	}
-	if !e.options.Improved && len(f.sources) >= wideFrom {
-		f.openLines()
-		if e.passLines(f, 0) {
-			v := f.sum.at(0, &first)
-			f.points = push(f.points, 0, &v)
-		}
-		return
-	}
-	e.stepAll(p, 0)
-}
-
-// sourcePoint returns the next point of the source's curve on the parent's
-// scale.
-func (e *Engine) sourcePoint(f *fit, s *source) (q point, ok bool) {
-	if s.isPool {
-		q, ok = e.curvePoint(&e.pools[e.nodes[s.child].pool], int(s.next))
-	} else if ok = s.next < s.end; ok {
-		q = f.own[s.next]
-	}
-	s.next++
-	q.x /= s.scale
-	return q, ok
-}
-
-// advance moves the source to its next piece and returns where that ends.
-func (e *Engine) advance(f *fit, s *source) float64 {
-	s.a = s.b
-	next, ok := e.sourcePoint(f, s)
-	if !ok {
-		s.flat = true
-		return math.Inf(1)
-	}
-	s.b = next
-	s.flat = s.a.v == s.b.v
-	return s.b.x
-}
-
-// moveTo finds the nearest break point of any child, moves all values there,
-// and returns it; 1 is the end of the fit.
-func (f *fit) moveTo() float64 {
-	x := 1.0
-	for _, head := range f.heads {
-		if head < x {
-			x = head
+		if excess := v[k] - b.guarantee[k]; excess > 0 && excess >= s {
+			return true
 		}
 	}
-	for i := range f.sources {
-		s := &f.sources[i]
+	return false
+}
+
+// upTo returns bounds that stop every share that is not within most.
+func upTo(most *resource.Shares) bounds { return bounds{*most, *most} }
+
+// site is a part of a fit: a straight piece, after low.x up to high.x, or a jump,
+// with low.x == high.x. low.v is the value just after low.x (at a jump, the
+// lower end); high.v the one at high.x (at a jump, the upper end).
+type site struct {
+	low, high point
+	// end reports that the fit has no point that stops; low is its last one.
+	end bool
+	// passed counts, at a jump in the improved computation, the children in
+	// order that have jumped at the lower end.
+	passed int32
+	// below is, in a FIFO pool, the value at low.x itself: the lower end of a
+	// jump if there is one.
+	below resource.Shares
+}
+
+// sitesKept is how many sites of a pool are kept.
+const sitesKept = 64
+
+// locate finds where the pool's fit stops under the bounds and suggestion s: the
+// value at low is acceptable and the one at high is not.
+func (e *Engine) locate(p *pool, b *bounds, s float64) site {
+	if p.settings.Mode == FIFO {
+		return e.locateFIFO(p, b, s)
+	}
+	if len(p.children) == 0 {
+		return site{low: point{x: 1}, high: point{x: 1}, end: true}
+	}
+	if b.stop(&p.first, s) {
+		return site{low: point{0, p.first}, high: point{0, p.first}}
+	}
+	if len(p.sites) >= sitesKept {
+		p.sites = p.sites[:0]
+	}
+	for round := 0; ; round++ {
+		i := sort.Search(len(p.sites), func(i int) bool { return b.stop(&p.sites[i].high.v, s) })
+		if i < len(p.sites) && !b.stop(&p.sites[i].low.v, s) {
+			p.hint = p.sites[i].high.x
+			return p.sites[i]
+		}
+		low, high := point{0, p.first}, point{x: 1}
+		if i > 0 {
+			low = p.sites[i-1].high
+		}
+		known := i < len(p.sites)
+		if known {
+			high = p.sites[i].low
+		}
 		switch {
-		case s.flat:
-		case f.heads[i] == x:
-			f.values[i] = s.b.v
+		case low.x < high.x:
+		case known:
+			p.hint = low.x
+			return e.jumpAt(p, b, s, low, high)
 		default:
-			f.values[i] = between(&s.a.v, &s.b.v, (x-s.a.x)/(s.b.x-s.a.x))
+			p.hint = low.x
+			return site{low: low, high: low, end: true}
 		}
-	}
-	return x
-}
-
-// total adds up the children's values in their order; the order matters to the
-// last bit.
-func (f *fit) total() (v resource.Shares) {
-	for i := range f.values {
-		for k := range v {
-			v[k] += f.values[i][k]
+		f := p.hint
+		if round > 0 || !(f > low.x && f <= high.x) {
+			f = e.guess(p, b, s, i, round, &low, &high)
 		}
+		p.sites = slices.Insert(p.sites, i, e.evaluate(p, f))
 	}
-	return v
 }
 
-// growSum advances to the next break point of any child; children that jump
-// there do so together.
-func (e *Engine) growSum(p *pool) {
-	f := &p.fit
-	x := f.moveTo()
-	v := f.total()
-	f.points = push(f.points, x, &v)
-	if x >= 1 {
-		f.done = true
-		return
+// guess returns a fit factor between low, where the fit is acceptable, and high,
+// where it is not, near where it stops. Between the two no site is known; site i
+// is the one after high, if there is any.
+func (e *Engine) guess(p *pool, b *bounds, s float64, i, round int, low, high *point) float64 {
+	known := i < len(p.sites)
+	if round%4 == 3 || !known && i == 0 {
+		if !known && round < 4 {
+			return high.x
+		}
+		return fromOrderedBits(orderedBits(low.x) + (orderedBits(high.x)-orderedBits(low.x)+1)/2)
 	}
-	e.stepAll(p, x)
-}
-
-// stepAll passes the break points at x of all children.
-func (e *Engine) stepAll(p *pool, x float64) {
-	f := &p.fit
-	if e.options.Improved {
-		e.stepEach(p, x)
-		return
-	}
-	jumped := false
-	for i := range f.sources {
-		s := &f.sources[i]
-		for f.heads[i] == x {
-			if f.values[i] != s.b.v {
-				f.values[i], jumped = s.b.v, true
+	f := high.x
+	if i > 0 && (round%2 == 0 || !known) { // along the piece before
+		q := &p.sites[i-1]
+		reach := math.Inf(1)
+		for k := range q.high.v {
+			if rise := q.high.v[k] - q.low.v[k]; rise > 0 {
+				most := min(b.limit[k], b.guarantee[k]+s)
+				reach = min(reach, (most-q.high.v[k])/rise)
 			}
-			f.heads[i] = e.advance(f, s)
 		}
+		f = low.x + (q.high.x-q.low.x)*reach
+	} else if known { // along the line from low to high
+		t := 1.0
+		for k := range high.v {
+			if most := min(b.limit[k], b.guarantee[k]+s); high.v[k] > most {
+				t = min(t, (most-low.v[k])/(high.v[k]-low.v[k]))
+			}
+		}
+		f = low.x + (high.x-low.x)*t
 	}
-	if jumped {
-		v := f.total()
-		f.points = push(f.points, x, &v)
+	if !(f > low.x) {
+		return after(low.x)
 	}
+	return min(f, high.x)
 }
 
-// growImproved advances to the next break point of any child.
-func (e *Engine) growImproved(p *pool) {
-	f := &p.fit
-	x := f.moveTo()
-	if x >= 1 {
-		v := f.total()
-		f.steps = append(f.steps, step{1, -1})
-		f.points = push(f.points, float64(len(f.steps)-1), &v)
-		f.done = true
-		return
+// evaluate returns the straight piece of the pool's fit that covers f.
+func (e *Engine) evaluate(p *pool, f float64) site {
+	at := site{high: point{x: 1}}
+	for i := range p.sources {
+		s := &p.sources[i]
+		if !s.covers(f) {
+			e.seek(s, f)
+		}
+		at.low.x, at.high.x = max(at.low.x, s.a.x), min(at.high.x, s.b.x)
 	}
-	e.stepEach(p, x)
+	at.low.v, at.high.v = sumAt(p, at.low.x), sumAt(p, at.high.x)
+	return at
 }
 
-// stepEach passes the break points at x one child after another; each has its
-// own fit factor, at which that child alone may jump.
-func (e *Engine) stepEach(p *pool, x float64) {
-	f := &p.fit
-	for i := range f.sources {
-		s := &f.sources[i]
-		if f.heads[i] != x {
+// sumAt adds up the children's values at x in their order; the order matters to
+// the last bit. All sources must be in the piece around x.
+func sumAt(p *pool, x float64) (sum resource.Shares) {
+	for i := range p.sources {
+		s := &p.sources[i]
+		if s.empty {
 			continue
 		}
-		v := f.total()
-		f.steps = append(f.steps, step{x, int32(i)})
-		factor := float64(len(f.steps) - 1)
-		f.points = push(f.points, factor, &v)
-		before := f.values[i]
-		for f.heads[i] == x {
-			f.values[i] = s.b.v
-			f.heads[i] = e.advance(f, s)
-		}
-		if f.values[i] != before {
-			v = f.total()
-			f.points = push(f.points, factor, &v)
+		v := s.at(x)
+		for k := range sum {
+			sum[k] += v[k]
 		}
 	}
+	return sum
+}
+
+// jumpAt returns the jump from low to high, or in the improved computation the
+// jump of the one child that stops it.
+func (e *Engine) jumpAt(p *pool, b *bounds, s float64, low, high point) site {
+	if !e.options.Improved {
+		return site{low: low, high: high}
+	}
+	base := e.openJump(p, low.x)
+	passed := sort.Search(len(p.sources), func(i int) bool {
+		v := e.afterJumps(base, i+1)
+		return b.stop(&v, s)
+	})
+	at := site{
+		low: point{low.x, e.afterJumps(base, passed)}, high: point{low.x, e.afterJumps(base, passed+1)}, passed: int32(passed),
+	}
+	e.jumps = e.jumps[:base]
+	return at
+}
+
+// jump is what a child gets at a fit factor and just after it.
+type jump struct{ before, behind resource.Shares }
+
+// openJump finds what all children of a pool get on both sides of x, and appends
+// it to Engine.jumps. Finding it may need the jumps of a child, so the list is
+// used as a stack; the caller removes what is appended.
+func (e *Engine) openJump(p *pool, x float64) (base int) {
+	base = len(e.jumps)
+	for i := range p.sources {
+		e.jumps = append(e.jumps, jump{before: e.childAt(p, i, x, false)})
+	}
+	for i := range p.sources {
+		e.jumps[base+i].behind = e.childAt(p, i, x, true)
+	}
+	return base
+}
+
+// childAt returns the value of a child at fit factor x, or just after it.
+func (e *Engine) childAt(p *pool, i int, x float64, behind bool) resource.Shares {
+	s := &p.sources[i]
+	switch {
+	case behind:
+		if f := after(x); !s.covers(f) {
+			e.seek(s, f)
+		}
+	case x == 0:
+		if at := e.nodes[s.child].pool; at >= 0 {
+			return e.pools[at].zero
+		}
+		return nothing
+	case !s.covers(x):
+		e.seek(s, x)
+	}
+	return s.at(x)
+}
+
+// afterJumps returns the sum of what the children get when the first ones have
+// jumped.
+func (e *Engine) afterJumps(base, passed int) (sum resource.Shares) {
+	jumps := e.jumps[base:]
+	for i := range jumps {
+		if i < passed {
+			sum = sum.Add(jumps[i].behind)
+		} else {
+			sum = sum.Add(jumps[i].before)
+		}
+	}
+	return sum
+}
+
+// below returns the value of the fit at the lower end of a piece itself: the
+// lower end of a jump if there is one.
+func (e *Engine) below(p *pool, at *site) resource.Shares {
+	if p.settings.Mode == FIFO {
+		return at.below
+	}
+	x := at.low.x
+	if e.options.Improved {
+		base := e.openJump(p, x)
+		defer func() { e.jumps = e.jumps[:base] }()
+		for i := len(p.sources) - 1; i >= 0; i-- {
+			if q := &e.jumps[base+i]; q.before != q.behind {
+				return e.afterJumps(base, i)
+			}
+		}
+		return at.low.v
+	}
+	if x == 0 {
+		return p.first
+	}
+	return e.evaluate(p, x).high.v
+}
+
+// locateFIFO is locate for a FIFO pool: the children's functions one after
+// another.
+func (e *Engine) locateFIFO(p *pool, b *bounds, s float64) site {
+	i := sort.Search(len(p.sorted), func(i int) bool { return b.stop(&p.served[i+1], s) })
+	if i == len(p.sorted) {
+		last := point{float64(max(i, 1)), p.served[i]}
+		return site{low: last, high: last, end: true}
+	}
+	base := &p.served[i]
+	e.own = appendOperationCurve(e.own[:0], &e.nodes[p.sorted[i]])
+	e.row = e.row[:0]
+	for _, q := range e.own {
+		v := base.Add(q.v)
+		e.row = push(e.row, float64(i)+q.x, &v)
+	}
+	j := 1
+	for j < len(e.row)-1 && !b.stop(&e.row[j].v, s) {
+		j++
+	}
+	at := site{low: e.row[j-1], high: e.row[j], below: e.row[j-1].v}
+	if j > 1 && e.row[j-2].x == at.low.x {
+		at.below = e.row[j-2].v
+	}
+	return at
+}
+
+// lineUp puts the operations of a FIFO pool one behind another.
+func (e *Engine) lineUp(p *pool) {
+	p.served = resize(p.served, len(p.sorted)+1)
+	var sum resource.Shares
+	for i, slot := range p.sorted {
+		p.served[i] = sum
+		n := &e.nodes[slot]
+		if n.wholeStamp < n.stamp {
+			e.own = appendOperationCurve(e.own[:0], n)
+			n.whole, n.wholeStamp = e.own[len(e.own)-1].v, n.stamp
+		}
+		for k := range sum {
+			sum[k] += n.whole[k]
+		}
+	}
+	p.served[len(p.sorted)] = sum
 }

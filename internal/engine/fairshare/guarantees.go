@@ -213,6 +213,9 @@ func (e *Engine) adjustChildren(p *pool) {
 // flows of integral pools. What operations get follows from the rests; see
 // Result.Attributes.
 func (e *Engine) estimateGuarantees() {
+	if !e.reweighed {
+		return
+	}
 	root := &e.pools[0]
 	root.estimated, root.guaranteed = root.strong, resource.Ones()
 	for k := range e.total {

@@ -32,6 +32,9 @@ func (e *Engine) measureIntegral(p *pool) {
 // turnVolumes charges and refills the volumes of integral pools for the time
 // since the previous update, and hands what some could not store to others.
 func (e *Engine) turnVolumes(elapsed time.Duration) {
+	if e.light {
+		return
+	}
 	for _, at := range e.order {
 		p := &e.pools[at]
 		p.overflow, p.acceptable, p.accepted = resource.Volume{}, resource.Volume{}, resource.Volume{}
@@ -234,6 +237,9 @@ type relaxedPool struct {
 // shareRelaxed divides what strong and burst guarantees leave idle now among
 // relaxed pools, in proportion to what they have saved.
 func (e *Engine) shareRelaxed() {
+	if len(e.relaxed) == 0 {
+		return
+	}
 	available := resource.Ones()
 	root := &e.pools[0]
 	for _, at := range root.subpools {

@@ -13,42 +13,98 @@ import (
 func (e *Engine) load(tree *Tree) {
 	everything := e.total != tree.Total || e.options != tree.Options || len(e.previous) == 0
 	e.total, e.options = tree.Total, tree.Options
-	for at := range e.pools {
-		e.pools[at].touched = everything
+	for _, at := range e.marked {
+		e.pools[at].touched = false
 	}
-	e.reconfigured = everything
-	if e.isRebuilt(tree) {
+	e.marked = e.marked[:0]
+	for _, slot := range e.differ {
+		e.touched[slot] = false
+	}
+	e.differ = e.differ[:0]
+	e.reconfigured, e.recounted = everything, everything
+	tracked := tree.Tracked && !everything
+	switch {
+	case !e.isRebuilt(tree, tracked):
+	case tracked && e.onlyOperationsMove(tree):
+		e.moveOperations(tree)
+	default:
 		e.rebuild(tree)
-		e.reconfigured = true
+		e.reconfigured, e.recounted, tracked = true, true, false
 	}
-	for slot := range tree.Elements {
-		element := &tree.Elements[slot]
-		e.touched[slot] = everything || *element != e.previous[slot]
-		if e.touched[slot] {
-			e.loadElement(int32(slot), element, everything)
+	if tracked {
+		for _, slot := range tree.Touched {
+			e.compareElement(tree, slot, false)
+		}
+	} else {
+		for slot := range tree.Elements {
+			e.compareElement(tree, int32(slot), everything)
 		}
 	}
-	e.sumUp()
+	if e.recounted {
+		e.sumUp()
+	}
+}
+
+// compareElement reads an element if it differs from the last input.
+func (e *Engine) compareElement(tree *Tree, slot int32, everything bool) {
+	element := &tree.Elements[slot]
+	if !everything && *element == e.previous[slot] {
+		return
+	}
+	if !e.touched[slot] {
+		e.touched[slot] = true
+		e.differ = append(e.differ, slot)
+	}
+	e.loadElement(slot, element, everything)
 }
 
 // loadElement reads an element that differs from the last input.
 func (e *Engine) loadElement(slot int32, element *Element, everything bool) {
 	n := &e.nodes[slot]
+	parent := e.poolOf(n.parent)
 	switch n.kind {
 	case KindPool:
 		p := &e.pools[n.pool]
 		if settings := settingsOf(element); everything || p.settings != settings {
-			p.settings, p.stale, p.unsorted, p.touched = settings, true, true, true
+			p.settings, p.stale, p.unsorted, p.settledAt = settings, true, true, e.updates
+			e.mark(n.pool)
 			e.reconfigured = true
 		}
 	case KindOperation:
 		n.usage = element.Usage.Share(e.total)
 		n.demand = element.Demand.Share(e.total)
+		e.stamp++
+		n.stamp = e.stamp
+		if old := &e.previous[slot]; !e.recounted && parent != nil {
+			e.recount(n.parent, element.Usage.Sub(old.Usage), element.Demand.Sub(old.Demand))
+		}
 	}
-	if parent := e.poolOf(n.parent); slot != 0 && parent != nil {
-		parent.stale, parent.unsorted, parent.touched = true, true, true
+	if slot != 0 && parent != nil && n.kind != KindNone {
+		parent.stale, parent.unsorted = true, true
+		e.mark(e.nodes[n.parent].pool)
 	}
 	e.previous[slot] = *element
+}
+
+// mark notes that some child of a pool, or its settings, differ from the last
+// input.
+func (e *Engine) mark(at int32) {
+	if p := &e.pools[at]; !p.touched {
+		p.touched = true
+		e.marked = append(e.marked, at)
+	}
+}
+
+// recount changes the usage and demand of a pool and of all pools above it.
+func (e *Engine) recount(slot int32, usage, demand resource.Amounts) {
+	if usage.IsZero() && demand.IsZero() || !e.poolOf(slot).reached {
+		return
+	}
+	for p := e.poolOf(slot); p != nil; p = e.poolOf(e.nodes[p.slot].parent) {
+		p.usageSum, p.demandSum = p.usageSum.Add(usage), p.demandSum.Add(demand)
+		n := &e.nodes[p.slot]
+		n.usage, n.demand = p.usageSum.Share(e.total), p.demandSum.Share(e.total)
+	}
 }
 
 func settingsOf(element *Element) *Pool {
@@ -67,23 +123,86 @@ func (e *Engine) poolOf(slot int32) *pool {
 }
 
 // isRebuilt reports whether the edges of the tree differ from the last input.
-func (e *Engine) isRebuilt(tree *Tree) bool {
+func (e *Engine) isRebuilt(tree *Tree, tracked bool) bool {
 	if len(tree.Elements) != len(e.previous) {
 		return true
 	}
-	for slot := range tree.Elements {
+	differs := func(slot int) bool {
 		old, now := &e.previous[slot], &tree.Elements[slot]
-		if old.Kind != now.Kind || old.Parent != now.Parent {
+		return old.Kind != now.Kind || old.Parent != now.Parent
+	}
+	if tracked {
+		return slices.ContainsFunc(tree.Touched, func(slot int32) bool { return differs(int(slot)) })
+	}
+	for slot := range tree.Elements {
+		if differs(slot) {
 			return true
 		}
 	}
 	return false
 }
 
+// onlyOperationsMove reports whether the edges of the tree differ from the last
+// input only in operations that came, went or moved.
+func (e *Engine) onlyOperationsMove(tree *Tree) bool {
+	if len(tree.Elements) < len(e.previous) {
+		return false
+	}
+	for slot := len(e.previous); slot < len(tree.Elements); slot++ {
+		if _, listed := slices.BinarySearch(tree.Touched, int32(slot)); !listed {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(tree.Touched, func(slot int32) bool {
+		now := &tree.Elements[slot]
+		if int(slot) >= len(e.previous) {
+			return slot == 0 || now.Kind == KindPool
+		}
+		old := &e.previous[slot]
+		return (old.Kind == KindPool || now.Kind == KindPool) && (old.Kind != now.Kind || old.Parent != now.Parent)
+	})
+}
+
+// moveOperations changes the lists of children where operations came, went or
+// moved.
+func (e *Engine) moveOperations(tree *Tree) {
+	for len(e.nodes) < len(tree.Elements) {
+		e.nodes = append(e.nodes, node{pool: -1, fifoIndex: -1})
+		e.previous = append(e.previous, Element{})
+		e.touched, e.shares, e.spare = append(e.touched, false), append(e.shares, nothing), append(e.spare, nothing)
+	}
+	for _, slot := range tree.Touched {
+		old, now := &e.previous[slot], &tree.Elements[slot]
+		if old.Kind == now.Kind && old.Parent == now.Parent {
+			continue
+		}
+		n := &e.nodes[slot]
+		if at, _ := e.parentPool(int(slot)); at >= 0 {
+			p := &e.pools[at]
+			if i, found := slices.BinarySearch(p.children, slot); found {
+				p.children = slices.Delete(p.children, i, i+1)
+			}
+			p.stale, p.unsorted = true, true
+			e.mark(at)
+			e.recount(n.parent, resource.Amounts{}.Sub(old.Usage), resource.Amounts{}.Sub(old.Demand))
+		}
+		*n = node{kind: now.Kind, parent: now.Parent, pool: -1, fifoIndex: -1, stamp: n.stamp, wholeStamp: n.wholeStamp}
+		e.shares[slot] = nothing
+		// Unequal to what is there now, and with nothing to subtract.
+		*old = Element{Kind: now.Kind, Parent: now.Parent, Weight: math.NaN()}
+		if at, _ := e.parentPool(int(slot)); at >= 0 {
+			p := &e.pools[at]
+			i, _ := slices.BinarySearch(p.children, slot)
+			p.children = slices.Insert(p.children, i, slot)
+		}
+	}
+}
+
 // rebuild rebuilds the lists of pools and children. Pools that stay in their
 // slots keep their functions; pools that lose or gain a child are marked.
 func (e *Engine) rebuild(tree *Tree) {
-	old, oldNodes := e.pools, e.nodes
+	old, known := e.pools, len(e.nodes)
+	oldNodes := e.nodes
 	for slot := range oldNodes {
 		n := &oldNodes[slot]
 		if slot >= len(tree.Elements) || tree.Elements[slot].Kind != n.kind || tree.Elements[slot].Parent != n.parent {
@@ -92,16 +211,17 @@ func (e *Engine) rebuild(tree *Tree) {
 			}
 		}
 	}
-	e.nodes = make([]node, len(tree.Elements))
-	e.pools = make([]pool, 0, len(old))
+	e.marked = e.marked[:0]
+	e.nodes = resize(e.nodes, len(tree.Elements))
+	if known < len(e.nodes) {
+		clear(e.nodes[known:])
+	}
+	e.pools, e.oldPools = e.oldPools[:0], old
 	for slot := range tree.Elements {
 		element := &tree.Elements[slot]
 		n := &e.nodes[slot]
-		if slot < len(oldNodes) {
-			*n = oldNodes[slot]
-		}
 		kept := n.pool
-		wasPool := slot < len(oldNodes) && n.kind == KindPool
+		wasPool := slot < known && n.kind == KindPool
 		n.kind, n.parent, n.pool, n.fifoIndex = element.Kind, element.Parent, -1, -1
 		if slot == 0 {
 			n.kind, n.parent = KindPool, -1
@@ -115,24 +235,28 @@ func (e *Engine) rebuild(tree *Tree) {
 		} else {
 			e.pools = append(e.pools, pool{slot: int32(slot), settings: settingsOf(element), stale: true, unsorted: true, touched: true})
 		}
+		if e.pools[n.pool].touched {
+			e.marked = append(e.marked, n.pool)
+		}
 	}
-	previous := make([]Element, len(tree.Elements))
-	copy(previous, e.previous)
-	for slot := len(e.previous); slot < len(previous); slot++ {
-		previous[slot].Weight = math.NaN() // unequal to anything
+	e.previous = resize(e.previous, len(tree.Elements))
+	for slot := known; slot < len(e.previous); slot++ {
+		e.previous[slot] = Element{Weight: math.NaN()} // unequal to anything
 	}
-	e.previous = previous
-	e.touched = make([]bool, len(tree.Elements))
-	e.shares = make([]resource.Shares, len(tree.Elements))
-	e.spare = make([]resource.Shares, len(tree.Elements))
+	e.touched = resize(e.touched, len(tree.Elements))
+	e.shares = resize(e.shares, len(tree.Elements))
+	e.spare = resize(e.spare, len(tree.Elements))
+	clear(e.touched)
+	clear(e.shares)
 	e.rebuiltAt = e.updates
 	e.link()
 }
 
 // link fills the children of every pool and the order of pools.
 func (e *Engine) link() {
-	counts := make([]int32, len(e.pools))
-	poolCounts := make([]int32, len(e.pools))
+	e.counts = resize(e.counts, 2*len(e.pools))
+	clear(e.counts)
+	counts, poolCounts := e.counts[:len(e.pools)], e.counts[len(e.pools):]
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
 			counts[at]++
@@ -141,14 +265,14 @@ func (e *Engine) link() {
 			}
 		}
 	}
-	e.childSlots = make([]int32, len(e.nodes))
-	e.childPools = make([]int32, len(e.pools))
+	e.childSlots = resize(e.childSlots, len(e.nodes))
+	e.childPools = resize(e.childPools, len(e.pools))
 	slots, pools := e.childSlots, e.childPools
 	for at := range e.pools {
 		p := &e.pools[at]
 		p.children, slots = slots[:0:counts[at]], slots[counts[at]:]
 		p.subpools, pools = pools[:0:poolCounts[at]], pools[poolCounts[at]:]
-		p.unsorted, p.division = true, division{}
+		p.unsorted, p.division, p.reached = true, division{}, false
 	}
 	for slot := range e.nodes {
 		if at, n := e.parentPool(slot); at >= 0 {
@@ -165,6 +289,7 @@ func (e *Engine) link() {
 		at := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		e.order = append(e.order, at)
+		e.pools[at].reached = true
 		subpools := e.pools[at].subpools
 		for i := len(subpools) - 1; i >= 0; i-- {
 			stack = append(stack, subpools[i])
@@ -182,17 +307,10 @@ func (e *Engine) parentPool(slot int) (int32, *node) {
 	return e.nodes[n.parent].pool, n
 }
 
-// sumUp computes the usage and demand of pools below which something changed.
+// sumUp computes the usage and demand of all pools.
 func (e *Engine) sumUp() {
 	for i := len(e.order) - 1; i >= 0; i-- {
 		p := &e.pools[e.order[i]]
-		p.resummed = p.touched
-		for _, at := range p.subpools {
-			p.resummed = p.resummed || e.pools[at].resummed
-		}
-		if !p.resummed {
-			continue
-		}
 		p.usageSum, p.demandSum = resource.Amounts{}, resource.Amounts{}
 		for _, slot := range p.children {
 			if at := e.nodes[slot].pool; at >= 0 {
@@ -215,31 +333,59 @@ func (e *Engine) sumUp() {
 // max_share_ratio is a part of what the parent may have.
 func (e *Engine) limit() {
 	root := &e.pools[0]
-	before := root.limits
-	e.limitElement(0, resource.Ones())
-	root.limitsMoved = before != root.limits
-	e.reconfigured = e.reconfigured || root.limitsMoved
-	for _, at := range e.order {
-		p := &e.pools[at]
-		if !p.touched && !p.limitsMoved {
-			for _, at := range p.subpools {
-				e.pools[at].limitsMoved = false
+	if e.recounted {
+		e.limitElement(0, resource.Ones())
+		e.limitChildren(root)
+		return
+	}
+	for _, slot := range e.differ {
+		n := &e.nodes[slot]
+		if slot == 0 {
+			before := root.limits
+			e.limitElement(0, resource.Ones())
+			if before != root.limits {
+				e.reconfigured = true
+				e.limitChildren(root)
 			}
-			continue
+		} else if p := e.poolOf(n.parent); p != nil {
+			e.limitChild(p, slot)
 		}
-		for _, slot := range p.children {
-			n := &e.nodes[slot]
-			before := n.limits
-			e.limitElement(slot, p.limits)
-			moved := before != n.limits
-			p.stale = p.stale || moved
-			if n.pool >= 0 {
-				e.pools[n.pool].limitsMoved = moved
-				e.reconfigured = e.reconfigured || moved
-			} else {
-				n.steps = e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
-			}
+		if n.pool >= 0 && e.pools[n.pool].settledAt == e.updates {
+			e.limitChildren(&e.pools[n.pool])
 		}
+	}
+}
+
+// limitChildren computes the limits of everything below a pool.
+func (e *Engine) limitChildren(p *pool) {
+	for _, slot := range p.children {
+		e.limitChild(p, slot)
+	}
+}
+
+// limitChild computes the limits of a child of a pool, and of everything below it
+// if they moved.
+func (e *Engine) limitChild(p *pool, slot int32) {
+	n := &e.nodes[slot]
+	before := n.limits
+	e.limitElement(slot, p.limits)
+	moved := before != n.limits
+	if moved {
+		p.stale = true
+		e.mark(e.nodes[p.slot].pool)
+	}
+	if n.pool >= 0 {
+		e.reconfigured = e.reconfigured || moved
+		if moved || e.recounted {
+			e.limitChildren(&e.pools[n.pool])
+		}
+		return
+	}
+	steps := e.options.GangSteps && e.previous[slot].Gang && !p.settings.GangStepsOff
+	if moved || steps != n.steps {
+		n.steps = steps
+		e.stamp++
+		n.stamp = e.stamp
 	}
 }
 
@@ -308,12 +454,18 @@ func specifiedWeight(element *Element) float64 {
 // weigh computes the effective weights. It runs after guarantees are fitted,
 // because weights may be inferred from them.
 func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
-	for _, at := range e.order {
+	pools := e.order
+	if e.light {
+		pools = e.marked
+	}
+	e.reweighed = !e.light
+	for _, at := range pools {
 		p := &e.pools[at]
 		historic := p.settings.HistoricUsagePeriod > 0
 		if !p.touched && !historic && e.options.InferWeightMultiplier == 0 {
 			continue
 		}
+		before := p.weights
 		p.weights = 0
 		for _, slot := range p.children {
 			element, n := &e.previous[slot], &e.nodes[slot]
@@ -326,9 +478,11 @@ func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 			}
 			if n.weight != weight {
 				n.weight, p.stale = weight, true
+				e.reweighed = e.reweighed || n.pool >= 0
 			}
 			p.weights += weight
 		}
+		e.reweighed = e.reweighed || p.weights != before
 	}
 }
 

@@ -92,8 +92,8 @@ func appendOperationCurve(out []point, n *node) []point {
 		before := walk.t
 		more = walk.next()
 		if walk.t > before {
-			exact := walk.value()
-			s := max(exact.Min(n.limits).Largest(), out[len(out)-1].x)
+			exact := walk.value().Min(n.limits)
+			s := max(walk.need(&exact), out[len(out)-1].x)
 			out = append(out, point{s, between(&n.usage, &n.demand, rounded(walk.t))})
 		}
 	}

@@ -7,28 +7,30 @@ import (
 )
 
 // prepare makes the functions of a pool and its subtree ready for use. It keeps
-// what a previous update generated where it is still valid; what this update
-// has already prepared stays as it is, even if a guarantee has changed since.
+// what is known about them where it is still valid; what this update has already
+// prepared stays as it is, even if a guarantee has changed since.
 func (e *Engine) prepare(p *pool) {
+	if e.light && p.tracedAt != e.updates {
+		return
+	}
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
 	}
-	if p.prepared {
+	if p.preparedAt == e.updates {
 		return
 	}
-	p.prepared = true
+	p.preparedAt = e.updates
 	e.refit(p)
-	key := bounds{p.strong.Add(p.proposed), p.limits}
-	if p.fitStamp > p.curveStamp || key != p.boundsKey {
+	p.bounds = fitted(&p.first, p.strong.Add(p.proposed), p.limits)
+	if !p.sealed && (p.fitStamp > p.curveStamp || p.seen != p.bounds) {
 		e.stamp++
-		p.curveStamp, p.boundsKey = e.stamp, key
-		p.bounds = fitted(&p.fit.points[0].v, key.guarantee, key.limit)
-		p.curve.reset()
+		p.curveStamp, p.seen = e.stamp, p.bounds
+		p.zero = e.curveStart(p)
 	}
 }
 
-// refit discards the pool's fit if a child has changed since it was made. The
-// first point of a fit always exists.
+// refit discards what is known about the pool's fit if a child has changed
+// since.
 func (e *Engine) refit(p *pool) {
 	spoiled := p.stale
 	for _, at := range p.subpools {
@@ -38,15 +40,57 @@ func (e *Engine) refit(p *pool) {
 		return
 	}
 	e.stamp++
-	p.stale, p.fitStamp = false, e.stamp
-	p.fit.reset()
+	p.stale, p.fitStamp, p.sites, p.first = false, e.stamp, p.sites[:0], nothing
 	p.leastWeight = math.Inf(1)
 	for _, slot := range p.children {
 		if weight := e.nodes[slot].weight; weight > Epsilon {
 			p.leastWeight = min(p.leastWeight, weight)
 		}
 	}
-	e.growFit(p)
+	if p.settings.Mode == FIFO {
+		e.lineUp(p)
+		return
+	}
+	e.openSources(p)
+	for i := range p.sources {
+		s := &p.sources[i]
+		n := &e.nodes[s.child]
+		changed := n.stamp
+		if n.pool >= 0 {
+			child := &e.pools[n.pool]
+			changed = child.curveStamp
+			p.first = p.first.Add(child.zero)
+		}
+		if scale := n.weight / p.leastWeight; scale != s.scale || changed > s.stamp {
+			s.scale, s.stamp = scale, p.fitStamp
+			s.forget()
+		}
+	}
+}
+
+// openSources makes the sources of a pool those of its children. Children that
+// stay keep theirs.
+func (e *Engine) openSources(p *pool) {
+	same := len(p.sources) == len(p.children)
+	for i := 0; same && i < len(p.sources); i++ {
+		same = p.sources[i].child == p.children[i]
+	}
+	if same {
+		return
+	}
+	old := append(e.oldSources[:0], p.sources...)
+	e.oldSources = old
+	p.sources = p.sources[:0]
+	for _, slot := range p.children {
+		for len(old) > 0 && old[0].child < slot {
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0].child == slot {
+			p.sources = append(p.sources, old[0])
+		} else {
+			p.sources = append(p.sources, source{child: slot})
+		}
+	}
 }
 
 // tryBounds makes the pool's fit ready and returns the bounds under which an
@@ -56,42 +100,17 @@ func (e *Engine) tryBounds(p *pool, guarantee, limit resource.Shares) bounds {
 	for _, at := range p.subpools {
 		e.prepare(&e.pools[at])
 	}
-	if p.prepared {
+	if p.preparedAt == e.updates {
 		return p.bounds
 	}
 	e.refit(p)
-	return fitted(&p.fit.points[0].v, guarantee, limit)
+	return fitted(&p.first, guarantee, limit)
 }
 
 // unprepare lets the pool's functions follow its new guarantee. Functions above
-// it that are prepared stay as they are and must not see the change, so they
-// are generated to their ends first. That concerns integral pools inside
-// integral pools only, which the configuration refuses.
+// it that are prepared must not see the change. That concerns integral pools
+// inside integral pools only, which the configuration refuses.
 func (e *Engine) unprepare(p *pool) {
-	p.prepared = false
-	for p.slot != 0 {
-		p = e.parentOf(p)
-		if !p.prepared {
-			return
-		}
-		e.freeze(p)
-	}
-}
-
-// freeze generates the pool's functions to their ends and makes them
-// independent of those of its children.
-func (e *Engine) freeze(p *pool) {
-	for !p.fit.done {
-		e.growFit(p)
-	}
-	for !p.curve.done {
-		e.growCurve(p)
-	}
-	for i := range p.fit.sources {
-		if s := &p.fit.sources[i]; s.isPool {
-			s.isPool, s.first = false, int32(len(p.fit.own))
-			p.fit.own = append(p.fit.own, e.pools[e.nodes[s.child].pool].curve.points...)
-			s.end = int32(len(p.fit.own))
-		}
-	}
+	p.preparedAt = 0
+	p.sealed = p.slot != 0 && e.parentOf(p).preparedAt == e.updates
 }

@@ -137,9 +137,6 @@ type PoolResult struct {
 	Overflow, Acceptable, Accepted, ChildrenOverflow resource.Volume
 	// FitFactor is the point at which children divide the pool's share.
 	FitFactor float64
-	// FitPoints and CurvePoints count what had to be computed of the pool's
-	// functions.
-	FitPoints, CurvePoints int32
 
 	childWeights                  float64
 	estimatedRest, guaranteedRest resource.Shares

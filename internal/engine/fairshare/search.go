@@ -8,8 +8,6 @@ const (
 	Epsilon = 1e-9
 	// LargeEpsilon is the slack of "the demand is satisfied".
 	LargeEpsilon = 1e-4
-	// compression is the largest error of merging nearly collinear points.
-	compression = 1e-15
 )
 
 // searchMax returns the largest float64 in [lo, hi] that satisfies ok, which

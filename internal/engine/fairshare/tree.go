@@ -25,6 +25,11 @@ type Tree struct {
 	// zero. Only pools with integral guarantees and children of pools with
 	// historic usage have a state.
 	States []State
+	// Tracked reports that Touched lists, in order, all slots whose elements may
+	// differ from those of the last update of the same engine, new slots included.
+	// Otherwise the engine compares all elements.
+	Tracked bool
+	Touched []int32
 }
 
 // Options are the settings of a tree that concern fair share. Zero values are

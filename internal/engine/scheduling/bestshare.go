@@ -17,11 +17,10 @@ type nodeClass struct {
 	pool   int32 // the lowest pool above the operation that has a filter, none if no pool has
 }
 
-// bestShares computes, for one moment, how much can be placed on the nodes at
-// best. Operations with equal filters share the list of node sizes, and
-// operations with equal jobs share the answer.
+// bestShares knows how much can be placed on the nodes at best, as long as nodes
+// and pools stay as they are. Operations with equal filters share the list of node
+// sizes, and operations with equal jobs share the answer.
 type bestShares struct {
-	tree    *Tree
 	sizes   map[nodeClass][]fairshare.NodeSize
 	answers map[jobClass]resource.Shares
 }
@@ -41,23 +40,22 @@ func (t *Tree) boundByNodes(now time.Time) {
 	all := t.boundedAt.IsZero() || now.Sub(t.boundedAt) >= t.settings.BestSharePeriod
 	if all {
 		t.boundedAt = now
+		t.best = bestShares{}
 	}
-	best := bestShares{tree: t}
 	for slot := range t.elements {
 		op := t.elements[slot].operation
 		if op == nil || op.bounded && !all {
 			continue
 		}
 		op.bounded = true
-		if share := best.of(int32(slot)); share != t.shares.Elements[slot].BestShare {
-			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, true
+		if share := t.best.of(t, int32(slot)); share != t.shares.Elements[slot].BestShare {
+			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, forBoth
 		}
 	}
 }
 
 // of returns the bound for an operation; zero means no bound.
-func (b *bestShares) of(slot int32) resource.Shares {
-	t := b.tree
+func (b *bestShares) of(t *Tree, slot int32) resource.Shares {
 	demand := t.shares.Elements[slot].Demand
 	if demand[resource.UserSlots] <= 0 {
 		return resource.Shares{}
@@ -72,7 +70,7 @@ func (b *bestShares) of(slot int32) resource.Shares {
 	if share, known := b.answers[job]; known {
 		return share
 	}
-	share := fairshare.BestShare(demand, t.total, b.sizesOf(job.nodes))
+	share := fairshare.BestShare(demand, t.total, b.sizesOf(t, job.nodes))
 	if share == t.total.Share(t.total) {
 		share = resource.Shares{}
 	}
@@ -84,14 +82,14 @@ func (b *bestShares) of(slot int32) resource.Shares {
 }
 
 // sizesOf counts the nodes of a class by their memory, smallest first.
-func (b *bestShares) sizesOf(class nodeClass) []fairshare.NodeSize {
+func (b *bestShares) sizesOf(t *Tree, class nodeClass) []fairshare.NodeSize {
 	if sizes, known := b.sizes[class]; known {
 		return sizes
 	}
 	var sizes []fairshare.NodeSize
-	for i := range b.tree.nodes {
-		n := &b.tree.nodes[i]
-		if !n.alive || !b.tree.admits(class, n) {
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if !n.alive || !t.admits(class, n) {
 			continue
 		}
 		size := fairshare.NodeSize{Memory: n.limits[resource.Memory], Count: 1}

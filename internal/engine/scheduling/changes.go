@@ -2,8 +2,20 @@ package scheduling
 
 // Readers are shown an element or a node again only if it may differ from
 // what they were shown. The code that changes an element or a node marks it;
-// the code that shows it clears the mark. Two values change so often, and
+// the code that shows it clears the mark. The same goes for updates. Two values change so often, and
 // back again, that they are compared instead: see glance.
+
+// marks say who has not seen the last change of an element.
+type marks uint8
+
+const (
+	// forReaders: readers may have to be shown a new value; see TakeChanges.
+	forReaders marks = 1 << iota
+	// forUpdate: the next update must look at the element.
+	forUpdate
+
+	forBoth = forReaders | forUpdate
+)
 
 // glance is the part of an element, as last shown to readers, that heartbeats
 // change without a mark.
@@ -25,10 +37,10 @@ func (t *Tree) TakeChanges(into []int32) []int32 {
 	for slot := range t.elements {
 		e := &t.elements[slot]
 		now := glance{e.satisfaction, e.schedulable()}
-		if all || e.changed || t.shown[slot] != now {
+		if all || e.changed&forReaders != 0 || t.shown[slot] != now {
 			into = append(into, int32(slot))
 		}
-		e.changed, t.shown[slot] = false, now
+		e.changed, t.shown[slot] = e.changed&^forReaders, now
 	}
 	return into
 }

@@ -20,12 +20,13 @@ func (t *Tree) Clone() *Tree {
 	c.engine = fairshare.Engine{}
 	c.result = fairshare.Result{}
 	c.misfits = nil
+	c.best = bestShares{}
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
 	c.shown = nil
 	for slot := range c.elements {
 		e := &c.elements[slot]
-		e.changed = true
+		e.changed = forBoth
 		if e.pool != nil {
 			p := *e.pool
 			p.heap, p.waiting = slices.Clone(p.heap), slices.Clone(p.waiting)
@@ -45,6 +46,7 @@ func (t *Tree) Clone() *Tree {
 	}
 	c.allocations = slices.Clone(t.allocations)
 	c.shares.Elements, c.shares.States = slices.Clone(t.shares.Elements), slices.Clone(t.shares.States)
+	c.shares.Touched = nil
 	for i := range t.starving {
 		c.starving[i] = slices.Clone(t.starving[i])
 	}
@@ -59,7 +61,7 @@ func (t *Tree) Clone() *Tree {
 }
 
 // Hash writes the state, in a fixed order, into a hash. Trees that will
-// behave alike write the same bytes.
+// behave alike write the same bytes. What heaps contain follows from the rest.
 func (t *Tree) Hash(h hash.Hash) {
 	w := writer{h: h}
 	w.amounts(t.total)
@@ -143,7 +145,7 @@ func (w *writer) flag(values ...bool) {
 func (w *writer) amounts(a resource.Amounts) { w.number(a[:]...) }
 
 func (w *writer) element(e *element) {
-	w.number(int64(e.parent), int64(e.place), int64(e.status), int64(e.starvation), e.belowSince.UnixNano())
+	w.number(int64(e.parent), int64(e.status), int64(e.starvation), e.belowSince.UnixNano())
 	w.time(e.rest().starvingSince)
 	w.flag(e.known)
 	w.amounts(e.usage)
@@ -154,9 +156,6 @@ func (w *writer) element(e *element) {
 	}
 	if p := e.pool; p != nil {
 		w.number(int64(p.running), int64(p.operations), int64(p.maxRunning), int64(p.maxOperations))
-		for _, slot := range p.heap {
-			w.number(int64(slot))
-		}
 		for _, slot := range p.waiting {
 			w.number(int64(slot))
 		}

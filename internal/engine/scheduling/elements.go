@@ -50,7 +50,7 @@ func New(settings Settings, options fairshare.Options, root PoolParameters) *Tre
 func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 	t.settings, t.shares.Options = settings, options
 	for slot := range t.elements {
-		t.elements[slot].changed = true
+		t.elements[slot].changed = forBoth
 		if op := t.elements[slot].operation; op != nil && len(op.sightings) > 0 {
 			t.forgetSightings(op)
 		}
@@ -59,7 +59,7 @@ func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 
 func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
 	e.Kind, e.Parent = kind, parent
-	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts(), changed: true}
+	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts(), changed: forBoth}
 	if last := len(t.freeSlots) - 1; last >= 0 {
 		slot := t.freeSlots[last]
 		t.freeSlots = t.freeSlots[:last]
@@ -83,13 +83,14 @@ func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 // once, fair shares at the next update.
 func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e := &t.elements[slot]
-	e.changed = true
+	e.changed = forBoth
 	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
 	e.patience, e.rest().specified = p.Effective.Starvation, p.Specified
 	s := e.pool
 	s.name, s.filter = p.Name, p.Filter
+	t.best = bestShares{}
 	wasFIFO := s.fifo
 	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
 	s.protectsNormal = !p.Effective.AllowNormalPreemption
@@ -132,14 +133,14 @@ func (t *Tree) RemovePool(slot int32) {
 	root := t.elements[0].pool
 	for _, waiting := range t.elements[slot].pool.waiting {
 		t.elements[waiting].operation.waitsAt = 0
-		t.elements[waiting].changed, t.elements[0].changed = true, true
+		t.elements[waiting].changed, t.elements[0].changed = forBoth, forBoth
 		root.waiting = append(root.waiting, waiting)
 	}
 	t.free(slot)
 }
 
 func (t *Tree) free(slot int32) {
-	t.elements[slot] = element{place: none, changed: true}
+	t.elements[slot] = element{place: none, changed: forBoth}
 	t.shares.Elements[slot] = fairshare.Element{}
 	if int(slot) < len(t.shares.States) {
 		t.shares.States[slot] = fairshare.State{} // another element may reuse the slot before the next update
@@ -162,7 +163,7 @@ func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
 // SetOperation changes the parameters of an operation.
 func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	e := &t.elements[slot]
-	e.changed = true
+	e.changed = forBoth
 	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
 	p.Element.Usage, p.Element.BestShare = e.usage, t.shares.Elements[slot].BestShare
 	t.shares.Elements[slot] = p.Element
@@ -177,7 +178,7 @@ func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 // SetWaiting sets how many jobs of each kind wait.
 func (t *Tree) SetWaiting(slot int32, groups []Group) {
 	op := t.elements[slot].operation
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 	op.groups = append(op.groups[:0], groups...)
 	op.waiting = 0
 	for _, g := range op.groups {
@@ -190,7 +191,7 @@ func (t *Tree) SetWaiting(slot int32, groups []Group) {
 // AddWaiting changes the number of waiting jobs of one kind.
 func (t *Tree) AddWaiting(slot int32, group, delta int32) {
 	op := t.elements[slot].operation
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 	op.groups[group].Waiting += delta
 	op.waiting += delta
 	t.lowerLeast(slot)
@@ -211,9 +212,13 @@ func (t *Tree) lowerLeast(slot int32) {
 			least = least.Min(g.Resources)
 		}
 	}
+	t.starvingLeast = t.starvingLeast.Min(least)
 	for slot != 0 {
 		slot = t.elements[slot].parent
 		p := t.elements[slot].pool
+		if least.Dominates(p.least) {
+			return // and those above it are not larger
+		}
 		p.least = p.least.Min(least)
 	}
 }
@@ -221,7 +226,7 @@ func (t *Tree) lowerLeast(slot int32) {
 // Suspend stops an operation from starting jobs, or lets it start them again.
 func (t *Tree) Suspend(slot int32, suspended bool) {
 	t.elements[slot].operation.suspended = suspended
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 	t.refresh(slot)
 }
 
@@ -243,10 +248,11 @@ func (t *Tree) MovePool(slot, parent int32) {
 		t.refresh(e.parent)
 	}
 	p := e.pool
+	t.best = bestShares{}
 	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
 	t.count(e.parent, -p.operations, -p.running)
 	e.parent, t.shares.Elements[slot].Parent = parent, parent
-	e.changed = true
+	e.changed = forBoth
 	t.addUsage(parent, e.usage)
 	t.count(parent, p.operations, p.running)
 	for above := parent; ; above = t.elements[above].parent {
@@ -265,7 +271,7 @@ func (t *Tree) SetState(slot int32, state fairshare.State) {
 		t.shares.States = append(t.shares.States, fairshare.State{})
 	}
 	t.shares.States[slot] = state
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 }
 
 // State returns what an element carries from update to update.

@@ -98,6 +98,9 @@ func (t *Tree) scheduleGuaranteed(now time.Time, at Node, d *Decisions) {
 func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 	n := &t.nodes[at]
 	root := t.elements[0].pool
+	if !n.free().Dominates(root.least) {
+		return // no waiting job of the tree fits
+	}
 	for len(root.heap) > 0 {
 		free := n.free()
 		if !free.Dominates(t.settings.MinSpare) {
@@ -131,7 +134,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 func (t *Tree) refuse(slot int32, why Refusal) {
 	e := &t.elements[slot]
 	e.operation.refusals[why]++
-	e.changed = true
+	e.changed |= forReaders
 }
 
 // descend walks down the heads of the heaps to the next operation to try. It

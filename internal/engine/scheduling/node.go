@@ -47,6 +47,7 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 	n := node{limits: limits, tags: slices.Clone(tags), alive: true, changed: true}
 	slices.Sort(n.tags)
 	t.total = t.total.Add(limits)
+	t.best = bestShares{}
 	if last := len(t.freeNodes) - 1; last >= 0 {
 		at := t.freeNodes[last]
 		t.freeNodes = t.freeNodes[:last]
@@ -63,6 +64,7 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits).Add(limits)
+	t.best = bestShares{}
 	n.limits, n.changed = limits, true
 	t.weighNode(n)
 }
@@ -85,6 +87,7 @@ func (t *Tree) weighNode(n *node) {
 func (t *Tree) RemoveNode(at Node) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
+	t.best = bestShares{}
 	n.alive = false
 	t.weighNode(n)
 	t.unban(at)
@@ -142,7 +145,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	n.allocations = n.allocations[:last]
 	slot := a.operation
 	op := t.elements[slot].operation
-	t.elements[slot].changed = true
+	t.elements[slot].changed = forBoth
 	t.removeAllocation(&op.ledger, id)
 	*a = allocation{}
 	t.freeAllocs = append(t.freeAllocs, id)
@@ -192,6 +195,7 @@ func (t *Tree) Total() resource.Amounts { return t.total }
 
 // SetNodeTags changes the tags of a node.
 func (t *Tree) SetNodeTags(at Node, tags []string) {
+	t.best = bestShares{}
 	n := &t.nodes[at]
 	n.tags = slices.Clone(tags)
 	slices.Sort(n.tags)

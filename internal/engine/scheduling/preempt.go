@@ -10,7 +10,8 @@ import (
 
 // schedulePreemptively starts at most one job of a starving operation, using
 // what is free and what allocations of the stage's classes hold. It preempts
-// as little as necessary. It reports whether it started a job.
+// as little as necessary. It reports whether it started a job. It does not try
+// operations whose jobs would not fit if everything were preempted.
 func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Decisions) bool {
 	n := &t.nodes[at]
 	candidates := t.starving[stage-StageAggressive]
@@ -20,9 +21,16 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	all := t.victims(n.allocations[:n.settled], stage)
 	victims := all
 	started := Allocation(none)
+	most := n.free() // with everything preempted that any operation may preempt
+	for _, id := range all {
+		most = most.Add(t.allocations[id].usage)
+	}
+	if !most.Dominates(t.starvingLeast) {
+		candidates = nil
+	}
 	for _, slot := range candidates {
 		op := t.elements[slot].operation
-		if op == nil || !op.isCandidate() {
+		if op == nil || !op.isCandidate() || !op.mayFit(&most) {
 			continue
 		}
 		d.Attempts[stage]++
@@ -43,6 +51,16 @@ func (t *Tree) schedulePreemptively(now time.Time, at Node, stage Stage, d *Deci
 	}
 	t.preempt(n, victims, started, d)
 	return started != none
+}
+
+// mayFit reports whether a waiting job needs no more than most.
+func (o *operationState) mayFit(most *resource.Amounts) bool {
+	for i := range o.groups {
+		if g := &o.groups[i]; g.Waiting > 0 && most.Dominates(g.Resources) {
+			return true
+		}
+	}
+	return false
 }
 
 // usable lists the victims that may be preempted for an operation, because it

@@ -27,21 +27,26 @@ type Tree struct {
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
 	begun      time.Time // the first update
+	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
+	best      bestShares
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
-	benched    []int32 // elements set aside for the rest of a stage
-	misfits    []int32 // operations that only packing keeps off the current node
-	starving   [2][]int32
-	guaranteed []int32 // operations below what guarantees alone promise them
-	overloaded int     // nodes that hold more than they have
-	excesses   int     // elements above their limits, and operations that are preempted gracefully
-	victimList []Allocation
-	usableList []Allocation
-	taken      []takenFrom
-	spared     []bool
+	benched  []int32 // elements set aside for the rest of a stage
+	misfits  []int32 // operations that only packing keeps off the current node
+	starving [2][]int32
+	// starvingLeast bounds from below what any waiting job of a starving
+	// operation needs.
+	starvingLeast resource.Amounts
+	guaranteed    []int32 // operations below what guarantees alone promise them
+	overloaded    int     // nodes that hold more than they have
+	excesses      int     // elements above their limits, and operations that are preempted gracefully
+	victimList    []Allocation
+	usableList    []Allocation
+	taken         []takenFrom
+	spared        []bool
 
 	shown      []glance // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
@@ -91,7 +96,7 @@ type element struct {
 	starvation Starvation
 	belowSince time.Time
 	known      bool // an update has computed its share
-	changed    bool // readers may have to be shown a new value; see TakeChanges
+	changed    marks
 	patience   pooltree.Starvation
 
 	pool      *poolState
@@ -241,7 +246,7 @@ func (t *Tree) unbench() {
 func (t *Tree) addUsage(slot int32, delta resource.Amounts) {
 	for {
 		e := &t.elements[slot]
-		e.changed = true
+		e.changed = forBoth
 		for k := range delta {
 			e.usage[k] += delta[k]
 		}

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -24,25 +25,87 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	}
 	t.shares.Total = t.total
 	for slot := range t.elements {
-		t.measure(int32(slot))
+		if t.elements[slot].changed&forUpdate != 0 {
+			t.measure(int32(slot))
+		}
 	}
 	t.boundByNodes(now)
+	t.shares.Tracked, t.shares.Touched = true, t.shares.Touched[:0]
+	for slot := range t.elements {
+		if t.elements[slot].changed&forUpdate != 0 {
+			t.shares.Touched = append(t.shares.Touched, int32(slot))
+		}
+	}
 	t.engine.Update(&t.shares, elapsed, &t.result)
 	t.keepStates()
-	t.excesses = 0
-	for slot := range t.elements {
-		t.publish(now, int32(slot))
-	}
-	t.rebuildHeaps()
+	t.publishAll(now)
 	t.listStarving()
 	return &t.result
+}
+
+// publishAll stores the results of elements for which anything may be different
+// since the last update: its result, its usage, or the time since which it is
+// below its fair share.
+func (t *Tree) publishAll(now time.Time) {
+	t.excesses, t.nextClock = 0, time.Time{}
+	for slot := range t.elements {
+		if p := t.elements[slot].pool; p != nil {
+			p.least = resource.UnlimitedAmounts()
+		}
+	}
+	for slot := range t.elements {
+		e := &t.elements[slot]
+		if e.kind == fairshare.KindNone {
+			e.changed &^= forUpdate
+			continue
+		}
+		if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
+			t.excesses++
+		}
+		if e.changed&forUpdate != 0 || t.result.Changed[slot] || !e.belowSince.IsZero() || t.shares.Elements[slot].MaxShareRatio > 0 {
+			t.publish(now, int32(slot))
+			e.changed &^= forUpdate
+			t.watchClock(int32(slot))
+		}
+		if e.operation != nil && e.operation.isCandidate() {
+			t.lowerLeast(int32(slot))
+		}
+	}
+}
+
+// Pass records an update that is left out because it would change nothing.
+func (t *Tree) Pass(now time.Time) { t.updated = now }
+
+// QuietUntil returns until when updates change nothing if nothing happens, after
+// an update now; zero if the next one may.
+func (t *Tree) QuietUntil(now time.Time) time.Time {
+	if t.clocksHeld || !t.engine.Timeless() {
+		return time.Time{}
+	}
+	end := t.nextClock
+	until := func(at time.Time) {
+		if end.IsZero() || at.Before(end) {
+			end = at
+		}
+	}
+	if period := t.settings.BestSharePeriod; period > 0 {
+		if known := t.begun.Add(t.settings.NodeReconnection); now.Before(known) {
+			until(known)
+		} else {
+			until(t.boundedAt.Add(period))
+		}
+	}
+	if end.IsZero() {
+		return now.Add(math.MaxInt64)
+	}
+	return end
 }
 
 // keepStates stores what elements carry to the next update.
 func (t *Tree) keepStates() {
 	for slot := range t.result.States {
 		if t.State(int32(slot)).Volume != t.result.States[slot].Volume {
-			t.elements[slot].changed = true
+			t.elements[slot].changed |= forReaders
 		}
 	}
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
@@ -58,7 +121,7 @@ func (t *Tree) HoldClocks(held bool) { t.clocksHeld = held }
 func (t *Tree) delayClocks(by time.Duration) {
 	for slot := range t.elements {
 		if e := &t.elements[slot]; !e.belowSince.IsZero() {
-			e.belowSince, e.changed = e.belowSince.Add(by), true
+			e.belowSince, e.changed = e.belowSince.Add(by), forBoth
 		}
 	}
 }
@@ -84,25 +147,25 @@ func (t *Tree) measure(slot int32) {
 			demand = demand.Min(e.limits).Max(e.usage)
 		}
 	}
-	e.changed = e.changed || share.Usage != e.usage || share.Demand != demand
+	if share.Usage != e.usage || share.Demand != demand {
+		e.changed |= forReaders
+	}
 	share.Usage, share.Demand, share.Pending = e.usage, demand, pending
 }
 
 // publish stores the result of the fair-share computation in an element.
 func (t *Tree) publish(now time.Time, slot int32) {
 	e := &t.elements[slot]
-	if e.kind == fairshare.KindNone {
-		return
-	}
-	if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
-		t.excesses++
-	}
 	if t.shares.Elements[slot].MaxShareRatio > 0 {
 		limits := t.limitsOf(slot) // nodes may have been added or removed
-		e.changed = e.changed || limits != e.limits
+		if limits != e.limits {
+			e.changed |= forReaders
+		}
 		e.limits = limits
 	}
-	e.changed = e.changed || !e.known || t.result.Changed[slot]
+	if !e.known || t.result.Changed[slot] {
+		e.changed |= forReaders
+	}
 	e.known = true
 	result := &t.result.Elements[slot]
 	e.share, e.promised = result.FairShare, resource.Shares{}
@@ -123,6 +186,9 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	t.judge(now, slot)
 	t.bound(e)
 	t.rebalance(&op.ledger, &e.entitlement, &op.classes)
+	if op.isCandidate() {
+		t.refresh(slot)
+	}
 }
 
 // bound computes the two shares that divide an operation's allocations into
@@ -144,7 +210,9 @@ func (t *Tree) judge(now time.Time, slot int32) {
 	e := &t.elements[slot]
 	status, starvation, since := e.status, e.starvation, e.belowSince
 	t.judgeStarvation(now, slot)
-	e.changed = e.changed || status != e.status || starvation != e.starvation || since != e.belowSince
+	if status != e.status || starvation != e.starvation || since != e.belowSince {
+		e.changed |= forReaders
+	}
 }
 
 func (t *Tree) judgeStarvation(now time.Time, slot int32) {
@@ -176,6 +244,29 @@ func (t *Tree) judgeStarvation(now time.Time, slot int32) {
 		if e.operation != nil {
 			e.operation.beatsBefore = t.heartbeats
 		}
+	}
+}
+
+// watchClock notes when an element that is below its fair share starts to starve,
+// or to starve aggressively.
+func (t *Tree) watchClock(slot int32) {
+	e := &t.elements[slot]
+	if e.belowSince.IsZero() || e.starvation == AggressivelyStarving {
+		return
+	}
+	normal, aggressive := t.timeouts(slot)
+	wait := time.Duration(math.MaxInt64)
+	if e.starvation == NonStarving {
+		wait = normal
+	}
+	if e.patience.Aggressive {
+		wait = min(wait, aggressive)
+	}
+	if wait == math.MaxInt64 {
+		return
+	}
+	if at := e.belowSince.Add(wait + 1); t.nextClock.IsZero() || at.Before(t.nextClock) {
+		t.nextClock = at
 	}
 }
 
@@ -254,23 +345,6 @@ func (t *Tree) isBelowGuarantee(slot int32) bool {
 	return p != nil && e.usage.Share(t.total).Largest() < p.Strong.Min(e.demand).Largest()
 }
 
-// rebuildHeaps recomputes all satisfactions and rebuilds the heaps, children
-// before parents.
-func (t *Tree) rebuildHeaps() {
-	for slot := range t.elements {
-		if p := t.elements[slot].pool; p != nil {
-			p.heap, p.least = p.heap[:0], resource.UnlimitedAmounts()
-		}
-		t.elements[slot].place = none
-	}
-	for slot := range t.elements {
-		if e := &t.elements[slot]; e.operation != nil && e.operation.isCandidate() {
-			t.refresh(int32(slot))
-			t.lowerLeast(int32(slot))
-		}
-	}
-}
-
 // listStarving lists operations that may preempt others, in the order in
 // which they are served.
 func (t *Tree) listStarving() {
@@ -278,6 +352,7 @@ func (t *Tree) listStarving() {
 		t.starving[i] = t.starving[i][:0]
 	}
 	t.guaranteed = t.guaranteed[:0]
+	t.starvingLeast = resource.UnlimitedAmounts()
 	for slot := range t.elements {
 		e := &t.elements[slot]
 		if e.operation == nil || !e.operation.isCandidate() {
@@ -291,7 +366,10 @@ func (t *Tree) listStarving() {
 			t.starving[0] = append(t.starving[0], int32(slot))
 		case Starving:
 			t.starving[1] = append(t.starving[1], int32(slot))
+		default:
+			continue
 		}
+		t.starvingLeast = t.starvingLeast.Min(e.operation.leastWaiting())
 	}
 	for i := range t.starving {
 		slices.SortFunc(t.starving[i], t.comesBefore)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // testTree is a tree with a clock and names for slots.
@@ -157,31 +159,39 @@ func BenchmarkPlacement(b *testing.B) {
 func BenchmarkPreemption(b *testing.B) {
 	const nodes, wanted = 1000, 10_000
 	started := 0
+	var cpu expected.Stopwatch
 	for b.Loop() {
 		b.StopTimer()
 		t := workload(b, nodes, 100, nodes*32, 0.5)
 		t.pass(time.Second)
 		t.beat()
 		half := resource.Partial{}.With(resource.CPU, t.total[resource.CPU]/2)
-		t.pool("root", "new", fairshare.Pool{Strong: half}, 1)
+		pool := t.pool("root", "new", fairshare.Pool{Strong: half}, 1)
 		job := resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00, resource.Memory: 4 << 30}
-		t.operation(b, "new", "newcomer", job, wanted)
+		newcomer := t.operation(b, "new", "newcomer", job, wanted)
+		for _, slot := range []int32{pool, newcomer} {
+			t.elements[slot].patience.Tolerance = 1 // else preemption stops at a part of the fair share
+		}
+		t.settings.BoundaryJobIsPreemptible = document.Some(true) // else every operation keeps a job more
 		t.pass(time.Second)
 		t.pass(31 * time.Second)
 		b.StartTimer()
+		cpu.Start()
 		for {
 			t.pass(6 * time.Second)
 			starts, _ := t.beat()
 			if starts == 0 {
-				break // the rest is within the fair shares of others
+				break
 			}
 			started += starts
 		}
-		if got := t.running("newcomer"); got < wanted*9/10 {
+		cpu.Stop()
+		if got := t.running("newcomer"); got < wanted {
 			b.Fatalf("the newcomer runs %d jobs of %d", got, wanted)
 		}
 	}
 	b.ReportMetric(float64(started)/b.Elapsed().Seconds(), "jobs/s")
+	cpu.Report(b)
 }
 
 // bigCluster is a full cluster of 10,000 nodes: 1000 pools, 10,000 operations and

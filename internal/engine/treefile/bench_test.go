@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // benchInputs is the folder, outside the repository, of the trees that YTsaurus's
@@ -26,9 +27,13 @@ func BenchmarkVectors(b *testing.B) {
 				file.Tree.Options.Improved = mode == "improved"
 				file.Tree.Options.GangSteps = mode == "improved"
 				b.ReportAllocs()
+				var cpu expected.Stopwatch
+				cpu.Start()
 				for b.Loop() {
 					fairshare.Compute(&file.Tree, file.Elapsed)
 				}
+				cpu.Stop()
+				cpu.Report(b)
 			})
 		}
 	}

@@ -1,0 +1,88 @@
+package fairshare
+
+import (
+	"math"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// source is a child of a pool as the pool sums up its children: the straight
+// piece of the child's function that was needed last, with arguments on the
+// pool's scale. The piece holds after a.x up to and including b.x; a.v is the
+// value just after a.x, and b.v the one at b.x.
+type source struct {
+	a, b  point
+	scale float64 // the child's suggestion is scale × the fit factor
+	stamp uint64  // when the piece was known to be valid
+	child int32   // slot
+	flat  bool    // a and b have one value
+	empty bool    // which is nothing
+}
+
+// forget makes the source look for its piece again.
+func (s *source) forget() {
+	s.a.x, s.b.x = math.Inf(1), math.Inf(-1)
+}
+
+// covers reports whether f is in the piece.
+func (s *source) covers(f float64) bool { return s.a.x < f && f <= s.b.x }
+
+// set stores a piece.
+func (s *source) set(a, b *point) {
+	s.a, s.b = *a, *b
+	s.flat = a.v == b.v
+	s.empty = s.flat && a.v == nothing
+}
+
+// at returns the value at x within the piece; at its lower end, the value after it.
+func (s *source) at(x float64) resource.Shares {
+	switch {
+	case s.flat || x == s.a.x:
+		return s.a.v
+	case x == s.b.x:
+		return s.b.v
+	}
+	return between(&s.a.v, &s.b.v, (x-s.a.x)/(s.b.x-s.a.x))
+}
+
+// seek moves the source to the piece that covers fit factor f, which is
+// positive.
+func (e *Engine) seek(s *source, f float64) {
+	n := &e.nodes[s.child]
+	if n.pool >= 0 {
+		e.seekPool(s, &e.pools[n.pool], f)
+		return
+	}
+	e.own = appendOperationCurve(e.own[:0], n)
+	a := &e.own[0]
+	for i := 1; i < len(e.own); i++ {
+		b := &e.own[i]
+		if b.x /= s.scale; b.x >= f {
+			s.set(a, b)
+			return
+		}
+		a = b
+	}
+	s.set(a, &point{math.Inf(1), a.v})
+}
+
+// seekPool is seek for a child that is a pool. Suggestion and fit factor are
+// rounded, so the piece may be next to the one that the suggestion finds.
+func (e *Engine) seekPool(s *source, child *pool, f float64) {
+	a, b := e.curvePiece(child, min(max(f*s.scale, math.SmallestNonzeroFloat64), 1))
+	for f > b.x/s.scale {
+		if b.x >= 1 {
+			s.set(&point{b.x / s.scale, b.v}, &point{math.Inf(1), b.v})
+			return
+		}
+		a, b = e.curvePiece(child, after(b.x))
+	}
+	for a.x > 0 && f <= a.x/s.scale {
+		a, b = e.curvePiece(child, a.x)
+	}
+	a.x, b.x = a.x/s.scale, b.x/s.scale
+	s.set(&a, &b)
+}
+
+// after returns the next larger number.
+func after(x float64) float64 { return math.Nextafter(x, math.Inf(1)) }
