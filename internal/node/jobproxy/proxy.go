@@ -441,9 +441,6 @@ func (p *proxy) state(now time.Time) State {
 	}
 	if p.init != nil {
 		state.InitPID = p.init.pid
-		if p.command != 0 {
-			state.RootPID = p.command
-		}
 	}
 	return state
 }
@@ -452,6 +449,9 @@ func (p *proxy) state(now time.Time) State {
 func (p *proxy) showUse(state *State) {
 	state.RequestedMemory, state.CPULimit = p.memory.requested, hundredths(p.job.CPULimit)
 	state.UserMemory, state.TmpfsUsage, state.ProxyMemory = p.memory.now.user, p.memory.now.tmpfs(), p.memory.now.proxy
+	if p.command != 0 {
+		state.RootPID = p.command
+	}
 	state.OOMScoreAdj = 0
 	if p.oomScores.above {
 		state.OOMScoreAdj = p.job.Memory.OOMScoreAdj
