@@ -59,8 +59,11 @@ func (s *Server) answerUntil(deadline time.Time) {
 
 // holdsLease reports whether the last confirmed lease is still valid by this process's
 // monotonic clock.
-func (s *Server) holdsLease() bool {
-	return time.Since(s.began) < time.Duration(s.leaseDeadline.Load())
+func (s *Server) holdsLease() bool { return s.leaseLeft() > 0 }
+
+// leaseLeft is how long the last confirmed lease is still valid; not positive if it is not.
+func (s *Server) leaseLeft() time.Duration {
+	return time.Duration(s.leaseDeadline.Load()) - time.Since(s.began)
 }
 
 // Leading reports whether this server leads: it has a term, and the store has confirmed a

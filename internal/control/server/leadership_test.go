@@ -184,6 +184,28 @@ func TestALeaderGoesOnWhenTheStoreWasAwayForAMoment(t *testing.T) {
 	})
 }
 
+func TestANodeThatWaitsForACommitIsSentAwayWhenTheLeaseEnds(t *testing.T) {
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		settings := quickSettings()
+		settings.LeaseTTL = 3 * time.Second
+		s, link := runCuttable(t, directory, "a", settings)
+		<-s.Led()
+		link.cut.Store(true)
+		began := time.Now()
+		_, err := askHow(t.Context(), s.Server, true, func(t *term) (struct{}, error) {
+			t.open.rows.Put.Users = append(t.open.rows.Put.Users, store.User{Name: "ann"})
+			return struct{}{}, nil
+		})
+		if took := time.Since(began); !errors.Is(err, ErrNotLeading) || took > settings.LeaseTTL {
+			t.Errorf("a node that waits hears %v after %v; a lease is %v", err, took, settings.LeaseTTL)
+		}
+		link.cut.Store(false)
+		s.eventually("it leads again", s.Leading)
+		s.stop()
+	})
+}
+
 func TestOnAFullDiskEverybodyIsAnsweredInTime(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -78,22 +78,32 @@ func askHow[T any](ctx context.Context, s *Server, hurried bool, f func(t *term)
 		}
 		return result, nil
 	}
-	givenUp := ctx.Done()
-	if !hurried {
-		givenUp = nil
+	var givenUp <-chan struct{}
+	var lapsed <-chan time.Time
+	timer := time.NewTimer(s.leaseLeft())
+	defer timer.Stop()
+	if hurried {
+		givenUp, lapsed = ctx.Done(), timer.C
 	}
-	select {
-	case err := <-r.done:
-		return answer(err)
-	case <-t.over:
+	for {
 		select {
-		case err := <-r.done: // the last commit included it
+		case err := <-r.done:
 			return answer(err)
-		default:
-			return nothing, s.refusal()
+		case <-t.over:
+			select {
+			case err := <-r.done: // the last commit included it
+				return answer(err)
+			default:
+				return nothing, s.refusal()
+			}
+		case <-lapsed: // a node that waits for a commit must not miss the next leader
+			if !s.holdsLease() {
+				return nothing, s.refusal()
+			}
+			timer.Reset(s.leaseLeft())
+		case <-givenUp:
+			return nothing, ctx.Err()
 		}
-	case <-givenUp:
-		return nothing, ctx.Err()
 	}
 }
 

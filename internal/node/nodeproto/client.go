@@ -47,12 +47,13 @@ type schedulerPool struct {
 func (p *schedulerPool) maxAttempts() int { return 2*len(p.addresses) + 1 }
 
 // Pings detect that a scheduler is gone although its connection is open. A slow scheduler
-// answers them; one that is stopped or cut off does not. Together they need no longer than the
-// usual heartbeat period, so that a node reaches the next leader one heartbeat later.
+// answers them; one that is stopped or cut off does not. After a lost ping the transport dials
+// the same scheduler once more. All of it takes little longer than a lease, so that a node reaches
+// the next leader soon after it leads.
 const (
-	pingAfterSilence = 2 * time.Second
-	pingTimeout      = 2 * time.Second
-	dialTimeout      = 2 * time.Second
+	pingAfterSilence = time.Second
+	pingTimeout      = time.Second
+	dialTimeout      = 1500 * time.Millisecond
 	idleTimeout      = 90 * time.Second
 )
 
