@@ -90,6 +90,34 @@ func TestTheFirstJobReservesHalfOfItsLimit(t *testing.T) {
 	}
 }
 
+func TestTheFirstGuessIsAnOptionOfTheSpecification(t *testing.T) {
+	for option, want := range map[string]int64{"": 5 * gib, ", user_job_memory_digest_default_value: 0.75": 7*gib + 512*mib} {
+		b := configured(t, "tasks: {a: {job_count: 100, memory_limit: 10GiB"+option+"}}", DefaultMemoryConfig())
+		if _, r := b.start(0); r.User != want {
+			t.Errorf("%q: %+v, want %d", option, r, want)
+		}
+		// What a job is charged includes its proxy and the constant footprint.
+		if got := b.Groups()[0].Resources[resource.Memory]; got != want+20*mib+128*mib {
+			t.Errorf("%q: a job takes %d", option, got)
+		}
+	}
+}
+
+// A sample is what a job used as a part of its limit, so the same part of any limit gives the same
+// reserve factor.
+func TestASampleIsUseAsAFractionOfTheLimit(t *testing.T) {
+	for _, limit := range []string{"10GiB", "1GiB", "100MiB"} {
+		for used, want := range map[float64]float64{0.1: 0.1, 0.3: 0.3, 0.9: 0.9, 1: 1, 1.2: 1} {
+			b := configured(t, "tasks: {a: {job_count: 100, memory_limit: "+limit+"}}", DefaultMemoryConfig())
+			memory := b.Spec().Tasks[0].Value.MemoryLimit.Value()
+			b.uses(b.schedule(0), int64(used*float64(memory)))
+			if got := b.NextReserve(0).UserFactor; got < want*0.999 || got > min(1, want*1.0101) {
+				t.Errorf("%v of %s is a sample of %v, want %v up to the precision of the digest", used, limit, got, want)
+			}
+		}
+	}
+}
+
 func TestTheTwentyFirstJobReservesWhatTheFirstTwentyUsed(t *testing.T) {
 	b := running(t, tenGiB)
 	var jobs []JobRef
