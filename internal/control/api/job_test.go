@@ -57,7 +57,7 @@ func TestRunningAndFinishedJobsAreOneList(t *testing.T) {
 		"job_state=completed": 2, "state=completed": 2, "state=running": 2, "task_name=long": 2, "address=\"node-00000\";state=completed": 2,
 		"address=moon": 0, "include_runtime=%false;include_archive=%false;include_cypress=%false;state=running": 2,
 		"include_runtime=%false;include_archive=%false;include_cypress=%false;state=completed": 2,
-		"data_source=manual;include_runtime=%false;state=running": 0, "data_source=manual;include_archive=%false;state=completed": 0,
+		"data_source=manual;include_runtime=%false;state=running":                              0, "data_source=manual;include_archive=%false;state=completed": 0,
 		"include_archive=%true;include_runtime=%false;state=completed": 2, "with_stderr=%true;state=completed": 2, "with_stderr=%true;state=running": 0,
 		"with_fail_context=%true": 0, "job_type=vanilla;state=completed": 2, "type=map": 0, "data_source=runtime;state=running": 2, "limit=1": 1,
 		"state=completed;from_time=\"2100-01-01T00:00:00Z\"": 0,
