@@ -47,6 +47,7 @@ SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./inte
 CORE := github.com/weirhq/weir/internal/engine/core
 REAL := github.com/weirhq/weir/test/cluster
 BROWSER := github.com/weirhq/weir/test/web
+FAULTS := github.com/weirhq/weir/test/faults
 CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|threemachines|web)$$'))
 PROPERTIES = $(shell go list -f '{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}' ./... | sed -n 's|: .*pgregory.net/rapid.*||p')
 
@@ -86,7 +87,7 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-together tests-tree tests-core tests-real tests-browser ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+tests: tests-together tests-tree tests-core tests-real tests-browser tests-faults ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
 
 # Most of the first group is one long test at a time, so both cores have work only with the second
 # beside it.
@@ -94,7 +95,7 @@ tests: tests-together tests-tree tests-core tests-real tests-browser ## the test
 tests-together:
 	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
 
-.PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser
+.PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser tests-faults
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
 tests-sequential:
 	$(if $(packages),go test $(CACHED) $(packages))
@@ -110,14 +111,20 @@ tests-real: build
 	$(if $(call chosen,$(REAL)),$(WITH_WEIR) go test -short $(AGAIN) $(REAL))
 tests-browser: build
 	$(if $(call chosen,$(BROWSER)),$(WITH_WEIR) go test $(AGAIN) $(BROWSER))
+tests-faults: build
+	$(if $(call chosen,$(FAULTS)),$(WITH_WEIR) go test -short $(AGAIN) -run '^TestFaultsOn' $(FAULTS))
 
 .PHONY: long
 long: ## property tests with many cases and a new seed each time (CHECKS=100000 cases for each property, SEED=n repeats a run)
 	RAPID_SEED=$(if $(filter command environment,$(firstword $(origin SEED))),$(SEED),0) WEIR_LONG=1 go test -count=1 -timeout 4h $(PROPERTIES) -rapid.checks=$(CHECKS)
 
 .PHONY: faults
-faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines (as root; WEIR_KILLS and WEIR_FAULTS set how often)
-	$(WITH_WEIR) go test -p 1 $(AGAIN) ./test/cluster ./test/faults ./test/threemachines
+faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
+	$(WITH_WEIR) go test -p 1 -v -count=1 -timeout 6h ./test/cluster ./test/faults ./test/threemachines
+
+.PHONY: v2
+v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there
+	@scripts/v2.sh bin/v2
 
 .PHONY: bench
 bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
@@ -141,8 +148,9 @@ fuzz: ## fuzz every parser for a bounded time (FUZZTIME=20s FUZZ=regexp FUZZPKG=
 	@scripts/fuzz.sh '$(FUZZ)' '$(FUZZTIME)' $(FUZZPKG)
 
 .PHONY: build
-build: ## build bin/weir
-	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/weir
+build: ## build bin/weir, with the two small programs for jobs inside
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o internal/node/programs/built/ ./cmd/weir-supervisor ./cmd/weir-init
+	CGO_ENABLED=0 go build -trimpath -tags smallprograms -o $(BIN) ./cmd/weir
 
 .PHONY: web
 web: ## build the web page into internal/control/web/dist, if npm is installed

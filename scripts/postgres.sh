@@ -7,8 +7,10 @@
 #   postgres.sh stop DIR       stops it and removes the directory
 #
 # It listens only on a unix socket in its directory, so it needs no free port. Commits are on
-# disk when they return (fsync stays on). Root cannot run a server, so the script switches to the
-# user postgres of Debian's package or, without it, to nobody.
+# disk when they return (fsync stays on). WEIR_POSTGRES_CONFIG holds further lines for its
+# configuration, such as an address to listen on; it trusts everybody who connects there. Root
+# cannot run a server, so the script switches to the user postgres of Debian's package or,
+# without it, to nobody.
 set -euo pipefail
 
 say() {
@@ -46,7 +48,9 @@ synchronous_commit = on
 shared_buffers = 64MB
 max_connections = 200
 log_timezone = UTC
+${WEIR_POSTGRES_CONFIG:-}
 CONF
+    echo 'host all all all trust' >>"$dir/data/pg_hba.conf"
     control "$dir" start
     if [ -n "${1:-}" ]; then
         (

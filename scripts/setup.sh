@@ -31,6 +31,14 @@ if [ "${1:-}" != page ]; then
         packages+=(postgresql)
     fi
 
+    # The fault campaign uses network namespaces as machines, with a file system each.
+    if ! command -v ip >/dev/null; then
+        packages+=(iproute2)
+    fi
+    if ! PATH=$PATH:/usr/sbin:/sbin command -v mkfs.ext4 >/dev/null; then
+        packages+=(e2fsprogs)
+    fi
+
     # Tests open the page in a real browser.
     if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
         packages+=(chromium)

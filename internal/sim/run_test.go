@@ -411,7 +411,7 @@ events: [{at: 30s, suspend: x}]
 func TestEventsThatAreRefusedEndTheRun(t *testing.T) {
 	tests := []struct{ event, want string }{
 		{"{at: 1h, abort: x}", `test.yaml:6:4: events/0: at 1h: no operation "x" runs at this time`},
-		{"{at: 1m, operation: x, set: {pool: closed}}", `test.yaml:6:4: events/0: at 1m: pool closed of tree default forbids operations of its own (forbid_immediate_operations)`},
+		{"{at: 1m, operation: x, set: {pool: closed}}", `test.yaml:6:4: events/0: at 1m: pool closed of tree default accepts operations only in its subpools (forbid_immediate_operations)`},
 		{"{at: 1m, return_nodes: {group: n}}", `test.yaml:6:4: events/0: at 1m: no node of group "n" is away`},
 		{"{at: 1m, suspend: x, refused: true}", `test.yaml:6:4: events/0: at 1m: it was to be refused, but was not`},
 	}

@@ -17,8 +17,13 @@ var small = nodeOptions{resources: "{cpu: 8, memory: 4GiB, user_slots: 8}"}
 // harm injects a fault several times, at random moments while jobs run, and then checks that every
 // piece of work was done exactly once.
 func harm(t *testing.T, nodes int, pause time.Duration, fault func(c *realCluster, random *rand.Rand)) {
+	harmWith(t, nodes, small, pause, fault)
+}
+
+// harmWith is harm on nodes of a kind.
+func harmWith(t *testing.T, nodes int, o nodeOptions, pause time.Duration, fault func(c *realCluster, random *rand.Rand)) {
 	takesLong(t)
-	c := newRealCluster(t, nodes, small)
+	c := newRealCluster(t, nodes, o)
 	random, count := newRandom(t), faultCount(t)
 	c.load(20 + 20*count)
 	for range count {
@@ -135,7 +140,7 @@ func TestBadJobsHarmNobodyElse(t *testing.T) {
 		for _, b := range bad {
 			command := strings.ReplaceAll(b.command, "REFERENCE", programs.reference)
 			spec := writeFile(t, c.directory, "bad.yaml", "{max_failed_job_count: 1, "+task("root", command, "memory_limit: "+b.memory, "cpu_limit: 0.1")[1:])
-			id := c.weir("op", "start", spec)
+			id := c.weir("op", "start", "--ephemeral-pool", spec)
 			if b.says == "" {
 				await(t, b.name+" runs", func() bool { return strings.Contains(c.weir("op", "jobs", id), "running") })
 				c.weir("op", "abort", id)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weirhq/weir/internal/node/jobproxy"
@@ -58,6 +59,9 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 func (n *node) configure(scheduler, directory, group string) {
 	n.t.Helper()
 	o := n.options
+	if supervised && !strings.Contains(o.more, "supervisor:") {
+		o.more = "  supervisor: true\n" + o.more
+	}
 	n.config = writeFile(n.t, directory, o.name+".yaml", fmt.Sprintf(`node:
   schedulers: [%q]
   name: %s
@@ -70,7 +74,10 @@ func (n *node) configure(scheduler, directory, group string) {
 %s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.contained, o.watchdog, o.more))
 }
 
-// start starts the agent, also again.
+// supervised makes all nodes run their jobs in supervisors: both ways have to pass.
+var supervised = os.Getenv("WEIR_TEST_SUPERVISOR") != ""
+
+// start starts the agent, for the first time or again.
 func (n *node) start() {
 	n.t.Helper()
 	n.process = runIn(n.t, n.options.namespace, n.options.name, n.log, "node", "--config", n.config)

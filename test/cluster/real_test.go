@@ -167,7 +167,7 @@ func (c *realCluster) start(jobs int, command string, more ...string) string {
 	command = "echo $YT_OPERATION_ID $YT_JOB_ID $YT_JOB_COOKIE >> " + c.ran + "; " + command
 	options := append([]string{fmt.Sprintf("job_count: %d", jobs), "cpu_limit: 0.1", "memory_limit: 64MiB"}, more...)
 	spec := writeFile(c.t, c.directory, fmt.Sprintf("spec-%d.yaml", len(c.started)), task("root", command, options...))
-	id := c.weir("op", "start", spec)
+	id := c.weir("op", "start", "--ephemeral-pool", spec)
 	c.started = append(c.started, id)
 	return id
 }
@@ -289,10 +289,11 @@ func (c *realCluster) awaitProxies() (pids []int) {
 	return pids
 }
 
-// isProxy reports whether a process is a job proxy of this cluster: process ids are reused.
+// isProxy says whether a process is the proxy of a job of this cluster, or a supervisor: ids are used again.
 func (c *realCluster) isProxy(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	return err == nil && strings.Contains(string(text), c.directory) && strings.Contains(string(text), "job-proxy")
+	return err == nil && strings.Contains(string(text), c.directory) &&
+		(strings.Contains(string(text), "job-proxy") || strings.Contains(string(text), "supervisor"))
 }
 
 // fill writes into a directory until the disk is full, and returns a function that frees the space.

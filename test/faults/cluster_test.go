@@ -78,7 +78,7 @@ func newCluster(t *testing.T, s settings, schedulers, nodes int) *cluster {
 		c.schedulers = append(c.schedulers, newScheduler(t, directory, s))
 		addresses = append(addresses, c.schedulers[i].address)
 	}
-	c.gateway = newGateway(t, c.schedulers)
+	c.gateway = newGateway(t, c.schedulers, "")
 	for _, s := range c.schedulers {
 		s.start()
 	}

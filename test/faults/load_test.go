@@ -15,11 +15,12 @@ import (
 
 // load is users who start operations and change pools, and remember every acknowledgement.
 type load struct {
-	t       *testing.T
-	gateway *gateway
-	cancel  context.CancelFunc
-	users   sync.WaitGroup
-	begun   int // how often
+	t        *testing.T
+	gateway  *gateway
+	starters int // users who start operations
+	cancel   context.CancelFunc
+	users    sync.WaitGroup
+	begun    int // how often
 
 	mutex   sync.Mutex
 	started []*started
@@ -43,8 +44,11 @@ const (
 )
 
 // underLoad starts the users.
-func (c *cluster) underLoad() *load {
-	l := &load{t: c.t, gateway: c.gateway, pools: map[string]float64{}}
+func (c *cluster) underLoad() *load { return c.underLoadOf(starters) }
+
+// underLoadOf starts the users; this many of them start operations.
+func (c *cluster) underLoadOf(starters int) *load {
+	l := &load{t: c.t, gateway: c.gateway, starters: starters, pools: map[string]float64{}}
 	l.begin()
 	c.t.Cleanup(l.stop)
 	return l
@@ -55,7 +59,7 @@ func (l *load) begin() {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	l.cancel = cancel
 	l.begun++
-	for i := range starters {
+	for i := range l.starters {
 		l.users.Go(func() { l.startOperations(ctx, i) })
 	}
 	for i := range teams {

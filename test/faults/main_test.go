@@ -7,6 +7,9 @@
 // What was acknowledged must exist afterwards, and nothing may have happened twice; check_test.go
 // states the exact rules.
 //
+// The campaign in campaign_test.go injects all kinds of faults. Its machines are network namespaces
+// and its disks are file systems in files, so it needs root.
+//
 // The variables WEIR_KILLS and WEIR_NODES make the tests longer: a full run has 200 and 500. A full run
 // uses the timeouts of production.
 package faults
@@ -26,11 +29,16 @@ import (
 var (
 	// program is the weir program that tests start.
 	program string
+	// workshop is where programs are built.
+	workshop string
 	// postgres is the server that all tests of this package share.
 	postgres = storetest.NewPostgres()
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	enterOwnNetwork()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	directory, err := os.MkdirTemp("", "weir-faults")
@@ -39,12 +47,15 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(directory)
-	program = filepath.Join(directory, "weir")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/weir")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "weir cannot be built:", err)
-		return 1
+	workshop = directory
+	if program = os.Getenv("WEIR_BINARY"); program == "" {
+		program = filepath.Join(directory, "weir")
+		build := exec.Command("go", "build", "-o", program, "../../cmd/weir")
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "weir cannot be built:", err)
+			return 1
+		}
 	}
 	code := m.Run()
 	if err := postgres.Stop(); err != nil {

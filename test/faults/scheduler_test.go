@@ -24,11 +24,14 @@ import (
 // scheduler is a weir scheduler that tests start, kill and restart.
 type scheduler struct {
 	t       *testing.T
+	machine *machine // nil: the one that tests
 	address string
 	config  string
 	log     string
 	process *exec.Cmd
 	exited  chan struct{}
+	program string // what it runs
+	clock   string // the file that its clock is set by, if the program has one
 }
 
 // settings are the settings in which schedulers of tests differ.
@@ -54,12 +57,23 @@ func quickly() settings {
 // newScheduler writes the configuration of a scheduler and does not start it.
 func newScheduler(t *testing.T, directory string, c settings) *scheduler {
 	t.Helper()
-	s := &scheduler{t: t, address: freeAddress(t), config: filepath.Join(directory, "weir.yaml"), log: filepath.Join(directory, "log")}
+	return newSchedulerAt(t, nil, freeAddress(t), directory, c)
+}
+
+// newSchedulerAt is newScheduler with an address, on a machine of a network or on this one.
+func newSchedulerAt(t *testing.T, m *machine, address, directory string, c settings) *scheduler {
+	t.Helper()
+	s := &scheduler{t: t, machine: m, address: address, config: filepath.Join(directory, "weir.yaml"), log: filepath.Join(directory, "log"), program: program}
 	if c.data == "" {
 		c.data = filepath.Join(directory, "data")
 	}
+	listens := address
+	if m != nil {
+		listens = "0.0.0.0:7070" // it trusts its own machine as long as there is no token
+	}
 	text := fmt.Sprintf(`scheduler:
   listen: %s
+  advertise: %s
   data_dir: %s
   pprof: true
   leader: {lease_ttl: %v, renew_period: %v, standby_poll_period: %v}
@@ -67,7 +81,7 @@ func newScheduler(t *testing.T, directory string, c settings) *scheduler {
   fair_share_update_period: %v
   operations_update_period: %v
   node_heartbeat_period: %v
-`, s.address, c.data, c.lease, c.lease/3, c.standby, c.update, c.progress, c.heart)
+`, listens, address, c.data, c.lease, c.lease/3, c.standby, c.update, c.progress, c.heart)
 	if c.store != "" {
 		text += fmt.Sprintf("  store: %q\n", c.store)
 	}
@@ -117,9 +131,16 @@ func (s *scheduler) start() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	process := exec.Command(program, "scheduler", "--config", s.config)
-	process.Stdout, process.Stderr = log, log
+	process := exec.Command(s.program, "scheduler", "--config", s.config)
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if s.machine != nil {
+		// It must outlive the thread that starts it: threads end that have been on a machine.
+		process = s.machine.command(s.program, "scheduler", "--config", s.config)
+	}
+	if s.clock != "" {
+		process.Env = append(os.Environ(), clockFile+"="+s.clock)
+	}
+	process.Stdout, process.Stderr = log, log
 	if err := process.Start(); err != nil {
 		s.t.Fatal(err)
 	}

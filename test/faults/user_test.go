@@ -25,10 +25,11 @@ type gateway struct {
 	first chan time.Time // receives the time of the first acknowledgement
 }
 
-func newGateway(t *testing.T, schedulers []*scheduler) *gateway {
+// newGateway speaks to schedulers with a token, if there are any.
+func newGateway(t *testing.T, schedulers []*scheduler, token string) *gateway {
 	g := &gateway{}
 	for _, s := range schedulers {
-		c, err := client.New(client.Options{Address: s.address, User: "root"})
+		c, err := client.New(client.Options{Address: s.address, User: "root", Token: token})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ var leaseChecks = []check{
 		_, err := f.s.Renew(f.ctx, f.lease, time.Microsecond)
 		f.ok(err)
 		other := f.open(f.url)
-		lease, err := other.Campaign(f.ctx, "second", "second:1", hour, hour)
+		lease, err := other.Campaign(f.ctx, "second", "second:1", 10*time.Millisecond, hour)
 		f.ok(err)
 		f.same(lease.Epoch, int64(2))
 		leader, err := f.s.Leader(f.ctx)

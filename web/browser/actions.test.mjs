@@ -1,4 +1,4 @@
-// Each action works, and each refusal shows the reason of the server.
+// Each action works, and each refusal shows the server's reason.
 import assert from 'node:assert/strict';
 import {readFile} from 'node:fs/promises';
 import {after, afterEach, before, test} from 'node:test';
@@ -123,7 +123,7 @@ test('an operation is moved, loses a job and is completed', async () => {
   const question = page.getByRole('dialog', {name: 'Abort the job'});
   await question.getByRole('button', {name: 'Abort', exact: true}).click();
   await until(async () => assert.equal((await call('get_job', {operation_id: id, job_id: jobs[0].id})).state, 'aborted'), 'the job is aborted');
-  await question.waitFor({state: 'detached'}); // or Escape would close the question, and not the job behind it
+  await question.waitFor({state: 'detached'}); // otherwise Escape would close the question, and not the job behind it
   await page.keyboard.press('Escape');
   await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'the dialogs are closed');
   await content.getByRole('button', {name: 'Complete', exact: true}).click();

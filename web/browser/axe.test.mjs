@@ -1,4 +1,4 @@
-// axe finds nothing serious, in light and dark, on a desk and on a phone.
+// axe finds nothing serious in light and dark, on a desktop and on a phone.
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 

@@ -1,5 +1,5 @@
-// Figures of the page before a large cluster: first paint, frames while scrolling, memory. Frames
-// are those of Chrome's tracing. Prints one JSON document for each place.
+// Measures the page with a large cluster: first paint, frames while scrolling, memory. Frames come from
+// Chrome's tracing. Prints one JSON document for each place.
 import {close, newPage, open} from './harness.mjs';
 
 const places = [
@@ -13,9 +13,9 @@ await open();
 for (const [name, path, least] of places) console.log(JSON.stringify({name, ...(await measure(path, least))}));
 await close();
 
-/** measure opens a place, waits until its table has at least so many rows, and scrolls it. */
+/** measure opens a place, waits until its table has at least this many rows, and scrolls it. */
 async function measure(path, least = 1) {
-  const page = await newPage('/nowhere'); // the script is in the cache, as it is for whoever comes again
+  const page = await newPage('/nowhere'); // the script is in the cache, as for a returning visitor
   await page.getByText('Page not found').waitFor();
   const devtools = await page.context().newCDPSession(page);
   await page.goto(new URL(path, page.url()).href);

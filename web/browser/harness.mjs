@@ -1,5 +1,4 @@
-// What the browser tests share: one browser, pages that watch for mistakes, and the API as the
-// other witness of what is on screen.
+// Shared by the browser tests: one browser, pages that record errors, and the API to compare the screen with.
 import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 
@@ -8,8 +7,8 @@ import {chromium} from 'playwright-core';
 export const base = process.env.WEIR_URL;
 const patience = 60_000;
 
-// WEIR_LATENCY makes each answer to the page late by up to so many milliseconds, which finds
-// tests that act on what the server knows already and the page does not.
+// WEIR_LATENCY delays each answer to the page by up to this many milliseconds. This finds tests that rely on
+// something that the server already knows and the page does not.
 const latency = Number(process.env.WEIR_LATENCY ?? 0);
 
 let browser;
@@ -28,19 +27,19 @@ export async function close() {
   await browser?.close();
 }
 
-/** closePages ends what newPage opened: a page that stays open asks the server every second and draws what it says. */
+/** closePages closes what newPage opened: an open page polls the server every second and redraws. */
 export async function closePages() {
   await Promise.all(browser.contexts().map((context) => context.close()));
 }
 
-/** newPage opens a place. Mistakes of scripts and breaches of the policy fail the test that calls
- * page.mistakes(). Nothing may be asked of another host. */
+/** newPage opens a place. Script errors and violations of the policy fail a test that calls
+ * page.mistakes(). Requests to other hosts are forbidden. */
 export async function newPage(path, options = {}) {
   const context = await browser.newContext({viewport: {width: 1280, height: 800}, locale: 'en-US', timezoneId: 'UTC', ...options});
   if (latency > 0) {
     await context.route('**/api/**', async (route) => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * latency));
-      await route.continue().catch(() => {}); // the page may be gone
+      await route.continue().catch(() => {}); // the page may have been closed
     });
   }
   const page = await context.newPage();
@@ -76,7 +75,7 @@ export async function call(command, parameters = {}, token = process.env.WEIR_TO
 
 export const get = (path, more = {}) => call('get', {path, return_only_value: true, ...more});
 
-/** until asks again and again until an assertion holds. */
+/** until repeats an assertion until it holds. */
 export async function until(check, what, patient = patience) {
   const deadline = Date.now() + patient;
   for (;;) {
@@ -89,10 +88,10 @@ export async function until(check, what, patient = patience) {
   }
 }
 
-/** textOf is all text of a page. */
+/** textOf returns all text of a page. */
 export const textOf = (page) => page.locator('#content').innerText();
 
-/** shows waits until the page has a text. */
+/** shows waits until the page contains a text. */
 export async function shows(page, text) {
   await until(async () => assert.ok((await page.locator('body').innerText()).includes(text)), `the page shows ${JSON.stringify(text)}`);
 }

@@ -1,4 +1,4 @@
-// What is on screen equals what the API says.
+// The screen agrees with the API.
 import assert from 'node:assert/strict';
 import {after, afterEach, before, test} from 'node:test';
 
@@ -296,20 +296,20 @@ for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attr
   test(`everything on ${path} is reached by keyboard`, async () => {
     const page = await newPage(path);
     await page.locator('#content h1').first().waitFor();
-    // What comes and goes with each refresh cannot be counted: the page stands still.
+    // Elements that come and go with each refresh cannot be counted, so the page must not refresh.
     await page.waitForLoadState('networkidle').catch(() => undefined);
     await page.route('**/api/**', () => undefined);
     const wanted = await page.evaluate(() => {
       const list = [...document.querySelectorAll('a[href], button, input, textarea, [tabindex="0"]')].filter((e) => {
-        const group = e.type === 'radio' && !e.checked; // arrows choose among them
+        const group = e.type === 'radio' && !e.checked; // arrow keys move among them
         return e.tabIndex >= 0 && !e.disabled && !group && e.checkVisibility({visibilityProperty: true, contentVisibilityAuto: true});
       });
       list.forEach((e, i) => (e.dataset.wanted = String(i)));
       return list.length;
     });
     assert.ok(wanted > 10, `${wanted} things to reach`);
-    // A long table brings in rows as it is walked through, so only the walk itself says when it is over:
-    // the first thing comes up again.
+    // A long table adds rows while focus moves through it, so the walk ends only when the first element comes
+    // up again.
     const reached = new Set();
     let first;
     for (let rounds = 0; rounds < 3 && reached.size < wanted; ) {

@@ -1,4 +1,4 @@
-// Every page, what is there once it has loaded, and what to do on it first.
+// Every page, what it shows once it has loaded, and what to do on it first.
 async function simulate(page) {
   await page.getByRole('button', {name: 'Run', exact: true}).click();
   await page.locator('.tiles').waitFor();

@@ -1,5 +1,5 @@
-// YTsaurus's own client for JavaScript, the one its page uses, is pointed at weir unmodified. In version 4 of the API an
-// answer is wrapped by name; in version 3 it is bare.
+// Runs YTsaurus's own JavaScript client, which its web interface uses, unmodified against weir. Version 4 of
+// the API wraps answers by name; version 3 does not.
 import assert from 'node:assert/strict';
 import {createRequire} from 'node:module';
 import {after, before, test} from 'node:test';
@@ -8,7 +8,7 @@ import {base, call, sleeper, startOperation, until} from './harness.mjs';
 
 const yt = createRequire(import.meta.url)('@ytsaurus/javascript-wrapper')();
 
-// run makes names new, so that the tests can be repeated before the same cluster.
+// run makes names unique, so that the tests can be repeated on the same cluster.
 const run = Date.now().toString(36);
 
 before(() => {
@@ -23,7 +23,7 @@ for (const version of ['v3', 'v4']) {
   const api = yt[version];
   const value = async (promise, name = 'value') => {
     let answer = await promise;
-    if (typeof answer === 'string' && /^["{]/.test(answer)) answer = JSON.parse(answer); // some commands the client leaves as texts
+    if (typeof answer === 'string' && /^["{]/.test(answer)) answer = JSON.parse(answer); // the client leaves the answers of some commands as text
     return version === 'v4' ? answer[name] : answer;
   };
   const pool = `js-${version}-${run}`;

@@ -11,7 +11,7 @@ import {createRoot} from 'react-dom/client';
 import {queryClient} from './api/queries';
 import {App} from './shell/app';
 
-// After an upgrade of the server the parts of an older page are gone: the new page has its own.
+// After an upgrade of the server the files of the older page no longer exist: load the new page.
 window.addEventListener('vite:preloadError', () => window.location.reload());
 
 createRoot(document.getElementById('root')!).render(

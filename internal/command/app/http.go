@@ -55,11 +55,12 @@ func limitsOf(c *config.Overload) gate.Limits {
 }
 
 // ready reports whether this server accepts requests: as a leader, or as a standby that knows one.
-// A scheduler whose store does not answer reports that.
+// A scheduler whose store does not answer reports that. The header Weir-Epoch has the epoch of a leader.
 func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	leader, standing := s.Server.Leader(), s.Server.Standing()
 	switch {
 	case s.Server.Leading():
+		w.Header().Set("Weir-Epoch", fmt.Sprint(leader.Epoch))
 		fmt.Fprintln(w, "leading")
 		if held := s.Server.HeldBackText(); held != "" {
 			fmt.Fprintln(w, held)
@@ -71,7 +72,7 @@ func (s *Scheduler) ready(w http.ResponseWriter, _ *http.Request) {
 	case leader.Address != "":
 		fmt.Fprintln(w, "standing by; leader:", leader.Address)
 	default:
-		http.Error(w, "nobody leads yet", http.StatusServiceUnavailable)
+		http.Error(w, "there is no leader yet", http.StatusServiceUnavailable)
 	}
 }
 

@@ -16,9 +16,11 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/node/programs"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -66,6 +68,16 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	offered := offeredOf(c, detected)
 	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
+	isolation, err := isolationOf(&c.Isolation)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	supervisor, err := supervisorOf(c, program, directory, log)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
 	health, err := newHealth(c, log)
 	if err != nil {
 		client.Close()
@@ -73,6 +85,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
+		Supervisor: supervisor, Isolation: isolation,
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
@@ -86,8 +99,58 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	return &Node{health: health, Agent: a, Name: name, client: client, driver: driver, jobs: filepath.Join(directory, "jobs"), reload: reload}, nil
 }
 
-// ProxyCommand is the hidden command of this program that runs as the job proxy.
-const ProxyCommand = "job-proxy"
+// Hidden commands of this program, which agents run.
+const (
+	ProxyCommand      = "job-proxy"  // the job proxy
+	SupervisorCommand = "supervisor" // the supervisor of all jobs, if there is no smaller program for it
+)
+
+// isolationOf is how the node isolates its jobs.
+func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {
+	if err := i.Level.UnmarshalText([]byte(c.Level.Value())); err != nil {
+		return i, err
+	}
+	i.ReadOnly, i.Writable, i.Hide, i.AllowPtrace = c.ReadOnly.Value(), c.Writable.Value(), c.Hide.Value(), c.AllowPtrace.Value()
+	byDefault := "job"
+	if i.Level == jobinit.None || os.Getuid() != 0 {
+		byDefault = "agent"
+	}
+	if c.RunAs.Or(byDefault) == "agent" {
+		return i, nil
+	}
+	if os.Getuid() != 0 {
+		return i, errors.New("isolation/run_as: only root can run each job as its own user")
+	}
+	if i.UIDs, err = agent.ParseUIDRange(c.UIDs.Value()); err != nil {
+		return i, fmt.Errorf("isolation/uids: %w", err)
+	}
+	if err := i.UIDs.CheckAccounts("/etc/passwd"); err != nil {
+		return i, fmt.Errorf("isolation/uids: %w", err)
+	}
+	return i, nil
+}
+
+// isSupervised reports whether the node's jobs run in one supervisor.
+func isSupervised(c *config.Node) bool {
+	return c.Supervisor.Or(c.Isolation.Level.Value() != jobinit.None.String())
+}
+
+// supervisorOf is the command that runs the supervisor of jobs; nil if each job is to have a proxy of its own. The small
+// programs are put beside the node's data. Without them this program plays their roles.
+func supervisorOf(c *config.Node, program, directory string, log *slog.Logger) ([]string, error) {
+	if !isSupervised(c) {
+		return nil, nil
+	}
+	paths, err := programs.Install(filepath.Join(directory, "programs"))
+	if errors.Is(err, programs.ErrNone) {
+		log.Warn("jobs start more slowly and take more memory", "reason", err)
+		return []string{program, SupervisorCommand}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{paths.Supervisor, paths.Init}, nil
+}
 
 // Run works until ctx is cancelled. Jobs keep running.
 func (n *Node) Run(ctx context.Context) error {

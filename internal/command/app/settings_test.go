@@ -28,7 +28,7 @@ var opened = map[string]bool{
 	"node/listen": true, "node/pprof": true, "node/cgroup/mode": true, "node/cgroup/parent": true,
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
-	"node/log/level": true, "node/log/format": true,
+	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
@@ -39,6 +39,9 @@ type obeyed struct {
 	Pace    agent.Pace
 	Offered resource.Amounts
 	Nodes   []config.Agent
+
+	Isolation  agent.Isolation
+	Supervised bool
 }
 
 // machineForTests is the machine that the tests assume.
@@ -47,7 +50,10 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
+		Supervised: isSupervised(&c.Node),
 	}
+	o.Isolation, _ = isolationOf(&c.Node.Isolation)
+	o.Isolation.UIDs = agent.UIDRange{} // they depend on who runs the test
 	for i := range c.Up.NodeCount() {
 		o.Nodes = append(o.Nodes, nodeOf(&c.Up, i, c.Up.NodeCount(), machineForTests))
 	}
@@ -68,7 +74,7 @@ func others(s config.Setting) []string {
 	case "resources":
 		return []string{"cpu=3,memory=1GiB"}
 	case "list":
-		return []string{"x,y", "[{name: x}, {name: y}]"}
+		return []string{"x,y", "/x,/y", "[{name: x}, {name: y}]"}
 	}
 	return append(append([]string{}, s.Info.Shape.Values...), "x")
 }

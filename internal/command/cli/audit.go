@@ -40,7 +40,7 @@ which command, and the values before and after.`,
 	flags.StringVar(&filter.Object, "object", "", "only changes of this object")
 	flags.StringVar(&filter.Below, "below", "", "only changes of objects below this path")
 	flags.DurationVar(&since, "since", 0, "only changes of the last 30m, or another duration")
-	flags.Int64Var(&filter.Limit, "limit", 100, "the most to list")
+	flags.Int64Var(&filter.Limit, "limit", 100, "list at most this many")
 	return r.addTo(cmd)
 }
 

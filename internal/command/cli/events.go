@@ -47,7 +47,7 @@ nodes, changes of pools; each with its reason. The command prints the most recen
 	flags.StringVarP(&c.filter.Pool, "pool", "p", "", "only those of this pool")
 	flags.StringVar(&c.filter.Node, "node", "", "only those of this node")
 	flags.DurationVar(&c.since, "since", 0, "only events of the last 30m, or another duration")
-	flags.Int64Var(&c.limit, "limit", 100, "the most past events to show")
+	flags.Int64Var(&c.limit, "limit", 100, "show at most this many past events")
 	flags.BoolVar(&c.follow, "follow", false, "continue with new events until Ctrl-C")
 	flags.DurationVar(&c.interval, "interval", time.Second, "polling interval with --follow")
 	r.mustComplete(cmd, "operation", r.completeOperations())

@@ -162,7 +162,7 @@ func writeHope(w io.Writer, tree *client.TreeExplanation) {
 }
 
 var bounds = map[string]string{
-	"demand":         "it asks for no more",
+	"demand":         "it demands no more",
 	"limit":          "its own limit is reached",
 	"ancestor_limit": "the limit of pool %s is reached",
 	"cluster":        "the tree has no more",

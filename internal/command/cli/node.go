@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhq/weir/internal/command/app"
 	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
@@ -44,6 +45,32 @@ Without control groups the agent warns and enforces process limits instead.`,
 		return node.Run(cmd.Context())
 	}
 	return cmd
+}
+
+// newSupervisorCommand is the supervisor of jobs, for a program without the small one. Agents start it, people do not.
+func newSupervisorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: app.SupervisorCommand + " DIRECTORY", Hidden: true, Args: cobra.ExactArgs(1), DisableFlagParsing: true,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if code := jobproxy.Supervise(args[0], []string{"/proc/self/exe", jobproxy.InitCommand}); code != 0 {
+				return &jobExit{code}
+			}
+			return nil
+		},
+	}
+}
+
+// newInitCommand is the init of a job, for a program without the small one. Supervisors start it, people do not.
+func newInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: jobproxy.InitCommand, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if code := jobinit.Main(); code != 0 {
+				return &jobExit{code}
+			}
+			return nil
+		},
+	}
 }
 
 // newProxyCommand is the job proxy. Agents start it, people do not.

@@ -123,7 +123,7 @@ blocks it is gone. weir nodes shows what is left, weir get //sys/cluster_nodes/N
 				counts = append(counts, yson.Pair(string(m.Type), yson.Int64(m.Count)))
 				parts = append(parts, fmt.Sprintf("%s: %d", m.Type, m.Count))
 			}
-			return yson.Map(counts...), firstNonEmpty(strings.Join(parts, ", "), "nothing to take back"), err
+			return yson.Map(counts...), firstNonEmpty(strings.Join(parts, ", "), "nothing to remove"), err
 		})
 	})
 	cmd.Flags().StringVar((*string)(&filter.Type), "type", "", "only requests of this type: ban, disable_scheduler_jobs, decommission, …")

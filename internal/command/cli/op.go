@@ -161,7 +161,7 @@ func newOpListCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVarP(&filter.User, "user", "u", "", "only those of this user")
 	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only operations in this state, such as running, pending, failed")
 	cmd.Flags().StringVar(&filter.Text, "filter", "", "only operations that contain this text")
-	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "the most to list")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 100, "list at most this many")
 	cmd.Flags().StringVar(&before, "before", "", "only operations that started before this time, such as 2026-01-31T12:00:00Z")
 	cmd.Flags().DurationVar(&since, "since", 0, "only operations that started in the last 30m, or another duration")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")

@@ -146,7 +146,7 @@ func newOpJobsCommand(r *remote) *cobra.Command {
 	cmd.Flags().StringVarP((*string)(&filter.State), "state", "s", "", "only jobs in this state: waiting, running, completed, failed, aborted")
 	cmd.Flags().StringVar(&filter.Node, "node", "", "only those of this node")
 	cmd.Flags().StringVar(&filter.Task, "task", "", "only jobs of this task")
-	cmd.Flags().Int64Var(&filter.Limit, "limit", 1000, "the most to list")
+	cmd.Flags().Int64Var(&filter.Limit, "limit", 1000, "list at most this many")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print ids only")
 	r.mustComplete(cmd, "node", r.completeNodes())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"waiting", "running", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))

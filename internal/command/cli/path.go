@@ -21,7 +21,7 @@ type pathReader struct {
 func (p *pathReader) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&p.Attributes, "attribute", nil, "also show this attribute (repeatable)")
 	cmd.Flags().StringVar(&p.format, "format", "", `print the server's own format: json, yson, "<format=text>yson"; overrides -o`)
-	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "the most children to show")
+	cmd.Flags().Int64Var(&p.MaxSize, "max-size", 0, "show at most this many children; 0 means all")
 }
 
 // read runs a command on a path. If a format is given, it prints the server's text, else the value

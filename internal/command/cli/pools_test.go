@@ -96,7 +96,7 @@ func TestNodesAreKeptFromJobsWithAReason(t *testing.T) {
 	if out := b.ok("nodes", "release", "node-3", "--id", id[1]); strings.Join(strings.Fields(out), " ") != "node-3 ban: 1" {
 		t.Errorf("the ban is taken back: %q", out)
 	}
-	if out := b.ok("nodes", "release", "node-1", "node-2", "node-3", "--mine", "--type", "disable_scheduler_jobs"); !strings.Contains(out, "nothing to take back") ||
+	if out := b.ok("nodes", "release", "node-1", "node-2", "node-3", "--mine", "--type", "disable_scheduler_jobs"); !strings.Contains(out, "nothing to remove") ||
 		strings.Count(out, "disable_scheduler_jobs: 1") != 2 {
 		t.Errorf("all is taken back: %q", out)
 	}

@@ -129,7 +129,7 @@ func (c *runCall) follow(output *runOutput) (last *client.Operation, err error) 
 		if !told && !o.State.Ended() && output.bar.waits(o) {
 			told = true
 			output.bar.clear()
-			c.say(s, "weir: no job has started yet; weir explain %s says why\n", output.id)
+			c.say(s, "weir: no job has started yet; weir explain %s shows why\n", output.id)
 		}
 	}
 	return last, nil

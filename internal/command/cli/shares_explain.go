@@ -144,7 +144,7 @@ func boundText(file *treefile.File, result *fairshare.Result, d fairshare.Deriva
 	}
 	switch d.Bound {
 	case fairshare.BoundDemand:
-		return "its demand: it gets all it asks for"
+		return "its demand: it gets all it demands"
 	case fairshare.BoundLimit:
 		return "its own limit on " + limit()
 	case fairshare.BoundAncestorLimit:
@@ -154,7 +154,7 @@ func boundText(file *treefile.File, result *fairshare.Result, d fairshare.Deriva
 	case fairshare.BoundFIFO:
 		return fmt.Sprintf("the order of FIFO pool %s: operations before it take what the pool has", file.Names[file.Tree.Elements[d.Slot].Parent])
 	case fairshare.BoundGang:
-		return "being a gang: it takes all it asks for or nothing, and all does not fit"
+		return "being a gang: it gets all it demands or nothing, and all does not fit"
 	case fairshare.BoundStep:
 		return fmt.Sprintf("a step of %s: the next piece does not fit, so that a rest stays idle", by)
 	}

@@ -294,7 +294,7 @@ func (t *shareTable) alert(alert fairshare.Alert) string {
 		text += ": " + strings.Join(names, ", ")
 	}
 	if alert.Code == fairshare.AlertOvercommit {
-		text += "; weir check says which"
+		text += "; weir check shows which"
 	}
 	return text
 }

@@ -468,12 +468,12 @@ state: {rest: {accumulated_resource_ratio_volume: 600}}
 `
 	for name, want := range map[string]string{
 		"much":    "much is entitled to 17 % of cpu from its pool inner\nbound by the limit of pool bounded on cpu: 20\n",
-		"little":  "little is entitled to 2 % of cpu from its pool inner\nbound by its demand: it gets all it asks for\n",
+		"little":  "little is entitled to 2 % of cpu from its pool inner\nbound by its demand: it gets all it demands\n",
 		"limited": "limited is entitled to 1 % of cpu from its pool inner\nbound by its own limit on cpu: 1\n",
 		"bounded": "bounded is entitled to 20 % of cpu = 20 % of the surplus\nbound by its own limit on cpu: 20\n",
 		"first":   "first is entitled to 30 % of cpu from its pool line\nbound by the limit of pool line on cpu: 30\n",
 		"second":  "second is entitled to 0 % of cpu from its pool line\nbound by the order of FIFO pool line: operations before it take what the pool has\n",
-		"gang":    "gang is entitled to 0 % of cpu from its pool gangs\nbound by being a gang: it takes all it asks for or nothing, and all does not fit\n",
+		"gang":    "gang is entitled to 0 % of cpu from its pool gangs\nbound by being a gang: it gets all it demands or nothing, and all does not fit\n",
 		"rest": "rest is entitled to 50 % of cpu = 10 % strong + 10 % burst + 30 % of the surplus\nbound by the cluster: all of its cpu is given out\n" +
 			"saved 60k core·s of at most 432k core·s, with a flow of 5 cpu, which lasts 3h20m at this speed\n",
 	} {

@@ -21,6 +21,8 @@ type Node struct {
 	Listen           opt[string]
 	Pprof            opt[bool]
 	Cgroup           Cgroup
+	Supervisor       opt[bool]
+	Isolation        Isolation
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
 	Memory           NodeMemory
@@ -62,6 +64,31 @@ var cgroup = newGroup([]row[Cgroup]{
 	fixed("process_limit_per_core", "How many processes and threads a job may have per core of its cpu_limit, rounded up: a cpu_limit of 1.5 counts as 2. The job cannot start "+
 		"more. Without control groups the limit applies to the user that jobs run as, and not at all if that is root.",
 		func(c *Cgroup) *opt[int] { return &c.ProcessLimit }, document.Between(document.Ints, 10, 1_000_000).Default(1000)),
+})
+
+// Isolation configures how jobs are kept apart from the node and from each other.
+type Isolation struct {
+	Level, RunAs, UIDs       opt[string]
+	ReadOnly, Writable, Hide opt[[]string]
+	AllowPtrace              opt[bool]
+}
+
+var isolation = newGroup([]row[Isolation]{
+	fixed("level", "What a job sees of the machine. full: the programs and libraries of the machine, its own processes and its sandbox, without capabilities and with a filter of system calls. shared_files: the same, with all files of the machine, read-only outside "+
+		"the sandbox. none: everything.",
+		func(c *Isolation) *opt[string] { return &c.Level }, wordsOf("full", "shared_files", "none").Default("none")).common(),
+	fixed("run_as", "The user that jobs run as: one of uids for each job, or the agent's user. Unset: job, or agent with the level none.",
+		func(c *Isolation) *opt[string] { return &c.RunAs }, wordsOf("job", "agent")),
+	fixed("uids", "The user ids of jobs, and their group ids. No account of the machine may have one of them.",
+		func(c *Isolation) *opt[string] { return &c.UIDs }, document.Words.Default("1900000000-1900065535")),
+	fixed("readonly_paths", "Paths of the machine that jobs with the level full see besides /usr and /etc.",
+		func(c *Isolation) *opt[[]string] { return &c.ReadOnly }, paths),
+	fixed("writable_paths", "Paths of the machine that isolated jobs may write to, as far as permissions allow.",
+		func(c *Isolation) *opt[[]string] { return &c.Writable }, paths),
+	fixed("hide", "Paths of the machine that isolated jobs must not see.",
+		func(c *Isolation) *opt[[]string] { return &c.Hide }, paths.Default([]string{"/etc/weir", "/etc/ssh", "/etc/kubernetes"})),
+	fixed("allow_ptrace", "Let isolated jobs trace their own processes, as debuggers do.",
+		func(c *Isolation) *opt[bool] { return &c.AllowPtrace }, document.Bools.Default(false)),
 })
 
 // Heartbeat configures how a node reports.
@@ -161,6 +188,9 @@ var nodeGroup = newGroup(
 		fixed("pprof", "Also serve profiles of the process there, under /debug/pprof, to every client that can connect.",
 			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
+		fixed("supervisor", "Run all jobs of the node in one small process instead of a process for each job. Unset: if isolation/level is not none.",
+			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
+		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),
 	},

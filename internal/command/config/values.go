@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -31,6 +32,8 @@ var (
 	peers            = addressType(false)
 	storeURLs        = storeURLType()
 	names            = document.Texts.That("a name of letters, digits and . _ - :, at most 100 bytes", document.RuleBadFormat, isName)
+	paths            = document.Distinct(document.ListOf(absolutePaths), func(a, b string) bool { return a == b })
+	absolutePaths    = document.Texts.That("an absolute path without . and .., below the root", document.RuleBadFormat, isCleanPath)
 	tags             = document.Distinct(document.ListOf(nodeTags), func(a, b string) bool { return a == b })
 	nodeTags         = document.Texts.That("a tag of letters, digits and . _ - / :, at most 100 bytes", document.RuleBadFormat, isTag)
 )
@@ -42,6 +45,8 @@ var (
 
 func isName(s string) bool { return namePattern.MatchString(s) }
 func isTag(s string) bool  { return tagPattern.MatchString(s) }
+
+func isCleanPath(s string) bool { return path.IsAbs(s) && path.Clean(s) == s && s != "/" }
 
 func memoryType() document.Type[int64] {
 	return document.NewType(document.Shape{Kind: "memory", Says: "an amount of memory like 512MiB, or bytes", Minimum: document.Int(0)},

@@ -376,7 +376,7 @@ func (a *API) checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")
 	if site != "" && site != "same-origin" && site != "none" || r.Header.Get("Origin") != "" && origin != r.Host {
-		return wire.Errorf(auth.CodeAuthorization, "Access denied: a page of another site may not send requests; make a token first")
+		return wire.Errorf(auth.CodeAuthorization, "Access denied: pages of other sites must not send requests without a token; create a token first")
 	}
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {

@@ -38,7 +38,7 @@ func (a *API) mayForward(r *http.Request) bool {
 // forward forwards a request to the leader.
 func (a *API) forward(w http.ResponseWriter, r *http.Request, m *message) {
 	if !a.mayForward(r) {
-		message := "nobody leads at the moment; try again"
+		message := "there is no leader at the moment; try again"
 		if reason := a.server.Standing(); reason != "" {
 			message = "this scheduler does not lead: " + reason + "; try again"
 		}

@@ -53,7 +53,7 @@ var (
 
 	// changePools is decided on the tree at the time of the change.
 	changePools = permission{name: "the permissions to make each change directly", owners: true, administrators: true}
-	writeGroup  = permission{name: "`write` on the group", check: (*call).mayWriteGroup, administrators: true}
+	writeGroup  = permission{name: "`write` on the group; for superusers, to be one", check: (*call).mayWriteGroup, administrators: true}
 	writeNode   = permission{name: "`write` on the node", check: (*call).mayMaintain, owners: true, administrators: true}
 
 	ruleTokens = permission{name: "a token; for tokens of other users, the right to manage them", check: (*call).mayRuleTokensOf, owners: true, administrators: true}
@@ -217,7 +217,7 @@ func (c *call) mayWriteGroup() error {
 	if err != nil {
 		return wire.Errorf(auth.CodeNoSuchUser, "No such group %q", wire.CutText(group, 100))
 	}
-	return c.Require(auth.Requires(auth.Write, chain))
+	return c.Require(c.Subjects.ChangeSubject(auth.Write, group, chain))
 }
 
 // mayRuleTokensOf checks whether the user may make and list tokens of the user that the request

@@ -35,11 +35,11 @@ func issueToken(c *call) (yson.Node, error) {
 			return nil, err
 		}
 		if tokens.IsEmpty() && !c.Subjects.IsSuperuser(record.User) {
-			return nil, wire.Errorf(wire.CodeGeneric, "The first token must be that of root, or of another member of %q: "+
-				"from then on this machine is root no longer, and nobody could make the second", auth.Superusers)
+			return nil, wire.Errorf(wire.CodeGeneric, "The first token must belong to root or another member of %q: "+
+				"once it exists, requests from this machine no longer act as root, and nobody could create a second token", auth.Superusers)
 		}
 		if c.Who.Open && !tokens.IsEmpty() {
-			return nil, &auth.Unauthenticated{Cause: errors.New("the first token was made a moment ago; show one")}
+			return nil, &auth.Unauthenticated{Cause: errors.New("the first token was created a moment ago; use it")}
 		}
 		if tokens, err = tokens.With(record); err != nil {
 			return nil, err
@@ -92,9 +92,9 @@ func (c *call) mayRuleTokens(user string) error {
 	case c.Subjects.MayRuleTokens(c.Who.User, user):
 		return nil
 	case c.Who.User == auth.Guest:
-		return wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: whoever shows no token has no say in tokens", auth.Guest)
+		return wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: managing tokens requires a token", auth.Guest)
 	case user == auth.Guest:
-		return wire.Errorf(wire.CodeGeneric, "User %q has no tokens: that is whoever shows none", auth.Guest)
+		return wire.Errorf(wire.CodeGeneric, "User %q cannot have tokens: it stands for requests without one", auth.Guest)
 	case !c.Subjects.IsUser(user):
 		return wire.Errorf(auth.CodeNoSuchUser, "No such user %q", wire.CutText(user, 100))
 	}
@@ -129,7 +129,7 @@ func replayToken(_ *call, response []byte) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	return yson.Node{}, wire.Errorf(wire.CodeGeneric,
-		"The token %s was made by this request before, and its secret is told once: if that answer was lost, revoke the token and make another", hash.ID()).
+		"This request has already created token %s, whose secret is shown only once: if the answer was lost, revoke the token and create another", hash.ID()).
 		With("token_sha256", yson.String(hash.String()))
 }
 

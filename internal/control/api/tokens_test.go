@@ -69,7 +69,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.must("create", "{type=user;attributes={name=bob}}", "")
 	c.must("create", "{type=user;attributes={name=admin}}", "")
 	c.must("add_member", "{group=admins;member=admin}", "")
-	c.refused("issue_token", "{user=ann}", "", wire.CodeGeneric, "The first token must be that of root")
+	c.refused("issue_token", "{user=ann}", "", wire.CodeGeneric, "The first token must belong to root")
 	c.refused("issue_token", "{user=nobody}", "", auth.CodeNoSuchUser, "No such user")
 	c.refused("issue_token", `{expiration_time="2001-01-01"}`, "", wire.CodeGeneric, "has passed")
 	c.refused("issue_token", `{expiration_time="soon"}`, "", wire.CodeGeneric, "is no time")
@@ -97,7 +97,7 @@ func TestTheLifeOfATokenThroughTheAPI(t *testing.T) {
 	c.denied(ann, "list_user_tokens", "{user=bob}", auth.CodeAuthorization, "ruled by themselves")
 	c.denied(ann, "revoke_token", fmt.Sprintf("{token_sha256=%q}", hashOf(admin)), auth.CodeAuthorization, "ruled by themselves")
 	c.denied(admin, "issue_token", "{user=root}", auth.CodeAuthorization, "those of superusers by superusers")
-	c.denied(admin, "issue_token", "{user=guest}", wire.CodeGeneric, "has no tokens")
+	c.denied(admin, "issue_token", "{user=guest}", wire.CodeGeneric, "cannot have tokens")
 	bob := textOf(t, c.mustAs(admin, "issue_token", "{user=bob}", ""))
 
 	visible := func(token, parameters string) int {
@@ -174,7 +174,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 		t.Helper()
 		a := c.as(token, "issue_token", request+";retry=%true}", "")
 		e := parseError(t, a)
-		if !strings.Contains(e.Error(), "its secret is told once") || !strings.Contains(a.body, hashOf(token)) || strings.Contains(a.body, token) {
+		if !strings.Contains(e.Error(), "whose secret is shown only once") || !strings.Contains(a.body, hashOf(token)) || strings.Contains(a.body, token) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}

@@ -93,9 +93,9 @@ type draftACE struct {
 var aceTable = document.NewTable(
 	document.Maybe("action", "Whether the entry allows or denies.",
 		func(e *draftACE) *document.Optional[Action] { return &e.action }, actionWords),
-	document.Maybe("subjects", "Users and groups, or owner for whoever owns the object.",
+	document.Maybe("subjects", "Users and groups; owner means the owner of the object.",
 		func(e *draftACE) *document.Optional[[]string] { return &e.subjects }, subjectLists),
-	document.Maybe("permissions", "What they may or may not do.",
+	document.Maybe("permissions", "The permissions that the entry allows or denies.",
 		func(e *draftACE) *document.Optional[[]Permission] { return &e.permissions }, document.OneOrMore(permissionWords)),
 	document.Maybe("inheritance_mode", "Which objects the entry reaches.",
 		func(e *draftACE) *document.Optional[Inheritance] { return &e.inheritance }, inheritanceWords.Default(ObjectAndDescendants)),

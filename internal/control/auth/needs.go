@@ -52,6 +52,16 @@ func (d *Directory) Decide(user string, needs Needs) Answer {
 	return answer
 }
 
+// ChangeSubject returns the need for changing a user or a group, or the members of a group. Superusers, and
+// groups whose members are superusers, are changed by superusers only; otherwise administrators could make
+// themselves superusers.
+func (d *Directory) ChangeSubject(p Permission, name string, chain Chain) Needs {
+	if slices.Contains(d.Closure(name), Superusers) {
+		return Needs{{}}
+	}
+	return Requires(p, chain)
+}
+
 // granted are the options that determine what a pool gets from its parent, by
 // their primary names. All other options of a pool concern what happens inside
 // it.

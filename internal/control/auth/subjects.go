@@ -32,7 +32,7 @@ var (
 	ErrCycle   = errors.New("would be a member of itself")
 	ErrMember  = errors.New("is a member already")
 	ErrNot     = errors.New("is no member")
-	ErrPower   = errors.New("whoever shows no token would get power over others")
+	ErrPower   = errors.New("requests without a token would get administrative permissions")
 	ErrName    = errors.New("must be " + nameSays)
 )
 
@@ -229,7 +229,7 @@ func (c SetBanned) apply(d *Directory) error {
 		return fmt.Errorf("user %q %w", document.Shorten(c.Name), ErrUnknown)
 	}
 	if c.Name == Root && c.Banned {
-		return fmt.Errorf("user %q %w: nobody could take the ban back", c.Name, ErrBuiltin)
+		return fmt.Errorf("user %q %w: nobody could lift the ban", c.Name, ErrBuiltin)
 	}
 	d.users[c.Name] = user{banned: c.Banned}
 	return nil

@@ -105,7 +105,7 @@ func (n subjectNode) AttributeNames(*Request) (builtin, custom []string) {
 }
 
 func (n subjectNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) error {
-	if err := c.Require(auth.Requires(auth.Write, at.Chain(c))); err != nil {
+	if err := c.Require(c.Subjects.ChangeSubject(auth.Write, n.name, at.Chain(c))); err != nil {
 		return err
 	}
 	return c.EditRegistry(at.Path(), func(r *server.Registry) (*store.Batch, error) {
@@ -178,7 +178,7 @@ func (n subjectNode) rows(d subjectDocument) (*store.Batch, error) {
 }
 
 func (n subjectNode) Remove(c *Request, at *Place, _ bool) error {
-	if err := c.Require(auth.Requires(auth.Remove, at.Chain(c))); err != nil {
+	if err := c.Require(c.Subjects.ChangeSubject(auth.Remove, n.name, at.Chain(c))); err != nil {
 		return err
 	}
 	var change auth.Change = auth.RemoveUser{Name: n.name}

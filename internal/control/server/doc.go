@@ -79,4 +79,7 @@
 // lease, so the store refuses the commits of a leader that was paused and replaced. None
 // of that leader's answers were sent: they waited for the commit, and an answer is sent
 // only while the lease is valid.
+//
+// A standby takes the lease when it has seen it unchanged for its whole length, also by its
+// own monotonic clock ([store.Store.Acquire]). Wall clocks decide nothing.
 package server

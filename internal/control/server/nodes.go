@@ -84,7 +84,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	if node == nil {
 		if len(t.nodeList) >= mostNodes {
 			return nil, &nodeproto.RefusedError{
-				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the most", mostNodes),
+				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the limit", mostNodes),
 			}
 		}
 		node = t.newNode(name)

@@ -139,7 +139,7 @@ func (s *Server) Run(ctx context.Context) error {
 			s.leader.Store(&held.Leader)
 			s.standUp()
 			s.alerts.reset() // they are the leader's now
-			s.standBy(ctx)
+			s.standBy(ctx, held.Leader.Remaining)
 			continue
 		case err != nil:
 			if ctx.Err() != nil {
@@ -147,7 +147,7 @@ func (s *Server) Run(ctx context.Context) error {
 			}
 			s.standDown(fmt.Sprintf("the store does not report the leader: %v", err))
 			s.log.Warn("cannot request the lease", "error", err)
-			s.pause(ctx)
+			s.pause(ctx, s.settings().StandbyPoll)
 			continue
 		}
 		s.lead(ctx, lease)
@@ -155,11 +155,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for a poll period.
-func (s *Server) pause(ctx context.Context) {
+// pause waits.
+func (s *Server) pause(ctx context.Context, period time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(s.settings().StandbyPoll):
+	case <-time.After(period):
 	}
 }
 
@@ -193,10 +193,13 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	end(err)
 	renewing.Wait()
 	if errors.Is(err, store.ErrFenced) {
+		if s.holdsLease() {
+			s.log.Error("the store has given the lease to another scheduler before it ended", "epoch", lease.Epoch)
+		}
 		return
 	}
 	if errors.Is(err, errLapsed) { // there is no lease to release, and the store does not answer
-		s.pause(ctx)
+		s.pause(ctx, s.settings().StandbyPoll)
 		return
 	}
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
@@ -205,12 +208,14 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 		s.log.Warn("cannot release the lease", "error", err)
 	}
 	if ctx.Err() == nil {
-		s.pause(ctx)
+		s.pause(ctx, s.settings().StandbyPoll)
 	}
 }
 
-// standBy brings what readers see up to date, then waits for a poll period.
-func (s *Server) standBy(ctx context.Context) {
+// standBy brings what readers see up to date, then waits for a poll period, or until the lease
+// of the leader ends if that is sooner.
+func (s *Server) standBy(ctx context.Context, remaining time.Duration) {
+	began := time.Now()
 	soon, cancel := context.WithTimeout(ctx, s.settings().LeaseTTL)
 	revision, err := s.store.Revision(soon)
 	cancel()
@@ -220,7 +225,7 @@ func (s *Server) standBy(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		s.log.Warn("cannot read the leader's changes", "error", err)
 	}
-	s.pause(ctx)
+	s.pause(ctx, max(min(s.settings().StandbyPoll, remaining-time.Since(began)), time.Millisecond))
 }
 
 // publishTerm makes the term visible to requests; nil means that there is none.

@@ -34,7 +34,8 @@ var (
 	ErrCorrupt = errors.New("the export is damaged")
 )
 
-// HeldError names the holder of the lease and how long the lease lasts at least.
+// HeldError names the holder of the lease. Its Remaining is how long this process has to watch
+// the lease unchanged before it may take it.
 type HeldError struct {
 	Leader Leader
 }

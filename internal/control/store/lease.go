@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -39,8 +40,47 @@ type Leader struct {
 // restarted process need not wait for its own lease to end). The epoch always grows, so the
 // previous holder is fenced. It returns a *HeldError, which is ErrHeld, while another holder
 // has the lease.
+//
+// The lease of another holder has ended when calls of Acquire on this store have seen it
+// unchanged for its whole length, which is ttl at least. This process's monotonic clock
+// measures that; the database's clock may be set at any time.
 func (s *Store) Acquire(ctx context.Context, holder, address string, ttl time.Duration) (Lease, error) {
 	return s.AcquireAbove(ctx, 0, holder, address, ttl)
+}
+
+// maxLease is the longest lease. A lease that seems to last longer was given before the
+// database's clock was set back.
+const maxLease = time.Minute
+
+// watch is the lease of another holder and since when this process has seen it unchanged.
+type watch struct {
+	mu     sync.Mutex
+	lease  leaseID
+	since  time.Time
+	length time.Duration // how long it lasts from then on, at most
+}
+
+// leaseID tells leases and their renewals apart. The zero value is none.
+type leaseID struct{ epoch, expires int64 }
+
+// ended returns the lease that was seen unchanged for its whole length, or none.
+func (w *watch) ended(now time.Time) leaseID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.since) < w.length {
+		return leaseID{epoch: -1}
+	}
+	return w.lease
+}
+
+// saw records that another holder has the lease now, and returns how long it may still have it.
+func (w *watch) saw(leader Leader, ttl time.Duration, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if seen := (leaseID{leader.Epoch, leader.Expires.UnixMicro()}); seen != w.lease {
+		w.lease, w.since, w.length = seen, now, max(ttl, min(leader.Remaining, maxLease))
+	}
+	return max(w.length-now.Sub(w.since), 0)
 }
 
 // firstClockEpoch is when clock epochs start.
@@ -61,13 +101,14 @@ func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address s
 	if fault := faultOfText(holder + address); fault != "" {
 		return Lease{}, fmt.Errorf("%w lease: %s", ErrInvalid, fault)
 	}
+	ended := s.watched.ended(time.Now())
 	lease := Lease{Holder: holder, Address: address, Deadline: time.Now().Add(ttl)}
 	var since, expires, revision int64
 	err := s.leasing(ctx, ttl, func(ctx context.Context, w *writer) error {
 		rows, err := w.tx.QueryContext(ctx, `UPDATE leadership SET epoch = CASE WHEN epoch < $4 THEN $4 ELSE epoch END + 1, holder = $1, address = $2,
 			since = `+s.engine.now+`, expires = `+s.engine.now+` + $3
-			WHERE holder = '' OR holder = $1 OR expires <= `+s.engine.now+`
-			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds(), floor)
+			WHERE holder = '' OR holder = $1 OR epoch = $5 AND expires = $6
+			RETURNING epoch, since, expires, revision`, holder, address, ttl.Microseconds(), floor, ended.epoch, ended.expires)
 		if err != nil {
 			return err
 		}
@@ -94,6 +135,7 @@ func (s *Store) AcquireAbove(ctx context.Context, floor int64, holder, address s
 		if err != nil {
 			return Lease{}, err
 		}
+		leader.Remaining = s.watched.saw(leader, ttl, time.Now())
 		return Lease{}, &HeldError{Leader: leader}
 	}
 	if err != nil {

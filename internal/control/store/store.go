@@ -27,6 +27,7 @@ type Store struct {
 		statements map[string]*sql.Stmt
 	}
 	groupings groupings
+	watched   watch
 }
 
 // engine holds what differs between the databases.

@@ -380,7 +380,7 @@ func (e *PoolError) Error() string {
 	rule := "does not exist"
 	switch e.Rule {
 	case PoolForbidsOperations:
-		rule = "forbids operations of its own (forbid_immediate_operations)"
+		rule = "accepts operations only in its subpools (forbid_immediate_operations)"
 	case PoolNameForbidden:
 		rule = e.Cause.Error()
 	case PoolsPerUser:

@@ -133,7 +133,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	}
 	if t.RestartExitCode.IsSet() && !t.InterruptionSignal.IsSet() {
 		warnOption(r, taskTable, e.Value, "restart_exit_code", RuleIneffective,
-			"jobs without interruption_signal are never interrupted, so that the code is never looked at")
+			"jobs without interruption_signal are never interrupted, so the code has no effect")
 	}
 }
 
@@ -198,7 +198,7 @@ func checkTmpfs(r *document.Reader, v document.Value, t *Task) {
 	list, option := t.TmpfsVolumes, volumes
 	switch {
 	case len(list) > 0 && (t.tmpfsPath.IsSet() || t.tmpfsSize.IsSet()):
-		refuseOption(r, taskTable, v, volumes, RuleTmpfsTwice, "cannot be given beside tmpfs_path and tmpfs_size, which mean one such volume")
+		refuseOption(r, taskTable, v, volumes, RuleTmpfsTwice, "cannot be combined with tmpfs_path and tmpfs_size, which define one such volume")
 		return
 	case t.tmpfsSize.IsSet() && !t.tmpfsPath.IsSet():
 		refuseOption(r, taskTable, v, "tmpfs_size", document.RuleMissing, "needs tmpfs_path")

@@ -29,7 +29,7 @@ var (
 	filePath       = document.Anything.That("a path, or a map with a path in $value", document.RuleWrongType, isPath)
 	anyMap         = document.Anything.That("a map", document.RuleWrongType, func(v document.Value) bool { return v.Kind() == document.MapKind })
 	environment    = environmentType()
-	operationAlias = document.Texts.That("a string that begins with * and goes on", document.RuleBadFormat,
+	operationAlias = document.Texts.That("a string that starts with * and has more characters", document.RuleBadFormat,
 		func(s string) bool { return len(s) > 1 && s[0] == '*' })
 	annotations = anyMap.That("a map of at most 10 KiB", document.RuleOutOfRange, isShort)
 	accessList  = document.Anything.That("a list of maps", document.RuleWrongType, isListOfMaps)

@@ -155,7 +155,7 @@ func (p *poolReader) pool(key document.Optional[string], at document.Position, v
 			given = ""
 		}
 		if parent != "" && given != parent {
-			p.r.Refuse(at, RuleTwoParents, fmt.Sprintf("the pool is inside %q but says that its parent is %q", parent, d.parent.Value()))
+			p.r.Refuse(at, RuleTwoParents, fmt.Sprintf("the pool is inside %q but names another parent, %q", parent, d.parent.Value()))
 		} else {
 			parent = given
 		}

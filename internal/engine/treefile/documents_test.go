@@ -55,7 +55,7 @@ operations: [{name: o, pool: %s, demand: {cpu: 1}}]
 		if (err != nil) != test.refused {
 			t.Errorf("%+v: %v", test, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), "operations may not be started in "+test.pool+" itself") {
+		if err != nil && !strings.Contains(err.Error(), "operations cannot be started in "+test.pool+" itself") {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

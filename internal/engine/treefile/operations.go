@@ -216,7 +216,7 @@ func (b *builder) addOperation(d *operationDocument, name string, at document.Po
 		return
 	case b.effective[pool].ForbidImmediateOperations:
 		b.r.Enter("pool")
-		b.r.Refuse(poolAt, ruleForbiddenPool, fmt.Sprintf("operations may not be started in %s itself, only in its subpools", poolName))
+		b.r.Refuse(poolAt, ruleForbiddenPool, fmt.Sprintf("operations cannot be started in %s itself, only in its subpools", poolName))
 		b.r.Leave()
 		return
 	case d.options.IsGang.Value() && !b.effective[pool].AllowGangOperations:

@@ -39,9 +39,13 @@ type Options struct {
 	// Directory holds all state that must survive the agent.
 	Directory string
 	// Proxy is the command that runs a job proxy; the agent appends the job's directory.
-	Proxy  []string
-	Driver cgroup.Driver
-	Rules  Rules
+	Proxy []string
+	// Supervisor is the command that runs the supervisor of all jobs; the agent appends its directory. Unset: each job
+	// has a proxy of its own.
+	Supervisor []string
+	Isolation  Isolation
+	Driver     cgroup.Driver
+	Rules      Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64
@@ -130,14 +134,16 @@ func (r *Rules) processLimit(cpu int64) int64 {
 // Agent runs one node.
 type Agent struct {
 	Options
-	root    string // of the job directories
-	limits  resource.Amounts
-	events  chan func()
-	session *nodeproto.NodeSession
-	pace    nodeproto.Pace
-	jobs    map[uint64]*job
-	workers sync.WaitGroup
-	ctx     context.Context // is cancelled when the agent stops
+	root       string // of the job directories
+	limits     resource.Amounts
+	uids       *uidPool
+	supervisor *jobproxy.Supervisor // nil without
+	events     chan func()
+	session    *nodeproto.NodeSession
+	pace       nodeproto.Pace
+	jobs       map[uint64]*job
+	workers    sync.WaitGroup
+	ctx        context.Context // is cancelled when the agent stops
 
 	calling   bool      // a call to the scheduler is in progress
 	failed    bool      // the last call failed: results wait for the next one
@@ -162,8 +168,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a := &Agent{
 		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
 		events: make(chan func(), 64), jobs: map[uint64]*job{}, launches: make(chan struct{}, maxLaunches),
-		uploads: make(chan struct{}, maxUploads),
+		uploads: make(chan struct{}, maxUploads), uids: newUIDPool(o.Isolation.UIDs),
 	}
+	a.Alerts = append(slices.Clip(a.Alerts), o.Isolation.alerts()...)
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -175,6 +182,14 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err
+	}
+	if len(o.Supervisor) > 0 {
+		a.supervisor = jobproxy.NewSupervisor(o.Directory, o.Supervisor)
+		ready, cancel := context.WithTimeout(ctx, supervisorPatience)
+		defer cancel()
+		if err := a.supervisor.Ensure(ready); err != nil { // before anything else touches the jobs
+			return nil, err
+		}
 	}
 	restored, err := a.restore(ctx)
 	if err != nil {
@@ -244,6 +259,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			a.workers.Wait()
+			if a.supervisor != nil {
+				a.supervisor.Close() // it ends when its last job has ended
+			}
 			return nil
 		case event := <-a.events:
 			event()

@@ -28,8 +28,9 @@ type job struct {
 	launched bool
 	// waiting are orders that arrived before the proxy was ready.
 	waiting []jobproxy.Order
-	ending  bool // this node or an order is ending it
-	queued  bool // it waits for room
+	ending  bool   // this node or an order is ending it
+	queued  bool   // it waits for room
+	uid     uint32 // the user id that it has taken; zero if none
 }
 
 // requested is the memory that the node counts for the job.
@@ -96,6 +97,9 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 		if state, err := jobproxy.ReadState(f.Dir); err == nil {
 			j.state = state
 		}
+		if c := description.Credential; c != nil {
+			j.uid, a.uids.taken[c.UID] = c.UID, true
+		}
 		a.jobs[j.number] = j
 		job := nodeproto.RestoredJob{Status: j.statusMessage()}
 		job.Status.Identity = identity
@@ -116,7 +120,10 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	for _, number := range orders.Acknowledged {
 		if j := a.jobs[number]; j != nil {
 			delete(a.jobs, number)
-			a.work(func() { a.remove(j) })
+			a.work(func() {
+				a.remove(j)
+				a.post(func() { a.uids.free(j.uid) })
+			})
 		}
 	}
 	for i := range orders.Start {
@@ -158,6 +165,9 @@ func (a *Agent) start(s *nodeproto.Start) {
 	j := &job{number: s.Identity.GetNumber(), identity: s.Identity, given: nodeproto.FromAmounts(s.Identity.GetResources())}
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
+	if err == nil {
+		err = a.isolate(j, description, s.Spec)
+	}
 	if err != nil {
 		a.finish(j, cannotStart(j, err))
 		return
@@ -177,7 +187,7 @@ func (a *Agent) start(s *nodeproto.Start) {
 func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	a.work(func() {
 		a.launches <- struct{}{}
-		dir, err := jobproxy.Launch(a.Proxy, a.root, description)
+		dir, err := a.launchIn(description)
 		<-a.launches
 		a.post(func() {
 			if err != nil {
@@ -194,6 +204,33 @@ func (a *Agent) launch(j *job, description *jobproxy.Description) {
 			}
 		})
 	})
+}
+
+// launchIn starts a job in the node's supervisor, or with a proxy of its own.
+func (a *Agent) launchIn(description *jobproxy.Description) (dir string, err error) {
+	if a.supervisor == nil {
+		return jobproxy.Launch(a.Proxy, a.root, description)
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, supervisorPatience)
+	defer cancel()
+	return a.supervisor.Launch(ctx, description)
+}
+
+// supervisorPatience is how long a new supervisor may take to adopt the jobs of its predecessor.
+const supervisorPatience = time.Minute
+
+// isAdopted reports whether a job whose supervisor is gone has another one, which the agent starts if there is none.
+func (a *Agent) isAdopted(dir string) bool {
+	if _, err := jobproxy.ReadResult(dir); a.supervisor == nil || err == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, supervisorPatience)
+	defer cancel()
+	if err := a.supervisor.Ensure(ctx); err != nil {
+		a.Log.Error("the supervisor of jobs cannot be started", "error", err)
+		return false
+	}
+	return jobproxy.IsAlive(dir)
 }
 
 // cannotStart is the result of a job whose proxy cannot start. An invalid description is the job's fault.
@@ -285,6 +322,9 @@ func (a *Agent) watch(j *job) {
 	dir := j.dir
 	a.work(func() {
 		a.follow(j, dir)
+		for a.ctx.Err() == nil && a.isAdopted(dir) {
+			a.follow(j, dir)
+		}
 		if a.ctx.Err() != nil {
 			return
 		}

@@ -81,7 +81,7 @@ func (a *Agent) checkMemory(grown *job) {
 		}
 	}
 	if victim == nil {
-		a.Log.Info("jobs have asked for more memory than the node has, all within their reserves", "over", over)
+		a.Log.Info("jobs have requested more memory than the node has, all within their reserves", "over", over)
 		return
 	}
 	a.overdraw(victim, grown, "the node has no memory left for what the job uses above its reserve")
@@ -95,7 +95,7 @@ func (a *Agent) overdraw(victim, cause *job, message string) {
 	victim.ending = true
 	a.Log.Warn("a job is ended for overdraft", "job", victim.identity.GetJobId(), "uses", victim.uses(), "reserve", victim.given[resource.Memory])
 	if cause != nil && cause != victim {
-		message += "; job " + cause.identity.GetJobId() + " asked for more"
+		message += "; job " + cause.identity.GetJobId() + " requested more"
 	}
 	a.order(victim.number, jobproxy.Order{Command: jobproxy.Abort, Reason: jobproxy.ResourceOverdraft, Message: message})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -87,6 +88,9 @@ type Container interface {
 	Mode() Mode
 	// Place moves a process in. Its future children will be inside too.
 	Place(pid int) error
+	// Entrances opens the files through which a process moves itself in, by writing "0" into each. Without control
+	// groups there are none, and Place does what it can.
+	Entrances() ([]*os.File, error)
 	// SetCPU changes the guarantee and the limit of a running container.
 	SetCPU(CPU) error
 	// SetMemoryLimit changes the limit; zero removes it. A limit below the current usage may be refused.

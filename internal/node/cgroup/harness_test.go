@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -29,10 +28,8 @@ func TestMain(m *testing.M) {
 	}
 	if err == nil {
 		referenceProgram = filepath.Join(dir, "reference")
-		build := exec.Command("go", "build", "-o", referenceProgram, "./testdata/reference")
-		build.Stderr = os.Stderr
 		if os.Getenv("WEIR_AS_NOBODY") == "" {
-			err = build.Run()
+			err = expected.BuildProgram(referenceProgram, "./testdata/reference")
 		}
 	}
 	if err != nil {

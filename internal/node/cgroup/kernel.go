@@ -221,6 +221,22 @@ func (c *kernelContainer) Place(pid int) error {
 	return nil
 }
 
+// Entrances are in a fixed order.
+func (c *kernelContainer) Entrances() ([]*os.File, error) {
+	var files []*os.File
+	for _, controller := range slices.Sorted(maps.Keys(c.paths)) {
+		file, err := cgroups.OpenFile(c.paths[controller], "cgroup.procs", os.O_WRONLY)
+		if err != nil {
+			for _, opened := range files {
+				opened.Close()
+			}
+			return nil, fmt.Errorf("container %s: entrance: %w", c.name, err)
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
 func (c *kernelContainer) SetCPU(cpu CPU) error {
 	if err := (Limits{CPU: cpu}).check(); err != nil {
 		return err

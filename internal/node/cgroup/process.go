@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -136,6 +137,8 @@ func (c *processContainer) Place(pid int) error {
 	}
 	return nil
 }
+
+func (c *processContainer) Entrances() ([]*os.File, error) { return nil, nil }
 
 func (c *processContainer) SetCPU(CPU) error {
 	return fmt.Errorf("container %s: cpu: %w", c.name, ErrUnsupported)

@@ -19,6 +19,7 @@ type process struct {
 	pid, parent, session int
 	state                byte
 	user, system         time.Duration // of the process and of its children that ended
+	ownUser, ownSystem   time.Duration // of the process alone
 	start                uint64        // ticks after boot
 }
 
@@ -32,6 +33,12 @@ func readProcess(pid int) (process, error) {
 		return process{}, err
 	}
 	return parseProcess(pid, text)
+}
+
+// TimesOf returns the CPU time of a process without its children.
+func TimesOf(pid int) (user, system time.Duration, err error) {
+	p, err := readProcess(pid)
+	return p.ownUser, p.ownSystem, err
 }
 
 var errBadStat = errors.New("line of /proc/PID/stat: fields are missing")
@@ -52,9 +59,10 @@ func parseProcess(pid int, text []byte) (process, error) {
 	}
 	return process{
 		pid: pid, parent: int(number(4)), session: int(number(6)), state: fields[0][0],
-		user:   time.Duration(number(14)+number(16)) * tick,
-		system: time.Duration(number(15)+number(17)) * tick,
-		start:  number(22),
+		user:    time.Duration(number(14)+number(16)) * tick,
+		system:  time.Duration(number(15)+number(17)) * tick,
+		ownUser: time.Duration(number(14)) * tick, ownSystem: time.Duration(number(15)) * tick,
+		start: number(22),
 	}, nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -44,6 +43,11 @@ func Launch(command []string, root string, job *Description) (dir string, err er
 func launch(command []string, dir string, job *Description) error {
 	if err := writeJSON(dir, descriptionFile, job, false); err != nil {
 		return err
+	}
+	if job.Isolation != nil {
+		if err := os.Mkdir(filepath.Join(dir, rootDir), 0o700); err != nil {
+			return err
+		}
 	}
 	lock, err := lockDirectory(dir)
 	if err != nil {
@@ -97,20 +101,7 @@ func proxyEnvironment() []string {
 
 // lockDirectory acquires the lock of a job's directory; the error is ErrAlive if a proxy holds it. Closing the file
 // releases the lock, unless another process has inherited it.
-func lockDirectory(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		file.Close()
-		if err == unix.EWOULDBLOCK {
-			err = ErrAlive
-		}
-		return nil, err
-	}
-	return file, nil
-}
+func lockDirectory(dir string) (*os.File, error) { return lockFileOf(filepath.Join(dir, lockFile)) }
 
 // ErrAlive means that a job's proxy still runs.
 var ErrAlive = errors.New("the job proxy runs")
@@ -125,23 +116,7 @@ func IsAlive(dir string) bool {
 	return false
 }
 
-// socketPath is a short name for a job's socket, valid while the directory is open: socket addresses must be short.
-func socketPath(directory *os.File) *net.UnixAddr {
-	return &net.UnixAddr{Net: "unix", Name: "/proc/self/fd/" + strconv.Itoa(int(directory.Fd())) + "/" + socketFile}
-}
-
-func listen(dir string) (*net.UnixListener, error) {
-	directory, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer directory.Close()
-	listener, err := net.ListenUnix("unix", socketPath(directory))
-	if err != nil {
-		return nil, fmt.Errorf("control socket: %w", err)
-	}
-	return listener, nil
-}
+func listen(dir string) (*net.UnixListener, error) { return listenIn(dir, socketFile) }
 
 // Connection is a connection to a job's proxy. It is not safe for concurrent use.
 type Connection struct {
@@ -151,12 +126,10 @@ type Connection struct {
 
 // Attach connects to a job's proxy; the error is ErrGone if it no longer runs.
 func Attach(dir string) (*Connection, error) {
-	directory, err := os.Open(dir)
-	if err != nil {
+	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("attach to job: %w", err)
 	}
-	defer directory.Close()
-	conn, err := net.DialUnix("unix", nil, socketPath(directory))
+	conn, err := dialIn(dir, socketFile)
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("attach to job in %s: %w", dir, ErrGone)
 	}

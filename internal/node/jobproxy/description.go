@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/cpumonitor"
 )
 
@@ -47,6 +48,9 @@ type Description struct {
 	KeepStdout             bool  `json:"keep_stdout,omitempty"`
 	MaxStdoutSize          int64 `json:"max_stdout_size,omitempty"`
 	RedirectStdoutToStderr bool  `json:"redirect_stdout_to_stderr,omitempty"`
+
+	// Isolation sets how the job is kept apart from the machine and from other jobs. Unset: control groups only.
+	Isolation *Isolation `json:"isolation,omitempty"`
 
 	Container Container `json:"container"`
 	Memory    Memory    `json:"memory"`
@@ -85,6 +89,31 @@ type File struct {
 type Tmpfs struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
+}
+
+// Isolation is what a job sees of its machine.
+type Isolation struct {
+	Level        jobinit.Level `json:"level"`
+	ReadOnly     []string      `json:"readonly_paths,omitempty"` // shown besides programs and libraries
+	Writable     []string      `json:"writable_paths,omitempty"`
+	Hide         []string      `json:"hide,omitempty"`
+	SharedMemory int64         `json:"shared_memory"` // the size of /dev/shm
+	AllowPtrace  bool          `json:"allow_ptrace,omitempty"`
+}
+
+// check returns what is wrong with an isolation.
+func (i *Isolation) check() (problems []error) {
+	if i.SharedMemory < 0 {
+		problems = append(problems, fmt.Errorf("isolation/shared_memory: is %d, must not be negative", i.SharedMemory))
+	}
+	for name, paths := range map[string][]string{"readonly_paths": i.ReadOnly, "writable_paths": i.Writable, "hide": i.Hide} {
+		for _, path := range paths {
+			if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+				problems = append(problems, fmt.Errorf("isolation/%s: %q is no clean absolute path below the root", name, path))
+			}
+		}
+	}
+	return problems
 }
 
 // Container sets where and how the job's processes are contained.
@@ -212,6 +241,9 @@ func (d *Description) Validate() error {
 		refuse("interruption/signal", "%q is no signal", name)
 	}
 	problems = append(problems, d.checkSandbox()...)
+	if d.Isolation != nil {
+		problems = append(problems, d.Isolation.check()...)
+	}
 	return errors.Join(sorted(problems)...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobinit"
 )
 
 // searchPath is the PATH of a command that does not set its own.
@@ -15,10 +16,10 @@ const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 // environment is the command's environment. The user cannot override the variables that describe the
 // job; the rest can be overridden.
 func (p *proxy) environment() []string {
-	sandbox := filepath.Join(p.dir, sandboxDir)
+	sandbox, temporary := p.directories()
 	variables := map[string]string{
-		"PATH": searchPath, "HOME": sandbox, "TMPDIR": filepath.Join(p.dir, temporaryDir), "LANG": "C.UTF-8",
-		"USER": "weir", "SHELL": p.shell()[0],
+		"PATH": searchPath, "HOME": sandbox, "TMPDIR": temporary, "LANG": "C.UTF-8",
+		"USER": "weir", "LOGNAME": "weir", "SHELL": p.shell()[0],
 	}
 	for _, v := range p.job.Environment {
 		variables[v.Name] = v.Value
@@ -43,6 +44,14 @@ func (p *proxy) environment() []string {
 	entries = append(entries, cgroup.Mark(p.driver, p.job.JobID))
 	slices.Sort(entries)
 	return entries
+}
+
+// directories are where the command finds its working directory and its TMPDIR.
+func (p *proxy) directories() (sandbox, temporary string) {
+	if p.level() == jobinit.Full {
+		return jobinit.SandboxPath, jobinit.TemporaryPath
+	}
+	return filepath.Join(p.dir, sandboxDir), filepath.Join(p.dir, temporaryDir)
 }
 
 // shell is what runs the command.

@@ -52,6 +52,9 @@ const (
 // killAll returns when the container is empty. The job has not ended before that.
 func (p *proxy) killAll() {
 	if p.container == nil {
+		if p.init != nil {
+			p.awaitInit()
+		}
 		return
 	}
 	if pids, err := p.container.Processes(); err == nil && len(pids) > crowd {
@@ -69,6 +72,10 @@ func (p *proxy) killAll() {
 		}
 		p.warn("%v", err)
 		p.publish(true)
+	}
+	if p.init != nil {
+		p.awaitInit()
+		return
 	}
 	for p.root != 0 && p.status == nil {
 		var status syscall.WaitStatus

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,11 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/test/expected"
 )
 
-// referenceProgram is the program that jobs run; proxyProgram is only a proxy. Both are built once for
-// all tests, without the race detector: a race build uses more memory and CPU than it is asked to.
-var referenceProgram, proxyProgram string
+// referenceProgram is what jobs run, proxyProgram a proxy and nothing else. Both are built once for all tests, plainly:
+// a program built for finding races uses more than it is told. The small programs are for benchmarks; in tests the test
+// binary plays both roles.
+var referenceProgram, proxyProgram, supervisorProgram, initProgram, attackProgram string
 
 // TestMain lets the test binary also act as the job proxy, and as an agent that exits at once.
 func TestMain(m *testing.M) {
@@ -30,6 +32,11 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "job-proxy":
 			os.Exit(Main(os.Args[2]))
+		case InitCommand:
+			os.Exit(jobinit.Main())
+		case "supervisor":
+			exe, _ := os.Executable()
+			os.Exit(Supervise(os.Args[2], []string{exe, InitCommand}))
 		case "launch":
 			os.Exit(launchAndLeave(os.Args[2], os.Args[3]))
 		}
@@ -38,10 +45,14 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "weir-jobproxy")
 	if err == nil {
 		referenceProgram, proxyProgram = filepath.Join(dir, "reference"), filepath.Join(dir, "proxy")
-		for output, source := range map[string]string{referenceProgram: "../cgroup/testdata/reference", proxyProgram: "./testdata/proxy"} {
-			build := exec.Command("go", "build", "-o", output, source)
-			build.Stderr = os.Stderr
-			err = errors.Join(err, build.Run())
+		supervisorProgram, initProgram = filepath.Join(dir, "weir-supervisor"), filepath.Join(dir, "weir-init")
+		attackProgram = filepath.Join(dir, "attack")
+		for output, source := range map[string]string{
+			attackProgram:    "./testdata/attack",
+			referenceProgram: "../cgroup/testdata/reference", proxyProgram: "./testdata/proxy",
+			supervisorProgram: "../../../cmd/weir-supervisor", initProgram: "../../../cmd/weir-init",
+		} {
+			err = errors.Join(err, expected.BuildProgram(output, source))
 		}
 	}
 	if err != nil {
@@ -90,17 +101,28 @@ const (
 
 // node is where the jobs of one test run. They must leave nothing when the test ends.
 type node struct {
-	root   string
-	driver cgroup.Driver
+	root       string
+	driver     cgroup.Driver
+	supervisor *Supervisor // nil: each job has a proxy of its own
 }
+
+// hostAll makes the tests of jobs run them in a supervisor: both ways have to pass.
+var hostAll = os.Getenv("WEIR_TEST_SUPERVISOR") != ""
 
 var nodes atomic.Int32
 
 func newNode(t *testing.T, mode cgroup.Mode) *node {
 	t.Helper()
 	parent := fmt.Sprintf("weir-test-%d-%d", os.Getpid(), nodes.Add(1))
-	n := &node{root: t.TempDir()}
-	var err error
+	directory := t.TempDir()
+	n := &node{root: filepath.Join(directory, jobsDir)}
+	err := os.Mkdir(n.root, 0o711)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hostAll {
+		n.host(t)
+	}
 	if mode == cgroup.ProcessLimits {
 		n.driver, err = cgroup.NewProcessLimits(parent)
 	} else {
@@ -113,7 +135,35 @@ func newNode(t *testing.T, mode cgroup.Mode) *node {
 	return n
 }
 
+// host lets the node run its jobs in a supervisor.
+func (n *node) host(t *testing.T) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.supervisor = NewSupervisor(filepath.Dir(n.root), []string{exe, "supervisor"})
+	if err := n.supervisor.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n *node) checkNothingIsLeft(t *testing.T) {
+	if n.supervisor != nil {
+		n.supervisor.Close()
+		if !expected.Soon(func() bool {
+			lock, err := lockFileOf(filepath.Join(filepath.Dir(n.root), supervisorLock))
+			if err == nil {
+				lock.Close()
+			}
+			return err == nil
+		}) {
+			t.Error("the supervisor does not end")
+		}
+		if text, _ := os.ReadFile(filepath.Join(filepath.Dir(n.root), supervisorLog)); len(text) > 0 {
+			t.Logf("log of the supervisor:\n%s", text)
+		}
+	}
 	if t.Failed() {
 		n.showLogs(t)
 		n.clearUp(t)
@@ -203,6 +253,13 @@ func (n *node) description(command string) *Description {
 // launch starts a job.
 func (n *node) launch(t *testing.T, job *Description) string {
 	t.Helper()
+	if n.supervisor != nil {
+		dir, err := n.supervisor.Launch(t.Context(), job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
 	dir, err := Launch(proxyCommand(), n.root, job)
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,13 @@ package jobproxy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
 )
@@ -111,30 +114,60 @@ func (w *memoryWatch) ended(residentPeak, containerPeak int64) {
 	}
 }
 
-// ownMemory reads the unshared memory of this process.
+// ownMemory reads the unshared memory of the processes that are there for the job: this one, and its init.
 type ownMemory struct {
-	file   *os.File
+	files  []ownFile
 	buffer [128]byte
 }
 
-func openOwnMemory() (*ownMemory, error) {
-	file, err := os.Open("/proc/self/statm")
-	if err != nil {
-		return nil, fmt.Errorf("memory of the proxy: %w", err)
-	}
-	return &ownMemory{file: file}, nil
+// ownFile is the memory of one process, which serves some number of jobs.
+type ownFile struct {
+	file *os.File
+	jobs func() int64
 }
 
-func (o *ownMemory) read() (int64, error) {
-	n, err := cgroup.ReadCounter(o.file.Fd(), o.buffer[:])
-	if err != nil {
-		return 0, fmt.Errorf("memory of the proxy: %w", err)
-	}
-	fields := bytes.Fields(o.buffer[:n]) // size resident shared ..., in pages
-	if len(fields) < 3 {
-		return 0, fmt.Errorf("memory of the proxy: %q", o.buffer[:n])
-	}
-	resident, _ := strconv.ParseInt(string(fields[1]), 10, 40)
-	shared, _ := strconv.ParseInt(string(fields[2]), 10, 40)
-	return (resident - shared) * int64(os.Getpagesize()), nil
+func openOwnMemory(jobs func() int64) (*ownMemory, error) {
+	o := &ownMemory{}
+	return o, o.add("self", jobs)
 }
+
+// add counts one more process.
+func (o *ownMemory) add(process string, jobs func() int64) error {
+	file, err := os.Open("/proc/" + process + "/statm")
+	if err != nil {
+		return fmt.Errorf("memory of the proxy: %w", err)
+	}
+	o.files = append(o.files, ownFile{file, jobs})
+	return nil
+}
+
+func (o *ownMemory) close() {
+	for _, f := range o.files {
+		f.file.Close()
+	}
+	o.files = nil
+}
+
+// read returns the job's part of the memory of these processes. A process that has ended has none.
+func (o *ownMemory) read() (total int64, err error) {
+	for _, f := range o.files {
+		n, err := cgroup.ReadCounter(f.file.Fd(), o.buffer[:])
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("memory of the proxy: %w", err)
+		}
+		fields := bytes.Fields(o.buffer[:n]) // size resident shared ..., in pages
+		if len(fields) < 3 {
+			return 0, fmt.Errorf("memory of the proxy: %q", o.buffer[:n])
+		}
+		resident, _ := strconv.ParseInt(string(fields[1]), 10, 40)
+		shared, _ := strconv.ParseInt(string(fields[2]), 10, 40)
+		total += (resident - shared) * int64(os.Getpagesize()) / max(f.jobs(), 1)
+	}
+	return total, nil
+}
+
+// one is how many jobs a process serves that is there for one.
+func one() int64 { return 1 }

@@ -48,7 +48,13 @@ func (p *proxy) setOOMScores() (crossed bool) {
 	return crossed
 }
 
-const ownOOMScore = "/proc/self/oom_score_adj"
+// ownOOMScore is the file of the proxy's score. In a supervisor only the init is there for this job alone.
+func (p *proxy) ownOOMScore() string {
+	if p.hosted {
+		return "/proc/" + strconv.Itoa(p.init.pid) + "/oom_score_adj"
+	}
+	return "/proc/self/oom_score_adj"
+}
 
 // setOwnOOMScore does the same for the proxy, once per crossing.
 func (p *proxy) setOwnOOMScore(above bool, score int) {
@@ -59,7 +65,7 @@ func (p *proxy) setOwnOOMScore(above bool, score int) {
 	s.proxyAbove = above
 	to := s.proxyScore
 	if above {
-		before, err := os.ReadFile(ownOOMScore)
+		before, err := os.ReadFile(p.ownOOMScore())
 		if err != nil {
 			p.oomScoreRefused(err)
 			return
@@ -67,7 +73,7 @@ func (p *proxy) setOwnOOMScore(above bool, score int) {
 		s.proxyScore, to = strings.TrimSpace(string(before)), strconv.Itoa(score)
 	}
 	if to != "" {
-		p.oomScoreRefused(os.WriteFile(ownOOMScore, []byte(to), 0))
+		p.oomScoreRefused(os.WriteFile(p.ownOOMScore(), []byte(to), 0))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Output is the stored part of a stream: its head and its tail.
@@ -252,20 +254,95 @@ func (o Output) Text() []byte {
 	return slices.Concat(o.Head, []byte(gap), o.Tail)
 }
 
-// drain copies a stream into a keeper until it ends. The file is closed.
-func drain(from *os.File, to io.Writer) <-chan struct{} {
+// drain stores a stream until it ends, and then closes the file. It moves bytes from the pipe to the file in the kernel,
+// so that a byte is always in one of them: if this process dies, a successor finds the rest in the pipe.
+func drain(from *os.File, to *keeper) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer from.Close()
-		buffer := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buffer)
-			to.Write(buffer[:n])
-			if err != nil {
-				return
-			}
+		raw, err := from.SyscallConn()
+		if err != nil {
+			to.err = err
+			return
+		}
+		for more := true; more && err == nil; {
+			err = raw.Read(func(fd uintptr) (ready bool) {
+				more, ready = to.take(int(fd))
+				return ready
+			})
 		}
 	}()
 	return done
+}
+
+// spliceSize is how much take moves at once.
+const spliceSize = 64 << 10
+
+// take moves what is in a pipe into the stored files. more is false at the end of the stream, ready if there is nothing
+// to wait for.
+func (k *keeper) take(pipe int) (more, ready bool) {
+	for {
+		if k.room == 0 {
+			k.turn()
+		}
+		if k.err != nil {
+			return k.discard(pipe)
+		}
+		n, err := unix.Splice(pipe, nil, int(k.file.Fd()), nil, int(min(k.room, spliceSize)), unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return true, false
+		case err != nil:
+			k.err = os.NewSyscallError("splice", err)
+		case n == 0:
+			return false, true
+		default:
+			k.size += n
+			k.room -= n
+		}
+	}
+}
+
+// discard empties a pipe whose contents cannot be stored: a job must not stop because of that.
+func (k *keeper) discard(pipe int) (more, ready bool) {
+	buffer := make([]byte, 4<<10)
+	for {
+		n, err := unix.Read(pipe, buffer)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return true, false
+		case err != nil || n == 0:
+			return false, true
+		default:
+			k.size += int64(n)
+		}
+	}
+}
+
+// resume continues with the files that a predecessor stored.
+func (k *keeper) resume() error {
+	pieces, err := findPieces(k.dir, k.name)
+	if err != nil || len(pieces) == 0 {
+		return err
+	}
+	last := pieces[len(pieces)-1]
+	k.size = last.end()
+	capacity := pieceSize(k.limit)
+	if last.offset == 0 {
+		capacity = max(headSize(k.limit), 1)
+	}
+	for _, p := range pieces[1:] {
+		k.pieces = append(k.pieces, p.offset)
+	}
+	if k.room = max(capacity-last.size, 0); k.room == 0 {
+		return nil
+	}
+	if k.file, err = os.OpenFile(last.path, os.O_WRONLY, 0); err != nil {
+		return fmt.Errorf("%s of job: %w", k.name, err)
+	}
+	_, err = k.file.Seek(0, io.SeekEnd)
+	return err
 }

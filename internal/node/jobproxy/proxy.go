@@ -58,23 +58,47 @@ type proxy struct {
 	orders  chan Order
 	signals chan os.Signal
 	oom     <-chan struct{}
+	stopOOM func()
 	alarm   *alarm
+
+	hosted      bool          // in a supervisor, beside other jobs
+	neighbours  func() int64  // how many jobs this process serves
+	initCommand []string      // runs an init
+	init        *initProcess  // nil without
+	met         bool          // the proxy has looked at the init
+	initUser    time.Duration // CPU time of the init, as of the last look
+	initSystem  time.Duration
+	command     int // the first process of a job with an init; zero if it ended at once
 
 	phase        Phase
 	timings      Timings
 	warnings     []string
-	root         int // the command's process; zero before
+	root         int // the command's process, or the init's; zero before
 	status       *syscall.WaitStatus
 	rusage       unix.Rusage
 	cause        *ending
 	interruption *interruption
 	streams      []*keeper
 	drained      []<-chan struct{}
+	reading      map[string]*os.File // the reading ends of streams, by name
 
 	shrinks                         int           // how often it has shrunk
 	look                            time.Duration // until the next memory sample
 	nextMemory, nextCPU, nextRecord time.Time
 }
+
+// InitCommand is the argument that makes this program an init, if there is no smaller program for that.
+const InitCommand = "job-init"
+
+func newProxy(dir string, logger *log.Logger) *proxy {
+	return &proxy{
+		dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), phase: Preparing, reading: map[string]*os.File{}, neighbours: one,
+	}
+}
+
+// hasInit reports whether the job runs under an init. Alone in its process, a proxy is its command's parent itself
+// unless the job is to be isolated.
+func (p *proxy) hasInit() bool { return p.hosted || p.job.Isolation != nil }
 
 // Main runs the job described in a directory to its end, and returns the exit code of the process: zero if there is a
 // result, however the job ended.
@@ -83,7 +107,8 @@ func Main(dir string) int {
 	debug.SetGCPercent(50)
 	debug.SetMemoryLimit(16 << 20)
 	logger := log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)
-	p := &proxy{dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), phase: Preparing}
+	p := newProxy(dir, logger)
+	p.initCommand = []string{"/proc/self/exe", InitCommand}
 	p.timings.ProxyStarted = time.Now()
 	lock, listener, err := takeOver(dir)
 	if err != nil {
@@ -195,25 +220,20 @@ func (p *proxy) run(listener net.Listener) error {
 // prepare creates the container and the sandbox.
 func (p *proxy) prepare(ctx context.Context) {
 	var err error
-	if p.own, err = openOwnMemory(); err == nil {
+	if p.own, err = openOwnMemory(p.neighbours); err == nil {
 		p.alarm, err = newAlarm()
 	}
 	if err != nil {
 		p.end(Aborted, OtherReason, newError(CodeNotPrepared, err.Error()))
 		return
 	}
-	if p.job.Container.Mode == cgroup.ProcessLimits {
-		p.driver, err = cgroup.NewProcessLimits(p.job.Container.Parent)
-	} else {
-		p.driver, err = cgroup.Use(p.job.Container.Parent)
-	}
-	if err == nil {
+	if p.driver, err = p.openDriver(); err == nil {
 		p.container, err = p.driver.Create(p.job.JobID, cgroup.Limits{
 			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit,
 		})
 	}
 	if err == nil {
-		p.oom, _, err = p.container.WatchOOM()
+		p.oom, p.stopOOM, err = p.container.WatchOOM()
 	}
 	if err != nil {
 		p.end(Aborted, OtherReason, newError(CodeNotPrepared, "container of the job: "+err.Error()))
@@ -228,7 +248,7 @@ func (p *proxy) prepare(ctx context.Context) {
 		p.board.keepHistory(p.monitor.History)
 	}
 	var warnings []string
-	p.sandbox, warnings, err = prepare(ctx, p.dir, p.job)
+	p.sandbox, warnings, err = prepare(ctx, p.dir, p.job, p.hasInit())
 	p.warnings = append(p.warnings, warnings...)
 	switch {
 	case err == nil:
@@ -237,6 +257,14 @@ func (p *proxy) prepare(ctx context.Context) {
 	default:
 		p.endUnprepared(err)
 	}
+}
+
+// openDriver finds the means that the agent contains jobs with.
+func (p *proxy) openDriver() (cgroup.Driver, error) {
+	if p.job.Container.Mode == cgroup.ProcessLimits {
+		return cgroup.NewProcessLimits(p.job.Container.Parent)
+	}
+	return cgroup.Use(p.job.Container.Parent)
 }
 
 // endUnprepared ends a job that could not start. If the machine is to blame, the job is aborted and another node may
@@ -259,21 +287,17 @@ func (p *proxy) cpu(guarantee float64) cgroup.CPU {
 
 // start runs the command.
 func (p *proxy) start() {
-	files, err := p.openStreams()
-	if err == nil {
-		command := cgroup.Command{
-			Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: p.sandbox.path, Files: files,
-		}
-		if c := p.job.Credential; c != nil {
-			command.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID}
-		}
-		p.root, err = cgroup.Start(p.container, command)
+	run := p.startAsChild
+	if p.hasInit() {
+		run = p.startInit
 	}
-	for _, file := range files {
-		file.Close()
-	}
-	if err != nil {
-		p.root = 0
+	if err := run(); err != nil {
+		if p.init != nil {
+			p.init.kill()
+			<-p.init.gone
+			p.init.file.Close()
+		}
+		p.root, p.init, p.phase, p.timings.ExecStarted = 0, nil, Preparing, time.Time{}
 		p.endUnprepared(err)
 		return
 	}
@@ -285,6 +309,23 @@ func (p *proxy) start() {
 		p.nextCPU = p.monitor.FirstCheck(now)
 	}
 	p.publish(true)
+}
+
+// startAsChild runs the command as a child of this process.
+func (p *proxy) startAsChild() error {
+	files, err := p.openStreams()
+	defer closeAll(files)
+	if err != nil {
+		return err
+	}
+	command := cgroup.Command{
+		Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: p.sandbox.path, Files: files,
+	}
+	if c := p.job.Credential; c != nil {
+		command.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID}
+	}
+	p.root, err = cgroup.Start(p.container, command)
+	return err
 }
 
 // openStreams returns the command's ends of its standard streams, and starts to copy the data that passes through
@@ -339,6 +380,7 @@ func (p *proxy) keep(name string, limit int64) (*os.File, error) {
 	}
 	k := newKeeper(p.dir, name, limit)
 	p.streams = append(p.streams, k)
+	p.reading[name] = read
 	p.drained = append(p.drained, drain(read, k))
 	return write, nil
 }
@@ -371,6 +413,23 @@ func (p *proxy) publish(matters bool) {
 	}
 	now := time.Now()
 	p.stirred = false
+	state := p.state(now)
+	p.nextRecord = now.Add(statePeriod)
+	if p.phase == Running && now.Sub(p.timings.ExecStarted) < firstRecord {
+		p.nextRecord = p.timings.ExecStarted.Add(firstRecord)
+	}
+	// A job in a supervisor is recorded when it gets its init. Its start is part of that, and its end is in the exit file.
+	isRecorded := p.hosted && (p.init == nil || p.phase == Finishing || now.Sub(p.timings.ExecStarted) < firstLook)
+	if p.phase != Finished && !isRecorded {
+		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
+			p.log.Printf("state: %v", err)
+		}
+	}
+	p.board.show(state)
+}
+
+// state is what the proxy knows about the job.
+func (p *proxy) state(now time.Time) State {
 	state := State{
 		Version: DescriptionVersion, JobID: p.job.JobID, Phase: p.phase, ProxyPID: os.Getpid(), RootPID: p.root,
 		Mode: p.job.Container.Mode, Timings: p.timings, Statistics: p.statistics(now), Warnings: p.warnings,
@@ -378,17 +437,15 @@ func (p *proxy) publish(matters bool) {
 	p.showUse(&state)
 	if i := p.interruption; i != nil {
 		state.InterruptionReason, state.InterruptionDeadline = i.reason, i.deadline
+		state.InterruptionMessage, state.InterruptionFails = i.message, i.failing
 	}
-	p.nextRecord = now.Add(statePeriod)
-	if p.phase == Running && now.Sub(p.timings.ExecStarted) < firstRecord {
-		p.nextRecord = p.timings.ExecStarted.Add(firstRecord)
-	}
-	if p.phase != Finished {
-		if err := writeJSON(p.dir, stateFile, state, false); err != nil {
-			p.log.Printf("state: %v", err)
+	if p.init != nil {
+		state.InitPID = p.init.pid
+		if p.command != 0 {
+			state.RootPID = p.command
 		}
 	}
-	p.board.show(state)
+	return state
 }
 
 // showUse fills in what the job holds and uses.

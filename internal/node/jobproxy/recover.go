@@ -81,7 +81,7 @@ func Recover(ctx context.Context, dir string, driver cgroup.Driver) (*Result, er
 	}
 	defer lock.Close()
 	name := filepath.Base(dir)
-	problems := []error{endContainer(ctx, driver, name), unmountUnder(dir)}
+	problems := []error{endContainer(ctx, driver, name), killInit(dir), unmountUnder(dir)}
 	if errors.Join(problems...) == nil && !keepsSandbox(dir) { // never delete inside a mounted file system
 		problems = append(problems, os.RemoveAll(filepath.Join(dir, sandboxDir)), os.RemoveAll(filepath.Join(dir, temporaryDir)))
 	}

@@ -226,6 +226,9 @@ func TestASweepEndsContainersWithoutJobs(t *testing.T) {
 }
 
 func TestRecoveryWaitsForTheProxyToGo(t *testing.T) {
+	if hostAll {
+		t.Skip("a supervisor that is asked to stop leaves its jobs alone")
+	}
 	n := newNode(t, cgroup.V1)
 	dir := n.launch(t, n.description("sleep 1000"))
 	follow(t, dir, isRunning)

@@ -136,13 +136,15 @@ const (
 
 // State is what a proxy reports while its job runs.
 type State struct {
-	Version  int         `json:"version"`
-	JobID    string      `json:"job_id"`
-	Phase    Phase       `json:"phase"`
-	ProxyPID int         `json:"proxy_pid"`
-	RootPID  int         `json:"root_pid,omitempty"`
-	Mode     cgroup.Mode `json:"container_mode"`
-	Timings  Timings     `json:"timings"`
+	Version  int    `json:"version"`
+	JobID    string `json:"job_id"`
+	Phase    Phase  `json:"phase"`
+	ProxyPID int    `json:"proxy_pid"`
+	RootPID  int    `json:"root_pid,omitempty"`
+	// InitPID is the init of the job. As long as it lives it holds the lock of the exit file, and the id is its own.
+	InitPID int         `json:"init_pid,omitempty"`
+	Mode    cgroup.Mode `json:"container_mode"`
+	Timings Timings     `json:"timings"`
 	// RequestedMemory is what the node must account for the job. It never falls.
 	RequestedMemory int64 `json:"requested_memory"`
 	// CPULimit is the current limit, in hundredths of a core.
@@ -157,6 +159,8 @@ type State struct {
 	// Interruption of a job that was asked to end.
 	InterruptionReason   string      `json:"interruption_reason,omitempty"`
 	InterruptionDeadline Time        `json:"interruption_deadline,omitzero"`
+	InterruptionMessage  string      `json:"interruption_message,omitempty"`
+	InterruptionFails    bool        `json:"interruption_fails,omitempty"` // the job fails, however it ends
 	Statistics           []Statistic `json:"statistics,omitempty"`
 	CPUHistory           []CPUCheck  `json:"cpu_history,omitempty"` // only on request
 	Warnings             []string    `json:"warnings,omitempty"`
@@ -170,6 +174,8 @@ const (
 	stateFile       = "state.json"
 	resultFile      = "result.json"
 	logFile         = "proxy.log"
+	exitFile        = "exit"
+	rootDir         = "root"
 	sandboxDir      = "sandbox"
 	temporaryDir    = "tmp"
 )

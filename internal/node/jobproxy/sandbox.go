@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +24,10 @@ type sandbox struct {
 // volume is a tmpfs volume. A node that is not allowed to mount has a plain directory instead.
 type volume struct {
 	path    string
+	inside  string   // its path in the sandbox
 	handle  *os.File // nil for a plain directory
-	mounted bool
+	mount   *os.File // not attached yet: the init of the job attaches it
+	mounted bool     // in this process's mount namespace
 }
 
 func (v volume) used() int64 {
@@ -38,33 +41,104 @@ func (v volume) used() int64 {
 	return int64(st.Blocks-st.Bfree) * st.Bsize
 }
 
-// prepare makes the sandbox. It must run on the thread that will start the command: with tmpfs volumes this thread
-// leaves the machine's mount namespace, so that the volumes always disappear with the job's last process. The result
+// prepare makes the sandbox. The tmpfs volumes of a job with an init are detached: the init attaches them in the job's
+// mount namespace. Without an init, prepare must run on the thread that will start the command: with tmpfs volumes this
+// thread leaves the machine's mount namespace. Either way the volumes disappear with the job's last process. The result
 // contains what was made even if there is an error.
-func prepare(ctx context.Context, dir string, job *Description) (s *sandbox, warnings []string, err error) {
+func prepare(ctx context.Context, dir string, job *Description, detached bool) (s *sandbox, warnings []string, err error) {
 	s = &sandbox{path: filepath.Join(dir, sandboxDir), temporary: filepath.Join(dir, temporaryDir)}
 	for _, path := range []string{s.path, s.temporary} {
 		if err := errors.Join(os.Mkdir(path, 0o755), chown(path, job.Credential)); err != nil {
 			return s, nil, fmt.Errorf("sandbox: %w", err)
 		}
 	}
-	if len(job.Tmpfs) > 0 {
+	switch {
+	case len(job.Tmpfs) == 0:
+	case detached:
+		warnings, err = s.makeVolumes(job)
+	default:
 		warnings, err = s.mountAll(job)
-		if err != nil {
-			return s, warnings, err
-		}
 	}
-	root, err := os.OpenRoot(s.path) // after mounting, or the volumes would not be visible
 	if err != nil {
-		return s, warnings, fmt.Errorf("sandbox: %w", err)
+		return s, warnings, err
 	}
-	defer root.Close()
 	for _, f := range job.Files {
-		if err := putFile(ctx, root, f, job.Credential); err != nil {
+		if err := s.put(ctx, f, job.Credential); err != nil {
 			return s, warnings, fmt.Errorf("file %s of the sandbox: %w", f.Path, err)
 		}
 	}
 	return s, warnings, ctx.Err()
+}
+
+// put writes a file into the sandbox, or into the detached volume that its path leads to.
+func (s *sandbox) put(ctx context.Context, f File, owner *Credential) error {
+	base := s.path
+	for _, v := range s.volumes {
+		if v.mount != nil && within(f.Path, v.inside) {
+			base = fmt.Sprintf("/proc/self/fd/%d", v.handle.Fd())
+			f.Path, _ = filepath.Rel(v.inside, f.Path) // within has succeeded in this
+		}
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return putFile(ctx, root, f, owner)
+}
+
+// makeVolumes makes the tmpfs volumes without attaching them anywhere.
+func (s *sandbox) makeVolumes(job *Description) (warnings []string, err error) {
+	for _, v := range job.Tmpfs {
+		path := filepath.Join(s.path, v.Path)
+		if err := errors.Join(os.MkdirAll(path, 0o755), chown(path, job.Credential)); err != nil {
+			return warnings, fmt.Errorf("tmpfs volume %s: %w", v.Path, err)
+		}
+		mount, handle, err := detachedTmpfs(v.Size)
+		if errors.Is(err, unix.EPERM) {
+			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node may not mount", v.Path))
+			s.volumes = append(s.volumes, volume{path: path})
+			continue
+		}
+		if err != nil {
+			return warnings, fmt.Errorf("tmpfs volume %s: %w", v.Path, err)
+		}
+		s.volumes = append(s.volumes, volume{path: path, inside: filepath.Clean(v.Path), mount: mount, handle: handle})
+		if c := job.Credential; c != nil {
+			if err := handle.Chown(int(c.UID), int(c.GID)); err != nil {
+				return warnings, fmt.Errorf("tmpfs volume %s: %w", v.Path, err)
+			}
+		}
+	}
+	return warnings, nil
+}
+
+// detachedTmpfs makes a tmpfs: a mount to attach, and its directory.
+func detachedTmpfs(size int64) (mount, directory *os.File, err error) {
+	context, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(context)
+	err = errors.Join(
+		unix.FsconfigSetString(context, "size", strconv.FormatInt(size, 10)),
+		unix.FsconfigSetString(context, "mode", "0777"),
+		unix.FsconfigCreate(context),
+	)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("fsconfig", err)
+	}
+	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("fsmount", err)
+	}
+	mount = os.NewFile(uintptr(fd), "tmpfs")
+	inside, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		mount.Close()
+		return nil, nil, os.NewSyscallError("open", err)
+	}
+	return mount, os.NewFile(uintptr(inside), "tmpfs"), nil
 }
 
 func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
@@ -84,7 +158,7 @@ func (s *sandbox) mountAll(job *Description) (warnings []string, err error) {
 		options := fmt.Sprintf("size=%d,mode=0777", v.Size)
 		err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 		if errors.Is(err, unix.EPERM) {
-			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node may not mount", v.Path))
+			warnings = append(warnings, fmt.Sprintf("tmpfs volume %s is a plain directory: the node lacks the permission to mount", v.Path))
 			s.volumes = append(s.volumes, volume{path: path})
 			continue
 		}
@@ -170,6 +244,9 @@ func (s *sandbox) remove(keepFiles bool) error {
 		if v.handle != nil {
 			v.handle.Close()
 		}
+		if v.mount != nil {
+			v.mount.Close()
+		}
 		if v.mounted {
 			if err := unix.Unmount(v.path, unix.MNT_DETACH); err != nil {
 				problems = append(problems, fmt.Errorf("tmpfs volume %s: unmount: %w", v.path, err))
@@ -187,6 +264,7 @@ func (s *sandbox) remove(keepFiles bool) error {
 func isNodesFault(err error) bool {
 	for _, fault := range []error{
 		unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.EAGAIN, context.DeadlineExceeded,
+		errSurroundings,
 	} {
 		if errors.Is(err, fault) {
 			return true

@@ -30,7 +30,7 @@ func (p *proxy) statistics(now time.Time) []Statistic {
 	}
 	add("user_job/cpu/user", p.used.UserTime.Milliseconds())
 	add("user_job/cpu/system", p.used.SystemTime.Milliseconds())
-	user, system := ownCPU()
+	user, system := p.ownCPU()
 	add("job_proxy/cpu/user", user.Milliseconds())
 	add("job_proxy/cpu/system", system.Milliseconds())
 
@@ -77,8 +77,17 @@ func cumulative(bytes int64, duration time.Duration) int64 {
 	return int64(float64(bytes) * float64(duration.Milliseconds()) / 1000)
 }
 
-// ownCPU is the CPU time of this process.
-func ownCPU() (user, system time.Duration) {
+// ownCPU is the CPU time of the process that is there for this job: this one or, in a supervisor, the init.
+func (p *proxy) ownCPU() (user, system time.Duration) {
+	if p.hosted {
+		if p.init == nil {
+			return 0, 0
+		}
+		if user, system, err := cgroup.TimesOf(p.init.pid); err == nil {
+			p.initUser, p.initSystem = user, system
+		}
+		return p.initUser, p.initSystem
+	}
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {
 		return 0, 0

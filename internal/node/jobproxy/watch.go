@@ -30,10 +30,20 @@ func (p *proxy) watch() {
 			p.order(order)
 		case <-p.oom:
 			p.checkMemory(time.Now())
+		case <-p.initGone():
+			p.initEnded()
 		case <-p.alarm.rings:
 			p.tick(time.Now())
 		}
 	}
+}
+
+// initGone is closed when the job's init has ended; it is nil without one.
+func (p *proxy) initGone() <-chan struct{} {
+	if p.init == nil {
+		return nil
+	}
+	return p.init.gone
 }
 
 // nextDeadline is when the next timed action is due.
@@ -82,7 +92,7 @@ func (p *proxy) tick(now time.Time) {
 	if checkCPU && p.cause == nil {
 		p.checkCPU(now)
 	}
-	if p.shrinks < len(shrinkDelays) && now.Sub(p.timings.ExecStarted) >= shrinkDelays[p.shrinks] {
+	if !p.hosted && p.shrinks < len(shrinkDelays) && now.Sub(p.timings.ExecStarted) >= shrinkDelays[p.shrinks] {
 		p.shrinks++
 		if err := shrink(); err != nil {
 			p.log.Print(err)
@@ -106,6 +116,7 @@ func (p *proxy) checkMemory(now time.Time) {
 	}
 	p.look = min(2*p.look, period)
 	p.nextMemory = now.Add(p.look)
+	p.meetInit()
 
 	verdict, ok := p.sample(now, p.recordDue(now))
 	if !ok {
@@ -130,6 +141,9 @@ func (p *proxy) checkMemory(now time.Time) {
 func (p *proxy) sample(now time.Time, detailed bool) (verdict memoryVerdict, ok bool) {
 	var usage cgroup.Usage
 	var err error
+	if p.container == nil { // of a job that ended while nobody watched it
+		return verdict, false
+	}
 	if detailed {
 		usage, err = p.container.Usage()
 	} else {
@@ -191,7 +205,7 @@ func (p *proxy) checkCPU(now time.Time) {
 func (p *proxy) observeCPU(now time.Time) (changed bool) {
 	p.board.mu.Lock()
 	defer p.board.mu.Unlock()
-	user, system := ownCPU()
+	user, system := p.ownCPU()
 	advice := p.monitor.Observe(now, p.used.CPUTime+user+system)
 	if !advice.Apply {
 		return false
@@ -266,7 +280,7 @@ func (p *proxy) order(o Order) {
 	case Abort:
 		p.end(Aborted, o.Reason, newError(CodeGeneric, orElse(o.Message, "the job was aborted")))
 	case Fail:
-		message := orElse(o.Message, "the job was told to fail")
+		message := orElse(o.Message, "the job was ordered to fail")
 		if o.Timeout == 0 || !p.interrupt(&interruption{message: message, deadline: deadline(o.Timeout), failing: true}) {
 			p.end(Failed, "", newError(CodeGeneric, message))
 		}
@@ -298,7 +312,7 @@ func (p *proxy) interrupt(wish *interruption) bool {
 	p.interruption = wish
 	signal := signalNumber(p.job.Interruption.Signal)
 	if p.job.Interruption.RootProcessOnly {
-		unix.Kill(p.root, signal) // it has not been waited for, so the pid is still its own
+		p.signalCommand(signal)
 	} else if err := p.container.Signal(signal); err != nil {
 		p.log.Print(err)
 	}

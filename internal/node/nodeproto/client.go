@@ -132,6 +132,16 @@ func checkAddress(address string) error {
 // As returns a client with another token over the same connections.
 func (c *Client) As(token string) *Client { return newClient(c.pool, token) }
 
+// DialWith makes new connections by another function than that of package net. Call it before
+// the first call.
+func (c *Client) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
+	c.pool.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		return dial(ctx, network, address)
+	}
+}
+
 // Close closes connections that no call uses.
 func (c *Client) Close() {
 	c.pool.mu.Lock()

@@ -30,7 +30,7 @@ func (b *builder) checkNames(v document.Value) {
 	if !b.in.duration.IsSet() {
 		for _, t := range b.out.Operations {
 			if t.endless() {
-				b.r.Refuse(v.Position(), document.RuleMissing, fmt.Sprintf("needs a duration, because operations of %q come for ever", t.Name))
+				b.r.Refuse(v.Position(), document.RuleMissing, fmt.Sprintf("needs a duration, because operations of %q arrive forever", t.Name))
 			}
 		}
 		for i, e := range b.out.Events {

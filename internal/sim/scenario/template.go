@@ -297,7 +297,7 @@ func (b *builder) operation(path string, key opt[string], at document.Position, 
 		b.r.Refuse(at, document.RuleTwoNames, "demand stands instead of arrival and job_count; give only one of them")
 	}
 	if limits, ok := o.options.ResourceLimits.Get(); ok && o.demand.IsSet() && limits.Has(resource.UserSlots) {
-		b.r.Refuse(at, document.RuleTwoNames, "demand says how many jobs are wanted; resource_limits must not name user_slots too")
+		b.r.Refuse(at, document.RuleTwoNames, "demand sets the number of jobs; resource_limits must not name user_slots too")
 	}
 	b.out.Operations = append(b.out.Operations, o.template(name.Value()))
 }

@@ -178,7 +178,7 @@ func (a *alibaba) pod(r record) (stop bool) {
 		a.skip("never finished")
 		return false
 	case cpu <= 0 && gpus <= 0:
-		a.skip("asks for nothing")
+		a.skip("requests no resources")
 		return false
 	}
 	a.add(Operation{

@@ -144,10 +144,10 @@ func (b *builder) add(o Operation, pool, user string, submit, run float64) {
 	from, to := b.span.From.Seconds(), b.span.To.Seconds()
 	switch {
 	case submit < from || to > 0 && submit >= to:
-		b.skip("submitted outside the span that was asked for")
+		b.skip("submitted outside the selected span")
 		return
 	case b.span.MaxOperations > 0 && len(b.log.Operations) >= b.span.MaxOperations:
-		b.skip("beyond the number of operations that was asked for")
+		b.skip("beyond the selected number of operations")
 		return
 	}
 	o.Submit = seconds((submit - from) * b.span.Scale)

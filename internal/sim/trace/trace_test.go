@@ -131,8 +131,8 @@ func TestASpanCutsAndScalesALog(t *testing.T) {
 		t.Errorf("submit times %v, want %v", submits, want)
 	}
 	wantSkipped := []Skipped{
-		{"submitted outside the span that was asked for", 4},
-		{"beyond the number of operations that was asked for", 2},
+		{"submitted outside the selected span", 4},
+		{"beyond the selected number of operations", 2},
 	}
 	if diff := cmp.Diff(wantSkipped, log.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)

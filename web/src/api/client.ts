@@ -1,5 +1,5 @@
-// The page knows the scheduler only through its public API: POST /api/v4/<command> with the
-// parameters as JSON, an answer or an error as JSON.
+// The page uses only the scheduler's public API: POST /api/v4/<command> with parameters as JSON, answered
+// with a value or an error as JSON.
 
 export interface ErrorDocument {
   code: number;
@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-/** ConnectionError says that no answer of the API came. */
+/** ConnectionError reports that the API did not answer. */
 export class ConnectionError extends Error {}
 
 const tokenKey = 'weir.token';
@@ -27,7 +27,7 @@ export const token = {
   set: (value: string) => (value ? sessionStorage.setItem(tokenKey, value) : sessionStorage.removeItem(tokenKey)),
 };
 
-/** A Signal is a value outside of React that components can watch. */
+/** A Signal is a value outside React that components can watch. */
 export class Signal<T> {
   private listeners = new Set<() => void>();
   constructor(private value: T) {}
@@ -43,12 +43,12 @@ export class Signal<T> {
   };
 }
 
-/** signedOut is true once the server asked for a token. */
+/** signedOut is true once the server has requested a token. */
 export const signedOut = new Signal(false);
-/** lostSince is when the server stopped answering, 0 while it answers. */
+/** lostSince is when the server stopped answering; 0 while it answers. */
 export const lostSince = new Signal(0);
 
-// Strings of YSON are bytes; the page wants them as ordinary UTF-8.
+// YSON strings are bytes; the page needs them as UTF-8.
 const json = '<encode_utf8=%false>json';
 const codeAuthentication = 900;
 
@@ -85,13 +85,13 @@ async function refusal(response: Response): Promise<Error> {
   try {
     document = JSON.parse(text) as ErrorDocument;
   } catch {
-    // Not an answer of the API: something between us and it spoke.
+    // This is not an answer of the API: a server in between answered.
   }
   if (typeof document?.message !== 'string') {
     if (response.status >= 500 && lostSince.get() === 0) lostSince.set(Date.now());
     return new ConnectionError(`${response.status} ${response.statusText}`);
   }
-  // Without a leader the server answers, but not with the present.
+  // Without a leader the server answers, but not with the current state.
   if (response.status === 503) {
     if (lostSince.get() === 0) lostSince.set(Date.now());
   } else {
@@ -103,19 +103,20 @@ async function refusal(response: Response): Promise<Error> {
 
 export type Parameters = Record<string, unknown>;
 
-/** call runs a command of the API and returns its answer. */
+/** call runs an API command and returns its answer. */
 export async function call<T>(command: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
   const response = await send(`/api/v4/${command}`, {method: 'POST', body: JSON.stringify(parameters), signal});
   return (await response.json()) as T;
 }
 
-/** changeAttributes sets and removes attributes of a node: all of them, or none if the server refuses one. */
+/** changeAttributes sets and removes attributes of a node: all of them, or none if the server refuses
+ * one. */
 export async function changeAttributes(path: string, set: Parameters, removed: string[]): Promise<void> {
   const query = new URLSearchParams([['path', `${path}/@`], ...removed.map((name) => ['remove[]', name])]);
   await send(`/api/v4/multiset_attributes?${query}`, {method: 'PUT', body: JSON.stringify(set)});
 }
 
-/** get reads what is at a path of the tree. */
+/** get returns the value at a path. */
 export async function get<T>(path: string, more: Parameters = {}, signal?: AbortSignal): Promise<T> {
   return call<T>('get', {path, return_only_value: true, ...more}, signal);
 }
@@ -126,12 +127,12 @@ export async function readText(command: string, parameters: Parameters, signal?:
   return response.text();
 }
 
-/** escapeKey makes a name a literal of a path. */
+/** escapeKey escapes a name for use in a path. */
 export function escapeKey(name: string): string {
   return name.replace(/[\\/@&*[{]/g, (c) => `\\${c}`);
 }
 
-/** reasons are the messages of an error, the deepest last, without repetitions. */
+/** reasons returns the messages of an error, the innermost last, without duplicates. */
 export function reasons(error: unknown): string[] {
   if (!(error instanceof ApiError)) return [error instanceof Error ? error.message : String(error)];
   const list: string[] = [];

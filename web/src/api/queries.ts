@@ -20,15 +20,14 @@ export function useSignal<T>(signal: Signal<T>): T {
 }
 
 export interface Watch {
-  /** every is how often to ask again, in milliseconds; 0 is once. */
+  /** every is the polling interval in milliseconds; 0 means once. */
   every?: number;
   enabled?: boolean;
-  /** large answers are not compared with those before them. */
+  /** large answers are not compared with the previous ones. */
   large?: boolean;
 }
 
-// An answer that takes long is asked for more rarely, so that a big cluster is not busy with
-// the page.
+// The page polls slow answers less often, so that it does not keep a large cluster busy.
 const durations = new Map<string, number>();
 
 function useWatched<T>(key: unknown[], load: (signal: AbortSignal) => Promise<T>, watch: Watch) {
@@ -45,7 +44,7 @@ function useWatched<T>(key: unknown[], load: (signal: AbortSignal) => Promise<T>
     structuralSharing: !watch.large,
     refetchInterval: (query) => {
       if (!watch.every || signedOut.get()) return false;
-      // What was refused stays refused for a while.
+      // Do not retry a refused request for a while.
       if (query.state.error instanceof ApiError) return Math.max(watch.every, 5000);
       return Math.max(watch.every, 5 * (durations.get(name) ?? 0));
     },
@@ -57,12 +56,12 @@ export function useCommand<T>(command: string, parameters: Parameters = {}, watc
   return useWatched<T>([command, parameters], (signal) => call<T>(command, parameters, signal), watch);
 }
 
-/** useGet watches what is at a path. */
+/** useGet watches the value at a path. */
 export function useGet<T>(path: string, more: Parameters = {}, watch: Watch = {}) {
   return useWatched<T>(['get', path, more], (signal) => get<T>(path, more, signal), watch);
 }
 
-/** refresh asks for everything again: something was changed. */
+/** refresh repeats all requests after a change. */
 export function refresh() {
   return queryClient.invalidateQueries();
 }

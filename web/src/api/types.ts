@@ -45,7 +45,7 @@ export interface Cluster {
   alerts: ErrorDocument[];
 }
 
-/** Element is what pools and operations have in common in the scheduler's view. */
+/** Element is the common part of pools and operations in the scheduler's view. */
 export interface Element {
   weight: number;
   dominant_resource: Resource;
@@ -201,7 +201,8 @@ export interface Job {
   cpu_history?: CpuHistory;
 }
 
-/** CpuHistory is limit and use of CPU for steps of equal length from the start of a job on, null where nobody knows. */
+/** CpuHistory holds the CPU limit and usage in steps of equal length from the start of a job; null where
+ * unknown. */
 export interface CpuHistory {
   /** step is in milliseconds. */
   step: number;

@@ -1,12 +1,12 @@
 import type {Job} from '../api/types';
 
-// What a running job is allowed and uses of CPU changes all the time. The server keeps a coarse history of each job; what
-// has happened since the page of the operation was opened the page remembers in detail.
+// The CPU limit and usage of a running job change all the time. The server keeps a coarse history of each
+// job; the page records the changes since it was opened in detail.
 
 export interface CpuSample {
   /** at is in seconds. */
   at: number;
-  /** limit is what the job is counted with, usage what it uses, smoothed; cores. */
+  /** limit is what the job is accounted for, usage its smoothed usage, both in cores. */
   limit: number;
   usage: number;
 }
@@ -15,7 +15,7 @@ export interface CpuTrack {
   job: string;
   task: string;
   node: string;
-  /** asked is what the job was started with. */
+  /** asked is the CPU limit with which the job was started. */
   asked: number;
   running: boolean;
   samples: CpuSample[];
@@ -24,7 +24,7 @@ export interface CpuTrack {
 const mostSamples = 900;
 const mostJobs = 200;
 
-/** historyOf reads what the server kept of a job, until a moment in seconds. */
+/** historyOf reads the server's history of a job, up to a moment in seconds. */
 export function historyOf(job: Job, until = Infinity): CpuSample[] {
   const history = job.cpu_history;
   if (!history) return [];
@@ -36,16 +36,16 @@ export function historyOf(job: Job, until = Infinity): CpuSample[] {
   });
 }
 
-/** trackOf is a job that has ended, by what the server kept of it. */
+/** trackOf returns the track of an ended job from the server's history. */
 export function trackOf(job: Job): CpuTrack {
   return {job: job.id, task: job.task_name, node: job.address ?? '', asked: job.resources?.cpu ?? 0, running: false, samples: historyOf(job)};
 }
 
-/** CpuRecord is what was seen of the jobs of one operation. */
+/** CpuRecord holds the tracks of one operation's jobs. */
 export class CpuRecord {
   readonly tracks = new Map<string, CpuTrack>();
 
-  /** add takes what is now. Jobs that are no longer there have ended. */
+  /** add records the current state. Jobs that are missing have ended. */
   add(jobs: Job[], now: number) {
     const seen = new Set<string>();
     for (const job of jobs) {
@@ -66,14 +66,14 @@ export class CpuRecord {
     }
   }
 
-  /** list has those that run first, then the newest. */
+  /** list returns running jobs first, then the newest ones. */
   list(): CpuTrack[] {
     return [...this.tracks.values()].reverse().sort((a, b) => Number(b.running) - Number(a.running));
   }
 }
 
-/** sumOf adds the tracks up at every moment at which something was seen. Between two samples of a job the first one holds;
- * after the last one nothing does, unless the job runs. */
+/** sumOf adds up the tracks at every moment with a sample. A sample of a job is valid until the next one;
+ * the last one only while the job runs. */
 export function sumOf(tracks: CpuTrack[]): CpuSample[] {
   const moments = [...new Set(tracks.flatMap((track) => track.samples.map((sample) => sample.at)))].sort((a, b) => a - b);
   const sums = moments.map((at) => ({at, limit: 0, usage: 0}));

@@ -27,14 +27,14 @@ export function bytes(value: number, locale: Locale = 'en'): string {
   return `${decimal(Math.sign(value) * rest, locale, rest >= 100 ? 0 : rest >= 10 ? 1 : 2)} ${binary[locale][unit]}`;
 }
 
-/** amount prints how much of a resource; undefined is a dash. */
+/** amount prints an amount of a resource; undefined is a dash. */
 export function amount(resource: Resource, value: number | null | undefined, locale: Locale = 'en'): string {
   if (value === null || value === undefined) return dash;
   if (resource === 'memory') return bytes(value, locale);
   return decimal(value, locale);
 }
 
-/** share prints a part of the cluster as a percentage. */
+/** share prints a fraction of the cluster as a percentage. */
 export function share(value: number | null | undefined, locale: Locale = 'en'): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return dash;
   const percent = value * 100;
@@ -47,7 +47,7 @@ const spans: Record<Locale, [number, string][]> = {
   ru: [[86400, 'д'], [3600, 'ч'], [60, 'мин'], [1, 'с']],
 };
 
-/** duration prints a time span by its two largest units. */
+/** duration prints a time span in its two largest units. */
 export function duration(milliseconds: number | null | undefined, locale: Locale = 'en'): string {
   if (milliseconds === null || milliseconds === undefined || !Number.isFinite(milliseconds)) return dash;
   if (milliseconds < 0) milliseconds = 0;
@@ -89,23 +89,23 @@ export function volume(resource: Resource, value: number | null | undefined, loc
   return `${amount(resource, perHour, locale)}${unit}·${locale === 'ru' ? 'ч' : 'h'}`;
 }
 
-/** ratio divides; of nothing it is 0 if there is nothing, and else unbounded. */
+/** ratio divides. Divided by zero, zero is 0 and anything else is infinite. */
 export function ratio(part: number, whole: number): number {
   if (whole > 0) return part / whole;
   return part > 0 ? Infinity : 0;
 }
 
-/** ofResource reads an amount of a vector. */
+/** ofResource reads one resource of a vector. */
 export function ofResource(amounts: Amounts | null | undefined, resource: Resource): number | undefined {
   return amounts?.[resource];
 }
 
-/** shortId is the first part of an id, enough for people. */
+/** shortId returns the first part of an id, which is enough for people. */
 export function shortId(id: string): string {
   return id.split('-').slice(0, 2).join('-');
 }
 
-/** csv writes a table; texts that a spreadsheet would compute are kept texts. */
+/** csv writes a table; it escapes texts that a spreadsheet would evaluate. */
 export function csv(header: string[], rows: (string | number | null | undefined)[][]): string {
   const cell = (value: string | number | null | undefined) => {
     if (value === null || value === undefined) return '';
@@ -116,7 +116,7 @@ export function csv(header: string[], rows: (string | number | null | undefined)
   return [header, ...rows].map((row) => row.map(cell).join(',')).join('\r\n') + '\r\n';
 }
 
-/** shellQuote makes a text one word of a shell command. */
+/** shellQuote quotes a text as one word of a shell command. */
 export function shellQuote(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,11 +1,11 @@
 import type {Job} from '../api/types';
 import {statisticsOf, wholeOf} from './statistics';
 
-// The scheduler chooses how much memory to keep for a job by a digest: it counts, for jobs of a
-// task that ran to their end, which part of the limit they used at most, in buckets that grow by a
-// constant factor, and takes a high quantile. The page counts the same jobs the same way.
+// The scheduler chooses the memory reserve of a job by a digest: for the completed jobs of a task it counts
+// the largest used fraction of the limit, in buckets that grow by a constant factor, and takes a high
+// quantile. The page counts the same jobs the same way.
 
-/** UseOfMemory is what one ended job had and used. */
+/** UseOfMemory is what one ended job was given and used. */
 export interface UseOfMemory {
   task: string;
   limit: number;
@@ -13,7 +13,7 @@ export interface UseOfMemory {
   used: number;
 }
 
-/** usesOf reads jobs that say what they used. Jobs that were cut short say too little. */
+/** usesOf reads the jobs that report their usage. Jobs that were cut short report too little. */
 export function usesOf(jobs: Job[]): UseOfMemory[] {
   return jobs.flatMap((job) => {
     if (job.state !== 'completed') return [];
@@ -26,19 +26,21 @@ export function usesOf(jobs: Job[]): UseOfMemory[] {
 }
 
 export interface Bar {
-  /** from and to are parts of the limit. */
+  /** from and to are fractions of the limit. */
   from: number;
   to: number;
   count: number;
 }
 
-/** topOf is where a histogram ends so that everything in it can be seen: a tenth, a quarter, a half or all of the limit. */
+/** topOf returns the upper end of a histogram that shows everything: a tenth, a quarter, a half or all of
+ * the limit. */
 export function topOf(parts: number[]): number {
   const most = Math.max(0, ...parts.filter(Number.isFinite));
   return [0.1, 0.25, 0.5].find((top) => most * 1.1 <= top) ?? 1;
 }
 
-/** histogram counts parts of the limit between 0 and the top in equal bars; what is above is in the last one. */
+/** histogram counts fractions of the limit between 0 and top in equal bars; larger ones are in the last
+ * bar. */
 export function histogram(parts: number[], top = 1, bars = 20): Bar[] {
   const list: Bar[] = Array.from({length: bars}, (_, i) => ({from: (i / bars) * top, to: ((i + 1) / bars) * top, count: 0}));
   for (const part of parts) {
@@ -50,15 +52,15 @@ export function histogram(parts: number[], top = 1, bars = 20): Bar[] {
 
 export interface Savings {
   jobs: number;
-  /** limit, reserve and used are averages of a job, in bytes. */
+  /** limit, reserve and used are averages per job, in bytes. */
   limit: number;
   reserve: number;
   used: number;
-  /** above is how many jobs used more than was kept for them. */
+  /** above is the number of jobs that used more than their reserve. */
   above: number;
 }
 
-/** savingsOf compares what was kept for jobs with their limits and what they used. */
+/** savingsOf compares the reserves of jobs with their limits and their usage. */
 export function savingsOf(uses: UseOfMemory[]): Savings | undefined {
   if (uses.length === 0) return undefined;
   const mean = (of: (use: UseOfMemory) => number) => uses.reduce((sum, use) => sum + of(use), 0) / uses.length;

@@ -1,9 +1,9 @@
-// The options of a pool as the editor knows them: a document, changed key by key. Nothing is
-// validated here; the server does that and says what is wrong.
+// The options of a pool in the editor: a document that is changed key by key. The page validates nothing; the
+// server does, and reports what is wrong.
 
 export type Document = Record<string, unknown>;
 
-/** at reads what is under a path of keys. */
+/** at returns the value at a path of keys. */
 export function at(document: Document | undefined, path: string[]): unknown {
   return path.reduce<unknown>((value, key) => (isDocument(value) ? value[key] : undefined), document);
 }
@@ -12,8 +12,8 @@ export function isDocument(value: unknown): value is Document {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** withValue is the document with a value under a path; undefined takes it away, and maps that it
- * leaves empty with it. */
+/** withValue returns the document with a value at a path; undefined removes it, and the maps that become
+ * empty. */
 export function withValue(document: Document, path: string[], value: unknown): Document {
   const [key, ...rest] = path;
   if (key === undefined) return document;
@@ -24,7 +24,7 @@ export function withValue(document: Document, path: string[], value: unknown): D
   return next;
 }
 
-/** readValue makes of what was typed a number where it is one; an empty text is no value. */
+/** readValue converts typed text to a number where possible; an empty text is no value. */
 export function readValue(text: string): string | number | undefined {
   const trimmed = text.trim();
   if (trimmed === '') return undefined;
@@ -37,7 +37,7 @@ export interface Difference {
   removed: string[];
 }
 
-/** difference is what to set and what to remove to make one document the other. */
+/** difference returns what to set and what to remove to turn one document into the other. */
 export function difference(before: Document, after: Document): Difference {
   const set: Document = {};
   const removed: string[] = [];
@@ -48,20 +48,20 @@ export function difference(before: Document, after: Document): Difference {
   return {set, removed};
 }
 
-/** poolIn finds the document of a pool in that of a tree; way are the pools down to it. */
+/** poolIn finds the document of a pool in that of a tree; way lists the pools down to it. */
 export function poolIn(tree: Document, way: string[]): Document {
   let place: unknown = tree;
   for (const name of way) place = at(place as Document, ['pools', name]);
   return isDocument(place) ? place : {};
 }
 
-/** optionsOf are the options of a pool without the pools inside of it. */
+/** optionsOf returns the options of a pool without its subpools. */
 export function optionsOf(pool: Document): Document {
   const {pools: _, ...own} = pool;
   return own;
 }
 
-/** withPool is the document of a tree with other options of one pool. */
+/** withPool returns the document of a tree with other options for one pool. */
 export function withPool(tree: Document, way: string[], options: Document): Document {
   const [name, ...rest] = way;
   if (name === undefined) return tree.pools === undefined ? options : {...options, pools: tree.pools};
@@ -70,7 +70,7 @@ export function withPool(tree: Document, way: string[], options: Document): Docu
   return {...tree, pools: {...pools, [name]: withPool(inner, rest, options)}};
 }
 
-/** withoutPool is the document of a tree without one pool and all in it. */
+/** withoutPool returns the document of a tree without one pool and its subpools. */
 export function withoutPool(tree: Document, way: string[]): Document {
   const [name, ...rest] = way;
   if (name === undefined || !isDocument(tree.pools)) return tree;
@@ -82,7 +82,7 @@ export function withoutPool(tree: Document, way: string[]): Document {
   return {...tree, pools: others};
 }
 
-/** withNewPool is the document of a tree with one pool more, whole. */
+/** withNewPool returns the document of a tree with one more pool. */
 export function withNewPool(tree: Document, above: string[], name: string, pool: Document): Document {
   const [first, ...rest] = above;
   const pools = isDocument(tree.pools) ? tree.pools : {};

@@ -1,5 +1,5 @@
-// Statistics of jobs are a tree whose leaves are summaries. Those of an operation have them apart
-// by state and type of job, under the key "$", which JSON writes as "$$"; those of a job have one.
+// Job statistics are a tree whose leaves are summaries. An operation has them by state and type of job, under
+// the key "$", which JSON writes as "$$"; a job has one summary per leaf.
 
 export interface Summary {
   count: number;
@@ -10,7 +10,7 @@ export interface Summary {
 
 export interface Statistic {
   path: string;
-  /** state of the jobs that were summed up; empty for a single job. */
+  /** state is the state of the summarised jobs; empty for a single job. */
   state: string;
   summary: Summary;
 }
@@ -30,7 +30,7 @@ function add(into: Summary | undefined, more: Summary): Summary {
   };
 }
 
-/** statisticsOf lists the leaves by path and state; types of jobs are summed up. */
+/** statisticsOf lists the leaves by path and state, summed over job types. */
 export function statisticsOf(tree: unknown): Statistic[] {
   const list: Statistic[] = [];
   const walk = (value: unknown, path: string[]) => {
@@ -55,7 +55,7 @@ export function statisticsOf(tree: unknown): Statistic[] {
   return list.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : a.state < b.state ? -1 : 1));
 }
 
-/** wholeOf sums a statistic up over all states of jobs. */
+/** wholeOf sums a statistic over all job states. */
 export function wholeOf(list: Statistic[], path: string): Summary | undefined {
   let sum: Summary | undefined;
   for (const one of list) if (one.path === path) sum = add(sum, one.summary);
@@ -64,7 +64,7 @@ export function wholeOf(list: Statistic[], path: string): Summary | undefined {
 
 export type Unit = 'bytes' | 'milliseconds' | 'hundredths' | 'number';
 
-/** unitOf says what a statistic counts, by its name. */
+/** unitOf returns the unit of a statistic, by its name. */
 export function unitOf(path: string): Unit {
   if (/_x100$/.test(path)) return 'hundredths';
   if (/(^|\/)time\/|cpu\/(user|system|wait)$/.test(path)) return 'milliseconds';
@@ -83,7 +83,8 @@ export interface StatisticRow {
   leaf?: Statistic;
 }
 
-/** statisticRows lays leaves out as a tree, branches before what is in them; folded branches hide it. A name that is both stands twice. */
+/** statisticRows lists the leaves as a tree, each branch before its contents; a collapsed branch hides
+ * them. A name that is both a branch and a leaf appears twice. */
 export function statisticRows(list: Statistic[], isFolded: (path: string) => boolean): StatisticRow[] {
   const rows: StatisticRow[] = [];
   const made = new Set<string>();

@@ -6,7 +6,7 @@ export interface Span {
   end: number;
 }
 
-/** layOut puts jobs into as few lanes as they need; those that run end now. */
+/** layOut assigns jobs to as few lanes as possible; running jobs end now. */
 export function layOut(jobs: Job[], now: number): {from: number; until: number; lanes: Span[][]} {
   const lanes: Span[][] = [];
   let [from, until] = [Infinity, -Infinity];

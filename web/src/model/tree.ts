@@ -12,7 +12,7 @@ export interface Forest {
   operations: Map<string, [string, LiveOperation][]>;
 }
 
-/** forestOf groups pools and operations by the pool they are in. */
+/** forestOf groups pools and operations by their pool. */
 export function forestOf(pools: Record<string, Pool>, operations: Record<string, LiveOperation> = {}): Forest {
   const children = new Map<string, string[]>();
   for (const [name, pool] of Object.entries(pools)) {
@@ -33,14 +33,14 @@ export function forestOf(pools: Record<string, Pool>, operations: Record<string,
 
 export interface View {
   filter: string;
-  /** isOpen says whether a pool shows what is in it. */
+  /** isOpen reports whether a pool is expanded. */
   isOpen: (name: string, depth: number) => boolean;
-  /** compare orders siblings; names decide between equals. */
+  /** compare orders siblings; ties are sorted by name. */
   compare?: (a: Row, b: Row) => number;
 }
 
-/** rowsOf lays the tree out as rows, parents before what is in them. With a filter there are only
- * those that match, those above them, and everything below. */
+/** rowsOf lists the tree as rows, each parent before its children. With a filter it returns only matching
+ * rows, their ancestors and everything below them. */
 export function rowsOf(forest: Forest, view: View): Row[] {
   const text = view.filter.trim().toLowerCase();
   const wanted = text ? matching(forest, text) : undefined;
@@ -80,7 +80,7 @@ function isMatch(name: string | undefined, text: string): boolean {
   return (name ?? '').toLowerCase().includes(text);
 }
 
-/** matching are the pools that match or have something below them that does. */
+/** matching returns the pools that match or contain a match. */
 function matching(forest: Forest, text: string): Set<string> {
   const found = new Set<string>();
   const mark = (name: string | undefined) => {
@@ -93,14 +93,14 @@ function matching(forest: Forest, text: string): Set<string> {
   return found;
 }
 
-/** pathTo are the pools from the one below the root down to a pool. */
+/** pathTo returns the pools from the top level down to a pool. */
 export function pathTo(pools: Record<string, Pool>, name: string): string[] {
   const path: string[] = [];
   for (let at: string | undefined = name; at && at !== rootName && path.length < 1000; at = pools[at]?.parent) path.unshift(at);
   return path;
 }
 
-/** charge is how full the bucket of an integral guarantee is, from 0 to 1; undefined without one. */
+/** charge returns how full the bucket of an integral guarantee is, from 0 to 1; undefined without one. */
 export function charge(pool: Pool): number | undefined {
   const {accumulated_resource_ratio_volume: volume, integral_pool_capacity_ratio: capacity} = pool;
   if (volume === undefined || !capacity) return undefined;
@@ -111,7 +111,8 @@ export type Bound = 'demand' | 'limit' | 'parent';
 
 const nearly = 1e-6;
 
-/** boundOf says what keeps the fair share of a pool from growing: its demand, its limit, or what the pool above can give. */
+/** boundOf returns what keeps a pool's fair share from growing: its demand, its limit, or what its parent
+ * can give. */
 export function boundOf(pool: Pool): Bound {
   const resource = pool.dominant_resource;
   const fair = pool.fair_share[resource] ?? 0;

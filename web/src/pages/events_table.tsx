@@ -8,7 +8,7 @@ import {Export} from '../parts/export';
 import {to} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 
-/** resourcesText writes the amounts of a vector that are not zero. */
+/** resourcesText formats the non-zero amounts of a vector. */
 export function resourcesText(amounts: Amounts | undefined, {word, locale}: Texts): string {
   return resources
     .filter((r) => (amounts?.[r] ?? 0) > 0)
@@ -18,7 +18,7 @@ export function resourcesText(amounts: Amounts | undefined, {word, locale}: Text
 
 const known = new Set(['id', 'timestamp', 'event_type', 'operation_id', 'job_id', 'pool_tree', 'pool', 'node']);
 
-/** detailsOf writes what else an event has. */
+/** detailsOf formats the other fields of an event. */
 function detailsOf(event: Event, texts: Texts): string {
   const parts: string[] = [];
   for (const [key, value] of Object.entries(event)) {

@@ -120,7 +120,7 @@ function ResourceRow({resource: r, tree, title, locale, label}: {resource: Resou
   );
 }
 
-/** Starving are the pools and operations that get less than their share for too long. */
+/** Starving lists the pools and operations that have been below their fair share for too long. */
 function Starving({tree}: {tree: string}) {
   const {t} = useTexts();
   const base = `${orchid}/pool_trees/${escapeKey(tree)}`;

@@ -133,10 +133,11 @@ interface ActiveJob {
 
 const memoryInUse = ({brief_statistics: now}: ActiveJob) => now.user_job_memory + now.job_proxy_memory + now.tmpfs;
 
-/** overdraftOf is how much more memory a job uses than is kept for it. */
+/** overdraftOf returns how far the memory usage of a job exceeds its reserve. */
 const overdraftOf = (job: ActiveJob) => Math.max(0, memoryInUse(job) - (job.initial_resource_demand.memory ?? 0));
 
-/** Jobs are those that run on the node: what is kept for each, what it uses, and who uses more than that. */
+/** Jobs lists the running jobs of the node with their reserves and usage, and marks those above their
+ * reserve. */
 function Jobs({address}: {address: string}) {
   const {t, locale} = useTexts();
   const path = `//sys/cluster_nodes/${escapeKey(address)}/orchid/exec_node/job_controller/active_jobs`;

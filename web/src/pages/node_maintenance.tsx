@@ -9,7 +9,7 @@ import {useTexts} from '../text/i18n';
 
 type Kind = 'ban' | 'disable_scheduler_jobs';
 
-/** NodeActions keep a node from jobs, with a reason that others see. */
+/** NodeActions keep jobs from a node, with a reason that others see. */
 export function NodeActions({node}: {node: Node}) {
   const {t} = useTexts();
   const [asking, setAsking] = useState<Kind | ''>('');
@@ -48,7 +48,7 @@ function Ask({node, kind, onClose}: {node: string; kind: Kind; onClose: () => vo
   );
 }
 
-/** Maintenance lists who keeps the node from what. */
+/** Maintenance lists the maintenance requests of a node. */
 export function Maintenance({node}: {node: Node}) {
   const {t, word, locale} = useTexts();
   const [back, setBack] = useState<(MaintenanceRequest & {id: string}) | null>(null);

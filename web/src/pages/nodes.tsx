@@ -77,7 +77,7 @@ function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] 
   ];
 }
 
-/** usedResources are those that some node has. */
+/** usedResources returns the resources that some node has. */
 function usedResources(nodes: Node[]): Resource[] {
   return resources.filter((r) => r !== 'network' && nodes.some((n) => (n.resource_limits[r] ?? 0) > 0));
 }
@@ -101,7 +101,7 @@ type Running = Record<string, {running_job_statistics?: NodeJobs}>;
 
 export const classes = ['non_preemptible', 'aggressively_preemptible', 'preemptible'] as const;
 
-/** PackingMap shows how full each node is, and of what class its jobs are. */
+/** PackingMap shows how full each node is, and the classes of its jobs. */
 function PackingMap({nodes}: {nodes: Node[]}) {
   const {t, word, locale} = useTexts();
   const [chosen, setChosen] = useQueryValue('resource', 'cpu');

@@ -97,7 +97,7 @@ function Suspend({id, onClose}: {id: string; onClose: () => void}) {
   );
 }
 
-/** Change moves an operation to another pool or gives it another weight, in each of its trees. */
+/** Change moves an operation to another pool or changes its weight, in each of its trees. */
 function Change({operation, onClose}: {operation: OperationDetails; onClose: () => void}) {
   const {t} = useTexts();
   const before = operation.runtime_parameters?.scheduling_options_per_pool_tree ?? {};

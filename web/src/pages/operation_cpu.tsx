@@ -17,8 +17,7 @@ import {useTexts} from '../text/i18n';
 const watched = 100;
 const drawn = 12;
 
-// Records stay while the tab of the browser is open, so that going to another page and back does
-// not lose them.
+// Records are kept while the browser tab is open, so that visiting another page does not lose them.
 const records = new Map<string, CpuRecord>();
 const mostRecords = 5;
 
@@ -55,7 +54,7 @@ export function useCpuRecord(id: string, ended: boolean): {record: CpuRecord; ve
   return {record, version};
 }
 
-/** CpuTab is the limit and the use of CPU of each job over time. */
+/** CpuTab shows the CPU limit and usage of each job over time. */
 export function CpuTab({id, cpu}: {id: string; cpu: {record: CpuRecord; version: number}}) {
   const {t} = useTexts();
   const tracks = useMemo(() => cpu.record.list(), [cpu.record, cpu.version]);
@@ -97,7 +96,7 @@ export function CpuTab({id, cpu}: {id: string; cpu: {record: CpuRecord; version:
   );
 }
 
-/** EndedTrack is a job that is not watched, as the server remembers it. */
+/** EndedTrack shows a job that was not watched, from the server's history. */
 function EndedTrack({id, job, onClose}: {id: string; job: string; onClose: () => void}) {
   const {t} = useTexts();
   const found = useCommand<Job>('get_job', {
@@ -148,7 +147,7 @@ function TrackChart({label, samples, height}: {label: string; samples: {at: numb
   return <Chart label={label} times={times} lines={lines} print={(v) => decimal(v, locale, 2)} height={height} />;
 }
 
-/** Ended lists jobs that have ended: their limit, and the cores that they used on average. */
+/** Ended lists ended jobs with their limits and the cores that they used on average. */
 function Ended({id, choose}: {id: string; choose: (job: string) => void}) {
   const {t, locale} = useTexts();
   const jobs = useCommand<JobList>(

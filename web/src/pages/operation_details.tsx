@@ -87,7 +87,7 @@ export function DetailsTab({operation}: {operation: OperationDetails}) {
   );
 }
 
-/** States is the way of an operation through its states, and how long it was in each. */
+/** States shows the states of an operation, and how long it was in each. */
 function States({operation}: {operation: OperationDetails}) {
   const {t, word, locale} = useTexts();
   const events = operation.events ?? [];

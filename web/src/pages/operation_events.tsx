@@ -17,7 +17,8 @@ export function EventsTab({id}: {id: string}) {
 
 const shown = 500;
 
-/** TimelineTab is when each job ran and how it ended, what was lost to others, and what was taken from them. */
+/** TimelineTab shows when each job ran and how it ended, which jobs were preempted, and which were
+ * preempted for this operation. */
 export function TimelineTab({id}: {id: string}) {
   const {t} = useTexts();
   const jobs = useCommand<JobList>(
@@ -56,12 +57,13 @@ export function TimelineTab({id}: {id: string}) {
 const line = 14;
 const kinds = ['completed', 'running', 'failed', 'aborted', 'preempted'];
 
-/** kindOf is the colour of a job: its state, and preemption apart from other ends. */
+/** kindOf returns the colour of a job: its state, with preemption separate from other ends. */
 function kindOf(job: Job): string {
   return job.abort_reason === 'preemption' ? 'preempted' : job.state;
 }
 
-/** Timeline draws jobs as bars from start to end, and as ticks above them when others were preempted for the operation. */
+/** Timeline draws jobs as bars from start to end, and ticks above them when others were preempted for the
+ * operation. */
 function Timeline({jobs, taken}: {jobs: Job[]; taken: Event[]}) {
   const {t, word, locale} = useTexts();
   const {from, until, lanes} = useMemo(() => layOut(jobs, Date.now()), [jobs]);

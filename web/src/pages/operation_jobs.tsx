@@ -127,7 +127,7 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
   ];
 }
 
-/** JobDialog is one job: what it wrote, what it used, how it ended. */
+/** JobDialog shows one job: its output, its usage and how it ended. */
 function JobDialog({operation, job, onClose}: {operation: string; job: Job; onClose: () => void}) {
   const {t, locale} = useTexts();
   const [tab, setTab] = useState(job.stderr_size ? 'stderr' : 'details');

@@ -12,7 +12,7 @@ import {limitsOf} from './operation_statistics';
 
 const counted = 1000;
 
-/** MemoryTab is how much memory is kept for jobs, why so much, and what that saves. */
+/** MemoryTab shows how much memory is reserved for jobs, why, and what that saves. */
 export function MemoryTab({operation}: {operation: OperationDetails}) {
   const {t} = useTexts();
   const jobs = useCommand<JobList>(

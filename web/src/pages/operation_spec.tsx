@@ -6,7 +6,8 @@ import {Empty} from '../parts/states';
 import {useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 
-/** SpecificationTab is what was asked for, what holds, and what nobody understood. */
+/** SpecificationTab shows the specification as provided, as it applies, and the options that were not
+ * recognised. */
 export function SpecificationTab({operation}: {operation: OperationDetails}) {
   const {t} = useTexts();
   const [kind, setKind] = useQueryValue('spec', 'resulting');
@@ -43,7 +44,7 @@ export function SpecificationTab({operation}: {operation: OperationDetails}) {
   );
 }
 
-/** CpuMonitor shows the options of job_cpu_monitor that are in force. */
+/** CpuMonitor shows the effective options of job_cpu_monitor. */
 function CpuMonitor({spec}: {spec: Record<string, unknown> | undefined}) {
   const {t} = useTexts();
   const monitor = spec?.['job_cpu_monitor'];

@@ -24,7 +24,7 @@ export function StatisticsTab({operation}: {operation: OperationDetails}) {
   );
 }
 
-/** Reserves compares the memory that is kept for jobs with what they use. */
+/** Reserves compares the memory reserved for jobs with their usage. */
 function Reserves({operation}: {operation: OperationDetails}) {
   const {t, locale} = useTexts();
   const reserves = Object.entries(operation.progress?.memory_reserves ?? {});
@@ -79,7 +79,7 @@ function Reserves({operation}: {operation: OperationDetails}) {
   );
 }
 
-/** limitsOf are the memory limits of the tasks of a specification. */
+/** limitsOf returns the memory limits of the tasks of a specification. */
 export function limitsOf(spec: Record<string, unknown> | undefined): Record<string, number> {
   const limits: Record<string, number> = {};
   const tasks = spec?.['tasks'];
@@ -103,7 +103,7 @@ function print(path: string, value: number, locale: Locale): string {
   return decimal(value, locale, 1);
 }
 
-/** StatisticsTree is statistics as a tree that can be folded. */
+/** StatisticsTree shows statistics as a tree with collapsible branches. */
 export function StatisticsTree({tree}: {tree: unknown}) {
   const {t, word, locale} = useTexts();
   const [filter, setFilter] = useState('');

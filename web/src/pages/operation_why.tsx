@@ -10,7 +10,7 @@ import {Empty, Loaded} from '../parts/states';
 import {to} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 
-/** WhyTab says what each pending job waits for, and where the share comes from. */
+/** WhyTab shows what each pending job waits for, and how the share was computed. */
 export function WhyTab({id, ended}: {id: string; ended: boolean}) {
   const {t} = useTexts();
   const explanation = useCommand<Explanation>('explain_operation', {operation_id: id}, {every: live, enabled: !ended});
@@ -44,7 +44,7 @@ function Verdict({data}: {data: Explanation}) {
   );
 }
 
-/** sentence says an obstacle in words, with its amounts. */
+/** sentence describes an obstacle in words, with its amounts. */
 function sentence(o: Obstacle, {t, word, locale}: Texts): string {
   let text = word(o.reason);
   if (o.needed !== undefined && o.available !== undefined) {
@@ -201,7 +201,7 @@ function Derivation({share: derived, tree}: {share: NonNullable<TreeExplanation[
   );
 }
 
-/** dominantOf is the resource with the largest share. */
+/** dominantOf returns the resource with the largest share. */
 function dominantOf(link: ShareLink | undefined): Resource {
   let best: Resource = 'cpu';
   for (const r of resources) if ((link?.fair_share[r] ?? 0) > (link?.fair_share[best] ?? 0)) best = r;

@@ -74,7 +74,7 @@ function Filters({counts}: {counts: OperationList | undefined}) {
   );
 }
 
-/** localTime is an instant as an input of the browser wants it. */
+/** localTime formats an instant for an input element. */
 function localTime(instant: string): string {
   const at = new Date(instant);
   return Number.isNaN(at.getTime()) ? '' : new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
@@ -87,7 +87,7 @@ interface CountedProps {
   translated?: boolean;
 }
 
-/** CountedFilter chooses one value, with how many operations have it. */
+/** CountedFilter selects one value and shows how many operations have it. */
 function CountedFilter({name, title, counts = {}, translated}: CountedProps) {
   const {t, word} = useTexts();
   const [value, setValue] = useQueryValue(name);

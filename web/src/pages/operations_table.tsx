@@ -10,7 +10,7 @@ import {Age, State} from '../parts/small';
 import {to} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 
-/** placesOf are the trees and pools of an operation. */
+/** placesOf returns the trees and pools of an operation. */
 export function placesOf(row: OperationRow): [string, string][] {
   return Object.entries(row.runtime_parameters?.scheduling_options_per_pool_tree ?? {}).map(([tree, options]) => [tree, options.pool]);
 }

@@ -139,7 +139,7 @@ function Overview({pool, name, path, onDerive}: {pool: Pool; name: string; path:
   );
 }
 
-/** Bucket is what a pool with an integral guarantee has saved. */
+/** Bucket shows what a pool with an integral guarantee has saved. */
 function Bucket({pool}: {pool: Pool}) {
   const {t, word, locale} = useTexts();
   const full = charge(pool);
@@ -224,7 +224,7 @@ function Changes({path}: {path: string}) {
   );
 }
 
-/** textOf writes what an audit record has: a text, or a document. */
+/** textOf formats a value of an audit record: a text or a document. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '';
   return typeof value === 'string' ? value.trim() : JSON.stringify(value);

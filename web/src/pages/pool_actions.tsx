@@ -12,7 +12,7 @@ import {navigate, to} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
 import {Verdict} from './pool_verdict';
 
-/** useParents are the pools that others can be put into. */
+/** useParents returns the pools that can have subpools. */
 function useParents(tree: string, except?: string) {
   const pools = useGet<Record<string, Pool>>(`${orchid}/pool_trees/${escapeKey(tree)}/pools`, {fields: ['parent', 'is_ephemeral']});
   return useMemo(() => {
@@ -24,19 +24,19 @@ function useParents(tree: string, except?: string) {
   }, [pools.data, except]);
 }
 
-/** Outlook shows what a tree would become, and whether its promises would fit, before anything is done. */
+/** Outlook shows how a tree would change, and whether its promises would fit, before anything is done. */
 function Outlook({tree, change}: {tree: string; change: (document: Document) => Document}) {
   const exported = useCommand<{document: Document}>('export_pools', {pool_tree: tree}, {large: true});
   const document = useMemo(() => exported.data && change(exported.data.document), [exported.data, change]);
   return document ? <Verdict tree={tree} document={document} /> : null;
 }
 
-/** poolPath is where a pool is in the tree of paths. */
+/** poolPath returns the path of a pool. */
 export function poolPath(tree: string, pools: Record<string, Pool>, name: string): string {
   return [`//sys/pool_trees/${escapeKey(tree)}`, ...pathTo(pools, name).map(escapeKey)].join('/');
 }
 
-// What a new pool is usually given; everything else is on its page.
+// The usual options of a new pool; all others are on its page.
 const firstOptions: {keys: string[]; title: Key}[] = [
   {keys: ['weight'], title: 'Weight'},
   {keys: ['min_share_resources', 'cpu'], title: 'Strong guarantee, CPU'},

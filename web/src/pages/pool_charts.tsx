@@ -12,7 +12,7 @@ import {useTexts} from '../text/i18n';
 
 const ranges: Record<string, number> = {'15m': 15 * 60, '1h': 3600, '6h': 6 * 3600, '1d': 86400, '7d': 7 * 86400};
 
-/** rangeStart moves in steps, so that a chart is not asked for anew at each rendering. */
+/** rangeStart moves in steps, so that not every rendering requests the chart again. */
 function rangeStart(seconds: number): string {
   const step = Math.max(1, Math.floor(seconds / 300));
   const now = Math.floor(Date.now() / 1000 / step) * step;
@@ -57,7 +57,7 @@ interface Frame {
   line: (name: string, resource: Resource | null) => (number | null)[] | undefined;
 }
 
-/** frameOf puts all series on one axis of time; what was not measured is a gap. */
+/** frameOf aligns all series on one time axis; missing measurements are gaps. */
 function frameOf(data: History): Frame {
   const at = new Map<number, number>();
   for (const series of data.series) for (const [time] of series.points) at.set(new Date(time).getTime() / 1000, 0);
@@ -112,14 +112,15 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
     const volumes = frame.line('volume', null);
     if (!volumes || perShare === undefined || capacity === undefined) return [];
     const values = volumes.map((v) => (v === null ? null : v * perShare));
-    // A nearly empty bucket would be a line on the floor beside its capacity, which is written above.
+    // Beside its capacity, a nearly empty bucket would be a line on the floor; the capacity is shown as text
+    // above.
     const filled = Math.max(0, ...values.map((v) => v ?? 0)) >= capacity / 20;
     return [
       {label: t('Accumulated'), color: colors.volume, values, stacked: true},
       ...(filled ? [{label: t('Volume capacity'), color: colors.limit, values: values.map(() => capacity), dashed: true}] : []),
     ];
   }, [frame, perShare, capacity, t]);
-  // What was saved drains by the burst above the flow.
+  // The volume drains by the burst minus the flow.
   const drain = (pool.specified_burst_ratio ?? 0) - (pool.specified_resource_flow_ratio ?? 0);
   const endurance = useMemo(() => {
     const volumes = frame.line('volume', null);

@@ -25,7 +25,8 @@ interface DerivationProps {
   onClose: () => void;
 }
 
-/** ShareDerivation says where the fair share of a pool comes from: from the pool up to the root, by cause. */
+/** ShareDerivation shows how the fair share of a pool was computed: from the pool up to the root, by
+ * cause. */
 export function ShareDerivation({tree, name, all, onClose}: DerivationProps) {
   const {t, word} = useTexts();
   const chain = [...pathTo(all, name).reverse(), ...(name === rootName ? [] : [rootName])];

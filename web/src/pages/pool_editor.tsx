@@ -120,12 +120,12 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
   );
 }
 
-/** OptionField is an option that is a number or an amount; empty is not set. */
+/** OptionField edits an option that is a number or an amount; empty means unset. */
 function OptionField({title, value, onChange}: {title: string; value: unknown; onChange: (value: unknown) => void}) {
   const {t} = useTexts();
   const shown = value === undefined || value === null ? '' : String(value);
   const [text, setText] = useState(shown);
-  // What is typed stays as typed; a value that changed elsewhere replaces it.
+  // The field keeps the text as typed until the value changes elsewhere.
   useEffect(() => {
     if (String(readValue(text) ?? '') !== shown) setText(shown);
   }, [shown]);
@@ -143,7 +143,7 @@ function OptionField({title, value, onChange}: {title: string; value: unknown; o
   );
 }
 
-/** RawOptions is all options as one document, for those that have no field. */
+/** RawOptions edits all options as one document, for those without a field. */
 function RawOptions({options, onChange}: {options: Document; onChange: (next: Document) => void}) {
   const {t} = useTexts();
   const written = JSON.stringify(options, null, 2);

@@ -7,7 +7,7 @@ import type {Document} from '../model/options';
 import {Problem} from '../parts/states';
 import {useTexts} from '../text/i18n';
 
-/** Verdict asks the server what a tree would become and whether its promises fit, before anything is saved. */
+/** Verdict shows how a tree would change and whether its promises would fit, before anything is saved. */
 export function Verdict({tree, document}: {tree: string; document: Document}) {
   const {t} = useTexts();
   const [asked, setAsked] = useState(document);

@@ -46,12 +46,12 @@ export function PreemptionsPage() {
   );
 }
 
-/** lostCoreSeconds is the work that went with a job. */
+/** lostCoreSeconds returns the work lost with a job. */
 function lostCoreSeconds(event: Event): number {
   return (((event['resources'] as Amounts | undefined)?.cpu ?? 0) * ((event['ran_ms'] as number | undefined) ?? 0)) / 1000;
 }
 
-/** Losses sums up by pool who lost to whom. */
+/** Losses sums up the losses by pool. */
 function Losses({events}: {events: Event[]}) {
   const {t, locale} = useTexts();
   const rows = useMemo(() => {
@@ -97,7 +97,7 @@ function Losses({events}: {events: Event[]}) {
 interface PreemptionsProps {
   events: Event[];
   tall?: boolean;
-  /** brief ones say only who lost to whom and why. */
+  /** brief tables show only which operation lost to which, and why. */
   brief?: boolean;
 }
 

@@ -3,7 +3,7 @@ import {amount} from '../model/format';
 import {PartsBar} from '../parts/bars';
 import {useTexts} from '../text/i18n';
 
-/** ResourceTable is what a pool or an operation has, wants and may have of each resource. */
+/** ResourceTable shows what a pool or an operation uses, demands and may use of each resource. */
 export function ResourceTable({label, element}: {label: string; element: Element}) {
   const {t, word, locale} = useTexts();
   const shown = resources.filter(
@@ -60,7 +60,7 @@ export function ResourceTable({label, element}: {label: string; element: Element
   );
 }
 
-/** capacityOf is the whole of a resource, from a share and what it comes to. */
+/** capacityOf computes the total of a resource from a share and the corresponding amount. */
 function capacityOf(element: Element, resource: (typeof resources)[number]): number {
   const share = element.fair_share[resource] ?? 0;
   return share > 0 ? (element.fair_resources[resource] ?? 0) / share : 0;

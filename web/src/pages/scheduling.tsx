@@ -15,7 +15,7 @@ import {columnsOf, fieldsOf, type Mode, modes} from './scheduling_columns';
 import {CreatePool} from './pool_actions';
 import {TreeBars} from './tree_bars';
 
-// A tree with more pools begins folded, one with more operations without them.
+// A tree with more pools starts collapsed, one with more operations starts without them.
 const manyPools = 300;
 const manyOperations = 3000;
 
@@ -56,7 +56,7 @@ function Trees({cluster}: {cluster: Cluster}) {
   );
 }
 
-/** useExpansion keeps in the address which pools are open: a rule for all and the exceptions. */
+/** useExpansion keeps the expanded pools in the address: a rule for all, and the exceptions. */
 function useExpansion(folded: boolean) {
   const [rule, setRule] = useQueryValue('expand', folded ? 'none' : 'all');
   const [toggled] = useQueryValue('toggled');

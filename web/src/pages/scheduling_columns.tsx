@@ -35,8 +35,8 @@ const always = [
 ];
 const ofOperations = ['pool', 'title', 'user', 'fifo_index', 'state', 'suspended', 'waiting_for_pool', 'starvation_status'];
 
-/** fieldsOf are the fields of pools and operations that the columns of a mode show, and no others:
- * a tree may have ten thousand pools. */
+/** fieldsOf returns the fields of pools and operations that the columns of a mode show, and no others: a
+ * tree may have ten thousand pools. */
 export function fieldsOf(mode: Mode, absolute: boolean): {pools: string[]; operations: string[]} {
   let own: string[];
   let pool: string[] = [];

@@ -12,7 +12,7 @@ import {useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {Report} from './simulator_report';
 
-/** SimulatorPage runs the scheduler on virtual time, over an example or one's own scenario. */
+/** SimulatorPage runs the scheduler in virtual time, on an example or the reader's own scenario. */
 export function SimulatorPage() {
   const {t} = useTexts();
   const list = useCommand<{scenarios: ScenarioExample[]}>('list_scenarios');
@@ -29,7 +29,7 @@ export function SimulatorPage() {
 
 type Run = {state: 'idle'} | {state: 'running'; since: number} | {state: 'done'; answer: Simulation} | {state: 'refused'; error: unknown};
 
-/** useRun runs one scenario at a time; leaving the page ends it. */
+/** useRun runs one scenario at a time; leaving the page stops it. */
 function useRun() {
   const [run, setRun] = useState<Run>({state: 'idle'});
   const controller = useRef<AbortController>(undefined);
@@ -57,7 +57,7 @@ function Bench({examples}: {examples: ScenarioExample[]}) {
   const {t} = useTexts();
   const [name, setName] = useQueryValue('example', examples[0]?.name ?? '');
   const [seed, setSeed] = useQueryValue('seed');
-  // A text of one's own is too long for the address.
+  // The reader's own scenario is too long for the address.
   const [own, setOwn] = useState<{name: string; text: string}>();
   const {run, start, stop} = useRun();
   const example = examples.find((e) => e.name === name);
@@ -122,7 +122,7 @@ function Bench({examples}: {examples: ScenarioExample[]}) {
 
 const mostBytes = 1 << 20;
 
-/** Upload reads a file of the reader's machine. */
+/** Upload reads a file from the reader's machine. */
 function Upload({onText}: {onText: (name: string, text: string) => void}) {
   const {t} = useTexts();
   const input = useRef<HTMLInputElement>(null);

@@ -13,7 +13,7 @@ import {useTexts} from '../text/i18n';
 
 const seconds = (value: number, locale: 'en' | 'ru') => duration(value * 1000, locale);
 
-/** Report shows what came out of a simulation: the same as the page that weir simulate --html writes. */
+/** Report shows the result of a simulation, like the page that weir simulate --html writes. */
 export function Report({report, took}: {report: SimulationReport; took: number}) {
   const {t, locale} = useTexts();
   const troubles = useMemo(() => troublesOf(report), [report]);
@@ -192,7 +192,7 @@ function ClusterCharts({report}: {report: SimulationReport}) {
   );
 }
 
-/** Waits is how long jobs waited. */
+/** Waits shows how long jobs waited. */
 function Waits({report}: {report: SimulationReport}) {
   const {t, locale} = useTexts();
   const bars = report.cluster.wait_histogram ?? [];

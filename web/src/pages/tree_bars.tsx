@@ -3,7 +3,7 @@ import {amount} from '../model/format';
 import {Meter} from '../parts/bars';
 import {useTexts} from '../text/i18n';
 
-/** TreeBars is how much of each resource of a tree is in use. */
+/** TreeBars shows how much of each resource of a tree is in use. */
 export function TreeBars({summary}: {summary: TreeSummary}) {
   const {t, word, locale} = useTexts();
   return (

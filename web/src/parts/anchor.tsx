@@ -10,7 +10,7 @@ interface AnchorProps {
   current?: boolean;
 }
 
-/** Anchor is a link inside the page: it goes there without loading anything. */
+/** Anchor is a link inside the page: it navigates without loading anything. */
 export function Anchor({href, children, className = 'link', title, current}: AnchorProps) {
   const follow = (event: MouseEvent) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;

@@ -1,7 +1,7 @@
 import {useTexts} from '../text/i18n';
 import {decimal, ratio, share} from '../model/format';
 
-/** ShareBar is usage against fair share, from 0 to 2 with a tick at 1. */
+/** ShareBar shows usage divided by fair share, from 0 to 2 with a tick at 1. */
 export function ShareBar({usage, fair}: {usage: number; fair: number}) {
   const {t, locale} = useTexts();
   const value = ratio(usage, fair);
@@ -24,7 +24,7 @@ export interface Part {
   title: string;
 }
 
-/** PartsBar is a whole and its parts. */
+/** PartsBar shows a whole and its parts. */
 export function PartsBar({parts, whole, label}: {parts: Part[]; whole: number; label: string}) {
   return (
     <span className="partsbar" role="img" aria-label={label} title={label}>
@@ -43,7 +43,7 @@ export function PartsBar({parts, whole, label}: {parts: Part[]; whole: number; l
   );
 }
 
-/** Meter is how much of something is used. */
+/** Meter shows how much of something is used. */
 export function Meter({value, of, label, kind = 'usage'}: {value: number; of: number; label: string; kind?: string}) {
   return <PartsBar whole={of} label={label} parts={[{value, kind, title: label}]} />;
 }

@@ -8,7 +8,7 @@ export interface Line {
   label: string;
   color: string;
   values: (number | null)[];
-  /** stacked lines lie on top of one another, filled. */
+  /** stacked lines are drawn on top of each other, filled. */
   stacked?: boolean;
   dashed?: boolean;
 }
@@ -19,13 +19,13 @@ interface ChartProps {
   lines: Line[];
   print: (value: number) => string;
   height?: number;
-  /** printTime writes a moment of the axis; the time of day if it is not given. */
+  /** printTime formats a moment on the axis; the default is the time of day. */
   printTime?: (seconds: number) => string;
-  /** bars stand from one point to the next instead of lines between them. */
+  /** bars draws bars from one point to the next instead of lines. */
   stepped?: boolean;
 }
 
-/** colors of what charts show; each is legible on light and dark. */
+/** colors are those of the things that charts show; each is legible on light and dark. */
 export const colors = {
   usage: '#2f7de1',
   demand: '#e08a1e',
@@ -39,16 +39,16 @@ export const colors = {
   volume: '#8e6bd8',
 };
 
-/** palette is for lines that have no meaning of their own. */
+/** palette is for lines without a fixed colour. */
 export const palette = ['#2f7de1', '#e08a1e', '#2f9e6e', '#8e6bd8', '#d6455d', '#3aa6b9', '#8b96a5'];
 
-// steps are the distances, in seconds, that marks on the axis of time may have.
+// steps are the possible distances, in seconds, between marks on the time axis.
 const steps = [
   1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000,
 ];
 
-// uPlot draws what it is given: the sums of stacked lines are made here, the hovered value is the
-// line's own.
+// uPlot draws what it gets, so the sums of stacked lines are computed here; the hovered value is the line's
+// own.
 function stacked(lines: Line[]): (number | null)[][] {
   let below: (number | null)[] | undefined;
   return lines.map((line) => {
@@ -60,7 +60,7 @@ function stacked(lines: Line[]): (number | null)[][] {
   });
 }
 
-/** Chart draws lines over time, with their values under the pointer. */
+/** Chart draws lines over time and shows their values under the pointer. */
 export function Chart({label, times, lines, print, height = 220, printTime, stepped}: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
@@ -98,7 +98,7 @@ export function Chart({label, times, lines, print, height = 220, printTime, step
             width: line.stacked ? 1 : 2,
             fill: line.stacked ? `${line.color}${dark ? '80' : '66'}` : undefined,
             dash: line.dashed ? [6, 4] : undefined,
-            // A single point would be no line.
+            // A single point does not make a line.
             points: {show: (self: uPlot) => self.data[0].length < 2},
             paths: stepped ? uPlot.paths.stepped!({align: 1}) : undefined,
             value: (_: uPlot, __: number | null, ___: number, at: number | null) => {

@@ -5,7 +5,7 @@ import {csv} from '../model/format';
 import {useTexts} from '../text/i18n';
 import type {Column} from './grid';
 
-/** saveAs gives the reader a file. */
+/** saveAs lets the reader save a file. */
 export function saveAs(name: string, media: string, text: string) {
   const url = URL.createObjectURL(new Blob([text], {type: media}));
   const link = document.createElement('a');
@@ -15,7 +15,7 @@ export function saveAs(name: string, media: string, text: string) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** Export saves the rows of a table as CSV, or what they were made of as JSON. */
+/** Export saves the rows of a table as CSV, or the data behind them as JSON. */
 export function Export<Row>({name, columns, rows}: {name: string; columns: Column<Row>[]; rows: Row[]}) {
   const {t} = useTexts();
   const written = columns.filter((c) => c.value);

@@ -21,10 +21,10 @@ interface GridProps<Row> {
   columns: Column<Row>[];
   rows: Row[];
   rowKey: (row: Row) => string;
-  /** tall grids take the height that is left, others as much as they need. */
+  /** tall grids fill the remaining height; others are as high as their rows. */
   tall?: boolean;
   rowHeight?: number;
-  /** sort is the part of the address with the order; rows are then given in it already. */
+  /** sort is the query parameter with the order; if it is set, the rows are already sorted. */
   sort?: string;
   tree?: {
     level: (row: Row) => number;
@@ -35,7 +35,7 @@ interface GridProps<Row> {
   empty?: ReactNode;
 }
 
-/** Grid is a table of any length: only the rows in sight are in the document. */
+/** Grid is a table of any length: only the visible rows are in the document. */
 export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, sort, tree, empty}: GridProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(-1);
@@ -117,7 +117,7 @@ interface RowProps<Row> {
   height: number;
   active: boolean;
   cell: string;
-  /** level and expanded are given in trees only. */
+  /** level and expanded are set only in trees. */
   level?: number;
   expanded?: boolean;
 }
@@ -142,7 +142,7 @@ function PlainRow<Row>({row, columns, template, index, start, height, active, ce
   );
 }
 
-// While a table scrolls, rows that stay in sight are not made again.
+// Rows that stay visible while a table scrolls are not rendered again.
 const GridRow = memo(PlainRow) as typeof PlainRow;
 
 function Head<Row>({column, sort}: {column: Column<Row>; sort?: string}) {
@@ -167,14 +167,14 @@ function Head<Row>({column, sort}: {column: Column<Row>; sort?: string}) {
   );
 }
 
-/** comparison makes of an order such as "-usage" a function that compares rows. */
+/** comparison turns an order such as "-usage" into a function that compares rows. */
 export function comparison<Row>(columns: Column<Row>[], order: string): ((a: Row, b: Row) => number) | undefined {
   const descending = order.startsWith('-');
   const value = columns.find((c) => c.key === (descending ? order.slice(1) : order))?.value;
   if (!value) return undefined;
   return (a, b) => {
     const [x, y] = [value(a), value(b)];
-    // What has no value is last, whatever the order.
+    // Rows without a value come last in either order.
     if (x === y) return 0;
     if (x === null || x === undefined) return 1;
     if (y === null || y === undefined) return -1;

@@ -3,15 +3,15 @@ import type {Bar} from '../model/memory';
 interface HistogramProps {
   label: string;
   bars: Bar[];
-  /** top is where the axis ends; it begins at 0. */
+  /** top is the upper end of the axis, which starts at 0. */
   top: number;
-  /** mark is a place of the axis with its name. */
+  /** mark is a labelled position on the axis. */
   mark?: {at: number; name: string};
   print: (part: number) => string;
   hint: (bar: Bar) => string;
 }
 
-/** Histogram draws how many there are in each interval. */
+/** Histogram draws the counts of intervals. */
 export function Histogram({label, bars, top, mark, print, hint}: HistogramProps) {
   const most = Math.max(1, ...bars.map((bar) => bar.count));
   return (

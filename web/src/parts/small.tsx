@@ -14,7 +14,7 @@ const themes: Record<string, LabelProps['theme']> = {
   burst: 'utility', relaxed: 'info',
 };
 
-/** State is a state of the server as a coloured word. */
+/** State shows a state of the server as a coloured word. */
 export function State({name, extra}: {name: string; extra?: string}) {
   const {word} = useTexts();
   return (
@@ -25,7 +25,7 @@ export function State({name, extra}: {name: string; extra?: string}) {
   );
 }
 
-/** Command is what to type for the same, to be copied. */
+/** Command shows the equivalent command line, to copy. */
 export function Command({text}: {text: string}) {
   const {t} = useTexts();
   return (
@@ -36,7 +36,7 @@ export function Command({text}: {text: string}) {
   );
 }
 
-/** Copyable is a text that is often wanted elsewhere. */
+/** Copyable is a text with a button to copy it. */
 export function Copyable({text}: {text: string}) {
   const {t} = useTexts();
   return (
@@ -73,7 +73,7 @@ export function Section({title, children, actions}: {title: string; children: Re
   );
 }
 
-/** Age is the time since an instant; it grows by itself. */
+/** Age shows the time since an instant and updates itself. */
 export function Age({since, until}: {since: string; until?: string | null}) {
   const {locale} = useTexts();
   const [now, setNow] = useState(Date.now);
@@ -98,7 +98,7 @@ interface ConfirmProps {
   onClose: () => void;
 }
 
-/** Confirm asks before something is changed, and shows why it was refused. */
+/** Confirm asks before a change, and shows why it was refused. */
 export function Confirm({title, action, danger, command, children, disabled, run, done, onClose}: ConfirmProps) {
   const {t} = useTexts();
   const toaster = useToaster();
@@ -145,7 +145,7 @@ export function Confirm({title, action, danger, command, children, disabled, run
   );
 }
 
-/** messageOf is a refusal in one line. */
+/** messageOf returns a refusal in one line. */
 export function messageOf(error: unknown): string {
   return reasons(error).join(': ');
 }

@@ -4,7 +4,7 @@ import type {ReactNode} from 'react';
 import {ConnectionError, reasons} from '../api/client';
 import {useTexts} from '../text/i18n';
 
-/** Problem shows why something is not there or was refused, in the server's words. */
+/** Problem shows why something is missing or was refused, in the server's words. */
 export function Problem({title, error}: {title?: string; error?: unknown}) {
   const {t} = useTexts();
   const list = error === undefined ? [] : reasons(error);
@@ -47,7 +47,8 @@ interface Answer<T> {
   error: Error | null;
 }
 
-/** Loaded shows an answer, or that it is awaited, or why there is none. What was answered once stays. */
+/** Loaded shows an answer, or that it is still loading, or why there is none. It keeps showing the last
+ * answer. */
 export function Loaded<T>({of, children, lines}: {of: Answer<T>; children: (data: T) => ReactNode; lines?: number}) {
   if (of.data !== undefined) return <>{children(of.data)}</>;
   if (of.error) return <Problem error={of.error} />;

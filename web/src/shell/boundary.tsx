@@ -2,7 +2,7 @@ import {Component, type ReactNode} from 'react';
 
 import {Problem} from '../parts/states';
 
-/** ErrorBoundary keeps a mistake on one page from taking the rest away. */
+/** ErrorBoundary keeps an error on one page from breaking the others. */
 export class ErrorBoundary extends Component<{children: ReactNode}, {error?: Error}> {
   override state: {error?: Error} = {};
   static getDerivedStateFromError(error: Error) {

@@ -2,12 +2,12 @@ import type {ErrorDocument} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {Cluster} from '../api/types';
 
-/** useCluster is the state of the cluster, which every page shows a part of. */
+/** useCluster watches the state of the cluster, of which every page shows a part. */
 export function useCluster() {
   return useCommand<Cluster>('get_cluster', {}, {every: live});
 }
 
-/** alertsOf are the alerts of a cluster and its trees, as texts. */
+/** alertsOf returns the alerts of a cluster and its trees as texts. */
 export function alertsOf(cluster: Cluster | undefined): string[] {
   if (!cluster) return [];
   const texts = cluster.alerts.map((alert: ErrorDocument | string) => (typeof alert === 'string' ? alert : alert.message));

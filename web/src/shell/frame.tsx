@@ -25,7 +25,7 @@ const sections: {key: string; title: Key; icon: typeof House; href: string}[] = 
   {key: 'simulator', title: 'Simulator', icon: ChartLine, href: to.simulator()},
 ];
 
-/** Frame is what is around every page. */
+/** Frame surrounds every page. */
 export function Frame({children}: {children: ReactNode}) {
   const {t} = useTexts();
   const [section = ''] = usePath();
@@ -99,7 +99,7 @@ function ClusterName() {
   );
 }
 
-/** Stale says that what is shown is no longer the present. */
+/** Stale warns that the data shown is out of date. */
 function Stale() {
   const since = useSignal(lostSince);
   const {t, locale} = useTexts();

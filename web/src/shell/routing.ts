@@ -1,6 +1,6 @@
 import {useCallback, useMemo, useSyncExternalStore} from 'react';
 
-// All that a page shows is in the address: paths are places, the query is filters and modes.
+// The address determines what a page shows: the path is the place, the query holds filters and modes.
 
 const moved = 'weir:moved';
 
@@ -38,14 +38,14 @@ export function useQueryString(): URLSearchParams {
   return useMemo(() => new URLSearchParams(search), [search]);
 }
 
-/** useQueryValue is a state that lives in the address; the fallback is not written there. */
+/** useQueryValue is a state in the address; the fallback value is omitted there. */
 export function useQueryValue(key: string, fallback = ''): [string, (value: string) => void] {
   const query = useQueryString();
   const set = useCallback((value: string) => setQuery({[key]: value === fallback ? '' : value}), [key, fallback]);
   return [query.get(key) ?? fallback, set];
 }
 
-/** setQuery changes parts of the query; empty values are taken away. */
+/** setQuery changes parts of the query; empty values are removed. */
 export function setQuery(values: Record<string, string>, replace = true) {
   const query = new URLSearchParams(location.search);
   for (const [key, value] of Object.entries(values)) {

@@ -19,7 +19,7 @@ interface Hit {
 
 const most = 8;
 
-/** SearchDialog finds pools, operations and nodes by name; arrows choose, Enter goes there. */
+/** SearchDialog finds pools, operations and nodes by name; arrow keys select, Enter opens. */
 export function SearchDialog({onClose}: {onClose: () => void}) {
   const {t} = useTexts();
   const [text, setText] = useState('');

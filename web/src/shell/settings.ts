@@ -3,7 +3,7 @@ import type {Locale} from '../model/format';
 
 export type ThemeChoice = 'light' | 'dark' | 'system';
 
-// What a reader chose is kept in the browser; a browser that refuses to keep it forgets.
+// The browser stores the reader's choices. If it refuses to, they are forgotten.
 function read(key: string): string | null {
   try {
     return localStorage.getItem(key);
@@ -16,7 +16,7 @@ function write(key: string, value: string) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // Nothing is lost but the choice.
+    // Only the choice is lost.
   }
 }
 

@@ -6,7 +6,7 @@ import {queryClient} from '../api/queries';
 import {useTexts} from '../text/i18n';
 import {Logo} from './logo';
 
-/** SignIn asks for a token. It is kept until the tab is closed. */
+/** SignIn asks for a token, which is kept until the tab is closed. */
 export function SignIn() {
   const {t} = useTexts();
   const [secret, setSecret] = useState('');

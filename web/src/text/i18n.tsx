@@ -10,7 +10,8 @@ export type Values = Record<string, string | number>;
 
 const categories: Record<Locale, readonly Intl.LDMLPluralRule[]> = {en: ['one', 'other'], ru: ['one', 'few', 'many']};
 
-/** pluralForm chooses one of the forms of a locale (English: one, other; Russian: one, few, many) for a count. A fraction in Russian takes the second form. */
+/** pluralForm selects the plural form of a locale (English: one, other; Russian: one, few, many) for a
+ * count. In Russian, a fraction uses the second form. */
 export function pluralForm(locale: Locale, count: string | number, forms: string[]): string {
   const value = typeof count === 'number' ? count : Number(count.replace(/[\s\u00a0\u202f]|,(?=\d{3})/g, '').replace(',', '.'));
   const category = new Intl.PluralRules(locale).select(value);
@@ -18,7 +19,7 @@ export function pluralForm(locale: Locale, count: string | number, forms: string
   return forms[at >= 0 ? at : 1] ?? forms[forms.length - 1] ?? '';
 }
 
-/** fill puts values into a text: {n} is the value of n, {n|job|jobs} the form that agrees with it. */
+/** fill inserts values into a text: {n} is the value of n, {n|job|jobs} the form that agrees with it. */
 function fill(locale: Locale, text: string, values?: Values): string {
   if (!values) return text;
   return text.replace(/\{(\w+)((?:\|[^|{}]+)*)\}/g, (whole, name: string, forms: string) => {
@@ -30,9 +31,9 @@ function fill(locale: Locale, text: string, values?: Values): string {
 
 export interface Texts {
   locale: Locale;
-  /** t is a text of the page. */
+  /** t returns a text of the page. */
   t: (key: Key, values?: Values) => string;
-  /** word is a name that the server uses, such as a state, for people. */
+  /** word returns a readable form of a name that the server uses, such as a state. */
   word: (name: string | null | undefined) => string;
 }
 

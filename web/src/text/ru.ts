@@ -1,4 +1,4 @@
-/** russian has a text for every English one of the page. */
+/** russian maps every English text of the page to Russian. */
 export const russian = {
   '99 %: {p99}, most: {max}': '99 %: {p99}, максимум: {max}',
   'A pool over time': 'Пул во времени',
@@ -478,7 +478,7 @@ export const russian = {
   '{used} of {all} {resource} in use': '{resource}: занято {used} из {all}',
 } as const;
 
-/** russianWords are names of the server for people. */
+/** russianWords maps names that the server uses to Russian words. */
 export const russianWords: Record<string, string> = {
   running: 'выполняется',
   completed: 'завершена',

@@ -2,9 +2,9 @@
 // (sessions, sequence numbers, what a lost message means) is in the package comment of
 // internal/node/nodeproto; this file is the wire format.
 //
-// Rules of change: fields are only added, numbers are never used again, a removed field is
-// reserved. A receiver keeps fields that it does not know. Zero means "not said" wherever a
-// comment does not say otherwise.
+// Rules of change: fields are only added, numbers are never reused, a removed field is
+// reserved. A receiver keeps unknown fields. Zero means "not set" unless a comment states
+// otherwise.
 //
 // Units: *_us are microseconds (times: since the Unix epoch), sizes are bytes, cpu is in
 // hundredths of a core.
@@ -53,12 +53,12 @@ const (
 
 // NodeServiceClient is a client for the weir.node.v1.NodeService service.
 type NodeServiceClient interface {
-	// Register opens a session. It carries the whole picture of the node.
+	// Register opens a session. It carries the whole state of the node.
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
-	// Heartbeat reports what changed and brings orders.
+	// Heartbeat reports what has changed and returns orders.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
-	// a piece is named by job, stream and offset.
+	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
 }
 
@@ -130,12 +130,12 @@ func (c *nodeServiceClient) Upload(ctx context.Context, req *UploadRequest) (*Up
 
 // NodeServiceHandler is an implementation of the weir.node.v1.NodeService service.
 type NodeServiceHandler interface {
-	// Register opens a session. It carries the whole picture of the node.
+	// Register opens a session. It carries the whole state of the node.
 	Register(context.Context, *RegisterRequest) (*RegisterResponse, error)
-	// Heartbeat reports what changed and brings orders.
+	// Heartbeat reports what has changed and returns orders.
 	Heartbeat(context.Context, *HeartbeatRequest) (*HeartbeatResponse, error)
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
-	// a piece is named by job, stream and offset.
+	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
 }
 

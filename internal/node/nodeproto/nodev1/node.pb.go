@@ -2,9 +2,9 @@
 // (sessions, sequence numbers, what a lost message means) is in the package comment of
 // internal/node/nodeproto; this file is the wire format.
 //
-// Rules of change: fields are only added, numbers are never used again, a removed field is
-// reserved. A receiver keeps fields that it does not know. Zero means "not said" wherever a
-// comment does not say otherwise.
+// Rules of change: fields are only added, numbers are never reused, a removed field is
+// reserved. A receiver keeps unknown fields. Zero means "not set" unless a comment states
+// otherwise.
 //
 // Units: *_us are microseconds (times: since the Unix epoch), sizes are bytes, cpu is in
 // hundredths of a core.
@@ -36,7 +36,7 @@ type Phase int32
 
 const (
 	Phase_PHASE_UNSPECIFIED Phase = 0
-	Phase_PHASE_PREPARING   Phase = 1 // taken in; its process does not run yet
+	Phase_PHASE_PREPARING   Phase = 1 // received; its process does not run yet
 	Phase_PHASE_RUNNING     Phase = 2
 	Phase_PHASE_FINISHING   Phase = 3 // its process has ended or is being ended
 	Phase_PHASE_FINISHED    Phase = 4 // there is a result
@@ -91,7 +91,7 @@ type PreemptionState int32
 
 const (
 	PreemptionState_PREEMPTION_STATE_NONE        PreemptionState = 0
-	PreemptionState_PREEMPTION_STATE_INTERRUPTED PreemptionState = 1 // asked to end by itself
+	PreemptionState_PREEMPTION_STATE_INTERRUPTED PreemptionState = 1 // was asked to end by itself
 	PreemptionState_PREEMPTION_STATE_ABORTED     PreemptionState = 2 // being ended
 )
 
@@ -143,7 +143,7 @@ const (
 	JobState_JOB_STATE_COMPLETED   JobState = 1
 	JobState_JOB_STATE_FAILED      JobState = 2
 	JobState_JOB_STATE_ABORTED     JobState = 3
-	JobState_JOB_STATE_INTERRUPTED JobState = 4 // asked to end early, did so, wants to be started again
+	JobState_JOB_STATE_INTERRUPTED JobState = 4 // was asked to end early and did; must be restarted
 )
 
 // Enum value maps for JobState.
@@ -196,10 +196,10 @@ type SkipReason int32
 const (
 	SkipReason_SKIP_REASON_NOT_SKIPPED       SkipReason = 0
 	SkipReason_SKIP_REASON_OVERLOAD          SkipReason = 1
-	SkipReason_SKIP_REASON_WAITING_JOBS      SkipReason = 2 // jobs of the node have not begun yet
+	SkipReason_SKIP_REASON_WAITING_JOBS      SkipReason = 2 // jobs of the node have not started yet
 	SkipReason_SKIP_REASON_DRAINING          SkipReason = 3
 	SkipReason_SKIP_REASON_NO_TREE           SkipReason = 4
-	SkipReason_SKIP_REASON_REVIVING          SkipReason = 5 // the scheduler has just begun to lead
+	SkipReason_SKIP_REASON_REVIVING          SkipReason = 5 // the scheduler has just started to lead
 	SkipReason_SKIP_REASON_JOBS_DISABLED     SkipReason = 6
 	SkipReason_SKIP_REASON_STORE_UNAVAILABLE SkipReason = 7
 	SkipReason_SKIP_REASON_BANNED            SkipReason = 8
@@ -312,14 +312,14 @@ type RefusalReason int32
 const (
 	RefusalReason_REFUSAL_REASON_UNSPECIFIED     RefusalReason = 0
 	RefusalReason_REFUSAL_REASON_UNKNOWN_TOKEN   RefusalReason = 1
-	RefusalReason_REFUSAL_REASON_WRONG_NAME      RefusalReason = 2 // the credentials are another node's
+	RefusalReason_REFUSAL_REASON_WRONG_NAME      RefusalReason = 2 // the credentials belong to another node
 	RefusalReason_REFUSAL_REASON_TWO_TREES       RefusalReason = 3
 	RefusalReason_REFUSAL_REASON_BANNED          RefusalReason = 4
 	RefusalReason_REFUSAL_REASON_VERSION         RefusalReason = 5
 	RefusalReason_REFUSAL_REASON_OLD_INCARNATION RefusalReason = 6 // another agent runs under this name
 	RefusalReason_REFUSAL_REASON_INVALID         RefusalReason = 7 // the request breaks a rule of the protocol
 	RefusalReason_REFUSAL_REASON_OVERLOAD        RefusalReason = 8
-	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9 // another agent is registered under this name and lives
+	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9 // another live agent is registered under this name
 )
 
 // Enum value maps for RefusalReason.
@@ -457,18 +457,18 @@ func (x *Amounts) GetNetwork() int64 {
 type RegisterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  *NodeDescription       `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	// Grows with every start of the agent; see NodeSession for how it is chosen.
+	// Grows with every start of the agent; NodeSession explains how it is chosen.
 	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Grows with every request of this incarnation, registrations and heartbeats alike.
 	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The revision of the protocol that the node speaks.
 	ProtocolVersion uint32 `protobuf:"varint,4,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	// The whole picture; full is set.
+	// The whole state; full is set.
 	Report *Report `protobuf:"bytes,5,opt,name=report,proto3" json:"report,omitempty"`
-	// The highest epoch of a scheduler that the node has seen: a scheduler with a lower one has
+	// The highest epoch of a scheduler that the node has seen. A scheduler with a lower one has
 	// been replaced and does not know it.
 	KnownEpoch uint64 `protobuf:"varint,6,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
-	// Replace the agent that is registered under this name, although it lives.
+	// Replace the agent that is registered under this name, even if it is alive.
 	Replace       bool `protobuf:"varint,7,opt,name=replace,proto3" json:"replace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -556,8 +556,8 @@ func (x *RegisterRequest) GetReplace() bool {
 // NodeDescription is what does not change during a session.
 type NodeDescription struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // who it is, for tokens, filters and people
-	Address         string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // where its own API listens, if it does
+	Name            string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // identifies the node in tokens, filters and output
+	Address         string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"` // of its own API, if it has one
 	Resources       *Amounts               `protobuf:"bytes,3,opt,name=resources,proto3" json:"resources,omitempty"`
 	Tags            []string               `protobuf:"bytes,4,rep,name=tags,proto3" json:"tags,omitempty"`
 	SoftwareVersion string                 `protobuf:"bytes,5,opt,name=software_version,json=softwareVersion,proto3" json:"software_version,omitempty"`
@@ -565,8 +565,8 @@ type NodeDescription struct {
 	OperatingSystem string                 `protobuf:"bytes,7,opt,name=operating_system,json=operatingSystem,proto3" json:"operating_system,omitempty"`
 	// "v1", "v2", "hybrid" or "none"
 	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
-	// Names the agent across its restarts: agents with different ids are different machines,
-	// or different data directories. Empty: an agent that has none yet.
+	// Identifies the agent across restarts: agents with different ids are different machines
+	// or different data directories. Empty if the agent has none yet.
 	AgentId       string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -671,9 +671,9 @@ type RegisterResponse struct {
 	Settings *Settings              `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
 	// The revision that both speak.
 	ProtocolVersion uint32 `protobuf:"varint,3,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	// The tree that the node belongs to; empty if no tree takes it.
+	// The tree that the node belongs to; empty if there is none.
 	Tree string `protobuf:"bytes,4,opt,name=tree,proto3" json:"tree,omitempty"`
-	// Of the request that this answers.
+	// The number of the request that this answers.
 	Sequence      uint64 `protobuf:"varint,5,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -744,7 +744,7 @@ func (x *RegisterResponse) GetSequence() uint64 {
 	return 0
 }
 
-// SessionId names a session. Numbers of one epoch are never used again.
+// SessionId identifies a session. Numbers of one epoch are never reused.
 type SessionId struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -797,7 +797,7 @@ func (x *SessionId) GetNumber() uint64 {
 	return 0
 }
 
-// Settings are the scheduler's wishes. Zero means the default that the comment names.
+// Settings are set by the scheduler. Zero means the default in the comment.
 type Settings struct {
 	state                      protoimpl.MessageState `protogen:"open.v1"`
 	HeartbeatPeriodUs          int64                  `protobuf:"varint,1,opt,name=heartbeat_period_us,json=heartbeatPeriodUs,proto3" json:"heartbeat_period_us,omitempty"`                               // 5 s
@@ -944,10 +944,10 @@ type HeartbeatRequest struct {
 	NodeName    string                 `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Sequence    uint64                 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Every order up to this number has been taken in.
+	// The node has received every order up to this number.
 	OrdersSeen uint64  `protobuf:"varint,5,opt,name=orders_seen,json=ordersSeen,proto3" json:"orders_seen,omitempty"`
 	Report     *Report `protobuf:"bytes,6,opt,name=report,proto3" json:"report,omitempty"`
-	// More results wait than fit into this report: the node will come again at once.
+	// More results wait than fit into this report: the node sends the next one at once.
 	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1032,17 +1032,17 @@ func (x *HeartbeatRequest) GetMore() bool {
 	return false
 }
 
-// Report is a picture of the node, or what has changed in it.
+// Report is the state of the node, or what has changed in it.
 type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Everything is here: a job that is absent does not exist on the node. Otherwise only what
-	// changed is here, each item with its whole present value.
+	// The report is complete: an absent job does not exist on the node. Otherwise it contains
+	// only what has changed, each item with its whole current value.
 	Full bool         `protobuf:"varint,1,opt,name=full,proto3" json:"full,omitempty"`
 	Jobs []*JobStatus `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// Results; their jobs are finished. A full report lists finished jobs in jobs too, and may
-	// leave results for the next report.
+	// Results of finished jobs. A full report also lists finished jobs in jobs, and may leave
+	// results for the next report.
 	Results []*JobResult `protobuf:"bytes,3,rep,name=results,proto3" json:"results,omitempty"`
-	// Absent in a delta if nothing of it changed.
+	// Absent in a delta if nothing in it has changed.
 	Node          *NodeStatus `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1106,16 +1106,16 @@ func (x *Report) GetNode() *NodeStatus {
 	return nil
 }
 
-// NodeStatus is the state of a node beside its jobs.
+// NodeStatus is the state of a node apart from its jobs.
 type NodeStatus struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	Limits             *Amounts               `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`                                                    // what jobs may have now
-	Usage              *Amounts               `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`                                                      // what jobs hold, over-reserve growth included
+	Limits             *Amounts               `protobuf:"bytes,1,opt,name=limits,proto3" json:"limits,omitempty"`                                                    // what jobs may use now
+	Usage              *Amounts               `protobuf:"bytes,2,opt,name=usage,proto3" json:"usage,omitempty"`                                                      // what jobs hold, including growth above reserves
 	MemoryInUse        int64                  `protobuf:"varint,3,opt,name=memory_in_use,json=memoryInUse,proto3" json:"memory_in_use,omitempty"`                    // of the whole machine
 	MemoryAvailable    int64                  `protobuf:"varint,4,opt,name=memory_available,json=memoryAvailable,proto3" json:"memory_available,omitempty"`          // by the kernel's estimate
-	Draining           bool                   `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`                                               // takes no new jobs
-	CgroupsUnavailable bool                   `protobuf:"varint,6,opt,name=cgroups_unavailable,json=cgroupsUnavailable,proto3" json:"cgroups_unavailable,omitempty"` // limits are those of processes
-	JobsDisabled       bool                   `protobuf:"varint,7,opt,name=jobs_disabled,json=jobsDisabled,proto3" json:"jobs_disabled,omitempty"`                   // the node cannot run jobs at all; alerts say why
+	Draining           bool                   `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`                                               // accepts no new jobs
+	CgroupsUnavailable bool                   `protobuf:"varint,6,opt,name=cgroups_unavailable,json=cgroupsUnavailable,proto3" json:"cgroups_unavailable,omitempty"` // process limits are used instead
+	JobsDisabled       bool                   `protobuf:"varint,7,opt,name=jobs_disabled,json=jobsDisabled,proto3" json:"jobs_disabled,omitempty"`                   // the node cannot run jobs; alerts state why
 	Alerts             []string               `protobuf:"bytes,8,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	LoadX100           int64                  `protobuf:"varint,9,opt,name=load_x100,json=loadX100,proto3" json:"load_x100,omitempty"` // the one-minute load average
 	unknownFields      protoimpl.UnknownFields
@@ -1215,11 +1215,11 @@ func (x *NodeStatus) GetLoadX100() int64 {
 	return 0
 }
 
-// JobIdentity is all that a scheduler which never heard of a job needs in order to adopt it.
-// The node keeps it as it came and gives it back unchanged, unknown fields included.
+// JobIdentity is everything that a scheduler needs to adopt a job that it does not know.
+// The node stores it and returns it unchanged, including unknown fields.
 type JobIdentity struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Number          uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`       // never used again, by any leader
+	Number          uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`       // never reused by any leader
 	Operation       int32                  `protobuf:"varint,2,opt,name=operation,proto3" json:"operation,omitempty"` // the number of the operation
 	OperationId     string                 `protobuf:"bytes,3,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	Task            int32                  `protobuf:"varint,4,opt,name=task,proto3" json:"task,omitempty"`
@@ -1234,9 +1234,9 @@ type JobIdentity struct {
 	JobId           string                 `protobuf:"bytes,13,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"` // as people see it
 	Index           uint64                 `protobuf:"varint,14,opt,name=index,proto3" json:"index,omitempty"`             // the number of the job in its operation
 	Stage           uint32                 `protobuf:"varint,15,opt,name=stage,proto3" json:"stage,omitempty"`             // of the heartbeat that started it, for statistics
-	// How long the job may wait on the node until jobs that were preempted for it have left.
+	// How long the job may wait on the node until jobs that were preempted for it have ended.
 	WaitTimeoutUs int64 `protobuf:"varint,16,opt,name=wait_timeout_us,json=waitTimeoutUs,proto3" json:"wait_timeout_us,omitempty"`
-	// Shows a later leader that the job was given to this very node.
+	// Proves to a later leader that the job was assigned to this node.
 	Proof         []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1391,10 +1391,10 @@ func (x *JobIdentity) GetProof() []byte {
 	return nil
 }
 
-// MemoryReserve is how the memory of a job was reckoned when it was created.
+// MemoryReserve states how the memory of a job was computed when it was created.
 type MemoryReserve struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	UserJob          int64                  `protobuf:"varint,1,opt,name=user_job,json=userJob,proto3" json:"user_job,omitempty"`    // user_reserve, tmpfs included
+	UserJob          int64                  `protobuf:"varint,1,opt,name=user_job,json=userJob,proto3" json:"user_job,omitempty"`    // user_reserve, including tmpfs
 	JobProxy         int64                  `protobuf:"varint,2,opt,name=job_proxy,json=jobProxy,proto3" json:"job_proxy,omitempty"` // proxy_memory * factor, without footprint
 	Footprint        int64                  `protobuf:"varint,3,opt,name=footprint,proto3" json:"footprint,omitempty"`
 	JobProxyEstimate int64                  `protobuf:"varint,4,opt,name=job_proxy_estimate,json=jobProxyEstimate,proto3" json:"job_proxy_estimate,omitempty"`
@@ -1476,7 +1476,7 @@ func (x *MemoryReserve) GetJobProxyFactor() float64 {
 	return 0
 }
 
-// JobStatus is a job of the node as it is now.
+// JobStatus is the current state of a job on the node.
 type JobStatus struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -1490,7 +1490,7 @@ type JobStatus struct {
 	JobProxyMemory         int64           `protobuf:"varint,7,opt,name=job_proxy_memory,json=jobProxyMemory,proto3" json:"job_proxy_memory,omitempty"` // in use
 	TmpfsUsage             int64           `protobuf:"varint,8,opt,name=tmpfs_usage,json=tmpfsUsage,proto3" json:"tmpfs_usage,omitempty"`
 	SmoothedCpu            int64           `protobuf:"varint,9,opt,name=smoothed_cpu,json=smoothedCpu,proto3" json:"smoothed_cpu,omitempty"`                                     // of the CPU monitor, hundredths
-	ExecStartTimeUs        int64           `protobuf:"varint,10,opt,name=exec_start_time_us,json=execStartTimeUs,proto3" json:"exec_start_time_us,omitempty"`                    // when the user's process began; zero before
+	ExecStartTimeUs        int64           `protobuf:"varint,10,opt,name=exec_start_time_us,json=execStartTimeUs,proto3" json:"exec_start_time_us,omitempty"`                    // when the user's process started; zero before
 	InterruptionDeadlineUs int64           `protobuf:"varint,11,opt,name=interruption_deadline_us,json=interruptionDeadlineUs,proto3" json:"interruption_deadline_us,omitempty"` // of an interrupted job
 	PreemptionReason       string          `protobuf:"bytes,12,opt,name=preemption_reason,json=preemptionReason,proto3" json:"preemption_reason,omitempty"`
 	Statistics             []*Statistic    `protobuf:"bytes,13,rep,name=statistics,proto3" json:"statistics,omitempty"` // so far; sent rarely
@@ -1623,7 +1623,7 @@ func (x *JobStatus) GetStatistics() []*Statistic {
 type JobResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Present where JobStatus would have it.
+	// Present in the cases in which JobStatus has it.
 	Identity *JobIdentity `protobuf:"bytes,2,opt,name=identity,proto3" json:"identity,omitempty"`
 	State    JobState     `protobuf:"varint,3,opt,name=state,proto3,enum=weir.node.v1.JobState" json:"state,omitempty"`
 	Error    *Error       `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
@@ -1633,11 +1633,11 @@ type JobResult struct {
 	Signal      *int32       `protobuf:"varint,7,opt,name=signal,proto3,oneof" json:"signal,omitempty"`
 	Statistics  []*Statistic `protobuf:"bytes,8,rep,name=statistics,proto3" json:"statistics,omitempty"` // in the order of their paths
 	Stderr      *Output      `protobuf:"bytes,9,opt,name=stderr,proto3" json:"stderr,omitempty"`
-	Stdout      *Output      `protobuf:"bytes,10,opt,name=stdout,proto3" json:"stdout,omitempty"` // only if it was asked for
+	Stdout      *Output      `protobuf:"bytes,10,opt,name=stdout,proto3" json:"stdout,omitempty"` // only if it was requested
 	Timings     *Timings     `protobuf:"bytes,11,opt,name=timings,proto3" json:"timings,omitempty"`
-	// The user's process began; an aborted job that did not is no restart.
+	// The user's process started. Aborting a job before that does not count as a restart.
 	Started bool `protobuf:"varint,12,opt,name=started,proto3" json:"started,omitempty"`
-	// For overdraft: the job whose growth brought it about, if it was another one.
+	// For overdraft: the job whose growth caused it, if it was another one.
 	OverdraftCausedBy uint64 `protobuf:"varint,13,opt,name=overdraft_caused_by,json=overdraftCausedBy,proto3" json:"overdraft_caused_by,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1771,7 +1771,7 @@ type Error struct {
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	Attributes    []*Attribute           `protobuf:"bytes,3,rep,name=attributes,proto3" json:"attributes,omitempty"`
 	InnerErrors   []*Error               `protobuf:"bytes,4,rep,name=inner_errors,json=innerErrors,proto3" json:"inner_errors,omitempty"`
-	Fatal         bool                   `protobuf:"varint,5,opt,name=fatal,proto3" json:"fatal,omitempty"` // the operation must not try again
+	Fatal         bool                   `protobuf:"varint,5,opt,name=fatal,proto3" json:"fatal,omitempty"` // the operation must not retry
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1844,7 +1844,7 @@ func (x *Error) GetFatal() bool {
 type Attribute struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // JSON; other text stands for itself
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // JSON, or plain text
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1978,14 +1978,14 @@ func (x *Statistic) GetLast() int64 {
 	return 0
 }
 
-// Output is what a stream of a job holds.
+// Output is the content of a stream of a job.
 type Output struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Head          []byte                 `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
 	Tail          []byte                 `protobuf:"bytes,2,opt,name=tail,proto3" json:"tail,omitempty"`          // empty if head is everything
 	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`         // of all that was written
-	Skipped       int64                  `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`   // between head and tail, kept nowhere
-	Uploaded      bool                   `protobuf:"varint,5,opt,name=uploaded,proto3" json:"uploaded,omitempty"` // the kept text came by Upload instead
+	Skipped       int64                  `protobuf:"varint,4,opt,name=skipped,proto3" json:"skipped,omitempty"`   // between head and tail; not stored
+	Uploaded      bool                   `protobuf:"varint,5,opt,name=uploaded,proto3" json:"uploaded,omitempty"` // the stored text was sent by Upload instead
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2134,7 +2134,7 @@ func (x *Timings) GetFinishedUs() int64 {
 type HeartbeatResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session *SessionId             `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	// Of the request that this answers.
+	// The number of the request that this answers.
 	Sequence uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// All orders that the node has not acknowledged, oldest first, numbers without gaps; a limit
 	// may leave the newest for the next response.
@@ -2145,15 +2145,15 @@ type HeartbeatResponse struct {
 	NeedFull          bool       `protobuf:"varint,5,opt,name=need_full,json=needFull,proto3" json:"need_full,omitempty"`
 	SchedulingSkipped SkipReason `protobuf:"varint,6,opt,name=scheduling_skipped,json=schedulingSkipped,proto3,enum=weir.node.v1.SkipReason" json:"scheduling_skipped,omitempty"`
 	SkipMessage       string     `protobuf:"bytes,7,opt,name=skip_message,json=skipMessage,proto3" json:"skip_message,omitempty"`
-	// Come again after so long; zero means by the settings.
+	// Send the next heartbeat after this long; zero means as set in the settings.
 	NextHeartbeatUs int64 `protobuf:"varint,8,opt,name=next_heartbeat_us,json=nextHeartbeatUs,proto3" json:"next_heartbeat_us,omitempty"`
-	// The node reports out of turn when so much has become free.
+	// The node reports out of turn when this much has become free.
 	MinSpareResources *Amounts `protobuf:"bytes,9,opt,name=min_spare_resources,json=minSpareResources,proto3" json:"min_spare_resources,omitempty"`
-	// CPU limits that the scheduler now counts by.
+	// CPU limits by which the scheduler now accounts for jobs.
 	CpuLimitsCounted []*CpuLimit `protobuf:"bytes,10,rep,name=cpu_limits_counted,json=cpuLimitsCounted,proto3" json:"cpu_limits_counted,omitempty"`
 	// Present if the settings have changed.
 	Settings *Settings `protobuf:"bytes,11,opt,name=settings,proto3" json:"settings,omitempty"`
-	// There are more orders than this response holds: come again at once.
+	// There are more orders than fit into this response: send the next heartbeat at once.
 	More          bool `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2453,7 +2453,7 @@ type StartOrder struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Identity *JobIdentity           `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
 	Spec     uint32                 `protobuf:"varint,2,opt,name=spec,proto3" json:"spec,omitempty"` // index into HeartbeatResponse.specs
-	// Variables of this job alone, beside those of the specification.
+	// Variables of this job only, in addition to those of the specification.
 	Environment   []*Variable `protobuf:"bytes,3,rep,name=environment,proto3" json:"environment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2514,10 +2514,10 @@ func (x *StartOrder) GetEnvironment() []*Variable {
 type InterruptOrder struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Number       uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	TimeoutUs    int64                  `protobuf:"varint,2,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"` // then it is aborted; zero means that it has all the time it wants
-	Reason       string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                         // why, for people
+	TimeoutUs    int64                  `protobuf:"varint,2,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"` // then it is aborted; zero means no limit
+	Reason       string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                         // a reason for people
 	PreemptedFor *PreemptedFor          `protobuf:"bytes,4,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
-	// The abort reason to report if the time runs out; "interruption_timeout" if empty.
+	// The abort reason to report after the timeout; "interruption_timeout" if empty.
 	AbortReason   string `protobuf:"bytes,5,opt,name=abort_reason,json=abortReason,proto3" json:"abort_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2595,7 +2595,7 @@ type AbortOrder struct {
 	AbortReason  string                 `protobuf:"bytes,2,opt,name=abort_reason,json=abortReason,proto3" json:"abort_reason,omitempty"` // to report
 	Message      string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`                            // for people
 	PreemptedFor *PreemptedFor          `protobuf:"bytes,4,opt,name=preempted_for,json=preemptedFor,proto3" json:"preempted_for,omitempty"`
-	// Ask the job to fail by itself and keep its output: the operation fails by its time limit.
+	// Ask the job to fail by itself and keep its output: the operation exceeded its time limit.
 	FailGracefully bool  `protobuf:"varint,5,opt,name=fail_gracefully,json=failGracefully,proto3" json:"fail_gracefully,omitempty"`
 	TimeoutUs      int64 `protobuf:"varint,6,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"` // of failing gracefully
 	unknownFields  protoimpl.UnknownFields
@@ -2734,7 +2734,7 @@ func (x *PreemptedFor) GetJob() uint64 {
 	return 0
 }
 
-// AcknowledgeOrder says that the results of these jobs are durable: the node forgets them.
+// AcknowledgeOrder states that the results of these jobs are durable: the node drops them.
 type AcknowledgeOrder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Numbers       []uint64               `protobuf:"varint,1,rep,packed,name=numbers,proto3" json:"numbers,omitempty"`
@@ -2860,7 +2860,7 @@ type JobSpec struct {
 	Title                         string                 `protobuf:"bytes,24,opt,name=title,proto3" json:"title,omitempty"`
 	AheadMemoryReserve            int64                  `protobuf:"varint,25,opt,name=ahead_memory_reserve,json=aheadMemoryReserve,proto3" json:"ahead_memory_reserve,omitempty"`                                      // zero: 100 MiB
 	JobProxyMemoryOvercommitLimit int64                  `protobuf:"varint,26,opt,name=job_proxy_memory_overcommit_limit,json=jobProxyMemoryOvercommitLimit,proto3" json:"job_proxy_memory_overcommit_limit,omitempty"` // zero: none
-	// Options that the scheduler passes on without knowing them, in JSON.
+	// Options that the scheduler does not know and passes on, in JSON.
 	Extra         []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3202,7 +3202,7 @@ type File_Content struct {
 }
 
 type File_Url struct {
-	Url string `protobuf:"bytes,3,opt,name=url,proto3,oneof"` // where the node fetches it
+	Url string `protobuf:"bytes,3,opt,name=url,proto3,oneof"` // from which the node fetches it
 }
 
 type File_NodePath struct {
@@ -3585,7 +3585,7 @@ func (x *UploadResponse) GetNextOffset() int64 {
 // NotLeader comes with FAILED_PRECONDITION from a standby.
 type NotLeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	LeaderAddress string                 `protobuf:"bytes,1,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // empty if nobody leads, or it is not known
+	LeaderAddress string                 `protobuf:"bytes,1,opt,name=leader_address,json=leaderAddress,proto3" json:"leader_address,omitempty"` // empty if there is no leader or it is unknown
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3680,11 +3680,11 @@ func (x *MustRegister) GetReason() string {
 	return ""
 }
 
-// Stale comes with ABORTED: a later request of this node has been taken in already. The node
-// has given up the request that it answers.
+// Stale comes with ABORTED: a later request of this node has already been processed. The node
+// no longer waits for the answer to this request.
 type Stale struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // the latest one seen
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // the latest one processed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3726,13 +3726,13 @@ func (x *Stale) GetSequence() uint64 {
 	return 0
 }
 
-// Refusal says why a scheduler does not want a node.
+// Refusal states why a scheduler refuses a node.
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        RefusalReason          `protobuf:"varint,1,opt,name=reason,proto3,enum=weir.node.v1.RefusalReason" json:"reason,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Trees         []string               `protobuf:"bytes,3,rep,name=trees,proto3" json:"trees,omitempty"`                                      // that match, for TWO_TREES
-	RetryAfterUs  int64                  `protobuf:"varint,4,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"` // zero: by the settings
+	Trees         []string               `protobuf:"bytes,3,rep,name=trees,proto3" json:"trees,omitempty"`                                      // the matching trees, for TWO_TREES
+	RetryAfterUs  int64                  `protobuf:"varint,4,opt,name=retry_after_us,json=retryAfterUs,proto3" json:"retry_after_us,omitempty"` // zero: as set in the settings
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

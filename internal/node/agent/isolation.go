@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+)
+
+// Isolation is how jobs are kept apart from the node and from each other.
+type Isolation struct {
+	Level jobinit.Level
+	// UIDs are the users that jobs run as, one for each job. Unset: jobs run as the agent.
+	UIDs        UIDRange
+	ReadOnly    []string // paths of the node that jobs see besides programs and libraries
+	Writable    []string
+	Hide        []string
+	AllowPtrace bool
+}
+
+// UIDRange is a range of user ids, both ends included; the zero range is none.
+type UIDRange struct{ First, Last uint32 }
+
+// ParseUIDRange reads a range like "1900000000-1900065535".
+func ParseUIDRange(text string) (r UIDRange, err error) {
+	first, last, found := strings.Cut(text, "-")
+	from, err1 := strconv.ParseUint(first, 10, 32)
+	to, err2 := strconv.ParseUint(last, 10, 32)
+	const largest = 1<<32 - 2 // the largest number means "no user"
+	if !found || err1 != nil || err2 != nil || from < 1000 || to < from || to > largest {
+		return r, fmt.Errorf("%q: want two user ids like 1900000000-1900065535, the first at least 1000", text)
+	}
+	return UIDRange{uint32(from), uint32(to)}, nil
+}
+
+func (r UIDRange) size() int64 { return int64(r.Last) - int64(r.First) + 1 }
+
+// CheckAccounts refuses a range in which the machine has an account: jobs would be that user.
+func (r UIDRange) CheckAccounts(passwd string) error {
+	file, err := os.Open(passwd)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("accounts of the machine: %w", err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), ":")
+		if len(fields) < 3 {
+			continue
+		}
+		uid, err := strconv.ParseUint(fields[2], 10, 32)
+		if err == nil && uint32(uid) >= r.First && uint32(uid) <= r.Last {
+			return fmt.Errorf("user ids of jobs %d-%d: the machine has the account %s with id %d", r.First, r.Last, fields[0], uid)
+		}
+	}
+	return lines.Err()
+}
+
+// errNoUID means that every user id is taken by a job whose files still exist.
+var errNoUID = errors.New("no user id is free for the job")
+
+// uidPool hands out user ids. An id is taken until the files of its job are gone.
+type uidPool struct {
+	all   UIDRange
+	taken map[uint32]bool
+}
+
+func newUIDPool(all UIDRange) *uidPool { return &uidPool{all: all, taken: map[uint32]bool{}} }
+
+// take returns the lowest free id.
+func (p *uidPool) take() (uint32, error) {
+	for i := range p.all.size() {
+		if uid := p.all.First + uint32(i); !p.taken[uid] {
+			p.taken[uid] = true
+			return uid, nil
+		}
+		if i > int64(len(p.taken)) {
+			break
+		}
+	}
+	return 0, fmt.Errorf("%w: all %d are taken", errNoUID, p.all.size())
+}
+
+func (p *uidPool) free(uid uint32) { delete(p.taken, uid) }
+
+// isolate completes the description of a job with what it may see and whom it runs as.
+func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) error {
+	i := &a.Isolation
+	if i.Level != jobinit.None {
+		d.Isolation = &jobproxy.Isolation{
+			Level: i.Level, ReadOnly: i.ReadOnly, Writable: i.Writable, Hide: i.Hide, AllowPtrace: i.AllowPtrace,
+			SharedMemory: defaultSharedMemory,
+		}
+		if limit := spec.GetMemoryLimit(); limit > 0 {
+			d.Isolation.SharedMemory = min(limit, defaultSharedMemory)
+		}
+	}
+	if i.UIDs == (UIDRange{}) {
+		return nil
+	}
+	uid, err := a.uids.take()
+	if err != nil {
+		return err
+	}
+	j.uid = uid
+	d.Credential = &jobproxy.Credential{UID: uid, GID: uid}
+	return nil
+}
+
+// defaultSharedMemory is the size of a job's /dev/shm.
+const defaultSharedMemory = 64 << 20
+
+// alerts says what jobs can do to each other and to the node at a lower level.
+func (i *Isolation) alerts() []string {
+	switch {
+	case i.Level == jobinit.SharedFiles:
+		return []string{"isolation_lowered: jobs see all files of this node that are readable for everybody"}
+	case i.UIDs == (UIDRange{}):
+		return []string{"isolation_lowered: jobs run as the agent's user"}
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package jobinit
+
+import (
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The child of a fork in a Go program may only make raw system calls: the other threads do not exist in it, and what
+// they held stays locked. So everything that the child does is a list of calls, made before the fork; the child itself
+// is a loop over them.
+
+// call is a system call of the child.
+type call struct {
+	number    uintptr
+	arguments [6]uintptr
+	essential bool   // if it fails the command must not start
+	name      string // for people
+}
+
+// calls is a list of system calls, with the memory that they point to.
+type calls struct {
+	list []call
+	held []any
+}
+
+func (c *calls) add(name string, essential bool, number uintptr, arguments ...uintptr) {
+	next := call{number: number, essential: essential, name: name}
+	copy(next.arguments[:], arguments)
+	c.list = append(c.list, next)
+}
+
+// must adds a call that has to succeed, try one that may fail.
+func (c *calls) must(name string, number uintptr, arguments ...uintptr) {
+	c.add(name, true, number, arguments...)
+}
+
+func (c *calls) try(name string, number uintptr, arguments ...uintptr) {
+	c.add(name, false, number, arguments...)
+}
+
+// hold returns the address of a value, which stays where it is as long as the calls.
+func hold[T any](c *calls, value T) uintptr {
+	pointer := new(T)
+	*pointer = value
+	c.held = append(c.held, pointer)
+	return uintptr(unsafe.Pointer(pointer))
+}
+
+// text returns the address of a text that ends with a zero byte.
+func (c *calls) text(s string) uintptr {
+	bytes := append([]byte(s), 0)
+	c.held = append(c.held, bytes)
+	return uintptr(unsafe.Pointer(&bytes[0]))
+}
+
+// texts returns the address of a list of texts that ends with a zero pointer.
+func (c *calls) texts(list []string) uintptr {
+	pointers := make([]uintptr, len(list)+1)
+	for i, s := range list {
+		pointers[i] = c.text(s)
+	}
+	c.held = append(c.held, pointers)
+	return uintptr(unsafe.Pointer(&pointers[0]))
+}
+
+// signalAction is the kernel's struct sigaction; one of zeros is the default action.
+type signalAction struct{ handler, flags, restorer, mask uintptr }
+
+const (
+	signalSetSize = 8
+	lastSignal    = 64
+	lastCap       = 63 // the kernel refuses those that it does not know
+)
+
+// ExecuteStep begins the name of the step that becomes the command. All steps before it are the node's business.
+const ExecuteStep = "execute "
+
+// child lists what the command's process does before it becomes the command.
+func (p *Plan) child() *calls {
+	c := &calls{}
+	standard := hold(c, signalAction{})
+	for signal := uintptr(1); signal <= lastSignal; signal++ {
+		c.try("reset a signal", unix.SYS_RT_SIGACTION, signal, standard, 0, signalSetSize)
+	}
+	c.must("start a session", unix.SYS_SETSID)
+	zero := c.text("0")
+	for i := range p.Entrances {
+		c.must("enter a control group", unix.SYS_WRITE, uintptr(moreFiles+i), zero, 1)
+	}
+	for target, source := range []uintptr{stdinFile, stdoutFile, stderrFile} {
+		c.must("set standard streams", unix.SYS_DUP3, source, uintptr(target), 0)
+	}
+	for _, limit := range p.Limits {
+		value := hold(c, unix.Rlimit{Cur: limit.Soft, Max: limit.Hard})
+		c.must("set a resource limit", unix.SYS_PRLIMIT64, 0, uintptr(limit.Resource), value, 0)
+	}
+	c.try("set the mask of files", unix.SYS_UMASK, 0o022)
+	if p.namespaces() {
+		c.must("hide control groups", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
+		for capability := uintptr(0); capability <= lastCap; capability++ {
+			c.try("empty the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		}
+	}
+	if p.ChangeUser {
+		c.must("leave groups", unix.SYS_SETGROUPS, 0, 0)
+		c.must("change the group", unix.SYS_SETRESGID, uintptr(p.GID), uintptr(p.GID), uintptr(p.GID))
+		c.must("change the user", unix.SYS_SETRESUID, uintptr(p.UID), uintptr(p.UID), uintptr(p.UID))
+	}
+	if p.namespaces() {
+		header := hold(c, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
+		c.must("give up capabilities", unix.SYS_CAPSET, header, hold(c, capabilitySets{}))
+	} else {
+		c.must("end with the init", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	}
+	c.must("enter the working directory "+p.Dir, unix.SYS_CHDIR, c.text(p.Dir))
+	if p.namespaces() {
+		c.must("forbid new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		filter := seccompFilter(p.AllowPtrace)
+		c.held = append(c.held, filter)
+		program := hold(c, unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
+		c.must("filter system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
+	}
+	c.try("let signals in", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, hold(c, uint64(0)), 0, signalSetSize)
+	arguments, environment := c.texts(p.Args), c.texts(p.Env)
+	c.must(ExecuteStep+p.Args[0], unix.SYS_EXECVE, c.text(p.Args[0]), arguments, environment)
+	return c
+}
+
+// refusal is what a child writes when a call fails that has to succeed.
+type refusal struct {
+	index uintptr
+	errno uintptr
+}
+
+// fork starts the command's process and returns when it has become the command.
+func (p *Plan) fork() (pid int, err error) {
+	todo := p.child()
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return 0, step("make a pipe", err)
+	}
+	defer unix.Close(pipe[0])
+	message := new(refusal)
+	// A signal that arrived in the child would run a handler of this program there.
+	all, before := ^uint64(0), uint64(0)
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), signalSetSize, 0, 0)
+	child, errno := forkAndMake(todo.list, message, uintptr(pipe[1]))
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, signalSetSize, 0, 0)
+	runtime.KeepAlive(todo)
+	unix.Close(pipe[1])
+	if errno != 0 {
+		return 0, step("fork", errno)
+	}
+	var answer refusal
+	buffer := unsafe.Slice((*byte)(unsafe.Pointer(&answer)), unsafe.Sizeof(answer))
+	n, err := unix.Read(pipe[0], buffer)
+	for err == unix.EINTR {
+		n, err = unix.Read(pipe[0], buffer)
+	}
+	if err == nil && n == len(buffer) {
+		var status unix.WaitStatus
+		unix.Wait4(int(child), &status, 0, nil)
+		return 0, &stepError{todo.list[answer.index].name, syscall.Errno(answer.errno)}
+	}
+	return int(child), nil
+}
+
+// forkAndMake forks. The child makes the calls and never returns; it allocates nothing and needs no more stack.
+//
+//go:nosplit
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkAndMake(list []call, message *refusal, pipe uintptr) (pid uintptr, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || pid != 0 {
+		return pid, errno
+	}
+	for i := range list {
+		c := &list[i]
+		_, _, errno = syscall.RawSyscall6(c.number, c.arguments[0], c.arguments[1], c.arguments[2], c.arguments[3], c.arguments[4], c.arguments[5])
+		if errno != 0 && c.essential {
+			message.index, message.errno = uintptr(i), uintptr(errno)
+			break
+		}
+	}
+	syscall.RawSyscall6(unix.SYS_WRITE, pipe, uintptr(unsafe.Pointer(message)), unsafe.Sizeof(*message), 0, 0, 0)
+	for {
+		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 126, 0, 0, 0, 0, 0)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !smallprograms
+
+package programs
+
+// embedded returns nothing: this weir was built without the programs.
+func embedded() (supervisor, init []byte) { return nil, nil }

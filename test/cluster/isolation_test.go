@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhq/weir/internal/node/jobproxy"
+)
+
+// isolated are the settings of a node that isolates its jobs.
+const isolated = "  isolation: {level: full}\n"
+
+// supervisor is the process that hosts the jobs of a node; zero if none runs.
+func (n *node) supervisor() int {
+	for _, process := range processesOf(n.t, n.directory) {
+		if pid, command, _ := strings.Cut(process, " "); strings.Contains(command, "supervisor") {
+			number, _ := strconv.Atoi(pid)
+			return number
+		}
+	}
+	return 0
+}
+
+func TestIsolatedJobsOfTwoUsersSeeNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	first := c.start(task("a", "echo secret > note; chmod 644 note; exec sleep 1000"))
+	c.awaitRunning(first, 1)
+	second := c.start(task("b", fmt.Sprintf("id -u >&2; pwd >&2; ls / >&2; ls %s; ls -d /proc/[0-9]* | wc -l >&2; true", n.directory)))
+	_, jobs := c.ended(second)
+	text := c.stderr(jobs[0])
+	if !strings.HasPrefix(text, "1900000001\n/job\nbin\ndev\n") || !strings.Contains(text, "No such file or directory") {
+		t.Errorf("the job wrote\n%s", text)
+	}
+	state := n.state(c.running(first)[0].ID.String())
+	if state == nil || state.InitPID == 0 || state.ProxyPID != n.supervisor() {
+		t.Errorf("the first job is %+v", state)
+	}
+}
+
+func TestASupervisorMayBeKilledWhileItsAgentIsAwayToo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	id := c.start(task("a", "for i in $(seq 500); do echo line $i >&2; done; while [ ! -e go ]; do sleep 0.01; done; for i in $(seq 501 1000); do echo line $i >&2; done"))
+	job := c.awaitRunning(id, 1)[0]
+	old := n.supervisor()
+	n.kill()
+	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(n.jobs(), job.ID.String(), "sandbox", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	_, jobs := c.completed(id)
+	if lines := strings.Split(strings.TrimSpace(c.stderr(jobs[0])), "\n"); len(jobs) != 1 || len(lines) != 1000 || lines[999] != "line 1000" {
+		t.Errorf("%d jobs, %d lines, the last is %q", len(jobs), len(lines), lines[len(lines)-1])
+	}
+	n.checkJobsLeftNothing(c.group)
+}
+
+// A supervisor is replaced, and no job is aborted for it: those that had not started yet start with the next.
+func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	o := small
+	o.more = "  supervisor: true\n"
+	harmWith(t, 1, o, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		if pid := c.nodes[0].supervisor(); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
+		}
+		if random.IntN(3) == 0 {
+			c.nodes[0].kill()
+			c.nodes[0].start()
+		}
+	})
+}
+
+func TestAnInitMayBeKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	o := small
+	o.more = "  supervisor: true\n"
+	harmWith(t, 1, o, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+		for _, dir := range c.nodes[0].jobDirectories() {
+			if state, err := jobproxy.ReadState(dir); err == nil && state.InitPID != 0 && jobproxy.IsAlive(dir) {
+				_ = syscall.Kill(state.InitPID, syscall.SIGKILL) // it may just have ended
+				return
+			}
+		}
+	})
+}
