@@ -325,6 +325,20 @@ tasks: {a: {job_count: 2}, b: {job_count: 2, job_proxy_memory_digest: {default_v
 	}
 }
 
+// By default the reserve of a proxy stays between half of its estimate and twice that.
+func TestTheReserveOfAProxyStaysBetweenHalfAndTwiceItsEstimate(t *testing.T) {
+	for used, want := range map[int64]float64{mib: 0.5, 100 * gib: 2} {
+		b := configured(t, "tasks: {a: {job_count: 5}}", DefaultMemoryConfig())
+		if r := b.NextReserve(0); r.ProxyFactor != 1 || r.Proxy != r.Estimate {
+			t.Errorf("the first reserve is %+v, want the estimate", r)
+		}
+		b.ended(b.schedule(0), Outcome{Usage: &Usage{ProxyMaxMemory: used}})
+		if r := b.NextReserve(0); r.ProxyFactor < want || r.ProxyFactor > min(2, want*1.0101) {
+			t.Errorf("after a proxy used %d: %+v, want a factor of %v", used, r, want)
+		}
+	}
+}
+
 // Options from different places may not fit together, and a digest could need too
 // many buckets. The controller must cope.
 func TestOddDigestOptionsDoNoHarm(t *testing.T) {
