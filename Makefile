@@ -46,6 +46,7 @@ READS_TREE = $(shell go list . ./packaging ./internal/node/cgroup ./internal/nod
 SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./internal/sim/... ./packaging ./test/expected)
 CORE := github.com/weirhq/weir/internal/engine/core
 REAL := github.com/weirhq/weir/test/cluster
+JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
 FAULTS := github.com/weirhq/weir/test/faults
 CONCURRENT = $(filter-out $(SEQUENTIAL),$(shell go list ./... | grep -vE '/weir/test/(cluster|faults|threemachines|web)$$'))
@@ -87,7 +88,7 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-together tests-tree tests-core tests-real tests-browser tests-faults ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+tests: tests-together tests-tree tests-supervised tests-core tests-real tests-browser tests-faults ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
 
 # Most of the first group is one long test at a time, so both cores have work only with the second
 # beside it.
@@ -95,13 +96,15 @@ tests: tests-together tests-tree tests-core tests-real tests-browser tests-fault
 tests-together:
 	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
 
-.PHONY: tests-sequential tests-tree tests-concurrent tests-core tests-real tests-browser tests-faults
+.PHONY: tests-sequential tests-tree tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
 tests-sequential:
 	$(if $(packages),go test $(CACHED) $(packages))
 tests-tree: packages = $(call chosen,$(filter $(READS_TREE),$(SEQUENTIAL)))
 tests-tree: build
 	$(if $(packages),$(WITH_WEIR) go test $(AGAIN) $(packages))
+tests-supervised: # jobs run in a supervisor, or have a proxy each: the same tests hold for both
+	$(if $(call chosen,$(JOBPROXY)),WEIR_TEST_SUPERVISOR=1 go test -short $(AGAIN) $(JOBPROXY))
 tests-concurrent: packages = $(call chosen,$(CONCURRENT))
 tests-concurrent:
 	$(if $(packages),CGO_ENABLED=1 go test -race $(AGAIN) $(packages))
@@ -121,6 +124,7 @@ long: ## property tests with many cases and a new seed each time (CHECKS=100000 
 .PHONY: faults
 faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
 	$(WITH_WEIR) go test -p 1 -v -count=1 -timeout 6h ./test/cluster ./test/faults ./test/threemachines
+	$(WITH_WEIR) WEIR_TEST_SUPERVISOR=1 go test $(AGAIN) ./test/cluster
 
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there

@@ -66,9 +66,6 @@ func (q *queue) push(at time.Duration, k kind, a, b int32) {
 	h[i] = e
 }
 
-// len returns how many events there are.
-func (q *queue) len() int { return len(q.heap) }
-
 // top returns the first event, which must exist.
 func (q *queue) top() *event { return &q.heap[0] }
 

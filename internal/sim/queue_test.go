@@ -46,8 +46,8 @@ func TestTheQueueAgreesWithASortedSlice(t *testing.T) {
 			q.push(e.at, e.kind, e.a, 0)
 			twin = append(twin, e)
 		}
-		if q.len() != len(twin) {
-			t.Fatalf("%d events are left, want %d", q.len(), len(twin))
+		if len(q.heap) != len(twin) {
+			t.Fatalf("%d events are left, want %d", len(q.heap), len(twin))
 		}
 	})
 }

@@ -9,21 +9,15 @@ import (
 
 // specOf writes the specification of an operation of equal jobs.
 func specOf(w *workload.Operation) (*operation.Spec, error) {
-	tasks, err := document.FromGo(map[string]any{"jobs": map[string]any{
-		"job_count": w.Jobs, "cpu_limit": w.Resources.Float(resource.CPU), "gpu_limit": w.Resources[resource.GPU],
-		"memory_limit": max(w.Resources[resource.Memory], 1), "network_limit": w.Resources[resource.Network],
-		"user_job_memory_digest_default_value": 1.0, // a scenario states what its jobs use
-	}})
-	if err != nil {
-		return nil, err
-	}
-	value := w.Spec
-	if value.IsNull() {
-		if value, err = document.FromGo(map[string]any{}); err != nil {
-			return nil, err
-		}
-	}
-	value = value.With("tasks", withFurther(value, tasks))
+	tasks := document.Map(document.Pair("jobs", document.Map(
+		document.Pair("job_count", document.Int(int64(w.Jobs))),
+		document.Pair("cpu_limit", document.Float(w.Resources.Float(resource.CPU))),
+		document.Pair("gpu_limit", document.Int(w.Resources[resource.GPU])),
+		document.Pair("memory_limit", document.Int(max(w.Resources[resource.Memory], 1))),
+		document.Pair("network_limit", document.Int(w.Resources[resource.Network])),
+		document.Pair("user_job_memory_digest_default_value", document.Float(1)), // a scenario states what its jobs use
+	)))
+	value := w.Spec.With("tasks", withFurther(w.Spec, tasks))
 	specification, err := operation.Read(value, operation.ReadOptions{CommandOptional: true})
 	if err != nil {
 		return nil, err

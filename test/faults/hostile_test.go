@@ -404,7 +404,7 @@ func TestHostileClientsTakeNothing(t *testing.T) {
 	calm := s.sample(began)
 	t.Logf("before: %v", calm)
 
-	ctx, cancel := context.WithTimeout(t.Context(), duration)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	h := &hostile{address: s.address, user: user, node: node, tried: make([]atomic.Int64, len(attacks))}
 	wait := h.begin(ctx)
@@ -416,13 +416,11 @@ func TestHostileClientsTakeNothing(t *testing.T) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	heard := c.nodes.Totals().Acknowledged
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-			samples = append(samples, s.sample(began))
-		}
+	for time.Since(began) < duration || len(samples) < fewestSamples {
+		<-ticker.C
+		samples = append(samples, s.sample(began))
 	}
+	cancel()
 	wait()
 	asking.Wait()
 	c.awaitNodes(func(t fakenode.Totals) bool { return t.Acknowledged > heard })
@@ -455,6 +453,9 @@ func (s sample) String() string {
 	return fmt.Sprintf("at %v heap %d MiB, resident %d MiB, %d goroutines, %d files", s.at.Round(time.Second), s.heap>>20, s.rss>>20, s.goroutines, s.files)
 }
 
+// fewestSamples is how many are compared, also on a machine that is too busy to take them in time.
+const fewestSamples = 6
+
 // checkFlat compares the last third of the samples with the second, when all attacks are under way.
 func checkFlat(t *testing.T, samples []sample) {
 	t.Helper()
@@ -462,9 +463,6 @@ func checkFlat(t *testing.T, samples []sample) {
 		t.Log(s)
 	}
 	third := len(samples) / 3
-	if third == 0 {
-		t.Fatalf("only %d samples", len(samples))
-	}
 	for _, figure := range []struct {
 		name string
 		of   func(sample) int64

@@ -181,6 +181,56 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// Answers that somebody does not read count too.
+func TestUnreadAnswersStayWithinTheBudget(t *testing.T) {
+	s := alone(t, nil)
+	token := giveToken(t, s, auth.Root)
+	send := func(method, command string, body io.Reader) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/api/v4/"+command+"?path=//tmp/long", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "OAuth "+token)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.StatusCode
+	}
+	if status := send(http.MethodPut, "write_file", io.LimitReader(zeroes{}, 30<<20)); status != http.StatusOK {
+		t.Fatalf("the file is not written: %d", status)
+	}
+	var connections []net.Conn
+	statuses := ""
+	for range 4 {
+		connection, err := net.Dial("tcp", s.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		connections = append(connections, connection)
+		fmt.Fprintf(connection, "GET /api/v4/read_file?path=//tmp/long HTTP/1.1\r\nHost: %s\r\nAuthorization: OAuth %s\r\n\r\n", s.Address, token)
+		line := make([]byte, len("HTTP/1.1 200"))
+		_ = connection.SetReadDeadline(time.Now().Add(expected.Patience))
+		if _, err := io.ReadFull(connection, line); err != nil {
+			t.Fatal(err)
+		}
+		statuses += string(line[len("HTTP/1.1"):])
+	}
+	if statuses != " 200 200 429 429" {
+		t.Errorf("the answers are%s", statuses)
+	}
+	for _, connection := range connections {
+		connection.Close()
+	}
+	if !expected.Soon(func() bool { return send(http.MethodGet, "read_file", nil) == http.StatusOK }) {
+		t.Error("the budget was not given back")
+	}
+}
+
 // zeroes is an endless text.
 type zeroes struct{}
 

@@ -215,7 +215,6 @@ const (
 	styleRed    style = "31"
 	styleGreen  style = "32"
 	styleYellow style = "33"
-	styleBlue   style = "34"
 	styleCyan   style = "36"
 )
 

@@ -174,7 +174,7 @@ var softHeartbeatRows = []row[Overload]{
 var overload = newGroup([]row[Overload]{
 	live("max_queue_length", "While more requests than this wait for the loop, further requests are refused with a code that clients retry.",
 		func(c *Overload) *opt[int] { return &c.QueueLength }, counts.Default(10_000)),
-	fixed("max_bytes_in_flight", "The most memory that bodies of users' requests hold at a time, and as much again for those of nodes. Requests beyond it are refused with status 503.",
+	fixed("max_bytes_in_flight", "The most memory that users' requests and their answers hold at a time, and as much again for those of nodes. Requests beyond it are refused with status 503.",
 		func(c *Overload) *opt[int64] { return &c.BytesInFlight }, memory.Default(256<<20)),
 	fixed("max_bytes_in_flight_per_caller", "The most of it that one user or one node holds. Requests beyond it are refused with status 429.",
 		func(c *Overload) *opt[int64] { return &c.BytesPerCaller }, memory.Default(64<<20)),

@@ -271,6 +271,12 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 			w.Header().Set("X-YT-Response-Parameters", string(about))
 		}
 	}
+	if !c.command.changes { // what has been done is not refused for its answer
+		if err := m.account.TakeAnswer(int64(len(body))); err != nil {
+			a.refuse(w, wire.AsError(requestBroken(err)))
+			return
+		}
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
 }

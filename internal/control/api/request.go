@@ -29,7 +29,7 @@ const (
 
 // message is a request as received, before any permission check but that of the command's row.
 type message struct {
-	account    *gate.Account // has taken the memory of the bodies
+	account    *gate.Account // has taken the memory of the bodies and the answer
 	parameters yson.Node
 	body       []byte // as received, for the leader
 	input      []byte // the command's data, decompressed
@@ -97,7 +97,7 @@ func requestBroken(err error) error {
 	}
 	var full *gate.Full
 	if errors.As(err, &full) {
-		e := wire.Errorf(wire.CodeQueueSize, "The request was not read: %s", full.Error()).
+		e := wire.Errorf(wire.CodeQueueSize, "There is no memory for the request: %s", full.Error()).
 			With("reason", yson.String("bytes_in_flight")).With("bytes_taken", yson.Int64(full.Taken)).
 			With("bytes_wanted", yson.Int64(full.Wanted)).With("limit", yson.Int64(full.Limit))
 		e.Status = http.StatusServiceUnavailable

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Limits are the greatest numbers of bytes that request bodies may hold at a time.
+// Limits are the greatest numbers of bytes that request bodies and answers may hold at a time.
 type Limits struct {
 	Total  int64 // of all callers
 	Caller int64 // of each caller
@@ -15,7 +15,7 @@ type Limits struct {
 // DefaultLimits leave room for several of the largest requests at a time.
 var DefaultLimits = Limits{Total: 256 << 20, Caller: 64 << 20}
 
-// Budget counts the bytes that request bodies hold in memory. It is safe for concurrent use.
+// Budget counts the bytes that request bodies and answers hold in memory. It is safe for concurrent use.
 type Budget struct {
 	limits Limits
 
@@ -39,9 +39,9 @@ type Full struct {
 }
 
 func (e *Full) Error() string {
-	whose := "bodies of all requests hold"
+	whose := "all requests and answers hold"
 	if e.Own {
-		whose = "bodies of your requests hold"
+		whose = "your requests and answers hold"
 	}
 	return fmt.Sprintf("%s %d bytes, and %d more would exceed the limit of %d; try again later", whose, e.Taken, e.Wanted, e.Limit)
 }
@@ -87,6 +87,10 @@ func (a *Account) Take(n int64) error {
 	a.taken += n
 	return nil
 }
+
+// TakeAnswer takes the bytes of an answer until the account is closed. A long answer counts as at most half of
+// the caller's limit, so that answers of any length can be sent.
+func (a *Account) TakeAnswer(n int64) error { return a.Take(min(n, a.limit/2)) }
 
 // give releases n bytes.
 func (a *Account) give(n int64) {

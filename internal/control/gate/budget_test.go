@@ -44,6 +44,23 @@ func TestABudgetRefusesWithAmounts(t *testing.T) {
 	}
 }
 
+func TestALongAnswerCountsAsHalfOfTheLimit(t *testing.T) {
+	b := NewBudget(Limits{Total: 1000, Caller: 100})
+	a := b.Open("ann", 0)
+	for i, step := range []struct {
+		n    int64
+		fits bool
+	}{{1 << 40, true}, {10, true}, {1 << 40, false}, {40, true}, {1, false}} {
+		if err := a.TakeAnswer(step.n); (err == nil) != step.fits {
+			t.Errorf("step %d: %v", i, err)
+		}
+	}
+	a.Close()
+	if b.Taken() != 0 {
+		t.Errorf("%d bytes are left", b.Taken())
+	}
+}
+
 func TestPropertyABudgetHoldsWhatBodiesTake(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(0, 200_000).Draw(t, "size")

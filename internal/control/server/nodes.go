@@ -45,10 +45,6 @@ func (s nodeService) Register(ctx context.Context, _ nodeproto.Peer, request *no
 	return response, s.notLeading(err)
 }
 
-// mostNodes is the most nodes that a scheduler knows, also counting those that are gone. Credentials for any node could
-// otherwise fill its memory with names.
-const mostNodes = 100_000
-
 // jobNumbers returns the numbers of all jobs in a report.
 func jobNumbers(report *nodev1.Report) (numbers []uint64) {
 	for _, j := range report.GetJobs() {
@@ -82,9 +78,9 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	if node == nil {
-		if len(t.nodeList) >= mostNodes {
+		if most := t.server.settings().MaxNodes; len(t.nodeList) >= most {
 			return nil, &nodeproto.RefusedError{
-				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the limit", mostNodes),
+				Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD, Message: fmt.Sprintf("the scheduler knows %d nodes, which is the limit", most),
 			}
 		}
 		node = t.newNode(name)

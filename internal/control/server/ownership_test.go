@@ -261,3 +261,29 @@ func TestASecondAgentDoesNotTakeTheNameOfOneThatLives(t *testing.T) {
 	}
 	s.stop()
 }
+
+// A token for any node cannot fill the memory with names, or with reports of registrations that are refused.
+func TestTheNumberOfNodesIsBounded(t *testing.T) {
+	s := lead(t, t.TempDir())
+	s.configure(func(c *Settings) { c.MaxNodes = 3 })
+	register := func(name string, incarnation uint64) error {
+		request := newMachine(t, name, 1).session.Register()
+		request.Incarnation = incarnation
+		_, err := s.NodeService().Register(t.Context(), nodeproto.Peer{Node: nodeproto.AnyNode}, request)
+		return err
+	}
+	for i := range 10 {
+		err := register(fmt.Sprintf("node-%d", i), 1)
+		var refused *nodeproto.RefusedError
+		if wrong := i < 3 && err != nil || i >= 3 && (!errors.As(err, &refused) || refused.Reason != nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD); wrong {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	if err := register("node-1", 2); err != nil {
+		t.Errorf("a node that is known: %v", err)
+	}
+	if got := len(s.registrations.all()); got != 3 {
+		t.Errorf("reports of %d registrations are kept", got)
+	}
+	s.stop()
+}

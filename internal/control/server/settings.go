@@ -46,6 +46,9 @@ type Settings struct {
 	// without it and new requests are refused. Callers that already wait get
 	// ErrUnknownOutcome one lease period later.
 	StallPatience time.Duration
+	// MaxNodes is the most nodes that a scheduler knows, including those that are gone.
+	// Otherwise a token for any node could fill the memory with names.
+	MaxNodes int
 	// SoftQueue is the number of waiting requests above which heartbeats get no
 	// work; HardQueue is the number above which other requests are refused.
 	SoftQueue, HardQueue int
@@ -90,6 +93,7 @@ func DefaultSettings() Settings {
 		SelfCheckPeriod:     time.Minute,
 		MutationTTL:         5 * time.Minute,
 		StallPatience:       time.Second,
+		MaxNodes:            100_000,
 		SoftQueue:           500,
 		HardQueue:           20_000,
 		MaxBatch:            1024,

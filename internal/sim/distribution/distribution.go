@@ -119,9 +119,6 @@ func (d Distribution) Within(low, high float64) Distribution {
 	return d
 }
 
-// Kind returns the family.
-func (d Distribution) Kind() Kind { return d.kind }
-
 // Value returns the only value of a constant distribution.
 func (d Distribution) Value() (value float64, constant bool) {
 	return d.clip(d.a), d.kind == Constant

@@ -59,36 +59,43 @@ type Vector [resource.KindCount]float64
 
 // MarshalJSON writes the components that are not zero under their names.
 func (v Vector) MarshalJSON() ([]byte, error) {
+	return marshalByKind(v[:], func(x float64) bool { return x != 0 })
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (v *Vector) UnmarshalJSON(data []byte) error { return unmarshalByKind(data, v[:]) }
+
+// marshalByKind writes the components that are there under the names of their resources.
+func marshalByKind[T any](components []T, there func(T) bool) ([]byte, error) {
 	b := []byte{'{'}
 	for _, k := range resource.Kinds {
-		if v[k] == 0 {
+		if !there(components[k]) {
 			continue
 		}
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		number, err := json.Marshal(v[k])
+		text, err := json.Marshal(components[k])
 		if err != nil {
 			return nil, err
 		}
-		b = fmt.Appendf(b, "%q:%s", k.String(), number)
+		b = fmt.Appendf(b, "%q:%s", k.String(), text)
 	}
 	return append(b, '}'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
-func (v *Vector) UnmarshalJSON(data []byte) error {
-	var byName map[string]float64
+func unmarshalByKind[T any](data []byte, into []T) error {
+	var byName map[string]T
 	if err := json.Unmarshal(data, &byName); err != nil {
 		return err
 	}
-	*v = Vector{}
-	for name, value := range byName {
+	clear(into)
+	for name, component := range byName {
 		k, ok := resource.ParseKind(name)
 		if !ok {
 			return fmt.Errorf("unknown resource %q", name)
 		}
-		v[k] = value
+		into[k] = component
 	}
 	return nil
 }
@@ -300,39 +307,11 @@ type Curves [resource.KindCount][]float64
 
 // MarshalJSON writes the existing series under their names.
 func (c Curves) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for _, k := range resource.Kinds {
-		if c[k] == nil {
-			continue
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		list, err := json.Marshal(c[k])
-		if err != nil {
-			return nil, err
-		}
-		b = fmt.Appendf(b, "%q:%s", k.String(), list)
-	}
-	return append(b, '}'), nil
+	return marshalByKind(c[:], func(series []float64) bool { return series != nil })
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
-func (c *Curves) UnmarshalJSON(data []byte) error {
-	var byName map[string][]float64
-	if err := json.Unmarshal(data, &byName); err != nil {
-		return err
-	}
-	*c = Curves{}
-	for name, list := range byName {
-		k, ok := resource.ParseKind(name)
-		if !ok {
-			return fmt.Errorf("unknown resource %q", name)
-		}
-		c[k] = list
-	}
-	return nil
-}
+func (c *Curves) UnmarshalJSON(data []byte) error { return unmarshalByKind(data, c[:]) }
 
 // Expectation is whether an expectation of the scenario held.
 type Expectation struct {

@@ -190,20 +190,6 @@ var eventTable = document.NewTable(
 		func(d *eventDocument) *opt[nodesDocument] { return &d.resizeNodes }, resizeTable.Type()),
 )
 
-// events reads the list of events.
-func (b *builder) events() {
-	b.r.Enter("events")
-	defer b.r.Leave()
-	if b.in.events.Kind() != document.ListKind && !b.in.events.IsNull() {
-		b.r.Refuse(b.in.events.Position(), document.RuleWrongType, "must be a list of events")
-	}
-	for i, item := range b.in.events.Items() {
-		b.r.Enter(fmt.Sprint(i))
-		b.event(item)
-		b.r.Leave()
-	}
-}
-
 func (b *builder) event(v document.Value) {
 	var d eventDocument
 	wrong := eventTable.Read(b.r, v, &d)

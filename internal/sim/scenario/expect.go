@@ -349,20 +349,6 @@ func readBound(r *document.Reader, v document.Value, one func(*document.Reader, 
 	return b, ok
 }
 
-// expectations reads the list of expectations.
-func (b *builder) expectations() {
-	b.r.Enter("expect")
-	defer b.r.Leave()
-	if b.in.expect.Kind() != document.ListKind && !b.in.expect.IsNull() {
-		b.r.Refuse(b.in.expect.Position(), document.RuleWrongType, "must be a list of expectations")
-	}
-	for i, item := range b.in.expect.Items() {
-		b.r.Enter(fmt.Sprint(i))
-		b.expectation(item)
-		b.r.Leave()
-	}
-}
-
 func (b *builder) expectation(v document.Value) {
 	var d expectDocument
 	before := len(b.r.Problems())

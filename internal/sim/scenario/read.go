@@ -246,30 +246,37 @@ func (b *builder) read(v document.Value) {
 	b.trees(v)
 	b.addUserPools()
 	b.operations()
-	b.events()
+	b.each("events", b.in.events, "events", b.event)
 	b.rehearse()
-	b.expectations()
+	b.each("expect", b.in.expect, "expectations", b.expectation)
 	b.volumes()
 	b.checkNames(v)
 }
 
-func (b *builder) nodes() {
-	b.r.Enter("nodes")
+// each calls read for the items of a section, which must be a list of what, if it is there.
+func (b *builder) each(section string, list document.Value, what string, read func(document.Value)) {
+	b.r.Enter(section)
 	defer b.r.Leave()
-	if b.in.nodes.Kind() != document.ListKind && !b.in.nodes.IsNull() {
-		b.r.Refuse(b.in.nodes.Position(), document.RuleWrongType, "must be a list of groups of nodes")
+	if list.Kind() != document.ListKind && !list.IsNull() {
+		b.r.Refuse(list.Position(), document.RuleWrongType, "must be a list of "+what)
 	}
-	total := 0
-	for i, item := range b.in.nodes.Items() {
+	for i, item := range list.Items() {
 		b.r.Enter(strconv.Itoa(i))
+		read(item)
+		b.r.Leave()
+	}
+}
+
+func (b *builder) nodes() {
+	total := 0
+	b.each("nodes", b.in.nodes, "groups of nodes", func(item document.Value) {
 		g := b.nodeGroup(item)
 		if total += g.Count; total > mostNodes {
 			b.r.Refuse(item.Position(), document.RuleOutOfRange, fmt.Sprintf("there are more than %d nodes in all", mostNodes))
 			total = 0 // report it once
 		}
 		b.out.Nodes = append(b.out.Nodes, g)
-		b.r.Leave()
-	}
+	})
 }
 
 func (b *builder) nodeGroup(v document.Value) NodeGroup {

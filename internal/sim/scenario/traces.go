@@ -95,22 +95,13 @@ var traceTable = document.NewTable(slices.Concat(
 // traces reads all recorded workloads. It uses their nodes if the scenario has
 // none, and adds their users' pools to the default tree.
 func (b *builder) traces() {
-	b.r.Enter("traces")
-	defer b.r.Leave()
-	if b.in.traces.IsNull() {
-		return
+	list := b.in.traces
+	if list.Kind() == document.MapKind {
+		list = document.List(list)
 	}
-	items := b.in.traces.Items()
-	if b.in.traces.Kind() == document.MapKind {
-		items = []document.Value{b.in.traces}
-	} else if b.in.traces.Kind() != document.ListKind {
-		b.r.Refuse(b.in.traces.Position(), document.RuleWrongType, "must be a list of traces")
-	}
-	for i, item := range items {
-		b.r.Enter(fmt.Sprint(i))
+	b.each("traces", list, "traces", func(item document.Value) {
 		b.traceIsWrong = !b.trace(item) || b.traceIsWrong
-		b.r.Leave()
-	}
+	})
 }
 
 // trace reads a trace; false after a problem.

@@ -199,13 +199,6 @@ func (o Option[T]) Alias(names ...string) Option[T] {
 	return o
 }
 
-// NotSupported returns the option with a warning whenever it is set: it is validated and kept, but
-// has no effect for this reason.
-func (o Option[T]) NotSupported(reason string) Option[T] {
-	o.info.NotSupported = reason
-	return o
-}
-
 // Name returns the primary name.
 func (o Option[T]) Name() string { return o.info.Name }
 

@@ -61,7 +61,7 @@ var sampleTable = NewTable(append([]Option[sample]{
 	Maybe("maybe", "", func(s *sample) *Optional[inner] { return &s.Maybe }, innerTable.Type()),
 	Plain("named", "", func(s *sample) *[]Named[inner] { return &s.Named }, MapOf(innerTable.Type())),
 	Maybe("loose", "", func(s *sample) *Optional[Value] { return &s.Loose }, Anything),
-	Maybe("flag", "", func(s *sample) *Optional[bool] { return &s.Flag }, Bools).NotSupported("flags went out of use"),
+	Maybe("flag", "", func(s *sample) *Optional[bool] { return &s.Flag }, Bools),
 	Kept("old", "it is old", func(s *sample) *Extras { return &s.Extras }),
 }, Within(embedded(), func(s *sample) *inner { return &s.Embedded })...)...,
 ).KeepingUnknown(func(s *sample) *Extras { return &s.Extras })
@@ -143,7 +143,7 @@ embedded-depth: 9
 	if err := r.Problems().Err(); err != nil {
 		t.Fatal(err)
 	}
-	if w := r.Warnings(); len(w) != 2 || w[0].Rule != RuleNotSupported || !strings.Contains(w.Error(), "flags went out of use") || !strings.Contains(w.Error(), "it is old") {
+	if w := r.Warnings(); len(w) != 1 || w[0].Rule != RuleNotSupported || !strings.Contains(w.Error(), "it is old") {
 		t.Errorf("warnings are %v", w)
 	}
 	want := "{count: 7, ratio: 2, wait: 1m30s, name: x, color: dark_red, words: [a, b], one: [c], inner: {depth: 1}, " +

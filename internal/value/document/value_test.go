@@ -2,52 +2,9 @@ package document
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 )
-
-func TestGoValuesBecomeDocumentsAndBack(t *testing.T) {
-	in := map[string]any{
-		"b": []any{nil, true, int8(-1), uint64(math.MaxUint64), 1.5, "x"},
-		"a": map[string]any{"n": 12, "f": 1.5, "s": []string{"y"}, "t": []byte("z")},
-	}
-	v, err := FromGo(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := v.String(), "{a: {f: 1.5, n: 12, s: [y], t: z}, b: [null, true, -1, 18446744073709551615, 1.5, x]}"; got != want {
-		t.Errorf("document is %s, want %s", got, want)
-	}
-	out := v.Go()
-	want := map[string]any{
-		"b": []any{nil, true, int64(-1), uint64(math.MaxUint64), 1.5, "x"},
-		"a": map[string]any{"n": int64(12), "f": 1.5, "s": []any{"y"}, "t": "z"},
-	}
-	if !reflect.DeepEqual(out, want) {
-		t.Errorf("Go returns %#v, want %#v", out, want)
-	}
-}
-
-func TestGoValuesThatAreNoDocumentsAreRefused(t *testing.T) {
-	deep := any(1)
-	for range 200 {
-		deep = []any{deep}
-	}
-	for name, c := range map[string]struct {
-		value any
-		text  string
-	}{
-		"channel":  {map[string]any{"a": []any{make(chan int)}}, `key "a": item 0: a Go value of type chan int`},
-		"text":     {"\xff", "UTF-8"},
-		"key":      {map[string]any{"\xff": 1}, "UTF-8"},
-		"too deep": {deep, "nested deeper than 100"},
-	} {
-		if _, err := FromGo(c.value); err == nil || !strings.Contains(err.Error(), c.text) {
-			t.Errorf("%s: error is %v, want %q in it", name, err, c.text)
-		}
-	}
-}
 
 func TestWholeNumbersAreExactOrRefused(t *testing.T) {
 	for _, c := range []struct {

@@ -85,18 +85,6 @@ func (f Filter) IsEmpty() bool { return f.code == "" }
 // Parse reads it back as an equal filter.
 func (f Filter) String() string { return f.text }
 
-// Tags returns the tags that the formula mentions, sorted, each once.
-func (f Filter) Tags() []string {
-	var tags []string
-	f.scan(func(t token) {
-		if t.kind == tokenTag {
-			tags = append(tags, t.text)
-		}
-	})
-	slices.Sort(tags)
-	return slices.Compact(tags)
-}
-
 // TokenCount returns the number of tags, constants and operators, each counted as often as it
 // occurs; parentheses do not count. The limit on the size of pools' and operations' filters uses
 // this number.
@@ -120,22 +108,6 @@ func (f Filter) scan(visit func(token)) {
 		}
 		visit(t)
 	}
-}
-
-// And returns the filter that matches the nodes that both match.
-func And(f, g Filter) Filter {
-	switch {
-	case f.IsEmpty():
-		return g
-	case g.IsEmpty():
-		return f
-	}
-	tree, err := parseTree("(" + f.text + ")&(" + g.text + ")")
-	if err != nil {
-		// Both texts are canonical and therefore correct.
-		panic(err)
-	}
-	return tree.filter()
 }
 
 // MarshalText returns the canonical text.

@@ -127,21 +127,6 @@ func (a Amounts) Share(total Amounts) (s Shares) {
 	return s
 }
 
-// Dominant returns the kind with the largest share of total. The first in the
-// order of kinds wins a tie; cpu is the answer if every share is zero.
-func (a Amounts) Dominant(total Amounts) Kind {
-	best, share := CPU, 0.0
-	for k := range a {
-		if total[k] <= 0 {
-			continue
-		}
-		if s := float64(a[k]) / float64(total[k]); s > share {
-			best, share = Kind(k), s
-		}
-	}
-	return best
-}
-
 // Partial is a vector whose components may be absent. For guarantees and limits
 // "absent" and "zero" mean different things.
 type Partial struct {
@@ -158,13 +143,6 @@ func PartialOf(a Amounts) Partial {
 func (p Partial) With(k Kind, v int64) Partial {
 	p.amounts[k] = v
 	p.set |= 1 << k
-	return p
-}
-
-// Without returns p with component k absent.
-func (p Partial) Without(k Kind) Partial {
-	p.amounts[k] = 0
-	p.set &^= 1 << k
 	return p
 }
 

@@ -36,9 +36,6 @@ func (v Volume) Min(w Volume) Volume { return Volume(Shares(v).Min(Shares(w))) }
 // Max returns the componentwise maximum.
 func (v Volume) Max(w Volume) Volume { return Volume(Shares(v).Max(Shares(w))) }
 
-// IsZero reports whether every component is zero.
-func (v Volume) IsZero() bool { return v == Volume{} }
-
 // Ratio is the volume in seconds of the whole tree: the minimum of v/total over
 // the tree's resources, because a pool can spend only what it has of every
 // resource. It is zero if the tree has no resources.

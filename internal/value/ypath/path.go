@@ -38,61 +38,10 @@ type Step struct {
 	Stay bool
 }
 
-// Child returns the path one step further down.
-func (p Path) Child(key string) Path { return p.Join(Step{Kind: Child, Name: key}) }
-
-// Attribute returns the path to an attribute.
-func (p Path) Attribute(name string) Path { return p.Join(Step{Kind: Attribute, Name: name}) }
-
 // Join returns p with more steps at its end.
 func (p Path) Join(steps ...Step) Path {
 	p.Steps = slices.Concat(p.Steps, steps)
 	return p
-}
-
-// Parent returns the path without its last step, and that step. A root has no parent.
-func (p Path) Parent() (parent Path, last Step, ok bool) {
-	end := len(p.Steps) - 1
-	if end < 0 {
-		return p, Step{}, false
-	}
-	last = p.Steps[end]
-	p.Steps = p.Steps[:end:end]
-	return p, last, true
-}
-
-// CutAttribute splits p in front of its first attribute step: the path of the node, and the steps that
-// start with the attribute. found is false if the path leads to a node.
-func (p Path) CutAttribute() (node Path, inside []Step, found bool) {
-	for i, step := range p.Steps {
-		if step.Kind.isAttribute() {
-			inside = p.Steps[i:]
-			p.Steps = p.Steps[:i:i]
-			return p, inside, true
-		}
-	}
-	return p, nil, false
-}
-
-// CutPrefix returns the steps that lead from prefix to p, if p starts with prefix.
-func (p Path) CutPrefix(prefix Path) (rest []Step, found bool) {
-	if p.Object != prefix.Object || p.Stay != prefix.Stay || len(p.Steps) < len(prefix.Steps) ||
-		!slices.Equal(p.Steps[:len(prefix.Steps)], prefix.Steps) {
-		return nil, false
-	}
-	return p.Steps[len(prefix.Steps):], true
-}
-
-// Equal reports whether two paths are written alike, apart from needless escapes.
-func (p Path) Equal(other Path) bool {
-	return p.Object == other.Object && p.Stay == other.Stay && slices.Equal(p.Steps, other.Steps)
-}
-
-// IsRoot reports whether p is the root of the tree.
-func (p Path) IsRoot() bool { return p.Object == "" && len(p.Steps) == 0 }
-
-func (k StepKind) isAttribute() bool {
-	return k == Attribute || k == AllAttributes || k == EveryAttribute
 }
 
 // String returns the path as text that Parse reads.

@@ -1,9 +1,7 @@
 package yson
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"testing"
 )
 
@@ -84,45 +82,6 @@ func BenchmarkAppend(b *testing.B) {
 	buffer, _ := AppendJSON(nil, n, JSONOptions{})
 	b.Run("json", func(b *testing.B) {
 		measure(b, len(buffer), values, func() error { _, err := AppendJSON(buffer[:0], n, JSONOptions{}); return err })
-	})
-}
-
-// BenchmarkReaderNext splits the orchid into tokens, from a stream, with one Reader that is reset for
-// each run.
-func BenchmarkReaderNext(b *testing.B) {
-	n, values := orchid()
-	for _, notation := range notations {
-		data, _ := Append(nil, n, notation.format)
-		var stream bytes.Reader
-		var r Reader
-		b.Run(notation.name, func(b *testing.B) {
-			measure(b, len(data), values, func() error {
-				stream.Reset(data)
-				r.Reset(&stream, Single)
-				for {
-					if _, err := r.Next(); err == io.EOF {
-						return nil
-					} else if err != nil {
-						return err
-					}
-				}
-			})
-		})
-	}
-}
-
-// BenchmarkCopy converts a stream from text to binary, as a proxy would.
-func BenchmarkCopy(b *testing.B) {
-	n, values := orchid()
-	data, _ := Append(nil, n, Text)
-	var stream bytes.Reader
-	var r Reader
-	var w Writer
-	measure(b, len(data), values, func() error {
-		stream.Reset(data)
-		r.Reset(&stream, Single)
-		w.Reset(io.Discard, Binary, Single)
-		return Copy(&w, &r)
 	})
 }
 

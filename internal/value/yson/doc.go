@@ -6,9 +6,6 @@
 //   - [Node]: a value in memory. Immutable; the zero Node is the entity "#".
 //   - [Parse] and [Append]: between bytes and Nodes. Text and binary may be mixed freely on
 //     input, whatever format was declared.
-//   - [Reader] and [Writer]: the same, token by token, for input and output that should not be
-//     held in memory. A fragment (the rows of a table, the entries of a map without its braces)
-//     is read one Node at a time with [Reader.ReadNode].
 //   - [ParseJSON] and [AppendJSON]: the JSON form, in which attributes are "$attributes" and
 //     strings of bytes are strings of code points up to U+00FF.
 //
@@ -16,17 +13,13 @@
 //
 //   - Order. A map keeps its keys in the order in which they were read or given, and is
 //     written in that order. Nothing sorts; the same Node is always written as the same bytes.
-//   - Keys. A map with a duplicate key is refused when it becomes a Node. The Reader returns
-//     tokens and does not compare keys.
+//   - Keys. A map with a duplicate key is refused.
 //   - Depth. Lists, maps and attributes nest at most [MaxDepth] deep, in both directions, so
 //     that what was read can be written and what was written can be read.
 //
-// The caller must limit sizes: a list of entities grows twentyfold when it becomes a Node,
-// and a Reader holds a whole string in memory. Errors in a notation are of type [*SyntaxError]
-// and include their place; no input makes the package panic.
-//
-// The caller owns buffers: Append extends a slice, Reader and Writer keep theirs across Reset.
-// Pools of Readers and Writers belong to the code that has goroutines.
+// The caller must limit sizes: a list of entities grows twentyfold when it becomes a Node.
+// Errors in a notation are of type [*SyntaxError] and include their place; no input makes the
+// package panic.
 //
 // Of ours the package imports jsontext only. Which format a request asked for, and what a value means,
 // is up to its users.

@@ -31,7 +31,7 @@ func (e *SyntaxError) Unwrap() error {
 	return nil
 }
 
-// errTooDeep is the error of Writer and AppendJSON for a Node that could not be read back.
+// errTooDeep is the error of Append and AppendJSON for a Node that could not be read back.
 var errTooDeep = errors.New(tooDeepMessage)
 
 var tooDeepMessage = fmt.Sprintf("values are nested deeper than %d levels", MaxDepth)

@@ -2,8 +2,6 @@ package yson_test
 
 import (
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -46,23 +44,4 @@ func ExampleAppend() {
 	//     ];
 	// }
 	// {"$attributes":{"type":"scheduler_pool"},"$value":{"weight":2.0,"tags":["gpu"]}}
-}
-
-// Read the rows of a table one by one.
-func ExampleReader_ReadNode() {
-	r := yson.NewReader(strings.NewReader("{a=1};\n{a=2};\n"), yson.ListFragment)
-	for {
-		row, err := r.ReadNode()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Println(row)
-	}
-	// Output:
-	// {"a"=1;}
-	// {"a"=2;}
 }

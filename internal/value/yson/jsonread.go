@@ -12,7 +12,6 @@ import (
 // exact: int64 if they fit, else uint64. Errors are of type *SyntaxError.
 func ParseJSON(data []byte, options JSONOptions) (Node, error) {
 	p := jsonParser{Scanner: jsontext.Scanner{Data: data, Bytes: !options.UTF8}, plain: options.Plain}
-	p.build.reset()
 	p.build.expect(len(data))
 	var n Node
 	if !p.value(&n, 0, false) || !p.End() {
@@ -153,7 +152,7 @@ func (p *jsonParser) entry(wrapper *jsonWrapper, key []byte, at, depth int) bool
 	if !p.value(&entry.Value, depth+1, false) {
 		return false
 	}
-	p.build.push(entry, int64(at))
+	p.build.push(entry, at)
 	return true
 }
 
@@ -196,7 +195,7 @@ func (p *jsonParser) unwrap(n *Node, wrapper *jsonWrapper, mark int) bool {
 		}
 	}
 	if len(p.build.entries) > mark {
-		return p.fail(int(p.build.offsets[mark]), `key %s cannot stand beside "$value"`, jsontext.Excerpt([]byte(p.build.entries[mark].Key)))
+		return p.fail(p.build.offsets[mark], `key %s cannot stand beside "$value"`, jsontext.Excerpt([]byte(p.build.entries[mark].Key)))
 	}
 	*n = wrapper.value
 	if wrapper.has[2] && !p.convert(n, wrapper) {

@@ -2,13 +2,11 @@ package yson
 
 import (
 	"bytes"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -190,40 +188,6 @@ func rewrite(n Node, f func(Node) Node) Node {
 
 func TestEveryValueComesBackFromEveryNotation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { checkRoundTrips(t, drawNode(t, 4)) })
-}
-
-func TestStreamsAndBytesAreReadAlike(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		rows := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Node { return drawNode(t, 3) }), 0, 5).Draw(t, "rows")
-		format := rapid.SampledFrom([]Format{Text, Pretty, Binary}).Draw(t, "format")
-		var out bytes.Buffer
-		w := NewWriter(&out, format, ListFragment)
-		for _, row := range rows {
-			w.Node(row)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		want := List(rows...)
-		if got, err := ParseFragment(out.Bytes(), ListFragment); err != nil || !got.Equal(want) {
-			t.Fatalf("%q is %v, %v; want %v", out.Bytes(), got, err, want)
-		}
-		r := NewReader(iotest.OneByteReader(bytes.NewReader(out.Bytes())), ListFragment)
-		var got []Node
-		for {
-			row, err := r.ReadNode()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, row)
-		}
-		if !List(got...).Equal(want) {
-			t.Fatalf("%q, byte by byte, is %v; want %v", out.Bytes(), List(got...), want)
-		}
-	})
 }
 
 // Each scalar and key of a document is written in text or binary at random, with random white space

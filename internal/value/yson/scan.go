@@ -26,12 +26,7 @@ const (
 	startsNothing = iota
 	startsSpace
 	startsWord
-	startsQuoted
-	startsNumber
-	startsPercent
-	startsBinary
-	startsEntity
-	startsContainer
+	startsScalar // any other
 )
 
 func classify() (table [256]uint8) {
@@ -41,15 +36,10 @@ func classify() (table [256]uint8) {
 			table[c] = startsSpace
 		case isLetter(b):
 			table[c] = startsWord
-		case isDigit(b) || b == '-' || b == '+':
-			table[c] = startsNumber
-		case stringMarker <= b && b <= uint64Marker:
-			table[c] = startsBinary
-		case b == '[' || b == '{' || b == '<':
-			table[c] = startsContainer
+		case isDigit(b) || b == '-' || b == '+' || b == '"' || b == '%' || b == '#' || stringMarker <= b && b <= uint64Marker:
+			table[c] = startsScalar
 		}
 	}
-	table['"'], table['%'], table['#'] = startsQuoted, startsPercent, startsEntity
 	return table
 }
 
@@ -68,59 +58,71 @@ func continuations() (word, number [256]bool) {
 func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' }
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 
-// Scanners read one token that starts at pos. They look ahead, counting from pos, and move pos only
-// when they have the whole token, because fill drops what is in front of it.
+// scalar reads a scalar that starts with c.
+func (p *parser) scalar(n *Node, c byte) (ok bool) {
+	var text []byte
+	switch {
+	case starts[c] == startsWord:
+		n.kind, text, ok = StringKind, p.word(), true
+	case c == '"':
+		n.kind = StringKind
+		text, ok = p.quoted()
+	case c == stringMarker:
+		n.kind = StringKind
+		text, ok = p.binaryString()
+	case c < ' ':
+		return p.binary(n, c)
+	case c == '%':
+		return p.percent(n)
+	case c == '#':
+		p.pos++
+		return true
+	default:
+		return p.number(n)
+	}
+	n.text = p.build.copyText(text)
+	return ok
+}
 
 // span returns the length of the token at pos: its first byte and all following bytes in the set.
-func (r *Reader) span(set *[256]bool) int {
-	length := 1
-	for {
-		data := r.data[r.pos:]
-		for length < len(data) && set[data[length]] {
-			length++
-		}
-		if length < len(data) || !r.fill() {
-			return length
-		}
+func (p *parser) span(set *[256]bool) int {
+	end := p.pos + 1
+	for end < len(p.data) && set[p.data[end]] {
+		end++
 	}
+	return end - p.pos
 }
 
-func (r *Reader) scanWord() bool {
-	length := r.span(&inWord)
-	r.text = r.data[r.pos : r.pos+length]
-	r.pos += length
-	return true
+// word reads a string without quotes.
+func (p *parser) word() []byte {
+	start := p.pos
+	p.pos += p.span(&inWord)
+	return p.data[start:p.pos]
 }
 
-func (r *Reader) scanQuoted() bool {
-	end, escaped := 1, false
-	for {
-		data := r.data[r.pos:]
-		for end < len(data) && data[end] != '"' {
-			if data[end] == '\\' {
-				escaped = true
-				end++
-			}
+func (p *parser) quoted() (text []byte, ok bool) {
+	start := p.pos + 1
+	end, escaped := start, false
+	for ; end < len(p.data) && p.data[end] != '"'; end++ {
+		if p.data[end] == '\\' {
+			escaped = true
 			end++
 		}
-		if end < len(data) {
-			break
-		}
-		if !r.fill() {
-			return r.fail(0, true, "this string has no closing quote")
-		}
 	}
-	r.text = r.data[r.pos+1 : r.pos+end]
+	if end >= len(p.data) {
+		return nil, p.truncated("this string has no closing quote")
+	}
+	text = p.data[start:end]
 	if escaped {
 		var bad int
 		var why string
-		if r.scratch, bad, why = unescape(r.scratch[:0], r.text); why != "" {
-			return r.fail(1+bad, false, why)
+		if p.scratch, bad, why = unescape(p.scratch[:0], text); why != "" {
+			return nil, p.fail(start+bad, why)
 		}
-		r.text = r.scratch
+		text = p.scratch
 	}
-	r.pos += end + 1
-	return true
+	p.pos = end + 1
+	return text, true
 }
 
 // simpleEscapes maps each letter after a backslash to its byte, zero for none.
@@ -195,25 +197,24 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-func (r *Reader) scanNumber() (Token, bool) {
-	length := r.span(&inNumber)
-	word := r.data[r.pos : r.pos+length]
-	if rest := r.data[r.pos+length:]; len(rest) > 0 && inWord[rest[0]] {
-		return NoToken, r.fail(0, false, jsontext.Excerpt(r.data[r.pos:r.pos+length+1])+
+func (p *parser) number(n *Node) bool {
+	length := p.span(&inNumber)
+	word, rest := p.data[p.pos:p.pos+length], p.data[p.pos+length:]
+	if len(rest) > 0 && inWord[rest[0]] {
+		return p.fail(p.pos, jsontext.Excerpt(p.data[p.pos:p.pos+length+1])+
 			" is not a number; a string that begins with a digit or a sign stands in quotes")
 	}
-	token, number, why := parseNumber(word)
-	if why != "" {
-		return NoToken, r.fail(0, false, jsontext.Excerpt(word)+" "+why)
+	var why string
+	if n.kind, n.number, why = parseNumber(word); why != "" {
+		return p.fail(p.pos, jsontext.Excerpt(word)+" "+why)
 	}
-	r.number = number
-	r.pos += length
-	return token, true
+	p.pos += length
+	return true
 }
 
 // parseNumber reads a number whose bytes are all inNumber. If it is not a number, why is the
 // reason.
-func parseNumber(word []byte) (token Token, number uint64, why string) {
+func parseNumber(word []byte) (kind Kind, number uint64, why string) {
 	digits := word
 	negative := digits[0] == '-'
 	if negative || digits[0] == '+' {
@@ -244,63 +245,60 @@ func parseNumber(word []byte) (token Token, number uint64, why string) {
 		if negative {
 			double = -double
 		}
-		return DoubleToken, math.Float64bits(double), ""
+		return DoubleKind, math.Float64bits(double), ""
 	}
 	switch {
 	case len(digits) == 0:
-		return NoToken, 0, notNumber
+		return EntityKind, 0, notNumber
 	case overflow:
-		return NoToken, 0, "does not fit into 64 bits"
+		return EntityKind, 0, "does not fit into 64 bits"
 	case unsigned && negative:
-		return NoToken, 0, "is negative, but a uint64 cannot be"
+		return EntityKind, 0, "is negative, but a uint64 cannot be"
 	case unsigned:
-		return Uint64Token, number, ""
+		return Uint64Kind, number, ""
 	case negative && number <= 1<<63:
-		return Int64Token, -number, ""
+		return Int64Kind, -number, ""
 	case negative:
-		return NoToken, 0, "does not fit into an int64"
+		return EntityKind, 0, "does not fit into an int64"
 	case number > math.MaxInt64:
-		return NoToken, 0, `does not fit into an int64; a uint64 ends in "u"`
+		return EntityKind, 0, `does not fit into an int64; a uint64 ends in "u"`
 	}
-	return Int64Token, number, ""
+	return Int64Kind, number, ""
 }
 
 const notNumber = "is not a number"
 
 // parseDouble is parseNumber for numbers that are neither whole nor short.
-func parseDouble(word []byte) (token Token, number uint64, why string) {
+func parseDouble(word []byte) (kind Kind, number uint64, why string) {
 	double, err := strconv.ParseFloat(string(word), 64)
 	switch {
 	case err == nil:
-		return DoubleToken, math.Float64bits(double), ""
+		return DoubleKind, math.Float64bits(double), ""
 	case err.(*strconv.NumError).Err == strconv.ErrRange:
-		return NoToken, 0, "is too large for a double"
+		return EntityKind, 0, "is too large for a double"
 	}
-	return NoToken, 0, notNumber
+	return EntityKind, 0, notNumber
 }
 
-// scanPercent reads %true, %false, %nan, %inf, %+inf or %-inf.
-func (r *Reader) scanPercent() (Token, bool) {
-	length := r.span(&inPercent)
-	token, number := NoToken, uint64(0)
-	switch string(r.data[r.pos+1 : r.pos+length]) {
+// percent reads %true, %false, %nan, %inf, %+inf or %-inf.
+func (p *parser) percent(n *Node) bool {
+	length := p.span(&inPercent)
+	switch word := p.data[p.pos : p.pos+length]; string(word[1:]) {
 	case "true":
-		token, number = BooleanToken, 1
+		*n = Boolean(true)
 	case "false":
-		token = BooleanToken
+		*n = Boolean(false)
 	case "nan":
-		token, number = DoubleToken, math.Float64bits(math.NaN())
+		*n = Double(math.NaN())
 	case "inf", "+inf":
-		token, number = DoubleToken, math.Float64bits(math.Inf(1))
+		*n = Double(math.Inf(1))
 	case "-inf":
-		token, number = DoubleToken, math.Float64bits(math.Inf(-1))
+		*n = Double(math.Inf(-1))
 	default:
-		return NoToken, r.fail(0, false, jsontext.Excerpt(r.data[r.pos:r.pos+length])+
-			" is not one of %true, %false, %nan, %inf and %-inf")
+		return p.fail(p.pos, jsontext.Excerpt(word)+" is not one of %true, %false, %nan, %inf and %-inf")
 	}
-	r.number = number
-	r.pos += length
-	return token, true
+	p.pos += length
+	return true
 }
 
 var inPercent = func() (set [256]bool) {
@@ -309,89 +307,58 @@ var inPercent = func() (set [256]bool) {
 	return set
 }()
 
-func (r *Reader) scanBinary(marker byte) (Token, bool) {
+// binary reads a binary scalar that is not a string.
+func (p *parser) binary(n *Node, marker byte) bool {
 	switch marker {
-	case stringMarker:
-		return StringToken, r.scanBinaryString()
-	case int64Marker:
-		value, length, ok := r.varint(binary.MaxVarintLen64, math.MaxUint64)
-		if ok {
-			r.number = uint64(unzigzag(value))
-			r.pos += length
+	case int64Marker, uint64Marker:
+		value, next, ok := p.varint(binary.MaxVarintLen64, math.MaxUint64)
+		if !ok {
+			return false
 		}
-		return Int64Token, ok
-	case uint64Marker:
-		value, length, ok := r.varint(binary.MaxVarintLen64, math.MaxUint64)
-		if ok {
-			r.number = value
-			r.pos += length
+		p.pos = next
+		*n = Uint64(value)
+		if marker == int64Marker {
+			*n = Int64(unzigzag(value))
 		}
-		return Uint64Token, ok
 	case doubleMarker:
-		if !r.ensure(9) {
-			return NoToken, r.fail(0, true, "the input ends inside a binary double")
+		if len(p.data)-p.pos < 9 {
+			return p.truncated("the input ends inside a binary double")
 		}
-		r.number = binary.LittleEndian.Uint64(r.data[r.pos+1:])
-		r.pos += 9
-		return DoubleToken, true
+		n.kind, n.number = DoubleKind, binary.LittleEndian.Uint64(p.data[p.pos+1:])
+		p.pos += 9
+	default:
+		*n = Boolean(marker == trueMarker)
+		p.pos++
 	}
-	r.number = 0
-	if marker == trueMarker {
-		r.number = 1
-	}
-	r.pos++
-	return BooleanToken, true
+	return true
 }
 
-func (r *Reader) scanBinaryString() bool {
-	value, start, ok := r.varint(binary.MaxVarintLen32, math.MaxUint32)
+func (p *parser) binaryString() (text []byte, ok bool) {
+	value, start, ok := p.varint(binary.MaxVarintLen32, math.MaxUint32)
 	if !ok {
-		return false
+		return nil, false
 	}
-	size := unzigzag(value)
+	size, left := unzigzag(value), int64(len(p.data)-start)
 	if size < 0 {
-		return r.fail(0, false, fmt.Sprintf("the length of a binary string is negative: %d", size))
+		return nil, p.fail(p.pos, fmt.Sprintf("the length of a binary string is negative: %d", size))
 	}
-	if !r.ensure(start + int(size)) {
-		return r.fail(0, true, fmt.Sprintf("a binary string has %d bytes, but the input ends after %d of them",
-			size, len(r.data)-r.pos-start))
+	if size > left {
+		return nil, p.truncated(fmt.Sprintf("a binary string has %d bytes, but the input ends after %d of them", size, left))
 	}
-	r.text = r.data[r.pos+start : r.pos+start+int(size)]
-	r.pos += start + int(size)
-	return true
+	p.pos = start + int(size)
+	return p.data[start:p.pos], true
 }
 
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// ensure reads until size bytes are available from pos. It does not trust a length before the bytes
-// are there: a short input cannot make it allocate much.
-func (r *Reader) ensure(size int) bool {
-	for len(r.data)-r.pos < size {
-		if !r.fill() {
-			return false
-		}
+// varint reads the number after the marker at pos, and returns the offset after it.
+func (p *parser) varint(longest int, largest uint64) (value uint64, next int, ok bool) {
+	value, length := binary.Uvarint(p.data[p.pos+1:])
+	switch {
+	case length == 0:
+		return 0, 0, p.truncated("the input ends inside a binary number")
+	case length < 0 || value > largest:
+		return 0, 0, p.fail(p.pos, fmt.Sprintf("a binary number is longer than %d bytes or too large", longest))
 	}
-	return true
-}
-
-// varint reads the number after the marker at pos. It returns where the token continues, counted
-// from pos.
-func (r *Reader) varint(longest int, largest uint64) (value uint64, next int, ok bool) {
-	for i := range longest {
-		if !r.ensure(i + 2) {
-			return 0, 0, r.fail(0, true, "the input ends inside a binary number")
-		}
-		c := r.data[r.pos+1+i]
-		if i == 9 && c > 1 {
-			break
-		}
-		value |= uint64(c&0x7f) << (7 * i)
-		if c < 0x80 {
-			if value > largest {
-				break
-			}
-			return value, i + 2, true
-		}
-	}
-	return 0, 0, r.fail(0, false, fmt.Sprintf("a binary number is longer than %d bytes or too large", longest))
+	return value, p.pos + 1 + length, true
 }
