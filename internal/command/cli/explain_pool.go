@@ -135,7 +135,11 @@ func savingsOfPool(p *client.Pool) string {
 	text := fmt.Sprintf("Its integral guarantee is %s", p.IntegralType)
 	saved, capacity := resourcesOf(p.Raw, "accumulated_resource_volume"), resourcesOf(p.Raw, "integral_pool_capacity")
 	if most := capacity.CPU; most > 0 {
-		return fmt.Sprintf("%s: it has saved %.4g of at most %.4g core·s", text, saved.CPU, most)
+		text = fmt.Sprintf("%s: it has saved %.4g of at most %.4g core·s", text, saved.CPU, most)
+		if smooth := time.Duration(intOf(p.Raw, "integral_smooth_period")) * time.Millisecond; smooth > 0 {
+			text += fmt.Sprintf("; savings are spent over at least %s, so they buy at most %.4g cpu now", shortDuration(smooth), saved.CPU/smooth.Seconds())
+		}
+		return text
 	}
 	return text
 }

@@ -264,6 +264,41 @@ func TestFlowAndBurstPassThroughPoolsThatHaveNone(t *testing.T) {
 	owner.set("//sys/pools/team/a/deep/down/@integral_guarantees/resource_flow", "{cpu=7}")
 }
 
+func TestTheDefaultTreeMayBeMissing(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	alert := func(kind server.AlertKind) (text string) {
+		for _, a := range c.Alerts() {
+			if a.Kind == kind {
+				text = a.Message
+			}
+		}
+		return text
+	}
+	c.set("//sys/pool_trees/@default_tree", "later")
+	if got := alert(server.AlertDefaultTree); !strings.Contains(got, `Default tree "later" is missing`) {
+		t.Errorf("the alert says %q", got)
+	}
+	c.refused("start_operation", "{operation_type=vanilla;spec="+job("p", "sleep", 1)+"}", "", wire.CodePoolTrees, `"later" does not exist`)
+	c.refused("get", `{path="//sys/pools/p"}`, "", wire.CodeResolve, `"later" does not exist`)
+	c.must("create", "{type=scheduler_pool_tree;attributes={name=later;config={nodes_filter=none}}}", "")
+	if got := alert(server.AlertDefaultTree); got != "" {
+		t.Errorf("the tree is there, and the alert says %q", got)
+	}
+	c.must("remove", `{path="//sys/pool_trees/@default_tree"}`, "")
+	c.refused("get", `{path="//sys/pool_trees/@default_tree"}`, "", wire.CodeResolve)
+	c.refused("set", `{path="//sys/pool_trees/later/@parent_name"}`, "p", wire.CodeGeneric, "cannot be set")
+	c.set("//sys/pool_trees/default/p/@mode", "fifo")
+	c.set("//sys/pool_trees/default/@default_parent_pool", "p")
+	if got := alert(server.AlertDefaultParent); !strings.Contains(got, `Default parent pool "p" of tree "default" is FIFO`) {
+		t.Errorf("the alert says %q", got)
+	}
+	c.set("//sys/pool_trees/default/p/@mode", "fair_share")
+	if got := alert(server.AlertDefaultParent); got != "" {
+		t.Errorf("the pool is usable, and the alert says %q", got)
+	}
+}
+
 // Clients and tests of YTsaurus match on these sentences; ours are inside.
 func TestRefusalsAreInTheWordsOfYTsaurus(t *testing.T) {
 	t.Parallel()

@@ -54,6 +54,10 @@ var poolFields = newFields(slices.Concat([]field{
 // integralFields are the fields of pools that save what they do not use.
 var integralFields = integralOnly(
 	always("integral_pool_capacity", func(v *wire.Vectors, e *element) yson.Node { return v.Volume(e.guarantees.Capacity) }),
+	always("integral_smooth_period", func(_ *wire.Vectors, e *element) yson.Node {
+		settings := e.tree.Info.Config.Settings()
+		return wire.Milliseconds(settings.Integral.SmoothPeriod.Value())
+	}),
 	numberField("integral_pool_capacity_ratio", func(e *element) float64 { return e.guarantees.CapacityRatio }),
 	numberField("specified_burst_ratio", func(e *element) float64 { return e.guarantees.SpecifiedBurstRatio }),
 	numberField("specified_resource_flow_ratio", func(e *element) float64 { return e.guarantees.FlowRatio }),

@@ -26,6 +26,9 @@ func (poolsLink) Value(c *Request) (yson.Node, error) {
 	if tree == "" {
 		return yson.Node{}, wire.Errorf(wire.CodeResolve, "Pool tree does not exist: there is no default tree; set %s/@default_tree", PoolTreesPath)
 	}
+	if _, there := c.Server.Trees().Find(tree); !there {
+		return yson.Node{}, wire.Errorf(wire.CodeResolve, "Pool tree %q does not exist: %s/@default_tree names it", tree, PoolTreesPath)
+	}
 	return yson.String(JoinPath(PoolTreesPath, tree)), nil
 }
 

@@ -17,9 +17,13 @@ func (treesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) er
 	for _, e := range edits {
 		switch {
 		case e.Name == "default_tree":
-			text, err := e.text()
-			if err != nil {
+			text := ""
+			if _, keep, err := e.Edit(yson.Entity(), true); err != nil {
 				return err
+			} else if keep {
+				if text, err = e.text(); err != nil {
+					return err
+				}
 			}
 			tree = &text
 		case isFixed(e.Name):
@@ -33,9 +37,6 @@ func (treesNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) er
 	}
 	if tree != nil {
 		plan := func(trees *server.Trees) (*server.Trees, error) {
-			if _, err := findTree(trees, *tree); err != nil {
-				return nil, err
-			}
 			return &server.Trees{Default: *tree, List: append([]server.TreeConfig(nil), trees.List...)}, nil
 		}
 		if err := c.EditTrees(at.Path(), plan); err != nil {
@@ -116,7 +117,7 @@ func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 		case known:
 			steps := append([]ypath.Step{{Kind: ypath.Child, Name: option}}, normalSteps(e.Steps)...)
 			out.options = append(out.options, AttributeEdit{Name: "config", Steps: steps, Edit: e.Edit})
-		case ofPools || isFixed(e.Name) || e.Name == "name" || e.Name == "pools":
+		case ofPools || isFixed(e.Name) || e.Name == "name" || e.Name == "parent_name" || e.Name == "pools":
 			return out, cannotSet(e.Name)
 		default:
 			out.beside = append(out.beside, e)

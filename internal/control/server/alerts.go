@@ -23,6 +23,8 @@ const (
 	AlertHistory       AlertKind = "history_not_stored"
 	AlertRetention     AlertKind = "retention_failed"
 	AlertPoolConfig    AlertKind = "update_pools"
+	AlertDefaultTree   AlertKind = "unknown_default_pool_tree"
+	AlertDefaultParent AlertKind = "unusable_default_parent_pool"
 	AlertTokens        AlertKind = "tokens_not_read"
 	AlertUnrecognized  AlertKind = "unrecognized_config_options"
 	AlertSettings      AlertKind = "update_config"

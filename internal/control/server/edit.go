@@ -75,9 +75,6 @@ func (s *Server) Edit(ctx context.Context, who Caller, edits Edits) error {
 			return err
 		}
 	}
-	if _, there := next.after.Find(next.after.Default); next.after.Default != "" && !there {
-		return fmt.Errorf("default_tree: there is no pool tree %q", next.after.Default)
-	}
 	next.differences = s.identify(next.before, next.after, time.Now().UTC())
 	var err error
 	if next.rows, err = treeChanges(next.before, next.after, next.differences); err != nil {
@@ -193,12 +190,15 @@ func (t *term) setTrees(next *nextTrees) error {
 	if err != nil {
 		return err
 	}
-	if err := t.apply(&core.TreesInput{Trees: named, Default: next.after.Default}); err != nil {
+	if err := t.apply(&core.TreesInput{Trees: named, Default: next.after.knownDefault()}); err != nil {
 		return err
 	}
 	t.slots.commit(named)
 	t.trees = next.after
 	t.open.rows.Append(&next.rows)
-	t.open.published = append(t.open.published, func(store.Receipt) { t.server.trees.Store(next.after) })
+	t.open.published = append(t.open.published, func(store.Receipt) {
+		t.server.trees.Store(next.after)
+		t.server.alerts.alertTrees(next.after)
+	})
 	return nil
 }

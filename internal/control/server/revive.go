@@ -94,12 +94,13 @@ func (t *term) reviveTrees(rows *store.Rows) error {
 	if err != nil {
 		return err
 	}
-	if err := t.apply(&core.TreesInput{Trees: named, Default: trees.Default}); err != nil {
+	if err := t.apply(&core.TreesInput{Trees: named, Default: trees.knownDefault()}); err != nil {
 		return err
 	}
 	t.slots.commit(named)
 	t.trees = trees
 	t.server.trees.Store(trees)
+	t.server.alerts.alertTrees(trees)
 	return nil
 }
 

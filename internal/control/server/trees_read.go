@@ -40,10 +40,6 @@ func treesOf(rows *store.Rows) (t *Trees, problems []string) {
 		t.List = append(t.List, tree)
 	}
 	slices.SortStableFunc(t.List, func(a, b TreeConfig) int { return a.Object.Order - b.Object.Order })
-	if _, there := t.Find(t.Default); t.Default != "" && !there {
-		problems = append(problems, fmt.Sprintf("default tree %q does not exist", t.Default))
-		t.Default = ""
-	}
 	return t, problems
 }
 

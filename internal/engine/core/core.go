@@ -258,6 +258,9 @@ type Started struct {
 	// WaitTimeout is how long the job may wait on the node for preempted jobs to
 	// end.
 	WaitTimeout time.Duration
+	// Index is the number of the job in its operation; a job that runs again has
+	// another one.
+	Index uint64
 	operation.JobRef
 }
 

@@ -90,6 +90,34 @@ func TestTheFirstJobReservesHalfOfItsLimit(t *testing.T) {
 	}
 }
 
+func TestTheFirstGuessIsAnOptionOfTheSpecification(t *testing.T) {
+	for option, want := range map[string]int64{"": 5 * gib, ", user_job_memory_digest_default_value: 0.75": 7*gib + 512*mib} {
+		b := configured(t, "tasks: {a: {job_count: 100, memory_limit: 10GiB"+option+"}}", DefaultMemoryConfig())
+		if _, r := b.start(0); r.User != want {
+			t.Errorf("%q: %+v, want %d", option, r, want)
+		}
+		// What a job is charged includes its proxy and the constant footprint.
+		if got := b.Groups()[0].Resources[resource.Memory]; got != want+20*mib+128*mib {
+			t.Errorf("%q: a job takes %d", option, got)
+		}
+	}
+}
+
+// A sample is what a job used as a part of its limit, so the same part of any limit gives the same
+// reserve factor.
+func TestASampleIsUseAsAFractionOfTheLimit(t *testing.T) {
+	for _, limit := range []string{"10GiB", "1GiB", "100MiB"} {
+		for used, want := range map[float64]float64{0.1: 0.1, 0.3: 0.3, 0.9: 0.9, 1: 1, 1.2: 1} {
+			b := configured(t, "tasks: {a: {job_count: 100, memory_limit: "+limit+"}}", DefaultMemoryConfig())
+			memory := b.Spec().Tasks[0].Value.MemoryLimit.Value()
+			b.uses(b.schedule(0), int64(used*float64(memory)))
+			if got := b.NextReserve(0).UserFactor; got < want*0.999 || got > min(1, want*1.0101) {
+				t.Errorf("%v of %s is a sample of %v, want %v up to the precision of the digest", used, limit, got, want)
+			}
+		}
+	}
+}
+
 func TestTheTwentyFirstJobReservesWhatTheFirstTwentyUsed(t *testing.T) {
 	b := running(t, tenGiB)
 	var jobs []JobRef
@@ -294,6 +322,20 @@ tasks: {a: {job_count: 2}, b: {job_count: 2, job_proxy_memory_digest: {default_v
 	b.ended(b.schedule(0), Outcome{Usage: &Usage{ProxyMaxMemory: 100 * gib}})
 	if got := b.NextReserve(0).ProxyFactor; got != 3 {
 		t.Errorf("%v", got)
+	}
+}
+
+// By default the reserve of a proxy stays between half of its estimate and twice that.
+func TestTheReserveOfAProxyStaysBetweenHalfAndTwiceItsEstimate(t *testing.T) {
+	for used, want := range map[int64]float64{mib: 0.5, 100 * gib: 2} {
+		b := configured(t, "tasks: {a: {job_count: 5}}", DefaultMemoryConfig())
+		if r := b.NextReserve(0); r.ProxyFactor != 1 || r.Proxy != r.Estimate {
+			t.Errorf("the first reserve is %+v, want the estimate", r)
+		}
+		b.ended(b.schedule(0), Outcome{Usage: &Usage{ProxyMaxMemory: used}})
+		if r := b.NextReserve(0); r.ProxyFactor < want || r.ProxyFactor > min(2, want*1.0101) {
+			t.Errorf("after a proxy used %d: %+v, want a factor of %v", used, r, want)
+		}
 	}
 }
 
