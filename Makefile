@@ -9,6 +9,9 @@ SHELL := bash
 BIN := bin/weir
 GO_FILES := cmd internal $(wildcard *.go)
 
+# Packages do not depend on where the clone is, so all clones of a machine share what is built.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 # How long `make fuzz` spends on each target, and which targets and packages it fuzzes.
 FUZZTIME ?= 20s
 FUZZ ?= ^Fuzz

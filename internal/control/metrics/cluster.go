@@ -103,8 +103,8 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 // always has a series.
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
-	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertTokens,
-	server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles,
+	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
+	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles,
 }
 
 func (c *cluster) collectProcess(to sink) {
