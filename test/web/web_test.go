@@ -198,7 +198,6 @@ func browse(t *testing.T, with tools, host, file string, more ...string) {
 // TestEachPageShowsWhatTheAPISays only reads, so that its browsers share a cluster. axe finds
 // nothing serious in light and dark, on a desk and on a phone.
 func TestEachPageShowsWhatTheAPISays(t *testing.T) {
-	t.Parallel()
 	with := needTools(t)
 	host := startCluster(t, with)
 	t.Run("pages", func(t *testing.T) {
@@ -216,7 +215,6 @@ func TestEachPageShowsWhatTheAPISays(t *testing.T) {
 // TestEachActionOfThePageWorks changes its cluster. The last browser needs a token, and from then
 // on so does everything else.
 func TestEachActionOfThePageWorks(t *testing.T) {
-	t.Parallel()
 	with := needTools(t)
 	host := startCluster(t, with)
 	t.Run("actions", func(t *testing.T) { browse(t, with, host, "actions.test.mjs") })

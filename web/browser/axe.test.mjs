@@ -11,7 +11,11 @@ before(async () => {
   await open();
   operation = await startOperation({
     title: 'runs and waits', pool: 'research',
-    tasks: {t: {job_count: 200, command: 'echo done >&2; sleep $((RANDOM % 20))', cpu_limit: 0.5, memory_limit: 134217728}},
+    tasks: {
+      done: {job_count: 1, command: 'echo done >&2', cpu_limit: 0.1, memory_limit: 134217728},
+      runs: {job_count: 4, command: 'sleep 600', cpu_limit: 0.1, memory_limit: 134217728},
+      waits: {job_count: 4, command: 'sleep 600', cpu_limit: 9, memory_limit: 134217728}, // no node is so large
+    },
   });
   await until(async () => {
     const {brief_progress: progress} = await call('get_operation', {operation_id: operation});
