@@ -77,9 +77,15 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 	@scripts/demo.sh $(BIN)
 
 .PHONY: quick
-quick: lint build ## catch most mistakes in two minutes: lint, the page's types and unit tests, all packages with fewer cases
+quick: build ## what fails most mistakes, in two minutes: lint, the page's types and parts, all packages with fewer cases
+	@$(MAKE) --no-print-directory -j2 --output-sync=target quick-tree quick-tests lint quick-page
+
+.PHONY: quick-page quick-tests quick-tree
+quick-page:
 	@scripts/web.sh check
+quick-tests:
 	go test -short -timeout 5m $(filter-out $(READS_TREE),$(SEQUENTIAL) $(CONCURRENT))
+quick-tree:
 	$(WITH_WEIR) go test -short -count=1 -timeout 5m $(READS_TREE)
 
 .PHONY: test
