@@ -77,7 +77,7 @@ demo: build ## show the offline commands on the documents' example: shares, a ve
 	@scripts/demo.sh $(BIN)
 
 .PHONY: quick
-quick: build ## what fails most mistakes, in two minutes: lint, the page's types and parts, all packages with fewer cases
+quick: build ## catch most mistakes in two minutes: lint, the page's types and unit tests, all packages with fewer cases
 	@$(MAKE) --no-print-directory -j2 --output-sync=target quick-tree quick-tests lint quick-page
 
 .PHONY: quick-page quick-tests quick-tree
