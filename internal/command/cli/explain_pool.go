@@ -97,7 +97,7 @@ func writeHoldings(w io.Writer, p *client.Pool) {
 // writePoolCounts writes how many operations the pool has, and how many jobs wait in it.
 func writePoolCounts(w io.Writer, p *client.Pool) {
 	most, mostRunning := intOf(p.Raw, "max_operation_count"), intOf(p.Raw, "max_running_operation_count")
-	fmt.Fprintf(w, "  It has %d of at most %s, of which %d run; at most %d may run.\n", p.Operations, plural(most, "operation", "operations"), p.RunningOperations, mostRunning)
+	fmt.Fprintf(w, "  It has %d of at most %s and runs %d of at most %d.\n", p.Operations, plural(most, "operation", "operations"), p.RunningOperations, mostRunning)
 	if waiting := intOf(p.Raw, "waiting_operation_count"); waiting > 0 && p.RunningOperations >= mostRunning {
 		fmt.Fprintf(w, "  %s for its limit max_running_operation_count = %d.\n", plural(waiting, "operation waits", "operations wait"), mostRunning)
 	}

@@ -167,7 +167,7 @@ func TestAPoolIsExplained(t *testing.T) {
 	for _, part := range []string{
 		"Pool research, fair_share, weight 1.",
 		"Of cpu it uses 4, demands 4 and is entitled to 4.",
-		"It has 2 of at most 50 operations, of which 1 run; at most 1 may run.",
+		"It has 2 of at most 50 operations and runs 1 of at most 1.",
 		"1 operation waits for its limit max_running_operation_count = 1.",
 		"2 jobs run and 0 wait.",
 		"Fair share 50.00% = strong 0.00% + integral 0.00% + by weight 50.00%.",
