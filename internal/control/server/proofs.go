@@ -12,10 +12,9 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// A leader does not store which node it gave a job to: the node keeps the job's
-// identity and shows it to the next leader. So that no node can claim the job of
-// another one, an identity carries a proof: a keyed hash of the job and the name of
-// the node. All leaders share the key through the store; nodes and users never see it.
+// proofs proves which node a job was given to. The node keeps the job's identity and
+// shows it to the next leader. So that no node can claim the job of another one, an
+// identity carries a proof: a keyed hash of the job and the name of the node. All leaders share the key through the store; nodes and users never see it.
 type proofs struct {
 	// Key is the secret, and Since the first epoch whose jobs have proofs. Jobs of
 	// earlier epochs are adopted without one.
