@@ -104,7 +104,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
-	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles,
+	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
 }
 
 func (c *cluster) collectProcess(to sink) {

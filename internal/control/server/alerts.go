@@ -31,6 +31,7 @@ const (
 	AlertOperationWait AlertKind = "operation_pending"
 	AlertHeldBack      AlertKind = "nodes_awaited"
 	AlertFiles         AlertKind = "files_not_read"
+	AlertClock         AlertKind = "clock_was_set"
 )
 
 // Alert is a condition that administrators should know about.

@@ -33,13 +33,14 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
 		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
-		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
+		core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
 		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
 		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
 	}
+	t.now = t.clock()
 	t.core.Together(atOnce)
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	s.jobs.clear() // jobs of this server's earlier terms are adopted again

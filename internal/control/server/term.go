@@ -33,8 +33,9 @@ type term struct {
 	// server's start; zero if there is none. Any goroutine may read it.
 	stalledSince atomic.Int64
 
-	now  time.Time
-	core *core.Core
+	now    time.Time
+	steady steadyClock
+	core   *core.Core
 	// obeyed are the settings that the core has now.
 	obeyed *Settings
 	out    core.Decisions

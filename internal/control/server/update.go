@@ -153,6 +153,7 @@ func (t *term) followNodes() {
 			unwell = append(unwell, node.record.Name+" ("+strings.Join(reasons, "; ")+")")
 		}
 	}
+	t.server.alerts.set(AlertClock, t.steady.step())
 	t.server.alerts.set(AlertNodesNoTree, listed("nodes match no pool tree", strays))
 	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
 }

@@ -20,9 +20,10 @@ import (
 )
 
 // Client calls the leader among several schedulers. It stays with the scheduler that answered
-// last, follows a standby's hint to the leader, and tries the others if one is unreachable. A
-// request might reach more than one scheduler; the protocol allows that. A Client is safe for
-// concurrent use; copies made by As share connections.
+// last, follows a standby's hint to the leader, and tries the others if one is unreachable. For
+// a moment it does not return to a scheduler that did not answer, even if a standby still names
+// it: the standby is about to lead. A request might reach more than one scheduler; the protocol
+// allows that. A Client is safe for concurrent use; copies made by As share connections.
 //
 // Client follows a hint only from a configured scheduler, or from one that such a scheduler
 // named. With TLS it also verifies the certificate of the named scheduler.
@@ -40,6 +41,7 @@ type schedulerPool struct {
 	transport *http.Transport
 	calls     map[string]nodev1.NodeServiceClient
 	current   string
+	silent    map[string]time.Time // when a scheduler did not answer; it has not answered since
 }
 
 // maxAttempts bounds the attempts per call: every configured scheduler once, and as many
@@ -57,6 +59,10 @@ const (
 	idleTimeout      = 90 * time.Second
 )
 
+// silencePatience is how long a client avoids a scheduler that did not answer, if another one
+// does. It is as long as a lease: then another one leads, or this one is well.
+const silencePatience = 3 * time.Second
+
 // NewClient returns a client of the schedulers at these addresses ("host:port"). Without a TLS
 // configuration it uses clear text. The token may be empty if a client certificate identifies
 // the node.
@@ -64,7 +70,7 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
 	}
-	pool := &schedulerPool{}
+	pool := &schedulerPool{silent: map[string]time.Time{}}
 	pool.secure(tlsConfig)
 	var problems []error
 	for _, address := range addresses {
@@ -181,20 +187,21 @@ func (c *Client) Upload(ctx context.Context, request *nodev1.UploadRequest) (*no
 // call finds the scheduler that leads and returns its answer, or the last error.
 func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1.NodeServiceClient) (*R, error)) (*R, error) {
 	var tried []string
-	address := c.Current()
+	address := c.pool.first(time.Now())
 	for {
 		tried = append(tried, address)
 		headed, info := connect.NewClientContext(ctx)
 		if token := *c.token.Load(); token != "" {
 			info.RequestHeader().Set("Authorization", "Bearer "+token)
 		}
+		began := time.Now()
 		response, err := do(headed, c.pool.scheduler(address))
 		if err == nil {
-			c.pool.prefer(address)
+			c.pool.answered(address)
 			return response, nil
 		}
 		err = FromConnect(err)
-		next := c.pool.after(address, err, tried)
+		next := c.pool.after(address, err, tried, began, time.Now())
 		if next == "" {
 			return nil, fmt.Errorf("scheduler %s: %w", address, err)
 		}
@@ -220,6 +227,34 @@ func (p *schedulerPool) scheduler(address string) nodev1.NodeServiceClient {
 	return calls
 }
 
+// first returns the address that a call tries first: the current one, unless it is silent and
+// another one is not.
+func (p *schedulerPool) first(now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isSilent(p.current, now) {
+		return p.current
+	}
+	if next := p.untried(p.current, nil, now); next != "" {
+		return next
+	}
+	return p.current
+}
+
+// isSilent reports whether a scheduler did not answer a moment ago.
+func (p *schedulerPool) isSilent(address string, now time.Time) bool {
+	since, found := p.silent[address]
+	return found && now.Sub(since) < silencePatience
+}
+
+// answered makes an address the first one to try.
+func (p *schedulerPool) answered(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = address
+	delete(p.silent, address)
+}
+
 // prefer makes an address the first one to try.
 func (p *schedulerPool) prefer(address string) {
 	p.mu.Lock()
@@ -227,36 +262,44 @@ func (p *schedulerPool) prefer(address string) {
 	p.current = address
 }
 
-// after returns the address to try after an error, empty if the error is a final answer.
-func (p *schedulerPool) after(address string, err error, tried []string) string {
+// after returns the address to try after an error of an attempt, empty if there is none or the
+// error is a final answer.
+func (p *schedulerPool) after(address string, err error, tried []string, began, now time.Time) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var notLeader *NotLeaderError
 	if errors.As(err, &notLeader) {
-		if leader := notLeader.Leader; leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil {
+		delete(p.silent, address)
+		leader := notLeader.Leader
+		if leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil && !p.isSilent(leader, now) {
 			return leader
 		}
-		return p.untried(address, tried)
+		return p.untried(address, tried, now)
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
-		return p.untried(address, tried)
+		if now.Sub(began) >= pingAfterSilence { // one that refuses connections costs no time
+			p.silent[address] = now
+		}
+		return p.untried(address, tried, now)
 	case connect.CodeUnknown:
 		var remote *connect.Error
 		if !errors.As(err, &remote) {
 			return "" // an answer of this protocol
 		}
-		return p.untried(address, tried)
+		return p.untried(address, tried, now)
 	default:
 		return ""
 	}
 }
 
-// untried returns the configured address that follows the given one and has not been tried,
-// empty if there is none.
-func (p *schedulerPool) untried(address string, tried []string) string {
+// untried returns the configured address that follows the given one, has not been tried and is
+// not silent, empty if there is none.
+func (p *schedulerPool) untried(address string, tried []string, now time.Time) string {
 	from := slices.Index(p.addresses, address) // -1 for one that was hinted at
 	for i := range p.addresses {
 		next := p.addresses[(from+1+i)%len(p.addresses)]
-		if !slices.Contains(tried, next) {
+		if next != address && !slices.Contains(tried, next) && !p.isSilent(next, now) {
 			return next
 		}
 	}
