@@ -20,10 +20,10 @@ import (
 )
 
 // Client calls the leader among several schedulers. It stays with the scheduler that answered
-// last, follows a standby's hint to the leader, and tries the others if one is unreachable. For
-// a moment it does not return to a scheduler that did not answer, even if a standby still names
-// it: the standby is about to lead. A request might reach more than one scheduler; the protocol
-// allows that. A Client is safe for concurrent use; copies made by As share connections.
+// last, follows a standby's hint to the leader, and tries the others if one is unreachable. A
+// scheduler that was silent gets no call until it answers a probe: a standby may still name it
+// and be about to lead. A request might reach more than one scheduler; the protocol allows that.
+// A Client is safe for concurrent use; copies made by As share connections.
 //
 // Client follows a hint only from a configured scheduler, or from one that such a scheduler
 // named. With TLS it also verifies the certificate of the named scheduler.
@@ -41,7 +41,7 @@ type schedulerPool struct {
 	transport *http.Transport
 	calls     map[string]nodev1.NodeServiceClient
 	current   string
-	silent    map[string]time.Time // when a scheduler did not answer; it has not answered since
+	silent    map[string]bool // schedulers that took long not to answer
 }
 
 // maxAttempts bounds the attempts per call: every configured scheduler once, and as many
@@ -59,9 +59,9 @@ const (
 	idleTimeout      = 90 * time.Second
 )
 
-// silencePatience is how long a client avoids a scheduler that did not answer, if another one
-// does. It is as long as a lease: then another one leads, or this one is well.
-const silencePatience = 3 * time.Second
+// probeTimeout is how long a scheduler that was silent may take to answer a probe. Even a busy
+// one answers at once.
+const probeTimeout = 500 * time.Millisecond
 
 // NewClient returns a client of the schedulers at these addresses ("host:port"). Without a TLS
 // configuration it uses clear text. The token may be empty if a client certificate identifies
@@ -70,7 +70,7 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
 	}
-	pool := &schedulerPool{silent: map[string]time.Time{}}
+	pool := &schedulerPool{silent: map[string]bool{}}
 	pool.secure(tlsConfig)
 	var problems []error
 	for _, address := range addresses {
@@ -187,7 +187,7 @@ func (c *Client) Upload(ctx context.Context, request *nodev1.UploadRequest) (*no
 // call finds the scheduler that leads and returns its answer, or the last error.
 func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1.NodeServiceClient) (*R, error)) (*R, error) {
 	var tried []string
-	address := c.pool.first(time.Now())
+	address := c.pool.first()
 	for {
 		tried = append(tried, address)
 		headed, info := connect.NewClientContext(ctx)
@@ -195,13 +195,17 @@ func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1
 			info.RequestHeader().Set("Authorization", "Bearer "+token)
 		}
 		began := time.Now()
-		response, err := do(headed, c.pool.scheduler(address))
+		var response *R
+		err := c.pool.probe(ctx, address)
+		if err == nil {
+			response, err = do(headed, c.pool.scheduler(address))
+		}
 		if err == nil {
 			c.pool.answered(address)
 			return response, nil
 		}
 		err = FromConnect(err)
-		next := c.pool.after(address, err, tried, began, time.Now())
+		next := c.pool.after(address, err, tried, time.Since(began))
 		if next == "" {
 			return nil, fmt.Errorf("scheduler %s: %w", address, err)
 		}
@@ -227,24 +231,40 @@ func (p *schedulerPool) scheduler(address string) nodev1.NodeServiceClient {
 	return calls
 }
 
-// first returns the address that a call tries first: the current one, unless it is silent and
-// another one is not.
-func (p *schedulerPool) first(now time.Time) string {
+// first returns the address that a call tries first: the current one, unless it was silent and
+// another one was not.
+func (p *schedulerPool) first() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.isSilent(p.current, now) {
-		return p.current
-	}
-	if next := p.untried(p.current, nil, now); next != "" {
-		return next
+	if p.silent[p.current] {
+		for _, address := range p.addresses {
+			if !p.silent[address] {
+				return address
+			}
+		}
 	}
 	return p.current
 }
 
-// isSilent reports whether a scheduler did not answer a moment ago.
-func (p *schedulerPool) isSilent(address string, now time.Time) bool {
-	since, found := p.silent[address]
-	return found && now.Sub(since) < silencePatience
+// probe checks whether a scheduler that was silent answers again. Any answer will do.
+func (p *schedulerPool) probe(ctx context.Context, address string) error {
+	p.mu.Lock()
+	silent, scheme, transport := p.silent[address], p.scheme, p.transport
+	p.mu.Unlock()
+	if !silent {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, (&url.URL{Scheme: scheme, Host: address, Path: "/healthz"}).String(), nil)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("it does not answer: %w", err))
+	}
+	return response.Body.Close()
 }
 
 // answered makes an address the first one to try.
@@ -262,44 +282,43 @@ func (p *schedulerPool) prefer(address string) {
 	p.current = address
 }
 
-// after returns the address to try after an error of an attempt, empty if there is none or the
-// error is a final answer.
-func (p *schedulerPool) after(address string, err error, tried []string, began, now time.Time) string {
+// after returns the address to try after an attempt that failed, empty if there is none or the
+// error is a final answer. took is how long the attempt took.
+func (p *schedulerPool) after(address string, err error, tried []string, took time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var notLeader *NotLeaderError
 	if errors.As(err, &notLeader) {
 		delete(p.silent, address)
-		leader := notLeader.Leader
-		if leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil && !p.isSilent(leader, now) {
+		if leader := notLeader.Leader; leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil {
 			return leader
 		}
-		return p.untried(address, tried, now)
+		return p.untried(address, tried)
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
-		if now.Sub(began) >= pingAfterSilence { // one that refuses connections costs no time
-			p.silent[address] = now
+		if took >= pingAfterSilence { // one that refuses connections costs no time
+			p.silent[address] = true
 		}
-		return p.untried(address, tried, now)
+		return p.untried(address, tried)
 	case connect.CodeUnknown:
 		var remote *connect.Error
 		if !errors.As(err, &remote) {
 			return "" // an answer of this protocol
 		}
-		return p.untried(address, tried, now)
+		return p.untried(address, tried)
 	default:
 		return ""
 	}
 }
 
-// untried returns the configured address that follows the given one, has not been tried and is
-// not silent, empty if there is none.
-func (p *schedulerPool) untried(address string, tried []string, now time.Time) string {
+// untried returns the configured address that follows the given one and has not been tried,
+// empty if there is none.
+func (p *schedulerPool) untried(address string, tried []string) string {
 	from := slices.Index(p.addresses, address) // -1 for one that was hinted at
 	for i := range p.addresses {
 		next := p.addresses[(from+1+i)%len(p.addresses)]
-		if next != address && !slices.Contains(tried, next) && !p.isSilent(next, now) {
+		if !slices.Contains(tried, next) {
 			return next
 		}
 	}
