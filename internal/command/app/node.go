@@ -66,13 +66,21 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	offered := offeredOf(c, detected)
-	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
 	isolation, err := isolationOf(&c.Isolation)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
+	gpus, more, err := gpusOf(ctx, c, directory, isolation.Level, driver, log)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	alerts = append(alerts, more...)
+	detected[resource.GPU] = int64(len(gpus.Devices))
+	isolation.ReadOnly = append(isolation.ReadOnly, c.GPUs.Libraries.Value()...)
+	offered := offeredOf(c, detected)
+	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
 	supervisor, err := supervisorOf(c, program, directory, log)
 	if err != nil {
 		client.Close()
@@ -85,7 +93,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
-		Supervisor: supervisor, Isolation: isolation,
+		Supervisor: supervisor, Isolation: isolation, GPUs: gpus,
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),

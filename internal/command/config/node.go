@@ -25,6 +25,7 @@ type Node struct {
 	Isolation        Isolation
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
+	GPUs             NodeGPUs
 	Memory           NodeMemory
 
 	// Extras are options of YTsaurus's nodes that have no effect here.
@@ -129,6 +130,27 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
 })
 
+// NodeGPUs configures how a node finds its GPUs and reads their state.
+type NodeGPUs struct {
+	Command, Tool opt[string]
+	Period        opt[time.Duration]
+	Libraries     opt[[]string]
+	Fake          opt[int]
+}
+
+var nodeGPUGroup = newGroup([]row[NodeGPUs]{
+	fixed("tool", "The program that reads the state of NVIDIA's GPUs: nvidia-smi, or its path. Without it GPUs work, but nobody notices a broken one.",
+		func(c *NodeGPUs) *opt[string] { return &c.Tool }, document.Words.Default("nvidia-smi")),
+	fixed("period", "How often the node reads the state of its GPUs.",
+		func(c *NodeGPUs) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+	fixed("command", `A shell command that lists the GPUs of another maker, with a line of JSON for each: {"id": "card-0", "devices": ["/dev/accel0"], "shared": ["/dev/accelctl"], "model": "X1", "memory": 34359738368, "numa_node": 0}. Only id and devices are required.`,
+		func(c *NodeGPUs) *opt[string] { return &c.Command }, document.Texts),
+	fixed("libraries", "Directories with the driver's libraries outside /usr, which jobs with GPUs and the isolation level full see read-only.",
+		func(c *NodeGPUs) *opt[[]string] { return &c.Libraries }, paths),
+	fixed("fake", "For tests: offer this many devices that do nothing. The text in the file gpu-fault-INDEX of data_dir makes one unwell.",
+		func(c *NodeGPUs) *opt[int] { return &c.Fake }, document.Between(document.Ints, 0, 1024).Default(0)),
+})
+
 // NodeMemory configures how a node counts its jobs' memory and what it does when memory is short.
 type NodeMemory struct {
 	CheckLimit, AbortOnOverdraft                opt[bool]
@@ -192,6 +214,7 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		part("gpus", "How the node finds its GPUs and reads their state. It offers those that the driver has, or the first of them if resources sets a smaller number.", func(c *Node) *NodeGPUs { return &c.GPUs }, nodeGPUGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),
 	},
 	within(nodeMemoryRows, func(c *Node) *NodeMemory { return &c.Memory }),

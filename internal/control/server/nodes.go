@@ -422,6 +422,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	}
 	changed.UserMemory, changed.ProxyMemory, changed.Tmpfs = status.GetUserJobMemory(), status.GetJobProxyMemory(), status.GetTmpfsUsage()
 	changed.SmoothedCPU = status.GetSmoothedCpu()
+	changed.GPUs = status.GetGpuDevices()
 	if len(status.GetStatistics()) > 0 {
 		changed.Statistics = status.GetStatistics()
 	}

@@ -229,7 +229,7 @@ func (p *proxy) prepare(ctx context.Context) {
 	}
 	if p.driver, err = p.openDriver(); err == nil {
 		p.container, err = p.driver.Create(p.job.JobID, cgroup.Limits{
-			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit,
+			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit, Devices: p.deviceRules(),
 		})
 	}
 	if err == nil {
