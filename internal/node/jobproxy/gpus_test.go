@@ -1,6 +1,7 @@
 package jobproxy
 
 import (
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,17 @@ func TestTheDevicesOfOtherJobsAreClosed(t *testing.T) {
 	}
 }
 
+// compute uses the driver's library, which needs no toolkit. Each line has the code of an answer; zero is success.
+const compute = `import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+print("init", cuda.cuInit(0))
+count = ctypes.c_int()
+print("devices", cuda.cuDeviceGetCount(ctypes.byref(count)), count.value)
+context, memory = ctypes.c_void_p(), ctypes.c_void_p()
+print("context", cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+print("memory", cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(1 << 30)))
+`
+
 // With real devices a job sees its own GPU, and a job without one sees none.
 func TestJobsSeeRealGPUs(t *testing.T) {
 	found, err := gpu.Detect()
@@ -62,6 +74,14 @@ func TestJobsSeeRealGPUs(t *testing.T) {
 		t.Errorf("the job sees other GPUs:\n%s", text)
 	}
 	t.Log(text)
+
+	// The driver lets the job compute: it makes a context and allocates memory of the device.
+	if _, err := exec.LookPath("python3"); err == nil {
+		computes := n.isolated("python3 compute.py")
+		computes.Files = []File{{Path: "compute.py", Content: []byte(compute)}}
+		computes.GPUs = job.GPUs
+		has(t, n.completed(t, computes), "init 0\ndevices 0 1\ncontext 0\nmemory 0\n")
+	}
 
 	everything := append(slices.Clone(mine.Files), found.Shared...)
 	for _, other := range found.Devices[1:] {
