@@ -210,7 +210,8 @@ var treeOptions = concat(
 
 // TreeOptions is the table of a tree's options.
 var TreeOptions = document.NewTable(treeOptions...).
-	KeepingUnknown(func(c *TreeConfig) *document.Extras { return &c.Extras })
+	KeepingUnknown(func(c *TreeConfig) *document.Extras { return &c.Extras }).
+	KeepingSpelling(func(c *TreeConfig) *document.Spelling { return &c.Spelling })
 
 var unsupportedTreeOptions = []unsupported{
 	{"enable_fast_fifo_fair_share_by_fit_factor_computation", nil, "the fast computation is always on"},
