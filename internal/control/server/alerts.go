@@ -45,6 +45,9 @@ type Alert struct {
 type alertBoard struct {
 	mutex  sync.Mutex
 	alerts map[AlertKind]Alert
+	// leftOut are the stored pools and trees that this term could not read. Only the
+	// loop uses it.
+	leftOut []string
 }
 
 // raise sets the alert of a kind. If it is already raised, it keeps its start

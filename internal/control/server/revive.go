@@ -90,7 +90,7 @@ func (t *term) reviveTrees(rows *store.Rows) error {
 	for _, problem := range problems {
 		t.server.log.Error("ignoring a stored pool or pool tree", "problem", problem)
 	}
-	t.server.alerts.set(AlertPoolConfig, strings.Join(problems, "; "))
+	t.server.alerts.leftOut = problems
 	named, err := t.slots.arrange(trees, t.hasOperations)
 	if err != nil {
 		return err

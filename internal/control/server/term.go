@@ -49,7 +49,10 @@ type term struct {
 	// answerNow is set by a request whose answer depends on no commit.
 	answerNow bool
 
-	trees      *Trees
+	trees *Trees
+	// retrying is true while an edit that puts stored node filters into force runs. Any
+	// goroutine may write it.
+	retrying   atomic.Bool
 	registry   *Registry
 	slots      treeSlots
 	operations map[core.OperationID]*activeOperation
