@@ -93,7 +93,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
-		Supervisor: supervisor, Isolation: isolation, GPUs: gpus,
+		Supervisor: supervisor, Isolation: isolation, GPUs: gpus, Check: checkOf(&c.Health),
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
@@ -112,6 +112,13 @@ const (
 	ProxyCommand      = "job-proxy"  // the job proxy
 	SupervisorCommand = "supervisor" // the supervisor of all jobs, if there is no smaller program for it
 )
+
+// checkOf is the administrator's health check.
+func checkOf(c *config.NodeHealth) agent.Check {
+	return agent.Check{
+		Command: c.Command.Value(), Period: c.Period.Value(), Timeout: c.Timeout.Value(), AlertOnly: c.OnFailure.Value() == "alert",
+	}
+}
 
 // isolationOf is how the node isolates its jobs.
 func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {

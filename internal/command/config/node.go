@@ -26,6 +26,7 @@ type Node struct {
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
 	GPUs             NodeGPUs
+	Health           NodeHealth
 	Memory           NodeMemory
 
 	// Extras are options of YTsaurus's nodes that have no effect here.
@@ -130,6 +131,23 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
 })
 
+// NodeHealth configures a command that says whether the node is well.
+type NodeHealth struct {
+	Command, OnFailure opt[string]
+	Period, Timeout    opt[time.Duration]
+}
+
+var nodeHealthGroup = newGroup([]row[NodeHealth]{
+	fixed("command", "A shell command that ends with 0 if the node is well, with 1 if it must not take jobs, and with 2 if people should know. The first line that it writes is the reason. Unset: none.",
+		func(c *NodeHealth) *opt[string] { return &c.Command }, document.Texts),
+	fixed("period", "How often the node runs the command.",
+		func(c *NodeHealth) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+	fixed("timeout", "How long the command may run. Then it is killed and counts as failed.",
+		func(c *NodeHealth) *opt[time.Duration] { return &c.Timeout }, periods.Default(time.Minute)),
+	fixed("on_failure", "What a failure does. drain: the node takes no jobs after the first check or after three failures in a row, until the command has succeeded three times in a row. alert: it only raises an alert.",
+		func(c *NodeHealth) *opt[string] { return &c.OnFailure }, wordsOf("drain", "alert").Default("drain")),
+})
+
 // NodeGPUs configures how a node finds its GPUs and reads their state.
 type NodeGPUs struct {
 	Command, Tool opt[string]
@@ -214,6 +232,7 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		part("health", "A command of the administrator that says whether the node is well.", func(c *Node) *NodeHealth { return &c.Health }, nodeHealthGroup),
 		part("gpus", "How the node finds its GPUs and reads their state. It offers those that the driver has, or the first of them if resources sets a smaller number.", func(c *Node) *NodeGPUs { return &c.GPUs }, nodeGPUGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),
 	},

@@ -45,6 +45,7 @@ type Options struct {
 	Supervisor []string
 	Isolation  Isolation
 	GPUs       GPUs
+	Check      Check
 	Driver     cgroup.Driver
 	Rules      Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
@@ -157,6 +158,7 @@ type Agent struct {
 	uploads   chan struct{} // bounds how many jobs send large output
 	health    health
 	gpus      gpuState
+	checks    checkState
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
@@ -254,6 +256,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	a.checkHealth()
 	a.checkGPUs(time.Now())
+	a.checkNode(time.Now())
 	a.tellNode()
 	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
 	defer adjust.Stop()
@@ -273,6 +276,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.adjust(time.Now())
 			a.checkHealth()
 			a.checkGPUs(time.Now())
+			a.checkNode(time.Now())
 			a.tellNode()
 		case <-timer.C:
 		}

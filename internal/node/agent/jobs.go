@@ -175,8 +175,8 @@ func (a *Agent) start(s *nodeproto.Start) {
 		a.finish(j, cannotStart(j, err))
 		return
 	}
-	if a.health.refuses() {
-		a.finish(j, notStarted(j, reasonJobsDisabled, a.health.String()))
+	if reason := a.refusal(); reason != "" {
+		a.finish(j, notStarted(j, reasonJobsDisabled, reason))
 		return
 	}
 	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {

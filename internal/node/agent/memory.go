@@ -159,12 +159,12 @@ func (a *Agent) tellNode() {
 	limits[resource.GPU] = a.gpuLimit()
 	status := &nodev1.NodeStatus{
 		Limits: nodeproto.ToAmounts(limits), Gpus: a.gpuMessages(), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
-		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts(), a.gpuAlerts()),
+		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts(), a.checkAlerts(), a.gpuAlerts()),
 	}
 	if a.MoreAlerts != nil {
 		status.Alerts = append(status.Alerts, a.MoreAlerts()...)
 	}
-	status.Draining = status.Draining || a.health.refuses()
+	status.Draining = status.Draining || a.refusal() != ""
 	status.MemoryInUse, status.MemoryAvailable = machineMemory()
 	status.LoadX100 = machineLoad()
 	if a.status != nil && sameStatus(a.status, status) {
