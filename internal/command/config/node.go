@@ -118,6 +118,8 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 type NodeDisk struct {
 	LowRatio, FullRatio opt[float64]
 	LowSize, FullSize   opt[int64]
+	Quota               opt[string]
+	DefaultLimit        opt[int64]
 }
 
 var nodeDiskGroup = newGroup([]row[NodeDisk]{
@@ -129,6 +131,10 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[float64] { return &c.FullRatio }, ratios.Default(0.03)),
 	fixed("full_size", "A node with fewer bytes free takes no jobs. It counts for at most a tenth of the file system.",
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
+	fixed("quota", "How the files of a job are held to its disk_request. watch: the node adds them up every few seconds, and a job that takes more fails. none: not at all.",
+		func(c *NodeDisk) *opt[string] { return &c.Quota }, wordsOf("watch", "none").Default("watch")),
+	fixed("default_limit", "What the files of a job may take that has no disk_request. 0: any amount.",
+		func(c *NodeDisk) *opt[int64] { return &c.DefaultLimit }, memory.Default(10<<30)),
 })
 
 // NodeHealth configures a command that says whether the node is well.

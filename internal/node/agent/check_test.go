@@ -50,13 +50,13 @@ func TestWhatACheckSays(t *testing.T) {
 		code int
 		text string
 	}{
-		"echo well; echo more":                          {0, "well"},
-		"true":                                          {0, ""},
-		"echo the fan stands still >&2; exit 1":         {1, "the fan stands still"},
-		"exit 2":                                        {2, "the command ended with 2 and said nothing"},
-		"/no/such/program":                              {127, "not found"},
-		"kill -9 $$":                                    {1, "signal: killed"},
-		"sleep 1000 & echo left one behind":             {0, "left one behind"},
+		"echo well; echo more":                  {0, "well"},
+		"true":                                  {0, ""},
+		"echo the fan stands still >&2; exit 1": {1, "the fan stands still"},
+		"exit 2":                                {2, "the command ended with 2 and said nothing"},
+		"/no/such/program":                      {127, "not found"},
+		"kill -9 $$":                            {1, "signal: killed"},
+		"sleep 1000 & echo left one behind":     {0, "left one behind"},
 		"head -c 100000 /dev/zero | tr '\\0' x; exit 1": {1, strings.Repeat("x", maxCheckOutput)},
 	} {
 		check := Check{Command: command, Timeout: time.Minute}

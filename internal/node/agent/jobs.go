@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -277,6 +278,9 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		Interruption:     jobproxy.Interruption{Signal: spec.GetInterruption().GetSignal(), RootProcessOnly: spec.GetInterruption().GetRootProcessOnly()},
 		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.processLimit(spec.GetCpuLimit())},
 		Memory:           a.memoryOf(identity, spec),
+	}
+	if a.Rules.Disk.WatchJobs {
+		d.Disk = jobproxy.Disk{Space: cmp.Or(spec.GetDiskSpaceLimit(), a.Rules.Disk.JobSize), Files: spec.GetInodeLimit()}
 	}
 	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {
 		d.Container.MemoryLimit = spec.GetMemoryLimit() + a.Rules.KernelLimit

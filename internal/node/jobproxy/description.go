@@ -53,6 +53,8 @@ type Description struct {
 	// Isolation sets how the job is kept apart from the machine and from other jobs. Unset: control groups only.
 	Isolation *Isolation `json:"isolation,omitempty"`
 
+	// Disk is what its files may take; they are measured every few seconds.
+	Disk Disk `json:"disk,omitzero"`
 	// GPUs are those of the job. Unset: the node has none.
 	GPUs *GPUs `json:"gpus,omitempty"`
 
@@ -240,7 +242,7 @@ func (d *Description) Validate() error {
 		"container/process_limit": d.Container.ProcessLimit, "memory/memory_limit": d.Memory.Limit, "memory/allocation_memory": d.Memory.Allocation,
 		"memory/ahead_memory_reserve": d.Memory.Ahead, "memory/user_job_reserve": d.Memory.UserReserve, "job_time_limit": int64(d.TimeLimit),
 		"memory/job_proxy_reserve": d.Memory.ProxyReserve, "memory/memory_watchdog_period": int64(d.Memory.WatchdogPeriod),
-		"prepare_time_limit": int64(d.PrepareTimeLimit),
+		"prepare_time_limit": int64(d.PrepareTimeLimit), "disk/space": d.Disk.Space, "disk/files": d.Disk.Files,
 	} {
 		if value < 0 {
 			refuse(name, "is %d, must not be negative", value)

@@ -2978,9 +2978,11 @@ type JobSpec struct {
 	AheadMemoryReserve            int64                  `protobuf:"varint,25,opt,name=ahead_memory_reserve,json=aheadMemoryReserve,proto3" json:"ahead_memory_reserve,omitempty"`                                      // zero: 100 MiB
 	JobProxyMemoryOvercommitLimit int64                  `protobuf:"varint,26,opt,name=job_proxy_memory_overcommit_limit,json=jobProxyMemoryOvercommitLimit,proto3" json:"job_proxy_memory_overcommit_limit,omitempty"` // zero: none
 	// Options that the scheduler does not know and passes on, in JSON.
-	Extra         []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
+	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
@@ -3200,6 +3202,20 @@ func (x *JobSpec) GetExtra() []byte {
 		return x.Extra
 	}
 	return nil
+}
+
+func (x *JobSpec) GetDiskSpaceLimit() int64 {
+	if x != nil {
+		return x.DiskSpaceLimit
+	}
+	return 0
+}
+
+func (x *JobSpec) GetInodeLimit() int64 {
+	if x != nil {
+		return x.InodeLimit
+	}
+	return 0
 }
 
 type File struct {
@@ -4159,7 +4175,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xc4\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\n" +
+	"\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -4190,7 +4207,10 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05title\x18\x18 \x01(\tR\x05title\x120\n" +
 	"\x14ahead_memory_reserve\x18\x19 \x01(\x03R\x12aheadMemoryReserve\x12H\n" +
 	"!job_proxy_memory_overcommit_limit\x18\x1a \x01(\x03R\x1djobProxyMemoryOvercommitLimit\x12\x14\n" +
-	"\x05extra\x18\x1b \x01(\fR\x05extraB\x14\n" +
+	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
+	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
+	"\vinode_limit\x18\x1d \x01(\x03R\n" +
+	"inodeLimitB\x14\n" +
 	"\x12_restart_exit_code\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
