@@ -45,6 +45,7 @@ type Core struct {
 	trees       []*tree
 	defaultTree TreeID
 	nodes       []*node
+	pulses      []pulse // of nodes, by number
 	operations  []*running
 	live        []OperationID // operations that have not ended, in the order they were started
 	jobs        map[JobID]jobPlace
@@ -52,6 +53,14 @@ type Core struct {
 	// userPools maps users to the pools in which their ephemeral pools are
 	// created.
 	userPools map[string]string
+
+	// stirred are operations whose controllers may have changed since they were
+	// last looked at; pending is how many of the others have jobs to start, and
+	// timed are those that have a deadline, in the order they were started.
+	stirred   []OperationID
+	pending   int
+	timed     []OperationID
+	lastOrder uint64
 
 	begun        time.Time // the first update
 	nodesChecked time.Time // the last check for operations without nodes
@@ -136,10 +145,23 @@ type node struct {
 	tags      []string
 	tree      TreeID // none if it belongs to no tree
 	at        scheduling.Node
-	seen      time.Time
 	silent    bool      // it went offline after a silence
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
 	until     time.Time // when an awaited node goes offline; zero: like any other node
+}
+
+// pulse is the part of a node that a heartbeat needs that changes nothing. It is
+// separate because most heartbeats of a large cluster are such.
+type pulse struct {
+	seen time.Time
+	// calm is the node's place if it is online and has reported to this core.
+	calm nodePlace
+}
+
+// nodePlace is the tree of a node, which may be none, and its index there.
+type nodePlace struct {
+	tree TreeID
+	at   scheduling.Node
 }
 
 // running is an operation that has not ended.
@@ -153,6 +175,11 @@ type running struct {
 	// tree.
 	choosing bool
 	touched  bool // it may differ from the last picture
+	stirred  bool // it is in Core.stirred
+	pends    bool // it counts in Core.pending
+	timed    bool // it is in Core.timed
+	// order is its position among all operations in the order they were started.
+	order uint64
 	// hosted is, by task, the largest job for which there once was a node.
 	hosted []resource.Amounts
 }

@@ -65,7 +65,7 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 	}
 	c.operations = append(c.operations, make([]*running, int(id)+1-len(c.operations))...)
 	c.operations[id] = op
-	c.live = append(c.live, id)
+	c.enlist(op)
 	c.painter.renumbered = true
 	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
 	// Seat it in all of its trees before one of them lets it run: from then on
@@ -180,6 +180,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 	if op == nil {
 		return // it has left the tree meanwhile
 	}
+	c.stir(op)
 	if !op.started {
 		op.started = true
 		for _, step := range []operation.Step{operation.Admit, operation.Materialize} {
@@ -199,6 +200,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 
 // sync updates an operation's waiting jobs in all of its trees.
 func (c *Core) sync(op *running) {
+	c.stir(op)
 	blocked := op.controller.Blocked() != operation.NotBlocked
 	var groups [8]scheduling.Group
 	list := groups[:0]
@@ -217,6 +219,7 @@ func (c *Core) sync(op *running) {
 // carryOut carries out the effects of a change of an operation.
 func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
 	c.touch(op)
+	c.stir(op)
 	if effects != (operation.Effects{}) {
 		out.Changed = append(out.Changed, op.id)
 	}
@@ -278,6 +281,9 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	c.operations[op.id] = nil
+	if op.pends {
+		c.pending--
+	}
 	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
 	c.painter.renumbered = true
 	for i := range op.places {

@@ -102,7 +102,7 @@ func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	}
 	c.operations = append(c.operations, make([]*running, max(0, int(r.Operation)+1-len(c.operations)))...)
 	c.operations[r.Operation] = op
-	c.live = append(c.live, r.Operation)
+	c.enlist(c.operations[r.Operation])
 	c.painter.renumbered = true
 	for i, t := range trees {
 		c.reseat(op, &op.places[i], t)
