@@ -77,7 +77,7 @@ func (t *term) started(s *core.Started) {
 	}
 	identity := &nodev1.JobIdentity{
 		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
-		Cookie: s.Cookie, Index: s.Index, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
+		Cookie: s.Cookie, Index: s.Index, TaskIndex: &s.TaskIndex, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}

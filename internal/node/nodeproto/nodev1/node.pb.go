@@ -1338,7 +1338,9 @@ type JobIdentity struct {
 	// How long the job may wait on the node until jobs that were preempted for it have ended.
 	WaitTimeoutUs int64 `protobuf:"varint,16,opt,name=wait_timeout_us,json=waitTimeoutUs,proto3" json:"wait_timeout_us,omitempty"`
 	// Proves to a later leader that the job was assigned to this node.
-	Proof         []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
+	Proof []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
+	// The number of the job in its task; unset by schedulers that do not count it.
+	TaskIndex     *uint64 `protobuf:"varint,18,opt,name=task_index,json=taskIndex,proto3,oneof" json:"task_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1490,6 +1492,13 @@ func (x *JobIdentity) GetProof() []byte {
 		return x.Proof
 	}
 	return nil
+}
+
+func (x *JobIdentity) GetTaskIndex() uint64 {
+	if x != nil && x.TaskIndex != nil {
+		return *x.TaskIndex
+	}
+	return 0
 }
 
 // MemoryReserve states how the memory of a job was computed when it was created.
@@ -4018,7 +4027,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\rmemory_in_use\x18\x04 \x01(\x03R\vmemoryInUse\x12 \n" +
 	"\vutilization\x18\x05 \x01(\x03R\vutilization\x12\x14\n" +
 	"\x05fault\x18\x06 \x01(\tR\x05fault\x12\x15\n" +
-	"\x06job_id\x18\a \x01(\tR\x05jobId\"\x9c\x04\n" +
+	"\x06job_id\x18\a \x01(\tR\x05jobId\"\xcf\x04\n" +
 	"\vJobIdentity\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\x05R\toperation\x12!\n" +
@@ -4037,7 +4046,10 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x14\n" +
 	"\x05stage\x18\x0f \x01(\rR\x05stage\x12&\n" +
 	"\x0fwait_timeout_us\x18\x10 \x01(\x03R\rwaitTimeoutUs\x12\x14\n" +
-	"\x05proof\x18\x11 \x01(\fR\x05proof\"\xe5\x01\n" +
+	"\x05proof\x18\x11 \x01(\fR\x05proof\x12\"\n" +
+	"\n" +
+	"task_index\x18\x12 \x01(\x04H\x00R\ttaskIndex\x88\x01\x01B\r\n" +
+	"\v_task_index\"\xe5\x01\n" +
 	"\rMemoryReserve\x12\x19\n" +
 	"\buser_job\x18\x01 \x01(\x03R\auserJob\x12\x1b\n" +
 	"\tjob_proxy\x18\x02 \x01(\x03R\bjobProxy\x12\x1c\n" +
@@ -4443,6 +4455,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10].OneofWrappers = []any{}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
 		(*Order_Start)(nil),
