@@ -110,7 +110,7 @@ func TestSizeOfSubtreesIsLimitedInTheConfiguration(t *testing.T) {
 	limit("1")
 	c.must("create", create("a", "<Root>"), "")
 	c.must("create", create("b", "<Root>"), "")
-	c.refused("create", create("ba", "b"), "", wire.CodeGeneric, "the limit is 1")
+	c.refused("create", create("ba", "b"), "", wire.CodeGeneric, "Subtree size limit exceeded", "the limit is 1")
 	limit("2")
 	c.must("create", create("ba", "b"), "")
 	c.must("create", create("aa", "a"), "")
