@@ -2,9 +2,8 @@ import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
 
 import {live, useCommand} from '../api/queries';
 import type {OperationDetails} from '../api/types';
-import {moment} from '../model/format';
 import {Anchor} from '../parts/anchor';
-import {Age, Copyable, Facts, State} from '../parts/small';
+import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {ApiError} from '../api/client';
 import {to, useQueryValue} from '../shell/routing';
@@ -36,7 +35,7 @@ export function OperationPage({id}: {id: string}) {
 }
 
 function Whole({operation}: {operation: OperationDetails}) {
-  const {t, locale} = useTexts();
+  const {t} = useTexts();
   const [tab, setTab] = useQueryValue('tab', 'details');
   const id = operation.id;
   const cpu = useCpuRecord(id, hasEnded(operation.state));
@@ -71,7 +70,7 @@ function Whole({operation}: {operation: OperationDetails}) {
               </Anchor>
             )),
           ],
-          [t('Started'), moment(operation.start_time, locale)],
+          [t('Started'), <Moment key="start" at={operation.start_time} />],
           [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
           [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
         ]}

@@ -5,15 +5,17 @@ import {useMemo, useState} from 'react';
 import {ApiError, call, readText} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {Counter, Job, JobList} from '../api/types';
-import {bytes, decimal, moment} from '../model/format';
+import {bytes, decimal} from '../model/format';
 import {statisticsOf, wholeOf} from '../model/statistics';
 import {Anchor} from '../parts/anchor';
 import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
-import {Age, Confirm, Facts, State} from '../parts/small';
+import {GuardedButton, useRefusal} from '../parts/guarded';
+import {Age, Confirm, Facts, Moment, State} from '../parts/small';
 import {Empty, Loaded, Problem} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
+import {operationPath} from './operation_actions';
 import {StatisticsTree} from './operation_statistics';
 
 export function JobsTab({id, counts}: {id: string; counts: Counter | undefined}) {
@@ -91,7 +93,7 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
       key: 'node', title: t('Node'), width: 130, value: (job) => job.address,
       render: (job) => (job.address ? <Anchor href={to.node(job.address)}>{job.address}</Anchor> : '–'),
     },
-    {key: 'start', title: t('Started'), width: 120, value: (job) => job.start_time, render: (job) => moment(job.start_time, locale)},
+    {key: 'start', title: t('Started'), width: 120, value: (job) => job.start_time, render: (job) => <Moment at={job.start_time} />},
     {
       key: 'duration', title: t('Duration'), width: 100, numeric: true,
       value: (job) => (job.finish_time ? new Date(job.finish_time).getTime() : Date.now()) - new Date(job.start_time).getTime(),
@@ -129,9 +131,10 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
 
 /** JobDialog shows one job: its output, its usage and how it ended. */
 function JobDialog({operation, job, onClose}: {operation: string; job: Job; onClose: () => void}) {
-  const {t, locale} = useTexts();
+  const {t} = useTexts();
   const [tab, setTab] = useState(job.stderr_size ? 'stderr' : 'details');
   const [aborting, setAborting] = useState(false);
+  const refusal = useRefusal([[['manage', operationPath(operation)]]]);
   const current = useCommand<Job>('get_job', {operation_id: operation, job_id: job.id}, {every: job.finish_time ? 0 : live});
   const data = current.data ?? job;
   return (
@@ -151,15 +154,15 @@ function JobDialog({operation, job, onClose}: {operation: string; job: Job; onCl
                   [t('State'), <State key="state" name={data.state} />],
                   [t('Task'), data.task_name],
                   [t('Node'), data.address ?? '–'],
-                  [t('Started'), moment(data.start_time, locale)],
+                  [t('Started'), <Moment key="start" at={data.start_time} />],
                   [t('Duration'), <Age key="age" since={data.start_time} until={data.finish_time} />],
                 ]}
               />
               {data.error && <Problem title={t('Why it ended')} error={new ApiError(data.error)} />}
               {!data.finish_time && data.state === 'running' && (
-                <Button view="outlined-danger" onClick={() => setAborting(true)}>
+                <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
                   {t('Abort the job')}
-                </Button>
+                </GuardedButton>
               )}
             </TabPanel>
             <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>

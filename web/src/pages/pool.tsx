@@ -1,14 +1,15 @@
-import {Button, Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
+import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
 import {useState} from 'react';
 
 import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
 import type {AuditRecord, OperationList, Pool} from '../api/types';
-import {amount, decimal, duration, moment, share, volume} from '../model/format';
+import {amount, decimal, duration, share, volume} from '../model/format';
 import {charge, pathTo, rootName} from '../model/tree';
 import {Anchor} from '../parts/anchor';
 import {Meter, ShareBar} from '../parts/bars';
-import {Copyable, Facts, Section, State} from '../parts/small';
+import {GuardedButton, useRefusal} from '../parts/guarded';
+import {Copyable, Facts, Moment, Section, State} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
@@ -44,6 +45,11 @@ function Whole({tree, name, pool, all}: WholeProps) {
   const path = poolPath(tree, all, name);
   const close = () => setDialog('');
   const fixed = pool.is_ephemeral || name === rootName;
+  const ephemeral = pool.is_ephemeral ? t('The scheduler makes and removes ephemeral pools itself') : '';
+  const parent = path.slice(0, path.lastIndexOf('/'));
+  const mayCreate = useRefusal(fixed && pool.is_ephemeral ? [] : [[['modify_children', path], ['write', path]]]);
+  const mayMove = useRefusal(fixed ? [] : [[['write', path]], [['modify_children', parent], ['write', parent]]]);
+  const mayDelete = useRefusal(fixed ? [] : [[['remove', path]], [['modify_children', parent], ['write', parent]]]);
   return (
     <>
       <Way tree={tree} name={name} all={all} />
@@ -54,12 +60,18 @@ function Whole({tree, name, pool, all}: WholeProps) {
         {pool.starvation_status !== 'non_starving' && <State name={pool.starvation_status} />}
         {pool.is_ephemeral && <State name="ephemeral" />}
         <div className="page__actions">
-          {!pool.is_ephemeral && <Button onClick={() => setDialog('create')}>{t('Create a subpool')}</Button>}
-          {!fixed && <Button onClick={() => setDialog('move')}>{t('Move')}</Button>}
-          {!fixed && (
-            <Button view="outlined-danger" onClick={() => setDialog('delete')}>
-              {t('Delete')}
-            </Button>
+          <GuardedButton refusal={ephemeral || mayCreate} onClick={() => setDialog('create')}>
+            {t('Create a subpool')}
+          </GuardedButton>
+          {name !== rootName && (
+            <>
+              <GuardedButton refusal={ephemeral || mayMove} onClick={() => setDialog('move')}>
+                {t('Move')}
+              </GuardedButton>
+              <GuardedButton refusal={ephemeral || mayDelete} view="outlined-danger" onClick={() => setDialog('delete')}>
+                {t('Delete')}
+              </GuardedButton>
+            </>
           )}
         </div>
       </div>
@@ -188,7 +200,7 @@ function PoolOperations({tree, name}: {tree: string; name: string}) {
 }
 
 function Changes({path}: {path: string}) {
-  const {t, locale} = useTexts();
+  const {t} = useTexts();
   const audit = useCommand<{records: AuditRecord[]}>('list_audit', {object: path, limit: 200}, {every: 5000});
   return (
     <Loaded of={audit}>
@@ -208,7 +220,7 @@ function Changes({path}: {path: string}) {
             <tbody>
               {records.map((record) => (
                 <tr key={record.id}>
-                  <td className="nowrap">{moment(record.timestamp, locale)}</td>
+                  <td className="nowrap"><Moment at={record.timestamp} /></td>
                   <td>{record.user}</td>
                   <td>
                     <code>{record.command}</code>

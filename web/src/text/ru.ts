@@ -280,6 +280,7 @@ export const russian = {
   'Show more': 'Показать ещё',
   'Sign in': 'Войти',
   'Sign out': 'Выйти',
+  'Signed in as {user}': 'Вы вошли как {user}',
   'Simulator': 'Симулятор',
   'Since': 'С',
   'Skip to content': 'К содержимому',
@@ -333,6 +334,7 @@ export const russian = {
   'The run ended because nothing more could start.': 'Прогон завершён: больше ничего не могло запуститься.',
   'The same scheduler on virtual time: who would be entitled to what, get what, and wait how long. This cluster is not affected.': 'Тот же планировщик в виртуальном времени: кому что положено, кто что получит и сколько будет ждать. Этот кластер не затрагивается.',
   'The scheduler does not answer': 'Планировщик не отвечает',
+  'The scheduler makes and removes ephemeral pools itself': 'Эфемерные пулы создаёт и удаляет сам планировщик',
   'The server refused the request': 'Сервер отклонил запрос',
   'The server would refuse this': 'Сервер отклонит это изменение',
   'The token was refused': 'Токен не принят',
@@ -340,6 +342,7 @@ export const russian = {
   'Theme': 'Тема',
   'There is no node {name}': 'Узла {name} нет',
   'There is no tree {name}': 'Дерева {name} нет',
+  'This cluster has no tokens yet, so everybody on its machine is root.': 'В этом кластере ещё нет токенов, поэтому на его машине каждый — root.',
   'This cluster requires a token. Paste yours; it is kept until you close this tab.': 'Для входа в этот кластер нужен токен. Вставьте свой: он хранится, пока открыта вкладка.',
   'This is the state at {time}. The page keeps retrying.': 'Показано состояние на {time}. Страница повторяет запросы сама.',
   'This operation has preempted no jobs recently': 'За последнее время эта операция никого не вытесняла',
@@ -421,6 +424,7 @@ export const russian = {
   'none': 'нет',
   'not ended': 'не завершились',
   'not set': 'не задано',
+  'not set, or such as 64GiB': 'не задано; например, 64GiB',
   'nothing blocks it': 'ничего не мешает',
   'of {amount} on {n} {n|node|nodes}': 'из {amount} на {n} {n|узле|узлах|узлах}',
   'of {n}': 'из {n}',
@@ -441,6 +445,7 @@ export const russian = {
   'smoothed usage, cores': 'сглаженное потребление, ядра',
   'strong': 'строгая',
   'strong guarantee': 'строгая гарантия',
+  'such as 64GiB': 'например, 64GiB',
   'the first {n}': 'первые {n}',
   'the guarantee with inferred resources, scaled to the cluster': 'гарантия, дополненная по ресурсам и приведённая к размеру кластера',
   "the job's peak usage": 'наибольшее потребление джоба',
@@ -482,6 +487,7 @@ export const russian = {
   '{total} = {strong} strong + {integral} integral + {weight} by weight': '{total} = {strong} строгая + {integral} интегральная + {weight} по весу',
   '{type} guarantee, accumulated {charge} of capacity': 'гарантия {type}, накоплено {charge} от предела',
   '{used} of {all} {resource} in use': '{resource}: занято {used} из {all}',
+  '{user} may not do this: it needs the permission “{permission}” on {path}': 'Пользователю {user} это нельзя: нужно право «{permission}» на {path}',
 } as const;
 
 /** russianWords maps names that the server uses to Russian words. */
