@@ -1,17 +1,19 @@
 import {Alert} from '@gravity-ui/uikit';
 
 import {escapeKey} from '../api/client';
-import {live, orchid, useCommand, useGet} from '../api/queries';
-import {type AuditRecord, type Cluster, type LiveOperation, type Pool, type Resource, resources, type TreeSummary} from '../api/types';
-import {amount, moment, share, shortId} from '../model/format';
+import {live, orchid, useGet} from '../api/queries';
+import {type Cluster, type LiveOperation, type Pool, type Resource, resources, type TreeSummary} from '../api/types';
+import {changesOf} from '../model/changes';
+import {amount, share, shortId} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {PartsBar, ShareBar} from '../parts/bars';
-import {Section, State} from '../parts/small';
+import {Diff} from '../parts/diff';
+import {Moment, Section, State} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {alertsOf, useCluster} from '../shell/cluster';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
-import {textOf} from './pool';
+import {useAudit} from './pool_changes';
 import {PreemptionsTable, usePreemptions} from './preemptions';
 
 export function HomePage() {
@@ -164,28 +166,32 @@ function Preempted() {
 }
 
 function Changed() {
-  const {t, locale} = useTexts();
-  const audit = useCommand<{records: AuditRecord[]}>('list_audit', {below: '//sys/pool_trees', limit: 20}, {every: 5000});
+  const {t} = useTexts();
+  const {audit, refused} = useAudit(20);
   return (
     <Section title={t('Recent changes')}>
-      <Loaded of={audit}>
-        {({records}) =>
-          records.length === 0 ? (
-            <p className="muted">{t('No pool has been changed')}</p>
-          ) : (
-            <ul className="changes">
-              {records.map((record) => (
-                <li key={record.id}>
-                  <span className="muted nowrap">
-                    {moment(record.timestamp, locale)} {record.user}
-                  </span>
-                  <span className="diff">{textOf(record.after) || `${record.command} ${record.object}`}</span>
-                </li>
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
+      {refused ? (
+        <p className="muted">{t('Only administrators see who changed what')}</p>
+      ) : (
+        <Loaded of={audit}>
+          {({records}) =>
+            records.length === 0 ? (
+              <p className="muted">{t('No pool has been changed')}</p>
+            ) : (
+              <ul className="changes">
+                {records.map((record) => (
+                  <li key={record.id}>
+                    <span className="muted nowrap">
+                      <Moment at={record.timestamp} /> {record.user}
+                    </span>
+                    <Diff changes={changesOf(record)} />
+                  </li>
+                ))}
+              </ul>
+            )
+          }
+        </Loaded>
+      )}
     </Section>
   );
 }

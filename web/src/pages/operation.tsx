@@ -1,4 +1,5 @@
 import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
+import {type ReactNode, useState} from 'react';
 
 import {live, useCommand} from '../api/queries';
 import type {OperationDetails} from '../api/types';
@@ -6,11 +7,13 @@ import {Anchor} from '../parts/anchor';
 import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {ApiError} from '../api/client';
+import {hasEnded, openingTab} from '../model/operation';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {OperationActions} from './operation_actions';
 import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
+import {FirstFailure} from './operation_failure';
 import {EventsTab, TimelineTab} from './operation_events';
 import {JobsTab} from './operation_jobs';
 import {MemoryTab} from './operation_memory';
@@ -18,12 +21,6 @@ import {SpecificationTab} from './operation_spec';
 import {StatisticsTab} from './operation_statistics';
 import {WhyTab} from './operation_why';
 import {JobsBar, placesOf} from './operations_table';
-
-const final = new Set(['completed', 'failed', 'aborted']);
-
-export function hasEnded(state: string): boolean {
-  return final.has(state);
-}
 
 export function OperationPage({id}: {id: string}) {
   const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live});
@@ -36,7 +33,11 @@ export function OperationPage({id}: {id: string}) {
 
 function Whole({operation}: {operation: OperationDetails}) {
   const {t} = useTexts();
-  const [tab, setTab] = useQueryValue('tab', 'details');
+  const [chosen, setTab] = useQueryValue('tab');
+  // The page does not leave a tab because the operation no longer waits.
+  const [opening] = useState(() => openingTab(operation));
+  const tab = chosen || opening;
+  const waiting = operation.brief_progress?.jobs?.pending ?? 0;
   const id = operation.id;
   const cpu = useCpuRecord(id, hasEnded(operation.state));
   const tabs: [string, string, () => React.ReactNode][] = [
@@ -73,11 +74,15 @@ function Whole({operation}: {operation: OperationDetails}) {
           [t('Started'), <Moment key="start" at={operation.start_time} />],
           [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
           [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
+          ...(waiting > 0 && !hasEnded(operation.state)
+            ? [[t('Waiting'), <Anchor key="why" href={to.operation(id, 'why')}>{t('{n} {n|job waits|jobs wait}: why', {n: waiting})}</Anchor>] as [string, ReactNode]]
+            : []),
         ]}
       />
       {operation.result?.error && operation.result.error.code !== 0 && (
         <Problem title={t('Why it ended')} error={new ApiError(operation.result.error)} />
       )}
+      {operation.state === 'failed' && <FirstFailure id={id} />}
       <TabProvider value={tab} onUpdate={setTab}>
         <TabList>
           {tabs.map(([value, title]) => (

@@ -3,18 +3,20 @@ import {useState} from 'react';
 
 import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
-import type {AuditRecord, OperationList, Pool} from '../api/types';
+import type {OperationList, Pool} from '../api/types';
 import {amount, decimal, duration, share, volume} from '../model/format';
 import {charge, pathTo, rootName} from '../model/tree';
 import {Anchor} from '../parts/anchor';
 import {Meter, ShareBar} from '../parts/bars';
 import {GuardedButton, useRefusal} from '../parts/guarded';
-import {Copyable, Facts, Moment, Section, State} from '../parts/small';
-import {Empty, Loaded} from '../parts/states';
+import {Copyable, Facts, Section, State} from '../parts/small';
+import {Loaded} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {OperationsTable} from './operations_table';
+import {PoolAcl} from './pool_acl';
 import {CreatePool, DeletePool, MovePool, poolPath} from './pool_actions';
+import {PoolChanges} from './pool_changes';
 import {PoolCharts} from './pool_charts';
 import {ShareDerivation} from './pool_derivation';
 import {PoolEditor} from './pool_editor';
@@ -81,6 +83,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <Tab value="charts">{t('Charts')}</Tab>
           <Tab value="operations">{t('Operations')}</Tab>
           {!fixed && <Tab value="attributes">{t('Attributes')}</Tab>}
+          {!fixed && <Tab value="acl">{t('Access')}</Tab>}
           <Tab value="changes">{t('Changes')}</Tab>
         </TabList>
         <div className="tabbody">
@@ -90,7 +93,8 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <TabPanel value="attributes">
             {tab === 'attributes' && !fixed && <PoolEditor key={path} tree={tree} path={path} way={pathTo(all, name)} />}
           </TabPanel>
-          <TabPanel value="changes">{tab === 'changes' && <Changes path={path} />}</TabPanel>
+          <TabPanel value="acl">{tab === 'acl' && !fixed && <PoolAcl path={path} />}</TabPanel>
+          <TabPanel value="changes">{tab === 'changes' && <PoolChanges tree={tree} name={name} path={path} />}</TabPanel>
         </div>
       </TabProvider>
       {dialog === 'share' && <ShareDerivation tree={tree} name={name} all={all} onClose={close} />}
@@ -197,47 +201,4 @@ function PoolOperations({tree, name}: {tree: string; name: string}) {
       )}
     </Loaded>
   );
-}
-
-function Changes({path}: {path: string}) {
-  const {t} = useTexts();
-  const audit = useCommand<{records: AuditRecord[]}>('list_audit', {object: path, limit: 200}, {every: 5000});
-  return (
-    <Loaded of={audit}>
-      {({records}) =>
-        records.length === 0 ? (
-          <Empty>{t('This pool has not been changed yet')}</Empty>
-        ) : (
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t('Time')}</th>
-                <th>{t('User')}</th>
-                <th>{t('Command')}</th>
-                <th>{t('Change')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {records.map((record) => (
-                <tr key={record.id}>
-                  <td className="nowrap"><Moment at={record.timestamp} /></td>
-                  <td>{record.user}</td>
-                  <td>
-                    <code>{record.command}</code>
-                  </td>
-                  <td className="diff">{textOf(record.after)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )
-      }
-    </Loaded>
-  );
-}
-
-/** textOf formats a value of an audit record: a text or a document. */
-export function textOf(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  return typeof value === 'string' ? value.trim() : JSON.stringify(value);
 }
