@@ -30,7 +30,7 @@ export function changeOf(text: string): Change {
 /** changesOf returns what a record says: its lines, or one change from a value to another. */
 export function changesOf(record: Pick<AuditRecord, 'before' | 'after' | 'command' | 'object'>): Change[] {
   const {before, after} = record;
-  const lines = [before, after].flatMap((value) => (typeof value === 'string' && line.test(value) ? value.trim().split('\n') : []));
+  const lines = [before, after].flatMap((value) => (typeof value === 'string' && /^[-+~>#] /.test(value) ? value.trim().split('\n') : []));
   if (lines.length > 0) return lines.map(changeOf);
   const [old, next] = [textOf(before), textOf(after)];
   if (old === '' && next === '') return [{sign: '', what: `${record.command} ${record.object}`}];

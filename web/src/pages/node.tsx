@@ -9,12 +9,13 @@ import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {type Column, Grid} from '../parts/grid';
 import {Age, Facts, Moment, Section, State} from '../parts/small';
-import {Loaded, Problem} from '../parts/states';
+import {Loaded} from '../parts/states';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {EventsTable} from './events_table';
 import {GPUs} from './node_gpus';
 import {Maintenance, NodeActions} from './node_maintenance';
+import {MissingNode} from './missing';
 import {classes} from './nodes';
 
 interface NodeState {
@@ -23,14 +24,13 @@ interface NodeState {
 }
 
 export function NodePage({address}: {address: string}) {
-  const {t} = useTexts();
   const list = useCommand<{nodes: Node[]}>('list_nodes', {filter: address}, {every: live});
   return (
     <div className="page">
       <Loaded of={list}>
         {({nodes}) => {
           const node = nodes.find((one) => one.address === address);
-          return node ? <Whole node={node} /> : <Problem title={t('There is no node {name}', {name: address})} />;
+          return node ? <Whole node={node} /> : <MissingNode address={address} />;
         }}
       </Loaded>
     </div>

@@ -10,6 +10,7 @@ import {ApiError} from '../api/client';
 import {hasEnded, openingTab} from '../model/operation';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
+import {isMissing, MissingOperation} from './missing';
 import {OperationActions} from './operation_actions';
 import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
@@ -26,7 +27,11 @@ export function OperationPage({id}: {id: string}) {
   const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live});
   return (
     <div className="page">
-      <Loaded of={operation}>{(data) => <Whole operation={data} />}</Loaded>
+      {!operation.data && isMissing(operation.error) ? (
+        <MissingOperation id={id} />
+      ) : (
+        <Loaded of={operation}>{(data) => <Whole key={data.id} operation={data} />}</Loaded>
+      )}
     </div>
   );
 }

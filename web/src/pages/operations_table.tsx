@@ -2,6 +2,7 @@ import {type ReactNode, useMemo} from 'react';
 
 import type {Counter, OperationRow} from '../api/types';
 import {shortId} from '../model/format';
+import {waits} from '../model/operation';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {Export} from '../parts/export';
@@ -57,6 +58,7 @@ function columnsOf({t}: Texts): Column<OperationRow>[] {
         <span className="labels">
           <State name={row.state} />
           {row.suspended && <State name="suspended" />}
+          {waits(row) && <Anchor href={to.operation(row.id, 'why')}>{t('why?')}</Anchor>}
         </span>
       ),
     },

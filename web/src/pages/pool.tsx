@@ -8,11 +8,14 @@ import {amount, decimal, duration, share, volume} from '../model/format';
 import {charge, pathTo, rootName} from '../model/tree';
 import {Anchor} from '../parts/anchor';
 import {Meter, ShareBar} from '../parts/bars';
+import {Favourite} from '../parts/favourite';
 import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Copyable, Facts, Section, State} from '../parts/small';
 import {Loaded} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
+import {isMissing, MissingPool} from './missing';
+import {StartOperation} from './operation_start';
 import {OperationsTable} from './operations_table';
 import {PoolAcl} from './pool_acl';
 import {CreatePool, DeletePool, MovePool, poolPath} from './pool_actions';
@@ -28,7 +31,11 @@ export function PoolPage({tree, name}: {tree: string; name: string}) {
   const all = useGet<Record<string, Pool>>(base, {fields: ['parent', 'is_ephemeral']}, {every: 10_000, large: true});
   return (
     <div className="page">
-      <Loaded of={pool}>{(data) => <Whole tree={tree} name={name} pool={data} all={all.data ?? {}} />}</Loaded>
+      {!pool.data && isMissing(pool.error) ? (
+        <MissingPool tree={tree} name={name} />
+      ) : (
+        <Loaded of={pool}>{(data) => <Whole tree={tree} name={name} pool={data} all={all.data ?? {}} />}</Loaded>
+      )}
     </div>
   );
 }
@@ -50,6 +57,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
   const ephemeral = pool.is_ephemeral ? t('The scheduler makes and removes ephemeral pools itself') : '';
   const parent = path.slice(0, path.lastIndexOf('/'));
   const mayCreate = useRefusal(fixed && pool.is_ephemeral ? [] : [[['modify_children', path], ['write', path]]]);
+  const mayUse = useRefusal(fixed ? [] : [[['use', path]]]);
   const mayMove = useRefusal(fixed ? [] : [[['write', path]], [['modify_children', parent], ['write', parent]]]);
   const mayDelete = useRefusal(fixed ? [] : [[['remove', path]], [['modify_children', parent], ['write', parent]]]);
   return (
@@ -57,11 +65,13 @@ function Whole({tree, name, pool, all}: WholeProps) {
       <Way tree={tree} name={name} all={all} />
       <div className="page__head">
         <h1 className="page__title">{name}</h1>
+        {!fixed && <Favourite tree={tree} pool={name} />}
         <State name={pool.mode} />
         {pool.integral_guarantee_type !== 'none' && <State name={pool.integral_guarantee_type} />}
         {pool.starvation_status !== 'non_starving' && <State name={pool.starvation_status} />}
         {pool.is_ephemeral && <State name="ephemeral" />}
         <div className="page__actions">
+          {name !== rootName && <StartOperation tree={tree} pool={name} refusal={mayUse} />}
           <GuardedButton refusal={ephemeral || mayCreate} onClick={() => setDialog('create')}>
             {t('Create a subpool')}
           </GuardedButton>
