@@ -11,6 +11,7 @@ const record = (object: string, after: unknown, before: unknown = null): AuditRe
 describe('a line of an audit record', () => {
   it.each([
     ['~ pool research: weight: unset → 3', {sign: '~', pool: 'research', what: 'pool research: weight', before: 'unset', after: '3'}],
+    ['~ pool a: limits: {cpu: 2} → {cpu: 4}', {sign: '~', pool: 'a', what: 'pool a: limits', before: '{cpu: 2}', after: '{cpu: 4}'}],
     ['+ pool a (in <Root>): weight: 4', {sign: '+', pool: 'a', what: 'pool a (in <Root>): weight: 4'}],
     ['- pool a (in b)', {sign: '-', pool: 'a', what: 'pool a (in b)'}],
     ['> pool a: b → c', {sign: '>', pool: 'a', what: 'pool a', before: 'b', after: 'c'}],

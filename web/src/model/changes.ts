@@ -14,6 +14,8 @@ export interface Change {
 }
 
 const line = /^([-+~>#]) (.*)$/;
+const option = /^((?:pool [^\s:]+|tree): [^\s:]+): (.*) → (.*)$/;
+const move = /^(pool [^\s:]+): (.*) → (.*)$/;
 const pool = /^pools? (?:in )?([^\s:]+)/;
 
 /** changeOf reads one line. */
@@ -21,10 +23,8 @@ export function changeOf(text: string): Change {
   const [, sign, rest] = line.exec(text) ?? [];
   if (sign === undefined || rest === undefined) return {sign: '', what: text};
   const change: Change = {sign, pool: pool.exec(rest)?.[1], what: rest};
-  const arrow = rest.indexOf(' → ');
-  if (arrow < 0) return change;
-  const colon = rest.lastIndexOf(': ', arrow);
-  return {...change, what: rest.slice(0, colon), before: rest.slice(colon + 2, arrow), after: rest.slice(arrow + 3)};
+  const [, what, before, after] = (sign === '>' ? move : option).exec(rest) ?? [];
+  return what === undefined ? change : {...change, what, before, after};
 }
 
 /** changesOf returns what a record says: its lines, or one change from a value to another. */

@@ -12,6 +12,7 @@ describe('guarantees that are not kept', () => {
   it('are those of pools that ask for more than they have, with the cause', () =>
     expect(
       shortfalls({
+        '<Root>': pool(10, 4, 1, 90),
         kept: pool(10, 10, 10, 50), modest: pool(10, 10, 2, 2), none: pool(0, 0, 0, 50), nearly: pool(10, 10, 9.95, 50), waits: pool(10, 10, 5, 50),
         starves: pool(10, 10, 0, 4, 'starving'), shrunk: pool(10, 6, 6, 50, 'starving'),
       }),
@@ -21,7 +22,7 @@ describe('guarantees that are not kept', () => {
       {pool: 'shrunk', resource: 'cpu', promised: 10, asked: 10, got: 6, cause: 'capacity'},
     ]));
 
-  it('may be broken although nobody asks for them yet', () => expect(shrunkOf({a: pool(10, 10, 0, 0), b: pool(10, 4, 0, 0)})).toEqual(['b']));
+  it('may be broken although nobody asks for them yet', () => expect(shrunkOf({'<Root>': pool(10, 4, 0, 0), a: pool(10, 10, 0, 0), b: pool(10, 4, 0, 0)})).toEqual(['b']));
 });
 
 describe('a cluster', () => {

@@ -1,6 +1,7 @@
 // What is wrong with a cluster, as far as the page can see. Where nothing is known, nothing is called well.
 
 import {type Amounts, type Cluster, type Pool, type Resource, resources} from '../api/types';
+import {rootName} from './tree';
 
 export interface Shortfall {
   pool: string;
@@ -27,6 +28,7 @@ const enough = 0.99;
 export function shortfalls(pools: Record<string, Guaranteed>): Shortfall[] {
   const found: Shortfall[] = [];
   for (const [pool, data] of Object.entries(pools)) {
+    if (pool === rootName) continue;
     let worst: Shortfall | undefined;
     for (const resource of resources) {
       const of = (amounts: Amounts | undefined) => amounts?.[resource] ?? 0;
@@ -47,8 +49,8 @@ export function shortfalls(pools: Record<string, Guaranteed>): Shortfall[] {
 /** shrunkOf lists the pools whose guarantees the present nodes cannot keep even if they were asked for. */
 export function shrunkOf(pools: Record<string, Guaranteed>): string[] {
   return Object.entries(pools)
-    .filter(([, pool]) =>
-      resources.some((r) => (pool.effective_strong_guarantee_resources?.[r] ?? 0) < (pool.strong_guarantee_resources?.[r] ?? 0) * enough))
+    .filter(([name, pool]) =>
+      name !== rootName && resources.some((r) => (pool.effective_strong_guarantee_resources?.[r] ?? 0) < (pool.strong_guarantee_resources?.[r] ?? 0) * enough))
     .map(([name]) => name);
 }
 

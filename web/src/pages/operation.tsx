@@ -79,7 +79,7 @@ function Whole({operation}: {operation: OperationDetails}) {
           [t('Started'), <Moment key="start" at={operation.start_time} />],
           [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
           [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
-          ...(waiting > 0 && !hasEnded(operation.state)
+          ...(waiting > 0 && tab !== 'why' && !hasEnded(operation.state)
             ? [[t('Waiting'), <Anchor key="why" href={to.operation(id, 'why')}>{t('{n} {n|job waits|jobs wait}: why', {n: waiting})}</Anchor>] as [string, ReactNode]]
             : []),
         ]}

@@ -41,6 +41,7 @@ function StartDialog({start, onClose}: {start: Draft; onClose: () => void}) {
   const trees = Object.keys(cluster?.pool_trees ?? {});
   const tree = draft.tree || cluster?.default_pool_tree || '';
   const pools = useGet<Record<string, Pool>>(`${orchid}/pool_trees/${escapeKey(tree)}/pools`, {fields: ['parent']}, {enabled: tree !== ''}).data ?? {};
+  const written = {...draft, tree: tree === cluster?.default_pool_tree ? '' : tree};
   const wrong = wrongFields(draft);
   const put = (field: Field) => (value: string) => setDraft({...draft, [field]: value});
   const refusal = useRefusal(draft.pool && pools[draft.pool] ? [[['use', poolPath(tree, pools, draft.pool)]]] : []);
@@ -50,9 +51,9 @@ function StartDialog({start, onClose}: {start: Draft; onClose: () => void}) {
       action={t('Start')}
       disabled={draft.command.trim() === '' || wrong.length > 0}
       refusal={refusal}
-      command={draft.command.trim() === '' ? undefined : commandLineOf(draft)}
+      command={draft.command.trim() === '' ? undefined : commandLineOf(written)}
       run={async () => {
-        const {operation_id: id} = await call<{operation_id: string}>('start_operation', {operation_type: 'vanilla', spec: specOf(draft)});
+        const {operation_id: id} = await call<{operation_id: string}>('start_operation', {operation_type: 'vanilla', spec: specOf(written)});
         navigate(to.operation(id));
       }}
       done={t('The operation was started')}

@@ -53,7 +53,7 @@ function columnsOf({t}: Texts): Column<OperationRow>[] {
       ),
     },
     {
-      key: 'state', title: t('State'), width: 112, value: (row) => row.state,
+      key: 'state', title: t('State'), width: 128, value: (row) => row.state,
       render: (row) => (
         <span className="labels">
           <State name={row.state} />

@@ -136,6 +136,9 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
     return rowsOf(forest, {filter, isOpen: expansion.isOpen, compare: comparison(all, order)});
   }, [pools.data, operations.data, shown, filter, expansion.isOpen, all, order]);
   const top = useMemo(() => topRows(rows, filter), [rows, filter]);
+  // The root has the sums of all pools, even if their dominant resources differ.
+  const root = current === 'summary' && filter === '' ? pools.data?.[rootName] : undefined;
+  const summed: Row[] = root ? [{kind: 'pool', key: 'root', name: rootName, depth: 0, pool: root, hasChildren: true, open: true}] : top;
   return (
     <>
       <div className="toolbar">
@@ -194,7 +197,7 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
               toggle: (row, open) => expansion.toggle(row.name, open),
               open: (row) => navigate(row.kind === 'pool' ? to.pool(tree, row.name) : to.operation(row.name)),
             }}
-            totals={{title: t('Sum of {n} {n|pool|pools}', {n: top.length}), rows: top}}
+            totals={{title: t('Sum of {n} {n|pool|pools}', {n: top.length}), rows: summed}}
             empty={filter ? t('No name matches') : t('No pools yet')}
           />
         )}

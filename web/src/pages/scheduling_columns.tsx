@@ -251,7 +251,7 @@ function resourceColumns({absolute, texts}: Choice, resource: Resource): Column<
   ) =>
     absolute
       ? numberColumn(key, title, 92, (row) => amounts(elementOf(row))?.[resource], (value) => amount(resource, value, locale), hint, summed)
-      : numberColumn(key, title, 116, (row) => shares(elementOf(row))?.[resource], (value) => share(value, locale), hint, summed);
+      : numberColumn(key, title, 94, (row) => shares(elementOf(row))?.[resource], (value) => share(value, locale), hint, summed);
   return [
     numberColumn('weight', t('Weight'), 66, (row) => elementOf(row).weight, (value) => decimal(value, locale)),
     satisfactionColumn(texts, (e) => e.usage_share?.[resource] ?? 0, (e) => e.fair_share?.[resource] ?? 0),

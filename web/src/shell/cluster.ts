@@ -9,7 +9,7 @@ export function useCluster() {
 /** alertsOf returns the alerts of a cluster and its trees as texts, except those of one type. */
 export function alertsOf(cluster: Cluster | undefined, except = ''): string[] {
   if (!cluster) return [];
-  const shown = cluster.alerts.filter((alert) => alert.attributes?.['alert_type'] !== (except || null));
+  const shown = cluster.alerts.filter((alert) => alert.attributes?.['alert_type'] !== except);
   const texts = shown.map((alert) => alert.message);
   for (const [name, tree] of Object.entries(cluster.pool_trees)) {
     for (const alert of tree.alerts) if (!texts.includes(alert)) texts.push(`${name}: ${alert}`);
