@@ -39,7 +39,7 @@ test('memory is shown and typed with its unit', async () => {
   const field = page.locator('.section', {has: page.getByRole('heading', {name: 'Limit', exact: true})}).getByLabel('memory');
   await until(async () => assert.equal(await field.inputValue(), '64GiB'), 'the limit is shown in GiB');
   await field.fill('1.5 GiB');
-  await shows(page, 'All promises can be kept');
+  await shows(page, `weir set //sys/pool_trees/default/research/@resource_limits '{"memory":1610612736}'`);
   await page.getByRole('button', {name: 'Save'}).click();
   await until(async () => assert.equal((await get('//sys/pool_trees/default/research/@resource_limits')).memory, 1.5 * 2 ** 30), 'the limit is set');
   await call('remove', {path: '//sys/pool_trees/default/research/@resource_limits'});
@@ -53,7 +53,7 @@ test('the access list of a pool is shown and changed', async () => {
   await page.getByRole('dialog').getByLabel('Users and groups').fill('users');
   await page.getByRole('dialog').getByRole('button', {name: 'Add', exact: true}).click();
   const own = page.getByRole('region', {name: 'Own entries'});
-  await own.getByText('users').waitFor();
+  await own.getByRole('cell', {name: 'users', exact: true}).waitFor();
   assert.deepEqual((await get('//sys/pool_trees/default/research/@acl')).map((entry) => entry.subjects), [['users']]);
   await own.getByRole('button', {name: 'Remove'}).click();
   await page.getByRole('dialog').getByRole('button', {name: 'Remove'}).click();

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest';
 
 import type {Counter} from '../api/types';
-import {lastLines, openingTab} from './operation';
+import {isOperationId, lastLines, openingTab} from './operation';
 
 const jobs = (pending: number, running: number): {jobs: Counter} => ({
   jobs: {total: 9, pending, running, completed: {total: 0}, failed: 0, aborted: {total: 0}, lost: 0},
@@ -16,6 +16,11 @@ describe('an operation opens with', () => {
     ['its details, if it has ended', 'failed', false, jobs(3, 0), 'details'],
     ['its details, if nothing is left to run', 'running', false, jobs(0, 0), 'details'],
   ])('%s', (_, state, suspended, brief_progress, tab) => expect(openingTab({state, suspended, brief_progress})).toBe(tab));
+});
+
+describe('the name of an operation', () => {
+  it.each([['1-2-3-4', true], ['c7acd75e-1687f830-3ff03e8-3a8085a2', true], ['*nightly', true], ['c7acd75e-1687f830', false], ['*', false], ['nightly', false]])(
+    '%s: %s', (text, is) => expect(isOperationId(text)).toBe(is));
 });
 
 describe('the end of a text', () => {

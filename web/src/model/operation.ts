@@ -6,6 +6,11 @@ export function hasEnded(state: string): boolean {
   return final.has(state);
 }
 
+/** isOperationId reports whether a text can name an operation: a whole id, or an alias. */
+export function isOperationId(text: string): boolean {
+  return /^(\*.+|[0-9a-f]+(-[0-9a-f]+){3})$/i.test(text);
+}
+
 /** waits reports whether an operation waits as a whole: it has no running job, but wants some. */
 export function waits(operation: Pick<OperationRow, 'state' | 'suspended' | 'brief_progress'>): boolean {
   if (hasEnded(operation.state)) return false;

@@ -7,7 +7,7 @@ import {Anchor} from '../parts/anchor';
 import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {ApiError} from '../api/client';
-import {hasEnded, openingTab} from '../model/operation';
+import {hasEnded, isOperationId, openingTab} from '../model/operation';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {isMissing, MissingOperation} from './missing';
@@ -24,10 +24,10 @@ import {WhyTab} from './operation_why';
 import {JobsBar, placesOf} from './operations_table';
 
 export function OperationPage({id}: {id: string}) {
-  const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live});
+  const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live, enabled: isOperationId(id)});
   return (
     <div className="page">
-      {!operation.data && isMissing(operation.error) ? (
+      {!isOperationId(id) || (!operation.data && isMissing(operation.error)) ? (
         <MissingOperation id={id} />
       ) : (
         <Loaded of={operation}>{(data) => <Whole key={data.id} operation={data} />}</Loaded>

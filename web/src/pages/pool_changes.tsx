@@ -39,7 +39,7 @@ export function PoolChanges({tree, name, path}: {tree: string; name: string; pat
             <Empty>{incomplete ? t('This pool has not been changed recently') : t('This pool has not been changed yet')}</Empty>
           ) : (
             <div className="scroll" tabIndex={0} role="region" aria-label={t('Changes')}>
-              <table className="plain plain_top">
+              <table className="plain plain_top plain_cards">
                 <thead>
                   <tr>
                     <th>{t('Time')}</th>
@@ -71,14 +71,14 @@ function Changed({change: {record, own, others}}: {change: PoolChange}) {
   const {t} = useTexts();
   return (
     <tr>
-      <td className="nowrap">
+      <td className="nowrap" data-label={t('Time')}>
         <Moment at={record.timestamp} />
       </td>
-      <td>{record.user}</td>
-      <td>
+      <td data-label={t('User')}>{record.user}</td>
+      <td data-label={t('Command')}>
         <code>{record.command}</code>
       </td>
-      <td>
+      <td className="plain__all">
         <Diff changes={own} />
         {others.length > 0 && (
           <details>
