@@ -1,21 +1,21 @@
 import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
 import {type ReactNode, useState} from 'react';
 
+import {ApiError} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {OperationDetails} from '../api/types';
+import {hasEnded, isOperationId, openingTab} from '../model/operation';
 import {Anchor} from '../parts/anchor';
 import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
-import {ApiError} from '../api/client';
-import {hasEnded, isOperationId, openingTab} from '../model/operation';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {isMissing, MissingOperation} from './missing';
 import {OperationActions} from './operation_actions';
 import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
-import {FirstFailure} from './operation_failure';
 import {EventsTab, TimelineTab} from './operation_events';
+import {FirstFailure} from './operation_failure';
 import {JobsTab} from './operation_jobs';
 import {MemoryTab} from './operation_memory';
 import {SpecificationTab} from './operation_spec';

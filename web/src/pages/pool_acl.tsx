@@ -2,7 +2,7 @@ import {Select, TextInput} from '@gravity-ui/uikit';
 import {useState} from 'react';
 
 import {changeAttributes} from '../api/client';
-import {useMissing, useUser} from '../api/permissions';
+import {usePermissions, useUser} from '../api/permissions';
 import {useGet} from '../api/queries';
 import {type Entry, inheritedOf, namesOf, permissions} from '../model/acl';
 import {shellQuote} from '../model/format';
@@ -75,18 +75,13 @@ function changeOf(path: string, list: Entry[]) {
 /** Mine lists the permissions of the reader. */
 function Mine({path}: {path: string}) {
   const user = useUser();
+  const allowed = usePermissions(permissions.map((permission) => [permission, path]));
   return (
     <span className="labels">
-      {user}:
-      {permissions.map((permission) => (
-        <One key={permission} permission={permission} path={path} />
-      ))}
+      {user}: {permissions.map((permission, i) => allowed[i] && <State key={permission} name={permission} />)}
+      {allowed.every((one) => one === false) && '–'}
     </span>
   );
-}
-
-function One({permission, path}: {permission: string; path: string}) {
-  return useMissing([[[permission, path]]]) ? null : <State name={permission} />;
 }
 
 function Entries({label, list, refusal, onRemove}: {label: string; list: Entry[]; refusal?: string; onRemove?: (index: number) => void}) {

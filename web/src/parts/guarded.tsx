@@ -18,7 +18,7 @@ export function GuardedButton({refusal, ...button}: ButtonButtonProps & {refusal
   if (!refusal) return <Button {...button} />;
   return (
     <Tooltip content={refusal} openDelay={0}>
-      <Button {...button} className={`refused ${button.className ?? ''}`} aria-disabled aria-description={refusal} title={refusal} onClick={undefined} type="button" />
+      <Button {...button} className={`refused ${button.className ?? ''}`} aria-disabled aria-description={refusal} onClick={undefined} type="button" />
     </Tooltip>
   );
 }
