@@ -293,6 +293,9 @@ func (t *term) ended(e *core.Ended) {
 	}
 	op.ends++
 	t.touched[e.Operation] = true
+	if e.State != core.JobCompleted {
+		t.held.stir() // its work waits again
+	}
 	if e.State == core.JobFailed && !op.hasFailedJobs {
 		op.hasFailedJobs = true
 		t.markDirty(e.Operation)
@@ -388,6 +391,7 @@ func (t *term) changed(c *core.OperationChange) {
 		return
 	}
 	t.markDirty(c.Operation)
+	t.held.stir()
 	if c.State == operation.Pending {
 		if c.Waiting != "" {
 			record := *op.record

@@ -567,9 +567,6 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()
-	if a.session.Urgent() && !a.failed && time.Until(a.next) > urgentPause {
-		a.next = time.Now().Add(urgentPause)
-	}
 }
 
 // upload sends output that is too large for a result, piece by piece, and retries until the scheduler has it. It

@@ -948,7 +948,10 @@ type HeartbeatRequest struct {
 	OrdersSeen uint64  `protobuf:"varint,5,opt,name=orders_seen,json=ordersSeen,proto3" json:"orders_seen,omitempty"`
 	Report     *Report `protobuf:"bytes,6,opt,name=report,proto3" json:"report,omitempty"`
 	// More results wait than fit into this report: the node sends the next one at once.
-	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	// The scheduler may keep this request open for this long while it has no orders for the node.
+	// Zero: it must answer at once.
+	HoldUs        int64 `protobuf:"varint,8,opt,name=hold_us,json=holdUs,proto3" json:"hold_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1030,6 +1033,13 @@ func (x *HeartbeatRequest) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *HeartbeatRequest) GetHoldUs() int64 {
+	if x != nil {
+		return x.HoldUs
+	}
+	return 0
 }
 
 // Report is the state of the node, or what has changed in it.
@@ -2280,7 +2290,9 @@ type HeartbeatResponse struct {
 	// Present if the settings have changed.
 	Settings *Settings `protobuf:"bytes,11,opt,name=settings,proto3" json:"settings,omitempty"`
 	// There are more orders than fit into this response: send the next heartbeat at once.
-	More          bool `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
+	// The scheduler holds heartbeats that have hold_us: send the next one soon.
+	Holds         bool `protobuf:"varint,13,opt,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2395,6 +2407,13 @@ func (x *HeartbeatResponse) GetSettings() *Settings {
 func (x *HeartbeatResponse) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *HeartbeatResponse) GetHolds() bool {
+	if x != nil {
+		return x.Holds
 	}
 	return false
 }
@@ -3992,7 +4011,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	" \x01(\x03R\x16memoryWatchdogPeriodUs\x12A\n" +
 	"\x1dresource_adjustment_period_us\x18\v \x01(\x03R\x1aresourceAdjustmentPeriodUs\x12=\n" +
 	"\x1bmemory_overdraft_timeout_us\x18\f \x01(\x03R\x18memoryOverdraftTimeoutUs\x127\n" +
-	"\x18cpu_overdraft_timeout_us\x18\r \x01(\x03R\x15cpuOverdraftTimeoutUs\"\x83\x02\n" +
+	"\x18cpu_overdraft_timeout_us\x18\r \x01(\x03R\x15cpuOverdraftTimeoutUs\"\x9c\x02\n" +
 	"\x10HeartbeatRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12 \n" +
@@ -4001,7 +4020,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\vorders_seen\x18\x05 \x01(\x04R\n" +
 	"ordersSeen\x12,\n" +
 	"\x06report\x18\x06 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x12\n" +
-	"\x04more\x18\a \x01(\bR\x04more\"\xaa\x01\n" +
+	"\x04more\x18\a \x01(\bR\x04more\x12\x17\n" +
+	"\ahold_us\x18\b \x01(\x03R\x06holdUs\"\xaa\x01\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
@@ -4133,7 +4153,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x0fexec_started_us\x18\x03 \x01(\x03R\rexecStartedUs\x12(\n" +
 	"\x10exec_finished_us\x18\x04 \x01(\x03R\x0eexecFinishedUs\x12\x1f\n" +
 	"\vfinished_us\x18\x05 \x01(\x03R\n" +
-	"finishedUs\"\xc6\x04\n" +
+	"finishedUs\"\xdc\x04\n" +
 	"\x11HeartbeatResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12+\n" +
@@ -4147,7 +4167,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x12cpu_limits_counted\x18\n" +
 	" \x03(\v2\x16.weir.node.v1.CpuLimitR\x10cpuLimitsCounted\x122\n" +
 	"\bsettings\x18\v \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12\x12\n" +
-	"\x04more\x18\f \x01(\bR\x04more\"4\n" +
+	"\x04more\x18\f \x01(\bR\x04more\x12\x14\n" +
+	"\x05holds\x18\r \x01(\bR\x05holds\"4\n" +
 	"\bCpuLimit\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\x8e\x02\n" +
