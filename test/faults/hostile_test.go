@@ -433,7 +433,6 @@ func TestHostileClientsTakeNothing(t *testing.T) {
 		}
 		t.Logf("%6d times %s", h.tried[i].Load(), attacks[i].name)
 	}
-	checkFlat(t, samples)
 	slices.Sort(users.took)
 	if n := len(users.took); n == 0 || len(users.wrong) > 0 {
 		t.Errorf("%d honest requests, %d of them not answered: %v", n, len(users.wrong), users.wrong)
@@ -446,7 +445,10 @@ func TestHostileClientsTakeNothing(t *testing.T) {
 		goroutines, files := s.held()
 		return goroutines <= calm.goroutines+slack && files <= calm.files+slack
 	})
-	t.Logf("after: %v", s.sample(began))
+	after := s.sample(began)
+	t.Logf("after: %v", after)
+	// What the honest load leaves, such as operations in lists, grows all the time.
+	checkFlat(t, samples, max(after.heap-calm.heap, 0)/3)
 }
 
 func (s sample) String() string {
@@ -456,8 +458,9 @@ func (s sample) String() string {
 // fewestSamples is how many are compared, also on a machine that is too busy to take them in time.
 const fewestSamples = 6
 
-// checkFlat compares the last third of the samples with the second, when all attacks are under way.
-func checkFlat(t *testing.T, samples []sample) {
+// checkFlat compares the last third of the samples with the second, when all attacks are under way. In the meantime the
+// heap may grow by what the honest load leaves in a third of the time.
+func checkFlat(t *testing.T, samples []sample, left int64) {
 	t.Helper()
 	for _, s := range samples {
 		t.Log(s)
@@ -468,8 +471,8 @@ func checkFlat(t *testing.T, samples []sample) {
 		of   func(sample) int64
 		more int64
 	}{
-		{"live heap", func(s sample) int64 { return s.heap }, 32 << 20},
-		{"resident memory", func(s sample) int64 { return s.rss }, 64 << 20},
+		{"live heap", func(s sample) int64 { return s.heap }, 32<<20 + left},
+		{"resident memory", func(s sample) int64 { return s.rss }, 64<<20 + 2*left},
 		{"goroutines", func(s sample) int64 { return int64(s.goroutines) }, 200},
 		{"files", func(s sample) int64 { return int64(s.files) }, 100},
 	} {
