@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
@@ -43,6 +44,25 @@ func TestIsolatedJobsOfTwoUsersSeeNothingOfEachOther(t *testing.T) {
 	state := n.state(c.running(first)[0].ID.String())
 	if state == nil || state.InitPID == 0 || state.ProxyPID != n.supervisor() {
 		t.Errorf("the first job is %+v", state)
+	}
+}
+
+// Attack 1: a job on the leader's machine uses the scheduler without a token.
+func TestAJobIsNotRootOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	host, port, _ := strings.Cut(c.scheduler.Address, ":")
+	call := func(request string) string {
+		return fmt.Sprintf(`exec 3<>/dev/tcp/%s/%s; printf '%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' >&3; cat <&3 >&2; echo >&2
+`, host, port, request)
+	}
+	id := c.start(task("a", call("GET /auth/whoami")+call("POST /api/v4/create?type=map_node&path=//tmp/taken")+call("POST /api/v4/issue_token?user=root")+
+		"ls -d "+client.SocketPath(c.scheduler.Address)+" || true"))
+	_, jobs := c.completed(id)
+	text := c.stderr(jobs[0])
+	if !strings.Contains(text, `{"login":"guest"`) || strings.Contains(text, `"root"`) || strings.Count(text, " 401 Unauthorized") != 2 || !strings.Contains(text, "No such file or directory") {
+		t.Errorf("the job got\n%s", text)
 	}
 }
 

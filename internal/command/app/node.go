@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
@@ -244,18 +246,30 @@ func nodeClient(c *config.Node, reload *reloader) (*nodeproto.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := nodeproto.NewClient(c.Schedulers.Value(), security, token)
+	schedulers, err := nodeproto.NewClient(c.Schedulers.Value(), security, token)
 	if err != nil {
 		return nil, err
+	}
+	if !c.TLS.Enabled.Value() && !c.Token.IsSet() && !c.TokenFile.IsSet() {
+		schedulers.DialWith(dialLocally)
 	}
 	reload.add("node/token_file and node/tls", func() error {
 		security, token, err := nodeKeys(c)
 		if err == nil {
-			client.Renew(security, token)
+			schedulers.Renew(security, token)
 		}
 		return err
 	}, c.TokenFile.Value(), c.TLS.CA.Value(), c.TLS.Certificate.Value(), c.TLS.Key.Value())
-	return client, nil
+	return schedulers, nil
+}
+
+// dialLocally connects to a scheduler over its socket if it is on this machine, since a node without a token or
+// a certificate is known there only.
+func dialLocally(ctx context.Context, network, address string) (net.Conn, error) {
+	if local, found := client.LocalAddress(address); found {
+		network, address = "unix", strings.TrimPrefix(local, "unix:")
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
 // offeredOf is the part of the machine's resources that a node offers to the scheduler. The rest of the memory is
