@@ -117,3 +117,33 @@ func TestAnInitMayBeKilledAtAnyMoment(t *testing.T) {
 		}
 	})
 }
+
+// A node is upgraded from a process per job to a supervisor and isolation while a job runs.
+func TestANodeMovesToASupervisorWithJobsRunning(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", "  supervisor: false\n")
+	gate := filepath.Join(c.directory, "gate")
+	before := c.start(task("a", "for i in $(seq 500); do echo line $i >&2; done; while [ ! -e "+gate+" ]; do sleep 0.01; done; for i in $(seq 501 1000); do echo line $i >&2; done"))
+	job := c.awaitRunning(before, 1)[0]
+	if state := n.state(job.ID.String()); state == nil || n.supervisor() != 0 {
+		t.Fatalf("the job does not have a process of its own: %+v", state)
+	}
+	n.kill()
+	n.options.more = isolated
+	n.configure(c.scheduler.Address, c.directory, c.group)
+	n.start()
+	after := c.start(task("b", "id -u >&2"))
+	_, jobs := c.completed(after)
+	if text := c.stderr(jobs[0]); !strings.HasPrefix(text, "19000000") {
+		t.Errorf("the job after the upgrade wrote %q", text)
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, jobs = c.completed(before)
+	if lines := strings.Split(strings.TrimSpace(c.stderr(jobs[0])), "\n"); len(jobs) != 1 || jobs[0].ID != job.ID || len(lines) != 1000 || lines[999] != "line 1000" {
+		t.Errorf("%d jobs, %d lines, the last is %q", len(jobs), len(lines), lines[len(lines)-1])
+	}
+	n.checkJobsLeftNothing(c.group)
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,15 +129,24 @@ func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {
 		return i, err
 	}
 	i.ReadOnly, i.Writable, i.Hide, i.AllowPtrace = c.ReadOnly.Value(), c.Writable.Value(), c.Hide.Value(), c.AllowPtrace.Value()
+	if os.Getuid() != 0 {
+		// Jobs run as the agent's user, who may be root of a scheduler on this machine by its socket.
+		i.Hide = append(slices.Clip(i.Hide), filepath.Dir(client.SocketPath("")))
+	}
 	byDefault := "job"
 	if i.Level == jobinit.None || os.Getuid() != 0 {
 		byDefault = "agent"
 	}
-	if c.RunAs.Or(byDefault) == "agent" {
+	runAs := c.RunAs.Or(byDefault)
+	if runAs == "agent" {
 		return i, nil
 	}
 	if os.Getuid() != 0 {
-		return i, errors.New("isolation/run_as: only root can run each job as its own user")
+		return i, errors.New("isolation/run_as: only root can run jobs as other users")
+	}
+	if runAs == "user" {
+		i.LocalUsers = true
+		return i, nil
 	}
 	if i.UIDs, err = agent.ParseUIDRange(c.UIDs.Value()); err != nil {
 		return i, fmt.Errorf("isolation/uids: %w", err)
