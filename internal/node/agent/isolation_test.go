@@ -2,10 +2,8 @@ package agent
 
 import (
 	"errors"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -104,30 +102,5 @@ func TestANodeBelowFullSaysWhatThatMeans(t *testing.T) {
 		if test.words == "" && got != "" || !strings.Contains(got, test.words) || test.words != "" && !strings.HasPrefix(got, "isolation_lowered: ") {
 			t.Errorf("%+v: %q", test.isolation, got)
 		}
-	}
-}
-
-// Two thousand jobs run one after the other and side by side on 64 user ids.
-func TestNoTwoLivingJobsShareAUserID(t *testing.T) {
-	const ids, jobs = 64, 2000
-	pool := newUIDPool(UIDRange{First: 1_900_000_000, Last: 1_900_000_000 + ids - 1})
-	random := rand.New(rand.NewPCG(1, 2))
-	var living []uint32
-	for range jobs {
-		if len(living) == ids {
-			if uid, err := pool.take(); !errors.Is(err, errNoUID) {
-				t.Fatalf("all ids are taken, and yet one is %d, %v", uid, err)
-			}
-		}
-		for len(living) == ids || len(living) > 0 && random.IntN(2) == 0 {
-			at := random.IntN(len(living))
-			pool.free(living[at])
-			living = slices.Delete(living, at, at+1)
-		}
-		uid, err := pool.take()
-		if err != nil || slices.Contains(living, uid) || uid < pool.all.First || uid > pool.all.Last {
-			t.Fatalf("%d, %v, while %v live", uid, err, living)
-		}
-		living = append(living, uid)
 	}
 }
