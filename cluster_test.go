@@ -3,6 +3,7 @@ package weir_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -81,17 +83,21 @@ func (w *workshop) prepare(t *testing.T) {
 
 func (w *workshop) startNodes(t *testing.T) {
 	t.Helper()
-	client, err := nodeproto.NewClient([]string{w.address}, nil, "")
+	caller, err := nodeproto.NewClient([]string{w.address}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Over the socket, nodes need no token, even after an example has made the first one.
+	caller.DialWith(func(ctx context.Context, _, address string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", client.SocketPath(address))
+	})
 	var amounts resource.Amounts
 	amounts[resource.CPU], amounts[resource.Memory] = resource.FromFloat(resource.CPU, 16), 64<<30
 	amounts[resource.UserSlots], amounts[resource.Network] = 32, 100
 	const count = 2
 	nodes := fakenode.New(fakenode.Config{
 		Count: count, Resources: amounts, Tags: []string{"ssd"}, Script: playJob,
-		Caller: func(int) fakenode.Caller { return client },
+		Caller: func(int) fakenode.Caller { return caller },
 	})
 	t.Cleanup(nodes.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -23,8 +23,9 @@ import (
 
 // Options configure a Client: which cluster it calls, and as which user.
 type Options struct {
-	// Address is the host:port or URL of a server. Separate several servers of one
-	// cluster by commas.
+	// Address is the host:port or URL of a server, or unix: and the path of its socket.
+	// Separate several servers of one cluster by commas. If empty, it is the scheduler on
+	// this machine: its socket if it has one, otherwise DefaultAddress.
 	Address string
 	// Token authenticates the caller. It is empty if the cluster requires none.
 	Token string
@@ -44,28 +45,69 @@ type Options struct {
 
 // Client calls the servers of a cluster. It is safe for concurrent use.
 type Client struct {
-	servers []string     // URLs
+	servers []server
 	current atomic.Int64 // index of the server to call next
 	options Options
 	http    *http.Client
 }
 
-// New returns a client. It does not connect to a server.
+// socketScheme precedes the path of a socket in an address.
+const socketScheme = "unix:"
+
+// server is one server of a cluster.
+type server struct {
+	address string // as errors name it
+	url     string
+}
+
+// readServer parses the address of a server. sockets collects the paths of sockets by the host name
+// under which the transport knows them.
+func readServer(address string, sockets map[string]string) (server, error) {
+	text := strings.TrimSpace(address)
+	if path, local := strings.CutPrefix(text, socketScheme); local {
+		if path = strings.TrimPrefix(path, "//"); !strings.HasPrefix(path, "/") {
+			return server{}, fmt.Errorf("%q is not the address of a scheduler: want an absolute path after %s", address, socketScheme)
+		}
+		host := fmt.Sprintf("socket-%d.localhost", len(sockets))
+		sockets[net.JoinHostPort(host, "80")] = path
+		return server{address: text, url: "http://" + host}, nil
+	}
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return server{}, fmt.Errorf("%q is not the address of a scheduler: want host:port, a URL like https://host:port, or unix:/path", address)
+	}
+	text = strings.TrimRight(text, "/")
+	return server{address: text, url: text}, nil
+}
+
+// New returns a client. It does not send a request.
 func New(o Options) (*Client, error) {
 	c := &Client{options: o}
+	if o.Address == "" {
+		o.Address = DefaultAddress
+		if local, found := LocalAddress(o.Address); found {
+			o.Address = local
+		}
+	}
+	sockets := map[string]string{}
 	for address := range strings.SplitSeq(o.Address, ",") {
-		server := strings.TrimSpace(address)
-		if !strings.Contains(server, "://") {
-			server = "http://" + server
+		s, err := readServer(address, sockets)
+		if err != nil {
+			return nil, err
 		}
-		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("%q is not the address of a scheduler: want host:port or a URL like https://host:port", address)
-		}
-		c.servers = append(c.servers, strings.TrimRight(server, "/"))
+		c.servers = append(c.servers, s)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // connect to schedulers directly
-	transport.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if path, local := sockets[address]; local {
+			network, address = "unix", path
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
 	if o.Authority != "" {
 		pem, err := os.ReadFile(o.Authority)
 		if err != nil {
@@ -212,7 +254,7 @@ func (c *Client) once(ctx context.Context, r Request, at int64) ([]byte, error) 
 }
 
 func (c *Client) brokeOff(at int64, err error) error {
-	return &Unreachable{Address: c.servers[at], Err: fmt.Errorf("the answer broke off: %w", err)}
+	return &Unreachable{Address: c.servers[at].address, Err: fmt.Errorf("the answer broke off: %w", err)}
 }
 
 // Stream runs a command and returns the body of the answer as a stream, for large answers.
@@ -231,7 +273,7 @@ func (c *Client) Stream(ctx context.Context, r Request) (io.ReadCloser, error) {
 
 // open sends a request to one server and returns the answer.
 func (c *Client) open(ctx context.Context, r Request, at int64) (io.ReadCloser, error) {
-	request, err := c.request(ctx, r, c.servers[at])
+	request, err := c.request(ctx, r, c.servers[at].url)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +284,7 @@ func (c *Client) open(ctx context.Context, r Request, at int64) (io.ReadCloser, 
 		if errors.As(err, &outer) {
 			err = outer.Err
 		}
-		return nil, &Unreachable{Address: c.servers[at], Err: err}
+		return nil, &Unreachable{Address: c.servers[at].address, Err: err}
 	}
 	c.tellWarnings(response)
 	if response.StatusCode != http.StatusOK {

@@ -148,7 +148,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	if _, err := newClient(t, Options{Address: "127.0.0.1:1"}).Get(ended, "//a", ReadOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	for _, wrong := range []string{"", "ftp://a", "http://", "a b:1", "a:1,", "a:1,ftp://b"} {
+	for _, wrong := range []string{"unix:", "unix:a", "ftp://a", "http://", "a b:1", "a:1,", "a:1,ftp://b"} {
 		if _, err := New(Options{Address: wrong}); err == nil {
 			t.Errorf("%q was taken for an address", wrong)
 		}

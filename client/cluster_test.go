@@ -43,6 +43,7 @@ func withCluster(run func() int) (code int, err error) {
 	defer os.RemoveAll(directory)
 	settings := config.Default().Scheduler
 	settings.Listen, settings.DataDir = document.Some("127.0.0.1:0"), document.Some(directory)
+	settings.TrustLoopback = document.Some(true)
 	settings.Periods.FairShareUpdate = document.Some(20 * time.Millisecond)
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)

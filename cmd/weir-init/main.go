@@ -1,4 +1,7 @@
-// Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not.
+// Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not. With --pod it
+// is the first process of a pod:
+//
+//	weir-init --pod [--result FILE] [--] COMMAND [ARGUMENT...]
 package main
 
 import (
@@ -7,4 +10,9 @@ import (
 	"github.com/weirhq/weir/internal/node/jobinit"
 )
 
-func main() { os.Exit(jobinit.Main()) }
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == jobinit.PodFlag {
+		os.Exit(jobinit.Pod(os.Args[2:]))
+	}
+	os.Exit(jobinit.Main())
+}

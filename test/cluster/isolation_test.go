@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
@@ -43,6 +44,25 @@ func TestIsolatedJobsOfTwoUsersSeeNothingOfEachOther(t *testing.T) {
 	state := n.state(c.running(first)[0].ID.String())
 	if state == nil || state.InitPID == 0 || state.ProxyPID != n.supervisor() {
 		t.Errorf("the first job is %+v", state)
+	}
+}
+
+// Attack 1: a job on the leader's machine uses the scheduler without a token.
+func TestAJobIsNotRootOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	host, port, _ := strings.Cut(c.scheduler.Address, ":")
+	call := func(request string) string {
+		return fmt.Sprintf(`exec 3<>/dev/tcp/%s/%s; printf '%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' >&3; cat <&3 >&2; echo >&2
+`, host, port, request)
+	}
+	id := c.start(task("a", call("GET /auth/whoami")+call("POST /api/v4/create?type=map_node&path=//tmp/taken")+call("POST /api/v4/issue_token?user=root")+
+		"ls -d "+client.SocketPath(c.scheduler.Address)+" || true"))
+	_, jobs := c.completed(id)
+	text := c.stderr(jobs[0])
+	if !strings.Contains(text, `{"login":"guest"`) || strings.Contains(text, `"root"`) || strings.Count(text, " 401 Unauthorized") != 2 || !strings.Contains(text, "No such file or directory") {
+		t.Errorf("the job got\n%s", text)
 	}
 }
 
@@ -96,4 +116,34 @@ func TestAnInitMayBeKilledAtAnyMoment(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A node is upgraded from a process per job to a supervisor and isolation while a job runs.
+func TestANodeMovesToASupervisorWithJobsRunning(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", "  supervisor: false\n")
+	gate := filepath.Join(c.directory, "gate")
+	before := c.start(task("a", "for i in $(seq 500); do echo line $i >&2; done; while [ ! -e "+gate+" ]; do sleep 0.01; done; for i in $(seq 501 1000); do echo line $i >&2; done"))
+	job := c.awaitRunning(before, 1)[0]
+	if state := n.state(job.ID.String()); state == nil || n.supervisor() != 0 {
+		t.Fatalf("the job does not have a process of its own: %+v", state)
+	}
+	n.kill()
+	n.options.more = isolated
+	n.configure(c.scheduler.Address, c.directory, c.group)
+	n.start()
+	after := c.start(task("b", "id -u >&2"))
+	_, jobs := c.completed(after)
+	if text := c.stderr(jobs[0]); !strings.HasPrefix(text, "19000000") {
+		t.Errorf("the job after the upgrade wrote %q", text)
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, jobs = c.completed(before)
+	if lines := strings.Split(strings.TrimSpace(c.stderr(jobs[0])), "\n"); len(jobs) != 1 || len(lines) != 1000 || lines[999] != "line 1000" {
+		t.Errorf("%d jobs, %d lines, the last is %q", len(jobs), len(lines), lines[len(lines)-1])
+	}
+	n.checkJobsLeftNothing(c.group)
 }

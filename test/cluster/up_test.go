@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,9 +89,30 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 	u := startUp(t, directory, group)
 	t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
 	await(t, "it greets", func() bool { return strings.Contains(u.log.String(), "Ctrl-C stops it.") })
-	for _, line := range []string{"A cluster of 1 node is up at http://" + u.address, "weir run -- ", "weir pools", "weir set "} {
+	for _, line := range []string{"A cluster of 1 node is up at http://" + u.address, "weir run -- ", "weir pools", "weir set ", "/#signin=weir_", "export YT_PROXY=http://" + u.address + " YT_TOKEN=weir_"} {
 		if !strings.Contains(u.log.String(), line) {
 			t.Errorf("the greeting lacks %q", line)
+		}
+	}
+	// The printed token lets a client in that knows nothing of the socket.
+	_, token, _ := strings.Cut(u.log.String(), "YT_TOKEN=")
+	token, _, _ = strings.Cut(token, " ")
+	for given, want := range map[string]string{token: "root", "": "guest"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.address+"/auth/whoami", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if given != "" {
+			request.Header.Set("Authorization", "OAuth "+given)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("with %d characters one is %s, %v; want %s", len(given), body, err, want)
 		}
 	}
 	if output := u.mustWeir("run", "--", "echo hello from $YT_JOB_ID; df -T . >&2"); !strings.Contains(output, "hello from ") {

@@ -76,6 +76,7 @@ func newSchedulerAt(t *testing.T, m *machine, address, directory string, c setti
   advertise: %s
   data_dir: %s
   pprof: true
+  trust_loopback: true
   leader: {lease_ttl: %v, renew_period: %v, standby_poll_period: %v}
   self_check: {period: 1s}
   fair_share_update_period: %v

@@ -138,7 +138,7 @@ func (n *network) inside(ctx context.Context, m *machine, words ...string) *exec
 	c := exec.CommandContext(ctx, "nsenter", append([]string{"--net=/run/netns/" + m.namespace, "--"}, words...)...)
 	c.Dir = m.directory
 	// A standby trusts the cluster's authority when it forwards requests.
-	c.Env = append(os.Environ(), "SSL_CERT_FILE="+n.authority.file, "WEIR_AUTHORITY="+n.authority.file, "WEIR_ADDR=https://127.0.0.1:7070",
+	c.Env = append(os.Environ(), "SSL_CERT_FILE="+n.authority.file, "WEIR_AUTHORITY="+n.authority.file, "WEIR_ADDR=unix:"+filepath.Join(m.directory, "scheduler.sock"),
 		"WEIR_CONTEXTS="+filepath.Join(m.directory, "contexts.yaml"), "NO_COLOR=1")
 	return c
 }
@@ -148,7 +148,7 @@ func (n *network) weir(m *machine, words ...string) (string, error) {
 	var problems bytes.Buffer
 	c := n.inside(n.t.Context(), m, append([]string{n.program}, words...)...)
 	if n.token != "" {
-		c.Env = append(c.Environ(), "WEIR_TOKEN_FILE="+n.token)
+		c.Env = append(c.Environ(), "WEIR_ADDR=https://127.0.0.1:7070", "WEIR_TOKEN_FILE="+n.token)
 	}
 	c.Stderr = &problems
 	out, err := c.Output()

@@ -19,6 +19,7 @@ scheduler:
   listen: 0.0.0.0:7070
   advertise: %[1]s:7070
   data_dir: %[2]s/scheduler
+  socket: %[2]s/scheduler.sock
   store: %[3]q
   tls: {certificate: %[2]s/tls.crt, key: %[2]s/tls.key, client_ca: %[4]s}
   leader: {lease_ttl: 2s, renew_period: 500ms, standby_poll_period: 250ms}
@@ -148,16 +149,16 @@ func (n *network) makePools(m *machine) {
 	n.mustWeir(m, "apply", "-f", pools)
 }
 
-// makeToken issues the first token, after which every caller needs one, and uses it from then on. Nodes
-// have certificates.
+// makeToken issues the first token, after which every caller over TCP needs one, and uses it from then on.
+// Nodes have certificates.
 func (n *network) makeToken(m *machine) {
 	n.t.Helper()
 	file := filepath.Join(n.directory, "root.token")
 	if err := os.WriteFile(file, []byte(n.mustWeir(m, "token", "create", "root", "--description", "the tests")), 0o600); err != nil {
 		n.t.Fatal(err)
 	}
-	if out, err := n.weir(m, "get", "//sys/pools"); err == nil {
-		n.t.Errorf("the machine of the leader reads without a token: %s", out)
+	if out, err := n.weir(m, "get", "//sys/pools", "--addr", "https://127.0.0.1:7070"); err == nil {
+		n.t.Errorf("the machine of the leader reads over TCP without a token: %s", out)
 	}
 	n.token = file
 }

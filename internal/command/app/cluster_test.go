@@ -47,6 +47,7 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	settings := config.Default()
 	s := &settings.Scheduler
 	s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
+	s.TrustLoopback = document.Some(true)
 	s.Periods.FairShareUpdate = document.Some(50 * time.Millisecond)
 	s.Periods.OperationsUpdate = document.Some(50 * time.Millisecond)
 	s.Nodes.HeartbeatPeriod = document.Some(100 * time.Millisecond)

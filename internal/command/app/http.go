@@ -27,6 +27,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	limits := limitsOf(&c.Overload)
 	answers := api.New(s.Server, api.Options{
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
+		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key,
 	})
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {
@@ -38,7 +39,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 		mux.Handle(prefix, dialect)
 	}
 	mux.Handle("/", web.Handler(s.version))
-	known := nodeproto.EitherOf{nodeproto.Certificates{}, ownNodes{s.ownNodes.Hash()}, nodeTokens{answers.Identify}}
+	known := nodeproto.EitherOf{nodeproto.Certificates{}, nodeTokens{answers.Identify}}
 	// Nodes have a separate budget, so that users cannot use up the memory for heartbeats.
 	mux.Handle(nodeproto.NewHandler(s.Server.NodeService(), known, nodeIntake(gate.NewBudget(limits))))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

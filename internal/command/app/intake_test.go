@@ -45,7 +45,7 @@ func alone(t *testing.T, change func(*config.Scheduler)) *Scheduler {
 // giveToken issues a token for a user.
 func giveToken(t *testing.T, s *Scheduler, user string) string {
 	t.Helper()
-	token := newToken()
+	token := auth.NewToken([32]byte{1})
 	insist(t, func() error {
 		return s.Server.EditRegistry(t.Context(), server.Caller{User: auth.Root}, func(*server.Registry) (*store.Batch, error) {
 			b := &store.Batch{}

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
@@ -126,15 +129,24 @@ func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {
 		return i, err
 	}
 	i.ReadOnly, i.Writable, i.Hide, i.AllowPtrace = c.ReadOnly.Value(), c.Writable.Value(), c.Hide.Value(), c.AllowPtrace.Value()
+	if os.Getuid() != 0 {
+		// Jobs run as the agent's user, who may be root of a scheduler on this machine by its socket.
+		i.Hide = append(slices.Clip(i.Hide), filepath.Dir(client.SocketPath("")))
+	}
 	byDefault := "job"
 	if i.Level == jobinit.None || os.Getuid() != 0 {
 		byDefault = "agent"
 	}
-	if c.RunAs.Or(byDefault) == "agent" {
+	runAs := c.RunAs.Or(byDefault)
+	if runAs == "agent" {
 		return i, nil
 	}
 	if os.Getuid() != 0 {
-		return i, errors.New("isolation/run_as: only root can run each job as its own user")
+		return i, errors.New("isolation/run_as: only root can run jobs as other users")
+	}
+	if runAs == "user" {
+		i.LocalUsers = true
+		return i, nil
 	}
 	if i.UIDs, err = agent.ParseUIDRange(c.UIDs.Value()); err != nil {
 		return i, fmt.Errorf("isolation/uids: %w", err)
@@ -244,18 +256,30 @@ func nodeClient(c *config.Node, reload *reloader) (*nodeproto.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := nodeproto.NewClient(c.Schedulers.Value(), security, token)
+	schedulers, err := nodeproto.NewClient(c.Schedulers.Value(), security, token)
 	if err != nil {
 		return nil, err
+	}
+	if !c.TLS.Enabled.Value() && !c.Token.IsSet() && !c.TokenFile.IsSet() {
+		schedulers.DialWith(dialLocally)
 	}
 	reload.add("node/token_file and node/tls", func() error {
 		security, token, err := nodeKeys(c)
 		if err == nil {
-			client.Renew(security, token)
+			schedulers.Renew(security, token)
 		}
 		return err
 	}, c.TokenFile.Value(), c.TLS.CA.Value(), c.TLS.Certificate.Value(), c.TLS.Key.Value())
-	return client, nil
+	return schedulers, nil
+}
+
+// dialLocally connects to a scheduler over its socket if it is on this machine, since a node without a token or
+// a certificate is known there only.
+func dialLocally(ctx context.Context, network, address string) (net.Conn, error) {
+	if local, found := client.LocalAddress(address); found {
+		network, address = "unix", strings.TrimPrefix(local, "unix:")
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
 // offeredOf is the part of the machine's resources that a node offers to the scheduler. The rest of the memory is

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,28 +20,9 @@ import (
 // nodesGroup is the group whose members' tokens authenticate nodes.
 const nodesGroup = "nodes"
 
-// ownNodes authenticates the nodes of this process by a token that lives as long as the process and is stored nowhere.
-type ownNodes struct{ token auth.TokenHash }
-
-// Authenticate returns the node that a caller represents.
-func (n ownNodes) Authenticate(_ context.Context, c nodeproto.Credentials) (nodeproto.Peer, error) {
-	token, err := auth.ParseToken(c.Token)
-	if err != nil || token.Hash() != n.token {
-		return nodeproto.Peer{}, nodeproto.ErrUnknownCredentials
-	}
-	return nodeproto.Peer{Node: nodeproto.AnyNode}, nil
-}
-
-// newToken returns a random token.
-func newToken() auth.Token {
-	var random [32]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	return auth.NewToken(random)
-}
-
 // nodeTokens authenticates nodes by the tokens of superusers and of users in the group nodes. Each such token is valid for
-// any node. A node receives the jobs of all users, so no other user may act as one. As long as there are no tokens, every
-// caller on this machine may.
+// any node. A node receives the jobs of all users, so no other user may act as one. A node on the scheduler's machine that runs
+// as root or as the scheduler's user needs no token: it uses the scheduler's socket.
 type nodeTokens struct {
 	// identify returns the user who makes a request and the user's groups.
 	identify func(*http.Request) (user string, groups []string, _ error)

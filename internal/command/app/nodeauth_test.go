@@ -19,7 +19,7 @@ import (
 func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	s := c.scheduler.Server
-	who := nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler)}).Identify}
+	who := nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler), TrustLoopback: true}).Identify}
 	ask := func(token string, local bool) string {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Host = s.Address()
@@ -39,8 +39,14 @@ func TestNodesAreLetInByTokensOnceThereAreTokens(t *testing.T) {
 		return peer.Node
 	}
 	if got := fmt.Sprint(ask("", true), " ", ask("", false)); got != nodeproto.AnyNode+" refused" {
+		t.Errorf("without tokens, this machine trusted: %s", got)
+	}
+	trusting := who
+	who = nodeTokens{api.New(s, api.Options{Log: slog.New(slog.DiscardHandler)}).Identify}
+	if got := fmt.Sprint(ask("", true), " ", ask("", false)); got != "refused refused" {
 		t.Errorf("without tokens: %s", got)
 	}
+	who = trusting
 	for name, change := range map[string]func(*http.Request){
 		"another origin":  func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") },
 		"across sites":    func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },

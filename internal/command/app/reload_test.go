@@ -106,7 +106,7 @@ func TestATokenFileOfANodeIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(newToken().Reveal())
+	write(auth.NewToken([32]byte{9}).Reveal())
 	right := giveToken(t, s, auth.Root)
 	settings := config.Default()
 	n := &settings.Node

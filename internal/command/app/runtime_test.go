@@ -56,6 +56,7 @@ func TestTheConfigurationChangesWhileTheSchedulerRuns(t *testing.T) {
 		settings := config.Default()
 		s := &settings.Scheduler
 		s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
+		s.TrustLoopback = document.Some(true)
 		s.Leader.LeaseTTL = document.Some(time.Minute)
 		scheduler, err := NewScheduler(t.Context(), s, "test", slog.New(slog.DiscardHandler))
 		if err != nil {

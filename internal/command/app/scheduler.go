@@ -17,8 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/config"
-	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/api"
 	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
@@ -33,15 +34,16 @@ type Scheduler struct {
 	// Address is the address it listens at, URL the one that clients use.
 	Address string
 	URL     string
+	// Key lets the nodes and the browser of this process's user act as root.
+	Key *api.Key
 
 	db       *store.Store
 	http     *http.Server
 	listener net.Listener
+	local    net.Listener // nil if there is none
 	log      *slog.Logger
 	version  string
 	begin    func() error // called when it leads for the first time
-	// ownNodes is this process's token for the nodes in it.
-	ownNodes auth.Token
 	reload   *reloader
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
@@ -70,7 +72,13 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		return nil, errors.Join(err, db.Close())
 	}
 	s := &Scheduler{
-		db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), ownNodes: newToken(), reload: newReloader(log),
+		db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), Key: api.NewKey(), reload: newReloader(log),
+	}
+	if s.local, err = s.listenLocal(c); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if c.TrustLoopback.Value() {
+		log.Warn("trust_loopback is set: until the first token exists, every process on this machine, jobs included, acts as root")
 	}
 	s.running.Store(c)
 	if keys != nil {
@@ -83,10 +91,29 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
 	s.Server = server.New(server.Options{
-		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived, Log: log,
+		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
+		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
 	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
+}
+
+// listenLocal opens the socket for commands on this machine. A socket that the operator did not ask for is
+// not worth a refusal to start: without it, everybody needs a token.
+func (s *Scheduler) listenLocal(c *config.Scheduler) (net.Listener, error) {
+	if path, given := c.Socket.Get(); given {
+		listener, err := gate.ListenLocal(path)
+		if err != nil {
+			return nil, fmt.Errorf("scheduler/socket: %w", err)
+		}
+		return listener, nil
+	}
+	listener, err := gate.ListenLocal(client.SocketPath(s.Address))
+	if err != nil {
+		s.log.Warn("no socket: commands on this machine need a token", "error", err)
+		return nil, nil
+	}
+	return listener, nil
 }
 
 // holderName is the name under which this scheduler takes the lease. It is the same after a
@@ -130,9 +157,13 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			s.log.Error("scheduler", "error", err)
 		}
 	})
-	served := make(chan error, 1)
+	served := make(chan error, 2)
+	secure := s.http.TLSConfig != nil // serving sets it
+	if s.local != nil {
+		go func() { served <- s.http.Serve(s.local) }()
+	}
 	go func() {
-		if s.http.TLSConfig != nil {
+		if secure {
 			served <- s.http.ServeTLS(s.listener, "", "")
 			return
 		}
@@ -197,7 +228,13 @@ func (s *Scheduler) OnReload(read func() (*config.Scheduler, error)) {
 func (s *Scheduler) onLead(begin func() error) { s.begin = begin }
 
 // Close closes what NewScheduler opened.
-func (s *Scheduler) Close() error { return errors.Join(s.listener.Close(), s.db.Close()) }
+func (s *Scheduler) Close() error {
+	problems := []error{s.listener.Close(), s.db.Close()}
+	if s.local != nil {
+		problems = append(problems, s.local.Close())
+	}
+	return errors.Join(problems...)
+}
 
 // settingsOf derives a server's settings from its configuration.
 func settingsOf(c *config.Scheduler) server.Settings {

@@ -22,6 +22,7 @@ import (
 var opened = map[string]bool{
 	"scheduler/listen": true, "scheduler/advertise": true, "scheduler/data_dir": true, "scheduler/store": true,
 	"scheduler/store_password_file": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
+	"scheduler/socket": true, "scheduler/trust_loopback": true, // see socket_test.go
 	"scheduler/tls/certificate": true, "scheduler/tls/key": true, "scheduler/tls/client_ca": true, "scheduler/tls/self_signed": true,
 	"scheduler/log/level": true, "scheduler/log/format": true,
 	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/replace": true, "node/token": true, "node/token_file": true,

@@ -1,18 +1,16 @@
 package app
 
 import (
-	"errors"
 	"net/http"
 	"testing"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
-	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// With the first token, metrics require a token as the API does. Nodes of the same
-// process are not affected.
+// With the first token, metrics require a token as the API does. The key of the process, which its
+// own nodes use, stays valid.
 func TestTheFirstTokenClosesMetrics(t *testing.T) {
 	c := newCluster(t, 1, 1)
 	s := c.scheduler
@@ -35,7 +33,7 @@ func TestTheFirstTokenClosesMetrics(t *testing.T) {
 	if got := scrape(""); got != http.StatusOK {
 		t.Errorf("before there is a token: %d", got)
 	}
-	token := newToken()
+	token := auth.NewToken([32]byte{1})
 	insist(t, func() error {
 		return s.Server.EditRegistry(t.Context(), server.Caller{User: "root"}, func(*server.Registry) (*store.Batch, error) {
 			b := &store.Batch{}
@@ -49,13 +47,7 @@ func TestTheFirstTokenClosesMetrics(t *testing.T) {
 	if got := scrape(token.Reveal()); got != http.StatusOK {
 		t.Errorf("with one: %d", got)
 	}
-	own := ownNodes{s.ownNodes.Hash()}
-	if peer, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: s.ownNodes.Reveal()}); err != nil || peer.Node != nodeproto.AnyNode {
-		t.Errorf("a node of the process: %v, %v", peer, err)
-	}
-	for _, other := range []string{"", "weir_x", token.Reveal()} {
-		if _, err := own.Authenticate(t.Context(), nodeproto.Credentials{Token: other}); !errors.Is(err, nodeproto.ErrUnknownCredentials) {
-			t.Errorf("another token: %v", err)
-		}
+	if got := scrape(s.Key.Reveal()); got != http.StatusOK {
+		t.Errorf("with the key of the process: %d", got)
 	}
 }

@@ -80,7 +80,7 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		own := nodeOf(&c.Up, i, count, detected)
 		node.Schedulers = document.Some([]string{s.Address})
 		if !node.Token.IsSet() && !node.TokenFile.IsSet() {
-			node.Token = document.Some(s.ownNodes.Reveal()) // so that a user's first token does not lock it out
+			node.Token = document.Some(s.Key.Reveal()) // so that a user's first token does not lock it out
 		}
 		node.Name, node.Tags, node.Listen = own.Name, own.Tags, own.Address
 		node.Resources = document.Some(resource.PartialOf(own.Resources.Value().OrZero()))

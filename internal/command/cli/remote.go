@@ -21,9 +21,6 @@ const (
 	tokenFileVariable = "WEIR_TOKEN_FILE"
 	contextVariable   = "WEIR_CONTEXT"
 	authorityVariable = "WEIR_AUTHORITY"
-
-	// defaultAddress is the default address of weir scheduler and weir up.
-	defaultAddress = "127.0.0.1:7070"
 )
 
 // remote is the flags of commands that call a scheduler. There is no flag for a token itself:
@@ -43,7 +40,7 @@ func newRemote(opts *options) *remote { return &remote{opts: opts} }
 // addTo adds the flags to a command and its subcommands.
 func (r *remote) addTo(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.address, "addr", "", "scheduler, host:port or URL; else "+addressVariable+", the context, "+defaultAddress)
+	flags.StringVar(&r.address, "addr", "", "scheduler, host:port or URL; else "+addressVariable+", the context, "+client.DefaultAddress)
 	flags.StringVar(&r.tokenFile, "token-file", "", "file with the token; else "+tokenVariable+", "+tokenFileVariable+", the context")
 	flags.StringVar(&r.context, "context", "", "context to use; else "+contextVariable+", the current one")
 	flags.StringVar(&r.authority, "authority", "", "file with certificates to trust; else "+authorityVariable+", the context")
@@ -68,12 +65,16 @@ func (r *remote) mustComplete(cmd *cobra.Command, flag string, complete cobra.Co
 // server is the scheduler that a command calls, and which source selected it.
 type server struct {
 	address, addressFrom string
-	token, tokenFrom     string
-	authority            string
+	// local is the scheduler's socket on this machine, which is used in place of the address; empty if there is
+	// none.
+	local            string
+	token, tokenFrom string
+	authority        string
 }
 
 // find selects the server. A context's token is never sent to a server that was selected in another
-// way.
+// way. Without a token, a scheduler on this machine is called over its socket, where it knows who calls.
+// An address with a scheme is used as it is.
 func (r *remote) find() (server, error) {
 	var s server
 	chosen, err := r.chosenContext()
@@ -95,13 +96,16 @@ func (r *remote) find() (server, error) {
 			s.tokenFrom += ", file " + chosen.TokenFile
 		}
 	default:
-		s.address, s.addressFrom = defaultAddress, "is the default"
+		s.address, s.addressFrom = client.DefaultAddress, "is the default"
 	}
 	if err := r.overrideToken(&s); err != nil {
 		return s, err
 	}
 	if file := firstNonEmpty(r.authority, os.Getenv(authorityVariable)); file != "" {
 		s.authority = file
+	}
+	if s.token == "" && !strings.Contains(s.address, ":/") {
+		s.local, _ = client.LocalAddress(s.address)
 	}
 	return s, nil
 }
@@ -174,7 +178,7 @@ func (r *remote) open(cmd *cobra.Command) (*session, server, error) {
 	}
 	errs := cmd.ErrOrStderr()
 	c, err := client.New(client.Options{
-		Address: found.address, Token: found.token, User: r.actAs, Authority: found.authority, Patience: r.patience,
+		Address: firstNonEmpty(found.local, found.address), Token: found.token, User: r.actAs, Authority: found.authority, Patience: r.patience,
 		Agent: "weir/" + readBuild().Version,
 		Warn:  func(warning string) { fmt.Fprintf(errs, "weir: warning: %s\n", warning) },
 	})
@@ -204,7 +208,10 @@ func (s *server) advise(err error) error {
 		}}
 	case errors.Is(err, client.CodeAuthentication):
 		if s.token == "" {
-			return &advised{err, []string{"No token was sent: give one by --token-file, " + tokenVariable + " or weir context set."}}
+			return &advised{err, []string{
+				"No token was sent: give one by --token-file, " + tokenVariable + " or weir context set.",
+				"On the scheduler's machine, root and the scheduler's user need none.",
+			}}
 		}
 		return &advised{err, []string{"The token comes from " + s.tokenFrom + "."}}
 	}

@@ -118,6 +118,7 @@ func TestARunInterruptedWhileItsStartIsUnderWayAbortsItsOperation(t *testing.T) 
 	front := httptest.NewServer(relay)
 	defer front.Close()
 	t.Setenv(addressVariable, front.URL)
+	t.Setenv(tokenVariable, b.scheduler.Key.Reveal())
 	var out, errs bytes.Buffer
 	code := execute(ctx, newRootCommand(), []string{"run", "--", "sleep 1000"}, strings.NewReader(""), &out, &errs)
 	if code != ExitInterrupted || !strings.Contains(errs.String(), "was aborted\nweir: interrupted\n") {

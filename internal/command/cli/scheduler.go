@@ -24,7 +24,8 @@ PostgreSQL. Of several schedulers on one PostgreSQL database one leads; the othe
 
 Settings come from flags, WEIR_SCHEDULER_… variables and the file of --config; weir config show
 prints them. On SIGHUP the scheduler reads its configuration, keys and certificates again; it also
-notices changed keys and certificates by itself. By default the scheduler listens on this machine only, and every user of it is root.`,
+notices changed keys and certificates by itself. By default the scheduler listens on this machine only. Commands of root and of
+the scheduler's own user on this machine need no token, because they use the scheduler's socket; everybody else needs one.`,
 		Example: `  # On this machine, state in ./data
   weir scheduler --data-dir ./data &
 

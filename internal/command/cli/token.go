@@ -17,9 +17,9 @@ func newTokenCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke tokens",
-		Long: `Create, list and revoke tokens. Until the first token exists, every user of the scheduler's machine is root;
-afterwards every request needs a token. The scheduler stores only hashes: a token is shown once, when it
-is created.`,
+		Long: `Create, list and revoke tokens. Commands of root and of the scheduler's own user on the scheduler's machine
+need no token. Until the first token exists, other processes of that machine may read; then every request over the network
+needs a token. The scheduler stores only hashes: a token is shown once, when it is created.`,
 		Example: `  weir token list | head`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

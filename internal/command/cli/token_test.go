@@ -16,12 +16,22 @@ func TestTokensFromFirstToLast(t *testing.T) {
 		t.Errorf("a length of time that is none: exit code %d, %q", code, errs)
 	}
 	if said := b.ok("whoami"); said != "root\n" {
-		t.Errorf("before there is a token one is %q", said)
+		t.Errorf("on the scheduler's machine its user is %q", said)
+	}
+	if said := b.ok("whoami", "--addr", "http://"+b.scheduler.Address); said != "guest\n" {
+		t.Errorf("without the socket one is %q", said)
+	}
+	if said := b.refused("remove", "//tmp", "--addr", "http://"+b.scheduler.Address); !strings.Contains(said, "may only read") {
+		t.Errorf("without the socket: %q", said)
 	}
 	token := strings.TrimSpace(b.ok("token", "create", "root", "--description", "laptop", "--expires", "1d"))
 	if !strings.HasPrefix(token, "weir_") {
 		t.Fatalf("%d characters that are no token", len(token))
 	}
+	if said := b.ok("whoami"); said != "root\n" {
+		t.Errorf("on the scheduler's machine its user is %q", said)
+	}
+	t.Setenv(addressVariable, "http://"+b.scheduler.Address) // not the socket
 	if said := b.refused("get", "//sys/@"); !strings.Contains(said, "No token was sent: give one by --token-file") {
 		t.Errorf("without a token: %q", said)
 	}

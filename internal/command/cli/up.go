@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/app"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/value/document"
@@ -61,8 +62,8 @@ func greet(w io.Writer, up *app.Up) {
 	if len(up.Nodes) != 1 {
 		nodes = fmt.Sprintf("%d nodes", len(up.Nodes))
 	}
-	fmt.Fprintf(w, "A cluster of %s is up at %s (every user of this machine is root; state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
-	if up.Scheduler.Address != defaultAddress {
+	fmt.Fprintf(w, "A cluster of %s is up at %s (state in %s).\n\n", nodes, up.Scheduler.URL, up.Directory)
+	if up.Scheduler.Address != client.DefaultAddress {
 		fmt.Fprintf(w, "  export WEIR_ADDR=%s\n", up.Scheduler.Address)
 	}
 	weir := programName()
@@ -73,6 +74,10 @@ func greet(w io.Writer, up *app.Up) {
 	} {
 		fmt.Fprintf(w, "  %s %-38s # %s\n", weir, try[0], try[1])
 	}
+	fmt.Fprintf(w, "\nOther programs act as root with a token, and without one they may only read. Both lines are valid until the cluster stops:\n\n"+
+		"  %s/#signin=%s   # the page; signs in once\n"+
+		"  export YT_PROXY=%s YT_TOKEN=%s   # clients of YTsaurus\n",
+		up.Scheduler.URL, up.Scheduler.Key.NewCode(), up.Scheduler.URL, up.Scheduler.Key.Reveal())
 	fmt.Fprint(w, "\nCtrl-C stops it.\n")
 }
 

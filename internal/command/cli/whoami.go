@@ -12,8 +12,8 @@ func newWhoAmICommand(opts *options) *cobra.Command {
 	return r.addTo(&cobra.Command{
 		Use:   "whoami",
 		Short: "Print the user that the scheduler sees in your requests",
-		Long: `Print the user as whom commands act: the user of the token, the user of --as, root on the scheduler's machine
-until the first token exists, or guest.`,
+		Long: `Print the user as whom commands act: the user of the token, the user of --as, root if no token is given and
+root or the scheduler's own user runs the command on the scheduler's machine, or guest.`,
 		Example: `  weir whoami`,
 		Args:    noArgs,
 		RunE: r.do(func(s *session, _ []string) error {

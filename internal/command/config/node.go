@@ -79,8 +79,9 @@ var isolation = newGroup([]row[Isolation]{
 	fixed("level", "What a job sees of the machine. full: the programs and libraries of the machine, its own processes and its sandbox, without capabilities and with a filter of system calls. shared_files: the same, with all files of the machine, read-only outside "+
 		"the sandbox. none: everything.",
 		func(c *Isolation) *opt[string] { return &c.Level }, wordsOf("full", "shared_files", "none").Default("none")).common(),
-	fixed("run_as", "The user that jobs run as: one of uids for each job, or the agent's user. Unset: job, or agent with the level none.",
-		func(c *Isolation) *opt[string] { return &c.RunAs }, wordsOf("job", "agent")),
+	fixed("run_as", "The user that jobs run as. job: one of uids for each job. user: the account in /etc/passwd with the name of the operation's user, from id 1000 on; "+
+		"if there is none, the job is aborted with the reason no_local_user. agent: the agent's user. Unset: job, or agent with the level none.",
+		func(c *Isolation) *opt[string] { return &c.RunAs }, wordsOf("job", "user", "agent")),
 	fixed("uids", "The user ids of jobs, and their group ids. No account of the machine may have one of them.",
 		func(c *Isolation) *opt[string] { return &c.UIDs }, document.Words.Default("1900000000-1900065535")),
 	fixed("readonly_paths", "Paths of the machine that jobs with the level full see besides /usr and /etc.",

@@ -19,6 +19,8 @@ type Scheduler struct {
 	Log               Log
 	Pprof             opt[bool]
 	OpenMetrics       opt[bool]
+	Socket            opt[string]
+	TrustLoopback     opt[bool]
 
 	Leader    Leader
 	Commit    Commit
@@ -233,6 +235,11 @@ var schedulerGroup = newGroup(
 			func(c *Scheduler) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)).common(),
 		fixed("open_metrics", "Serve /metrics to every client that can connect. Unset: to users who may read //sys, which requires a token once tokens exist.",
 			func(c *Scheduler) *opt[bool] { return &c.OpenMetrics }, document.Bools.Default(false)),
+		fixed("socket", "Path of the unix socket over which root and the scheduler's own user need no token. Unset: one that weir finds on the same machine, "+
+			"in /run/weir if root runs the scheduler, else in the user's runtime directory.",
+			func(c *Scheduler) *opt[string] { return &c.Socket }, document.Words),
+		fixed("trust_loopback", "Until the first token exists, let every process on the scheduler's machine act as root, jobs included. For tests and machines with a single user.",
+			func(c *Scheduler) *opt[bool] { return &c.TrustLoopback }, document.Bools.Default(false)),
 		part("leader", "Several schedulers on one store.", func(c *Scheduler) *Leader { return &c.Leader }, leader),
 		part("commit", "How requests share commits to the store.", func(c *Scheduler) *Commit { return &c.Commit }, commit),
 		part("retention", "How long finished operations and other records are kept.", func(c *Scheduler) *Retention { return &c.Retention }, retention).alias("operations_cleaner"),

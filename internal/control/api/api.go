@@ -36,6 +36,10 @@ type Options struct {
 	ApplyConfig func(patch document.Value)
 	// Transport sends forwarded requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+	// TrustLoopback makes every process of this machine root until the first token exists.
+	TrustLoopback bool
+	// Key lets its holder act as root; nil means that there is none.
+	Key *Key
 	// Budget is the memory for bodies of requests; nil means one with the default limits.
 	Budget *gate.Budget
 }
@@ -78,6 +82,7 @@ func New(s *server.Server, options Options) *API {
 	mux.HandleFunc("/hosts", a.hosts)
 	mux.HandleFunc("/hosts/all", a.hosts)
 	mux.HandleFunc("/auth/whoami", a.whoami)
+	mux.HandleFunc("POST /auth/signin", a.signIn)
 	mux.HandleFunc("/ping", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, a.options.Version) })
 	mux.HandleFunc("/service", func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +96,8 @@ func New(s *server.Server, options Options) *API {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.paths.ServeHTTP(w, r) }
 
 // ReadersOnly passes requests to another handler only if the caller may read //sys. The rules are those of
-// commands: as long as there are no tokens, any caller on this machine may; after that, callers need a token.
+// commands: as long as there are no tokens, any caller on this machine may; after that, callers need a token
+// or the scheduler's socket.
 func (a *API) ReadersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now().UTC()
@@ -149,7 +155,10 @@ func (a *API) whoami(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	realm := "token"
-	if who.Open {
+	switch {
+	case who.Local:
+		realm = "socket"
+	case who.Open:
 		realm = "loopback"
 	}
 	writeJSON(w, map[string]string{"login": who.User, "realm": realm})
@@ -183,14 +192,14 @@ func (a *API) serve(version int) http.HandlerFunc {
 			return
 		}
 		if a.forwards(c) {
-			a.forward(w, r, m)
+			a.forward(w, r, c, m)
 			return
 		}
 		n, err := c.run()
 		if err != nil {
 			e := c.refusal(err)
 			if e.Status == http.StatusServiceUnavailable && !cmd.changes && a.mayForward(r) {
-				a.forward(w, r, m)
+				a.forward(w, r, c, m)
 				return
 			}
 			a.refuse(w, e)
@@ -337,9 +346,14 @@ func (a *API) authenticate(r *http.Request, now time.Time) (auth.Identity, *auth
 	if err != nil {
 		return auth.Identity{}, nil, err
 	}
-	who, err := subjects.Authenticate(tokens, auth.Credentials{
-		Authorization: r.Header.Get("Authorization"), Impersonate: r.Header.Get("X-YT-User-Name"), Loopback: isLoopback(r),
-	}, now)
+	shown := auth.Credentials{
+		Authorization: r.Header.Get("Authorization"), Impersonate: r.Header.Get("X-YT-User-Name"),
+		Local: isDirect(r) && gate.IsOwner(r), Loopback: isLoopback(r), Trusted: a.options.TrustLoopback,
+	}
+	if a.options.Key.opens(shown.Authorization) {
+		shown.Local, shown.Authorization = true, ""
+	}
+	who, err := subjects.Authenticate(tokens, shown, now)
 	if err == nil && who.Open {
 		err = a.checkOrigin(r)
 	}
@@ -358,11 +372,19 @@ func (a *API) Identify(r *http.Request) (user string, groups []string, _ error) 
 
 // isLoopback reports whether a request came from this machine and no proxy forwarded it for another.
 func isLoopback(r *http.Request) bool {
-	if len(r.Header.Values("X-Forwarded-For")) > 0 || len(r.Header.Values("Forwarded")) > 0 {
+	if !isDirect(r) {
 		return false
+	}
+	if gate.IsLocal(r) {
+		return true
 	}
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && address.Addr().Unmap().IsLoopback()
+}
+
+// isDirect reports whether no proxy forwarded a request for another client.
+func isDirect(r *http.Request) bool {
+	return len(r.Header.Values("X-Forwarded-For")) == 0 && len(r.Header.Values("Forwarded")) == 0
 }
 
 // sentByProgram reports whether a request has a header of YTsaurus's clients. A link or a picture in a page
@@ -376,8 +398,8 @@ func sentByProgram(r *http.Request) bool {
 	return false
 }
 
-// checkOrigin refuses requests of web pages while every caller on this machine is root: a browser here also
-// sends the requests of foreign pages.
+// checkOrigin refuses requests of other sites' pages while callers on this machine need no token: a browser
+// here also sends the requests of foreign pages.
 func (a *API) checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	_, origin, _ := strings.Cut(r.Header.Get("Origin"), "://")

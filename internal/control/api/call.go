@@ -67,10 +67,10 @@ func (c *call) input() (yson.Node, error) {
 }
 
 // refusal is an error as the caller sees it. If the guest lacks a permission, the error is about authentication, because a user with a
-// token may have it. Clients then ask for a token.
+// token may have it. Clients then ask for a token. A guest who may read is only told what is missing: a page then shows the rest.
 func (c *call) refusal(err error) *wire.Error {
 	e := wire.AsError(err)
-	if c.Who.User == auth.Guest && c.Who.Token == "" && e.Code != auth.CodeAuthentication && e.HasCode(auth.CodeAuthorization) {
+	if c.Who.User == auth.Guest && c.Who.Token == "" && !c.Who.Open && e.Code != auth.CodeAuthentication && e.HasCode(auth.CodeAuthorization) {
 		return noToken(e)
 	}
 	return e

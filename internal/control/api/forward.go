@@ -2,11 +2,13 @@ package api
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 
+	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/wire"
 )
 
@@ -35,8 +37,14 @@ func (a *API) mayForward(r *http.Request) bool {
 	return !a.server.Leading() && a.server.Standing() == "" && r.Header.Get(forwardedHeader) == "" && leader.Address != "" && leader.Address != a.server.Address()
 }
 
-// forward forwards a request to the leader.
-func (a *API) forward(w http.ResponseWriter, r *http.Request, m *message) {
+// forward forwards a request to the leader. The leader cannot verify what this server's socket vouches for,
+// so it would not know the caller.
+func (a *API) forward(w http.ResponseWriter, r *http.Request, c *call, m *message) {
+	if leader := a.server.Leader().Address; c.Who.Local && !a.options.TrustLoopback && leader != "" {
+		a.refuse(w, wire.AsError(&auth.Unauthenticated{Cause: fmt.Errorf(
+			"this scheduler stands by, and the leader, %s, does not know who uses a socket of this machine; run the command there, or use a token", leader)}))
+		return
+	}
 	if !a.mayForward(r) {
 		message := "there is no leader at the moment; try again"
 		if reason := a.server.Standing(); reason != "" {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/weirhq/weir/internal/control/auth"
@@ -73,10 +74,21 @@ func readAt(path string) permission {
 	}
 }
 
-// admit refuses a command to callers without a token, once there are tokens.
+// admit refuses a command to guests, except public commands. As long as there are no tokens, guests may also
+// give the commands that every user may and that change nothing.
 func (c *command) admit(who auth.Identity) error {
 	if c.needs.public || who.User != auth.Guest || who.Token != "" {
 		return nil
+	}
+	if who.Open {
+		if c.needs.users && !c.changes {
+			return nil
+		}
+		return &wire.Error{
+			Code: auth.CodeAuthentication, Status: http.StatusUnauthorized,
+			Message: fmt.Sprintf("Authentication failed: without a token, requests over TCP may only read, and %q does more. "+
+				"On the scheduler's machine, its user and root need none: weir finds the scheduler's socket. Others need a token from weir token create", c.name),
+		}
 	}
 	return noToken(wire.Errorf(auth.CodeAuthorization, "Access denied for user %q: command %q needs a token", auth.Guest, c.name))
 }

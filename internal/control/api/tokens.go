@@ -24,9 +24,7 @@ func issueToken(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
-	var random [32]byte
-	_, _ = rand.Read(random[:]) // it never fails
-	token := auth.NewToken(random)
+	token := newSecret()
 	record.Hash = token.Hash()
 	c.Remembered = record.Hash.String()
 	err = c.EditRegistry("token "+string(record.ID()), func(r *server.Registry) (*store.Batch, error) {
@@ -34,7 +32,7 @@ func issueToken(c *call) (yson.Node, error) {
 		if tokens == nil {
 			return nil, err
 		}
-		if tokens.IsEmpty() && !c.Subjects.IsSuperuser(record.User) {
+		if tokens.IsEmpty() && c.Who.Open && !c.Subjects.IsSuperuser(record.User) {
 			return nil, wire.Errorf(wire.CodeGeneric, "The first token must belong to root or another member of %q: "+
 				"once it exists, requests from this machine no longer act as root, and nobody could create a second token", auth.Superusers)
 		}
@@ -55,6 +53,13 @@ func issueToken(c *call) (yson.Node, error) {
 		return yson.Node{}, err
 	}
 	return yson.String(token.Reveal()), nil
+}
+
+// newSecret returns a random token.
+func newSecret() auth.Token {
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return auth.NewToken(random)
 }
 
 // readNewToken reads the properties of a new token, without its secret.
@@ -115,7 +120,7 @@ func (c *call) warnOfLastKey(tokens *auth.Tokens) {
 			last = r.Expires
 		}
 	}
-	message := "no superuser has a token that is good: see docs/installation.md for the way back in"
+	message := "no superuser has a token that is good: root of the scheduler's machine can make one there"
 	if !last.IsZero() {
 		message = "the last token of a superuser expires at " + last.Format(wire.TimeLayout) + "; make another before"
 	}

@@ -164,7 +164,9 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 	c := startCluster(t, directory)
 	c.t = t
 	var log bytes.Buffer
-	logged := httptest.NewServer(New(c.Server, Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+	logged := httptest.NewServer(New(c.Server, Options{
+		TrustLoopback: true, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}))
 	defer logged.Close()
 	own := c.url
 	c.url = logged.URL

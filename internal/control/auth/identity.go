@@ -18,8 +18,13 @@ type Credentials struct {
 	// Impersonate is the user that the request asks to act as; empty if it acts
 	// as itself.
 	Impersonate string
-	// Loopback reports whether the request came from this machine.
+	// Local reports whether the request came over the scheduler's own socket from root or
+	// from the user that the scheduler runs as.
+	Local bool
+	// Loopback reports whether the request came from this machine, from any process there.
 	Loopback bool
+	// Trusted reports whether the operator trusts all processes of this machine.
+	Trusted bool
 }
 
 // Identity is who makes a request.
@@ -29,10 +34,16 @@ type Identity struct {
 	User, Real string
 	// Token identifies the token that was presented; empty if there was none.
 	Token TokenID
+	// Local reports whether the scheduler's own socket vouches for the user.
+	Local bool
 	// Open reports whether no token exists yet and the request came from this
-	// machine.
+	// machine without proof of who sent it. The guest may then read.
 	Open bool
 }
+
+// OpenGuest reports whether the author is a guest who may read, because no token
+// exists yet.
+func (i Identity) OpenGuest() bool { return i.Open && i.User == Guest }
 
 // Impersonated reports whether a user acts as another user.
 func (i Identity) Impersonated() bool { return i.User != i.Real }
@@ -50,7 +61,7 @@ var (
 	ErrTokenUnknown = errors.New("the token is unknown")
 	ErrTokenRevoked = errors.New("the token was revoked")
 	ErrTokenExpired = errors.New("the token has expired")
-	ErrNotOpen      = errors.New("no token exists yet, so only this machine itself is let in; make a token there first")
+	ErrNotOpen      = errors.New("no token exists yet, so only the scheduler's own machine is let in; make a token there first: weir token create root")
 	ErrNoSuchUser   = errors.New("there is no such user")
 	ErrBanned       = errors.New("the user is banned")
 	ErrImpersonate  = errors.New("only administrators may act as others, and only superusers as superusers")
@@ -88,11 +99,12 @@ func ParseAuthorization(header string) (Token, error) {
 
 // Authenticate returns the identity of a request's author.
 //
-// Until the first token is created, every request from this machine is root,
-// whatever it presents, and all others are refused. After that, a token
-// authenticates its user, and a request without one is the guest. Superusers may
-// act as any user; administrators as any user who is not a superuser. The error
-// is of type *Unauthenticated.
+// A token authenticates its user. Without a token, a request over the scheduler's
+// socket from its own user or from root is root, and any other is the guest. Until
+// the first token is created, requests of this machine may read as the guest, or
+// are root, whatever they present, if the operator trusts the machine; requests
+// from elsewhere are refused. Superusers may act as any user; administrators as
+// any user who is not a superuser. The error is of type *Unauthenticated.
 func (d *Directory) Authenticate(tokens *Tokens, c Credentials, now time.Time) (Identity, error) {
 	who, err := d.real(tokens, c, now)
 	if err == nil && d.IsBanned(who.Real) {
@@ -109,14 +121,15 @@ func (d *Directory) Authenticate(tokens *Tokens, c Credentials, now time.Time) (
 
 // real returns the author of a request before impersonation.
 func (d *Directory) real(tokens *Tokens, c Credentials, now time.Time) (Identity, error) {
-	if tokens.IsEmpty() {
-		if !c.Loopback {
-			return Identity{}, ErrNotOpen
-		}
+	switch {
+	case c.Local && c.Authorization == "":
+		return Identity{User: Root, Real: Root, Local: true}, nil
+	case tokens.IsEmpty() && !c.Local && !c.Loopback:
+		return Identity{}, ErrNotOpen
+	case tokens.IsEmpty() && c.Trusted && c.Loopback:
 		return Identity{User: Root, Real: Root, Open: true}, nil
-	}
-	if c.Authorization == "" {
-		return Identity{User: Guest, Real: Guest}, nil
+	case c.Authorization == "":
+		return Identity{User: Guest, Real: Guest, Open: tokens.IsEmpty()}, nil
 	}
 	token, err := ParseAuthorization(c.Authorization)
 	if err != nil {

@@ -24,20 +24,32 @@ func Requires(p Permission, chain Chain) Needs { return Needs{{{p, chain}}} }
 // Decide reports whether a user meets all needs. A refusal is about the first
 // unmet need, and the first way of it. If all needs are met, the answer is that
 // of the last one.
-func (d *Directory) Decide(user string, needs Needs) Answer {
-	asker := d.asker(user)
-	answer := Answer{Allowed: true, Reason: NothingNeeded, User: user}
-	if asker.reason != NoEntry {
-		answer = asker.check(Read, nil) // the needs do not matter
+func (d *Directory) Decide(user string, needs Needs) Answer { return d.asker(user).decide(needs) }
+
+// DecideFor reports whether the author of a request meets all needs, as Decide
+// does for a user. A guest who may read counts as a member of the group of all
+// users.
+func (d *Directory) DecideFor(who Identity, needs Needs) Answer {
+	asker := d.asker(who.User)
+	if at, in := slices.BinarySearch(asker.closure, Users); who.OpenGuest() && asker.reason == NoEntry && !in {
+		asker.closure = slices.Insert(slices.Clone(asker.closure), at, Users)
+	}
+	return asker.decide(needs)
+}
+
+func (a asker) decide(needs Needs) Answer {
+	answer := Answer{Allowed: true, Reason: NothingNeeded, User: a.user}
+	if a.reason != NoEntry {
+		answer = a.check(Read, nil) // the needs do not matter
 		if len(needs) > 0 && len(needs[0]) > 0 {
-			answer = asker.check(needs[0][0].Permission, needs[0][0].Chain)
+			answer = a.check(needs[0][0].Permission, needs[0][0].Chain)
 		}
 		return answer
 	}
 	for _, need := range needs {
-		answer = Answer{User: user, Permission: Administer, Object: "the cluster"}
+		answer = Answer{User: a.user, Permission: Administer, Object: "the cluster"}
 		for i, way := range need {
-			tried := asker.check(way.Permission, way.Chain)
+			tried := a.check(way.Permission, way.Chain)
 			if i == 0 || tried.Allowed {
 				answer = tried
 			}

@@ -191,10 +191,20 @@ func TestWhoMakesARequest(t *testing.T) {
 		fails  error
 		code   int
 	}{
-		{"no tokens, this machine", nil, Credentials{Loopback: true}, "root", nil, 0},
-		{"no tokens, this machine, something shown", nil, Credentials{Loopback: true, Authorization: "OAuth x"}, "root", nil, 0},
-		{"no tokens, this machine, as another", nil, Credentials{Loopback: true, Impersonate: "ann"}, "root (as ann)", nil, 0},
-		{"no tokens, this machine, as nobody", nil, Credentials{Loopback: true, Impersonate: "nobody"}, "", ErrNoSuchUser, 910},
+		{"no tokens, this machine", nil, Credentials{Loopback: true}, "guest", nil, 0},
+		{"no tokens, this machine, something shown", nil, Credentials{Loopback: true, Authorization: with("OAuth", annToken)}, "", ErrTokenUnknown, 900},
+		{"no tokens, this machine, as root", nil, Credentials{Loopback: true, Impersonate: "root"}, "", ErrImpersonate, 901},
+		{"no tokens, this machine trusted", nil, Credentials{Loopback: true, Trusted: true}, "root", nil, 0},
+		{"no tokens, this machine trusted, something shown", nil, Credentials{Loopback: true, Trusted: true, Authorization: "OAuth x"}, "root", nil, 0},
+		{"no tokens, this machine trusted, as another", nil, Credentials{Loopback: true, Trusted: true, Impersonate: "ann"}, "root (as ann)", nil, 0},
+		{"no tokens, this machine trusted, as nobody", nil, Credentials{Loopback: true, Trusted: true, Impersonate: "nobody"}, "", ErrNoSuchUser, 910},
+		{"no tokens, this machine trusted, from elsewhere", nil, Credentials{Trusted: true}, "", ErrNotOpen, 900},
+		{"no tokens, the socket", nil, Credentials{Loopback: true, Local: true}, "root", nil, 0},
+		{"the socket", tokens, Credentials{Loopback: true, Local: true}, "root", nil, 0},
+		{"the socket, as another", tokens, Credentials{Local: true, Impersonate: "ann"}, "root (as ann)", nil, 0},
+		{"the socket with a token", tokens, Credentials{Local: true, Authorization: with("OAuth", annToken)}, "ann", nil, 0},
+		{"the socket with a wrong token", tokens, Credentials{Local: true, Authorization: with("OAuth", tokenOf(99))}, "", ErrTokenUnknown, 900},
+		{"this machine trusted, but there are tokens", tokens, Credentials{Loopback: true, Trusted: true}, "guest", nil, 0},
 		{"no tokens, from elsewhere", nil, Credentials{}, "", ErrNotOpen, 900},
 		{"only revoked tokens do not open", onlyRevoked, Credentials{Loopback: true}, "guest", nil, 0},
 		{"nothing shown", tokens, Credentials{Loopback: true}, "guest", nil, 0},
@@ -223,7 +233,7 @@ func TestWhoMakesARequest(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			who, err := d.Authenticate(test.tokens, test.shows, now)
 			if test.fails == nil {
-				if err != nil || who.String() != test.want || who.Open != (test.tokens == nil) {
+				if err != nil || who.String() != test.want || who.Open != (test.tokens == nil && !test.shows.Local) {
 					t.Fatalf("%+v, %v; want %s", who, err, test.want)
 				}
 				return

@@ -8,6 +8,8 @@
 //     sends nor reads is cut off; a large transfer or a held request is not.
 //   - [NewServer] returns the HTTP servers of this program, with limits on headers and idle
 //     connections.
+//   - [ListenLocal] opens a socket for this machine; [IsOwner] reports whether a request came over
+//     it from the server's own user or from root.
 //
 // The package does not know users or commands; its users pass in the caller.
 package gate

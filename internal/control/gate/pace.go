@@ -45,7 +45,7 @@ func NewServer(handler http.Handler, security *tls.Config, protocols *http.Proto
 		Handler: Paced(handler), TLSConfig: security, Protocols: protocols,
 		ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		HTTP2:    &http.HTTP2Config{SendPingTimeout: usualPace.patience, PingTimeout: headerPatience, WriteByteTimeout: usualPace.patience},
-		ErrorLog: stdlog.New(&serverLog{log}, "", 0),
+		ErrorLog: stdlog.New(&serverLog{log}, "", 0), ConnContext: withOwner,
 	}
 }
 

@@ -99,7 +99,7 @@ func (c *Request) Caller(object string) server.Caller {
 }
 
 // Require refuses a request that the user's permissions do not allow.
-func (c *Request) Require(needs auth.Needs) error { return c.Subjects.Decide(c.Who.User, needs).Err() }
+func (c *Request) Require(needs auth.Needs) error { return c.Subjects.DecideFor(c.Who, needs).Err() }
 
 // Live refuses to answer from a copy if only the leader has the state. The request is then
 // forwarded.

@@ -32,6 +32,7 @@ const (
 	AlertHeldBack      AlertKind = "nodes_awaited"
 	AlertFiles         AlertKind = "files_not_read"
 	AlertClock         AlertKind = "clock_was_set"
+	AlertLoopback      AlertKind = "loopback_trusted"
 )
 
 // Alert is a condition that administrators should know about.

@@ -30,7 +30,10 @@ type Options struct {
 	// registry have changed. It must not modify the registry. If it is nil,
 	// Settings apply until Configure is called.
 	Derive func(*Registry) Settings
-	Log    *slog.Logger
+	// TrustLoopback reports whether every process of this machine is root until the
+	// first token exists. The server only warns about it.
+	TrustLoopback bool
+	Log           *slog.Logger
 }
 
 // Server is a scheduler that leads or stands by. Its methods may be called from
@@ -43,6 +46,7 @@ type Server struct {
 	log     *slog.Logger
 	current atomic.Pointer[Settings]
 	derive  func(*Registry) Settings
+	trusts  bool // see Options.TrustLoopback
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
@@ -76,7 +80,7 @@ type Server struct {
 // New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, led: make(chan struct{}),
+		store: o.Store, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
 		began: time.Now(), editing: make(chan struct{}, 1), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),

@@ -165,6 +165,15 @@ func (t *term) followNodes() {
 	t.server.alerts.set(AlertNodesNoTree, listed("nodes match no pool tree", strays))
 	t.server.alerts.set(AlertNodesRefused, listed("nodes are not registered", refused))
 	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
+	t.server.alerts.set(AlertLoopback, t.server.trustText())
+}
+
+// trustText returns the alert about trust in this machine; empty if there is none. Tokens end the trust.
+func (s *Server) trustText() string {
+	if !s.trusts || s.Registry().HasTokens() {
+		return ""
+	}
+	return "trust_loopback is set and there is no token: every process on the scheduler's machine, jobs included, acts as root"
 }
 
 // listed counts nodes and names at most ten of them. It returns an empty text if there are none.

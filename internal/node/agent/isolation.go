@@ -17,7 +17,9 @@ import (
 type Isolation struct {
 	Level jobinit.Level
 	// UIDs are the users that jobs run as, one for each job. Unset: jobs run as the agent.
-	UIDs        UIDRange
+	UIDs UIDRange
+	// LocalUsers makes jobs run as the machine's account with the name of the operation's user.
+	LocalUsers  bool
 	ReadOnly    []string // paths of the node that jobs see besides programs and libraries
 	Writable    []string
 	Hide        []string
@@ -68,6 +70,37 @@ func (r UIDRange) CheckAccounts(passwd string) error {
 // errNoUID means that every user id is taken by a job whose files still exist.
 var errNoUID = errors.New("no user id is free for the job")
 
+// errNoLocalUser means that the machine has no account that a job may run as.
+var errNoLocalUser = errors.New("no local user")
+
+// accountsFile lists the machine's accounts.
+const accountsFile = "/etc/passwd"
+
+// lowestPerson is the lowest id of a person. Lower ids are those of root and of services.
+const lowestPerson = 1000
+
+// localUser returns the account with the name of a user.
+func localUser(passwd, user string) (*jobproxy.Credential, error) {
+	text, err := os.ReadFile(passwd)
+	if err != nil {
+		return nil, fmt.Errorf("accounts of the machine: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Split(line, ":")
+		if len(fields) < 4 || fields[0] != user || user == "" {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(fields[2], 10, 32)
+		gid, err2 := strconv.ParseUint(fields[3], 10, 32)
+		if err1 != nil || err2 != nil || uid < lowestPerson || gid == 0 {
+			return nil, fmt.Errorf("%w: the account %q of this node has user id %s and group id %s; jobs run only as users from id %d on, and not in group 0",
+				errNoLocalUser, user, fields[2], fields[3], lowestPerson)
+		}
+		return &jobproxy.Credential{UID: uint32(uid), GID: uint32(gid)}, nil
+	}
+	return nil, fmt.Errorf("%w: this node has no account %q, and its jobs run as the account of the operation's user (isolation/run_as)", errNoLocalUser, user)
+}
+
 // uidPool hands out user ids. An id is taken until the files of its job are gone.
 type uidPool struct {
 	all   UIDRange
@@ -104,6 +137,11 @@ func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) e
 			d.Isolation.SharedMemory = min(limit, defaultSharedMemory)
 		}
 	}
+	if i.LocalUsers {
+		account, err := localUser(accountsFile, spec.GetUser())
+		d.Credential = account
+		return err
+	}
 	if i.UIDs == (UIDRange{}) {
 		return nil
 	}
@@ -121,11 +159,21 @@ const defaultSharedMemory = 64 << 20
 
 // alerts says what jobs can do to each other and to the node at a lower level.
 func (i *Isolation) alerts() []string {
+	asAgent := i.UIDs == (UIDRange{}) && !i.LocalUsers
+	var lowered []string
 	switch {
+	case i.Level == jobinit.None && asAgent:
+		lowered = append(lowered, "jobs of all users run as the agent's user, and can read this node's token and each other's files")
+	case i.Level == jobinit.None:
+		lowered = append(lowered, "jobs see all processes of this node and all its files that are readable for everybody")
 	case i.Level == jobinit.SharedFiles:
-		return []string{"isolation_lowered: jobs see all files of this node that are readable for everybody"}
-	case i.UIDs == (UIDRange{}):
-		return []string{"isolation_lowered: jobs run as the agent's user"}
+		lowered = append(lowered, "jobs see all files of this node that are readable for everybody")
 	}
-	return nil
+	if asAgent && i.Level != jobinit.None {
+		lowered = append(lowered, "jobs run as the agent's user")
+	}
+	if len(lowered) == 0 {
+		return nil
+	}
+	return []string{"isolation_lowered: " + strings.Join(lowered, "; ")}
 }

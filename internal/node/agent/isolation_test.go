@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
 func TestRangesOfUserIDs(t *testing.T) {
@@ -56,5 +59,48 @@ func TestNoTwoLivingJobsShareAUserID(t *testing.T) {
 		}
 		has[uid] = true
 		living = append(living, uid)
+	}
+}
+
+func TestAJobRunsAsTheLocalUserOfItsOwnerOrNotAtAll(t *testing.T) {
+	passwd := filepath.Join(t.TempDir(), "passwd")
+	text := "root:x:0:0::/root:/bin/sh\ndaemon:x:1:1::/:/bin/sh\nann:x:1001:1002::/home/ann:/bin/sh\nodd:x:1003:0::/:/bin/sh\nbad:x:y:z::/:/bin/sh\nshort:x\n"
+	if err := os.WriteFile(passwd, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := localUser(passwd, "ann"); err != nil || got.UID != 1001 || got.GID != 1002 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for user, words := range map[string]string{
+		"root": "from id 1000 on", "daemon": "from id 1000 on", "odd": "not in group 0", "bad": "user id y", "bob": `no account "bob"`, "short": "no account", "": "no account",
+	} {
+		got, err := localUser(passwd, user)
+		if got != nil || !errors.Is(err, errNoLocalUser) || !strings.Contains(err.Error(), words) {
+			t.Errorf("%q: %+v, %v", user, got, err)
+		}
+	}
+	result := cannotStart(&job{}, errNoLocalUser)
+	if result.GetAbortReason() != "no_local_user" || result.GetState() != nodev1.JobState_JOB_STATE_ABORTED {
+		t.Errorf("%v", result)
+	}
+}
+
+func TestANodeBelowFullSaysWhatThatMeans(t *testing.T) {
+	own := UIDRange{First: 1_900_000_000, Last: 1_900_000_009}
+	for _, test := range []struct {
+		isolation Isolation
+		words     string
+	}{
+		{Isolation{Level: jobinit.Full, UIDs: own}, ""},
+		{Isolation{Level: jobinit.Full, LocalUsers: true}, ""},
+		{Isolation{Level: jobinit.Full}, "jobs run as the agent's user"},
+		{Isolation{Level: jobinit.SharedFiles, UIDs: own}, "jobs see all files"},
+		{Isolation{Level: jobinit.None, UIDs: own}, "see all processes"},
+		{Isolation{Level: jobinit.None}, "read this node's token"},
+	} {
+		got := strings.Join(test.isolation.alerts(), "|")
+		if test.words == "" && got != "" || !strings.Contains(got, test.words) || test.words != "" && !strings.HasPrefix(got, "isolation_lowered: ") {
+			t.Errorf("%+v: %q", test.isolation, got)
+		}
 	}
 }

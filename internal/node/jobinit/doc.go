@@ -10,6 +10,9 @@
 // Depending on the level, a job has its own process, mount, ipc, host name and control group namespaces, a root made of
 // the machine's programs alone, its own user, no capabilities, no way to gain any, and a filter of system calls.
 //
+// The same program is also the first process of a pod, where somebody else has made the surroundings (Pod): it reaps,
+// forwards signals, passes the output on and counts what the command used, without privileges.
+//
 // The package must stay small: every job pays for the memory of one init and for starting it. It imports x/sys and a few
 // packages of the standard library, and neither fmt nor encoding packages.
 package jobinit

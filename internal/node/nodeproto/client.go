@@ -42,7 +42,10 @@ type schedulerPool struct {
 	calls     map[string]nodev1.NodeServiceClient
 	current   string
 	silent    map[string]bool // schedulers that took long not to answer
+	dial      dialFunc
 }
+
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // maxAttempts bounds the attempts per call: every configured scheduler once, and as many
 // hints.
@@ -70,7 +73,7 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
 	}
-	pool := &schedulerPool{silent: map[string]bool{}}
+	pool := &schedulerPool{silent: map[string]bool{}, dial: (&net.Dialer{}).DialContext}
 	pool.secure(tlsConfig)
 	var problems []error
 	for _, address := range addresses {
@@ -98,7 +101,7 @@ func (p *schedulerPool) secure(tlsConfig *tls.Config) {
 	transport := &http.Transport{
 		Protocols:           new(http.Protocols),
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfterSilence, PingTimeout: pingTimeout},
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialContext:         p.connect,
 		TLSHandshakeTimeout: dialTimeout,
 		IdleConnTimeout:     idleTimeout,
 	}
@@ -141,12 +144,12 @@ func (c *Client) As(token string) *Client { return newClient(c.pool, token) }
 
 // DialWith makes new connections by another function than that of package net. Call it before
 // the first call.
-func (c *Client) DialWith(dial func(ctx context.Context, network, address string) (net.Conn, error)) {
-	c.pool.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-		defer cancel()
-		return dial(ctx, network, address)
-	}
+func (c *Client) DialWith(dial dialFunc) { c.pool.dial = dial }
+
+func (p *schedulerPool) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return p.dial(ctx, network, address)
 }
 
 // Close closes connections that no call uses.

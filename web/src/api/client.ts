@@ -101,6 +101,21 @@ async function refusal(response: Response): Promise<Error> {
   return new ApiError(document);
 }
 
+/** signInByAddress signs in with the one-time code of an address such as /#signin=CODE. It removes the code from
+ * the address first, so that the code stays neither in the history nor in the address bar; browsers never send
+ * this part of an address. If the code was used, the page asks for a token, unless this tab has one. */
+export async function signInByAddress(): Promise<void> {
+  const [key, code] = window.location.hash.slice(1).split('=');
+  if (key !== 'signin' || !code) return;
+  window.history.replaceState(null, '', window.location.pathname + window.location.search);
+  try {
+    const response = await send('/auth/signin', {method: 'POST', body: JSON.stringify({code})});
+    token.set(((await response.json()) as {token: string}).token);
+  } catch {
+    signedOut.set(token.get() === '');
+  }
+}
+
 export type Parameters = Record<string, unknown>;
 
 /** call runs an API command and returns its answer. */

@@ -157,17 +157,17 @@ function Reader() {
       content={
         <div className="popover stack">
           <p>{t('Signed in as {user}', {user})}</p>
-          {withToken ? (
+          {withToken || user === 'guest' ? (
             <Button
               onClick={() => {
                 token.set('');
                 signedOut.set(true);
               }}
             >
-              {t('Sign out')}
+              {withToken ? t('Sign out') : t('Sign in')}
             </Button>
           ) : (
-            <p className="muted">{t('This cluster has no tokens yet, so everybody on its machine is root.')}</p>
+            <p className="muted">{t('This cluster has no tokens yet and trusts its machine: everybody there is root.')}</p>
           )}
         </div>
       }

@@ -392,7 +392,7 @@ export const russian = {
   'There is no pool {name} in tree {tree}': 'В дереве {tree} нет пула {name}',
   'There is no tree {name}': 'Дерева {name} нет',
   'There is nothing at this address.': 'По этому адресу ничего нет.',
-  'This cluster has no tokens yet, so everybody on its machine is root.': 'В этом кластере ещё нет токенов, поэтому на его машине каждый — root.',
+  'This cluster has no tokens yet and trusts its machine: everybody there is root.': 'В этом кластере ещё нет токенов, и он доверяет своей машине: там каждый — root.',
   'This cluster requires a token. Paste yours; it is kept until you close this tab.': 'Для входа в этот кластер нужен токен. Вставьте свой: он хранится, пока открыта вкладка.',
   'This is the state at {time}. The page keeps retrying.': 'Показано состояние на {time}. Страница повторяет запросы сама.',
   'This operation has preempted no jobs recently': 'За последнее время эта операция никого не вытесняла',
