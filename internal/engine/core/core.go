@@ -50,8 +50,8 @@ type Core struct {
 	operations    map[OperationID]*running
 	nextOperation OperationID
 	live          []OperationID // operations that have not ended, in the order they were started
-	jobs        map[JobID]jobPlace
-	nextJob     JobID
+	jobs          map[JobID]jobPlace
+	nextJob       JobID
 	// userPools maps users to the pools in which their ephemeral pools are
 	// created.
 	userPools map[string]string

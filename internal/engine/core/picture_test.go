@@ -124,7 +124,7 @@ func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	w, hog, late := busy(t)
 	s := w.Picture(w.now)
 	jobs := w.JobsOf(hog)
-	x, err := w.ExplainOperation(w.now, late)
+	x, err := w.ExplainOperation(w.now, late, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func summary(s *Picture, jobs []JobInfo, x *OperationExplanation) string {
 
 func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	w, hog, late := busy(t)
-	x, err := w.ExplainOperation(w.now, late)
+	x, err := w.ExplainOperation(w.now, late, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	if p := in.Preemption; p.Priority != scheduling.NonStarving || p.Starver != "" || p.Normal != 1 {
 		t.Errorf("%+v", p)
 	}
-	h, err := w.ExplainOperation(w.now, hog)
+	h, err := w.ExplainOperation(w.now, hog, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	}) {
 		t.Errorf("%+v", o)
 	}
-	if _, err := w.ExplainOperation(w.now, 99); err != ErrNoOperation {
+	if _, err := w.ExplainOperation(w.now, 99, nil, true); err != ErrNoOperation {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestAnExplanationNamesThePoolThatRunsNoMore(t *testing.T) {
 	w, _, _ := busy(t)
 	w.mustStart("{pool: b, " + oneJob)
 	last := w.mustStart("{pool: b, " + oneJob)
-	x, err := w.ExplainOperation(w.now.Add(time.Minute), last)
+	x, err := w.ExplainOperation(w.now.Add(time.Minute), last, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,6 +147,7 @@ func (w *writer) amounts(a resource.Amounts) { w.number(a[:]...) }
 func (w *writer) element(e *element) {
 	w.number(int64(e.parent), int64(e.status), int64(e.starvation), e.belowSince.UnixNano())
 	w.time(e.rest().starvingSince)
+	w.number(e.rest().full[:]...)
 	w.flag(e.known)
 	w.amounts(e.usage)
 	w.amounts(e.limits)

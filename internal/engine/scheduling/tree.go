@@ -108,6 +108,20 @@ type element struct {
 type background struct {
 	specified     resource.Partial // the configured part of the limits
 	starvingSince time.Time        // when it started to starve, zero while it does not
+	full          fullClocks
+}
+
+// fullClocks state, by resource, since when updates have found no room under a
+// limit for the smallest waiting job, in microseconds since 1970; zero means that
+// there was room.
+type fullClocks [resource.KindCount]int64
+
+// fullSince returns since when a limit has left no room; zero if it leaves some.
+func (b *background) fullSince(k resource.Kind) time.Time {
+	if b.full[k] == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(b.full[k]).UTC()
 }
 
 // rest returns the background of an element.

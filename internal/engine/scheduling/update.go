@@ -71,6 +71,37 @@ func (t *Tree) publishAll(now time.Time) {
 			t.lowerLeast(int32(slot))
 		}
 	}
+	for slot := range t.elements {
+		if t.elements[slot].kind != fairshare.KindNone {
+			t.watchLimits(now, int32(slot))
+		}
+	}
+}
+
+// watchLimits notes since when the limits of an element leave no room for the
+// smallest job that waits in it. The clocks are exact to one update.
+func (t *Tree) watchLimits(now time.Time, slot int32) {
+	e := &t.elements[slot]
+	full := &e.rest().full
+	if e.limits == resource.UnlimitedAmounts() {
+		*full = fullClocks{}
+		return
+	}
+	var least resource.Amounts
+	switch {
+	case e.pool != nil && len(e.pool.heap) > 0:
+		least = e.pool.least
+	case e.operation != nil && e.operation.isCandidate():
+		least = e.operation.leastWaiting()
+	}
+	for k := range least {
+		switch {
+		case least[k] <= 0 || e.limits[k]-e.usage[k] >= least[k]:
+			full[k] = 0
+		case full[k] == 0:
+			full[k] = now.UnixMicro()
+		}
+	}
 }
 
 // Pass records an update that is left out because it would change nothing.
