@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -195,8 +196,9 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	first, second := in.Tasks[0], in.Tasks[1]
-	if first.Task != "first" || len(first.Obstacles) != 1 || first.Obstacles[0] != (Obstacle{
+	if first.Task != "first" || len(first.Obstacles) != 1 || !reflect.DeepEqual(first.Obstacles[0], Obstacle{
 		Refusal: scheduling.RefusedNodeResources, Resource: resource.CPU, Needed: 3_00, Available: 2_00, Nodes: 2, TooSmall: 1,
+		At: []scheduling.Node{0, 1}, Names: []string{"node0", "node1"},
 	}) {
 		t.Errorf("%+v", first)
 	}
@@ -214,8 +216,9 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := h.Trees[0].Tasks[0].Obstacles; len(o) != 1 || o[0] != (Obstacle{
+	if o := h.Trees[0].Tasks[0].Obstacles; len(o) != 1 || o[0].Limit == 0 || !reflect.DeepEqual(o[0], Obstacle{
 		Refusal: scheduling.RefusedPoolLimit, Pool: "c", Resource: resource.CPU, Needed: 1_00,
+		Limit: o[0].Used, Used: o[0].Limit, Option: scheduling.ByResourceLimits, Since: w.now,
 	}) {
 		t.Errorf("%+v", o)
 	}
@@ -235,7 +238,7 @@ func TestAnExplanationNamesThePoolThatRunsNoMore(t *testing.T) {
 	if x.State != operation.Pending || x.Age != time.Minute {
 		t.Errorf("%s for %v", x.State, x.Age)
 	}
-	if waits := x.Trees[0].Waits; waits == nil || *waits != (CountLimit{Pool: "a", Running: 1, Limit: 1, Ahead: 1}) {
+	if waits := x.Trees[0].Waits; waits == nil || !reflect.DeepEqual(*waits, CountLimit{Pool: "a", Running: 1, Limit: 1, Ahead: 1, Oldest: waits.Oldest}) || len(waits.Oldest) != 1 {
 		t.Errorf("%+v", waits)
 	}
 	if o := x.Trees[0].Obstacles; len(o) != 1 || o[0].Refusal != scheduling.RefusedCount || o[0].Pool != "a" || o[0].Available != 1 {

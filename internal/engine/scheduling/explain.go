@@ -300,7 +300,7 @@ func (t *Tree) SplitByCause(slot int32) fairshare.Split {
 	for other := range t.elements {
 		o := &t.elements[other]
 		switch {
-		case o.parent != e.parent || other == 0 || o.kind == fairshare.KindNone:
+		case o.parent != e.parent || other == 0 || o.kind == fairshare.KindNone || !o.known:
 		case o.operation != nil:
 			siblings = siblings.Add(t.result.Elements[other].FairShare)
 		default:

@@ -2,7 +2,7 @@ package scheduling
 
 import (
 	"crypto/sha256"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -73,13 +73,13 @@ func TestBannedNodesAndFiltersOfPoolsAreCountedApart(t *testing.T) {
 	tree.Ban(slot, banned)
 	tree.pass(time.Second)
 	want := []Obstacle{
-		{Refusal: RefusedTag, Group: none, Element: slot, Nodes: 1},
-		{Refusal: RefusedTag, Group: none, Element: pool, Nodes: 1},
-		{Refusal: RefusedBanned, Group: none, Element: slot, Nodes: 1},
-		{Refusal: RefusedNodeResources, Element: none, Resource: resource.CPU, Needed: 5_00, Available: 4_00, Nodes: 1, TooSmall: 1},
+		{Refusal: RefusedTag, Group: none, Element: slot, Nodes: 1, At: []Node{2}},
+		{Refusal: RefusedTag, Group: none, Element: pool, Nodes: 1, At: []Node{3}},
+		{Refusal: RefusedBanned, Group: none, Element: slot, Nodes: 1, At: []Node{1}},
+		{Refusal: RefusedNodeResources, Element: none, Resource: resource.CPU, Needed: 5_00, Available: 4_00, Nodes: 1, TooSmall: 1, At: []Node{0}},
 	}
 	x := tree.Explain(slot, nil, true)
-	if !slices.Equal(x.Obstacles, want) || x.Nodes != 4 || x.Fitting != 0 {
+	if !reflect.DeepEqual(x.Obstacles, want) || x.Nodes != 4 || x.Fitting != 0 {
 		t.Errorf("%d nodes, %d fit, %+v", x.Nodes, x.Fitting, x.Obstacles)
 	}
 }
