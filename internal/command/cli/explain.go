@@ -102,13 +102,17 @@ func writeBlockers(w io.Writer, list []client.Blocker, now time.Time) {
 		if b.Task != "" {
 			text = "task " + b.Task + ": " + text
 		}
+		fmt.Fprintf(w, "%-3d%-*s  %s\n", i+1, width, b.Code, text)
+		times := ""
 		if b.SinceKind != "last_start" {
-			text += sinceText(b.Since, now, ". Since ")
+			times = sinceText(b.Since, now, "since ")
 		}
 		if !b.Until.IsZero() {
-			text += ". Until " + clockText(now, b.Until) + " at the latest"
+			times = strings.TrimSpace(times + " until " + clockText(now, b.Until) + " at the latest")
 		}
-		fmt.Fprintf(w, "%-3d%-*s  %s\n", i+1, width, b.Code, text)
+		if times != "" {
+			fmt.Fprintf(w, "   %-*s  %s\n", width, "", times)
+		}
 	}
 }
 
