@@ -35,8 +35,12 @@ func (s *session) explain(tree, name string) error {
 	}
 	x, err := s.ExplainOperationFully(s.ctx, id)
 	if errors.Is(err, client.CodeNoOperation) && !strings.HasPrefix(name, "*") {
-		if job, failed := s.ExplainJob(s.ctx, name); failed == nil {
+		job, failed := s.ExplainJob(s.ctx, name)
+		if failed == nil {
 			return s.print(job.Raw, func(w io.Writer) error { return writeJobExplanation(w, job) })
+		}
+		if !errors.Is(failed, client.CodeNoJob) {
+			return failed
 		}
 	}
 	if err != nil {

@@ -29,9 +29,9 @@ func TestAFullLimitIsNoTurn(t *testing.T) {
 	w := newWorld(t, "pools: {research: {resource_limits: {cpu: 3}}}")
 	w.addNode(0, 10)
 	holder := w.mustStart("{pool: research, tasks: {a: {job_count: 2, cpu_limit: 1, memory_limit: 1GiB}}}")
-	late := w.mustStart("{pool: research, tasks: {a: {job_count: 4, cpu_limit: 2, memory_limit: 1GiB}}}")
 	w.pass(time.Second)
 	w.beat(0)
+	late := w.mustStart("{pool: research, tasks: {a: {job_count: 4, cpu_limit: 2, memory_limit: 1GiB}}}")
 	w.pass(time.Second)
 	x := w.explain(late)
 	if codes(x.Blockers) != "limit" || x.Starts != 0 || x.Kinds[0].Fitting != 1 {
