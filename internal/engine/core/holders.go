@@ -46,15 +46,10 @@ func (c *Core) Holders(id TreeID, pool string, k resource.Kind) []Holding {
 // tree, in the order of Holders.
 func (c *Core) HoldersOn(id TreeID, nodes []scheduling.Node, k resource.Kind) []Holding {
 	t := c.trees[id]
-	amounts := map[OperationID]int64{}
-	for _, n := range nodes {
-		for _, at := range t.state.NodeAllocations(n) {
-			amounts[t.jobs[at].operation] += t.state.AllocationUsage(at)[k]
-		}
-	}
 	var list []Holding
-	for _, id := range c.live {
-		if amount := amounts[id]; amount > 0 {
+	for slot, amount := range t.state.UsageOn(nodes, k) {
+		if amount > 0 {
+			id := t.owners[slot]
 			list = append(list, t.holding(id, c.operations[id].placeIn(t.id), amount))
 		}
 	}

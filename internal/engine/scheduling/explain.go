@@ -205,6 +205,17 @@ func (t *Tree) Queue(slot int32) Queue {
 // Usage returns what an element uses now.
 func (t *Tree) Usage(slot int32) resource.Amounts { return t.elements[slot].usage }
 
+// UsageOn returns what each operation, by slot, uses of a resource on some nodes.
+func (t *Tree) UsageOn(nodes []Node, k resource.Kind) []int64 {
+	amounts := make([]int64, len(t.elements))
+	for _, n := range nodes {
+		for _, id := range t.nodes[n].allocations {
+			amounts[t.allocations[id].operation] += t.allocations[id].usage[k]
+		}
+	}
+	return amounts
+}
+
 // OldestStart returns when the oldest running job of an operation started; zero if
 // none runs.
 func (t *Tree) OldestStart(slot int32) time.Time {
@@ -432,9 +443,11 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 // the allocations that may be preempted. If nothing starves, it treats the
 // operation itself as the starving element.
 func (t *Tree) explainPreemption(slot int32, n *node, o *PreemptionOutlook) {
-	most := n.free()
+	most := n.free() // with everything preempted that any stage may preempt
 	for _, id := range n.allocations {
-		most = most.Add(t.allocations[id].usage)
+		if a := &t.allocations[id]; t.isVictim(a, StageAggressive) {
+			most = most.Add(a.usage)
+		}
 	}
 	if !t.elements[slot].operation.mayFit(&most) {
 		return

@@ -14,7 +14,7 @@ import (
 // crowded is a cluster whose nodes run twenty jobs each, with operations that wait for pools and
 // nodes.
 func crowded(b *testing.B, nodes int) *world {
-	w := newWorld(b, "max_running_operation_count: 10000\npools: {full: {resource_limits: {cpu: 10}, max_running_operation_count: 5000}, rest: {max_running_operation_count: 5000}}")
+	w := newWorld(b, "max_running_operation_count: 10000\nmax_operation_count: 10000\npools: {full: {resource_limits: {cpu: 10}}, rest: {max_running_operation_count: 5000, max_operation_count: 5000}}")
 	for id := range core.NodeID(nodes) {
 		limits := resource.Amounts{resource.UserSlots: 20, resource.CPU: 20_00, resource.Memory: 64 << 30}
 		w.must(&core.NodeInput{Node: id, Name: fmt.Sprint("node", id), Resources: limits})

@@ -173,7 +173,7 @@ type Blocker struct {
 	tree     core.TreeID
 	task     int32
 	need     resource.Amounts
-	operator core.OperationID
+	owner core.OperationID
 }
 
 // Rival is an operation that is served first.

@@ -13,6 +13,7 @@ import (
 // change nothing, so they may be asked concurrently.
 type Scene struct {
 	now    time.Time
+	before *core.Core // before the round
 	core   *core.Core // after the update of the round
 	after  *core.Core // after the whole round
 	gates  Gates
@@ -34,12 +35,11 @@ type kindStarts struct {
 	node  core.NodeID
 }
 
-// Look updates a core and runs a round on a fork of it. The scene owns the core
-// from then on.
+// Look runs a round on forks of a core. The scene owns the core from then on.
 func Look(c *core.Core, now time.Time, gates Gates) *Scene {
-	s := &Scene{now: now, core: c, gates: gates, closed: gates.closed(), started: map[kindKey]*kindStarts{}}
-	update(c, now)
-	s.after = c.Fork()
+	s := &Scene{now: now, before: c, core: c.Fork(), gates: gates, closed: gates.closed(), started: map[kindKey]*kindStarts{}}
+	update(s.core, now)
+	s.after = s.core.Fork()
 	s.starts = round(s.after, now, &s.gates)
 	for i := range s.starts {
 		start := &s.starts[i]
@@ -152,7 +152,7 @@ func (s *Scene) operation(id core.OperationID, preemption bool) (*Operation, err
 	}
 	all := append(state, blocked...)
 	if len(x.Kinds) == 0 || len(state) > 0 {
-		all = append(all[:len(all):len(all)], s.gateBlockers()...)
+		all = append(all, s.gateBlockers(id)...)
 	}
 	all = merge(all, len(x.Kinds) > 1)
 	rank(all)
@@ -208,13 +208,13 @@ func (s *Scene) kind(id core.OperationID, facts *core.OperationExplanation, tree
 		k.Starts, k.Node = start.count, s.core.NodeName(start.node)
 		return k
 	}
-	k.Blockers = append(s.gateBlockers(), s.conditions(s.core, tree, task)...)
+	k.Blockers = append(s.gateBlockers(id), s.conditions(s.core, tree, task)...)
 	if len(k.Blockers) == 0 {
 		k.Blockers = s.turn(id, tree, task)
 	}
 	for i := range k.Blockers {
 		b := &k.Blockers[i]
-		b.operator, b.tree, b.task, b.need = id, tree.ID, task, t.Need
+		b.owner, b.tree, b.task, b.need = id, tree.ID, task, t.Need
 		if b.Tree == "" && b.Code.Class() != ClassGate {
 			b.Tree = tree.Tree
 		}
@@ -239,7 +239,7 @@ func (s *Scene) next(later *core.OperationExplanation, tree core.TreeID, task in
 		list := s.conditions(s.after, t, task)
 		for i := range list {
 			b := &list[i]
-			b.operator, b.tree, b.task, b.need, b.Tree, b.Task = id, tree, task, t.Tasks[task].Need, t.Tree, t.Tasks[task].Task
+			b.owner, b.tree, b.task, b.need, b.Tree, b.Task = id, tree, task, t.Tasks[task].Need, t.Tree, t.Tasks[task].Task
 		}
 		rank(list)
 		return list
@@ -247,11 +247,11 @@ func (s *Scene) next(later *core.OperationExplanation, tree core.TreeID, task in
 	return nil
 }
 
-// gateBlockers returns the gates that are closed.
-func (s *Scene) gateBlockers() (list []Blocker) {
+// gateBlockers returns the gates that are closed, as blockers of an operation.
+func (s *Scene) gateBlockers(id core.OperationID) (list []Blocker) {
 	for _, g := range s.gates.Cluster {
 		list = append(list, Blocker{
-			Code: g.Code, Since: g.Since, Until: g.Until, Names: g.Nodes[:min(len(g.Nodes), most)], Nodes: len(g.Nodes), Waiting: g.Waiting, Detail: g.Detail,
+			Code: g.Code, owner: id, Since: g.Since, Until: g.Until, Names: g.Nodes[:min(len(g.Nodes), most)], Nodes: len(g.Nodes), Waiting: g.Waiting, Detail: g.Detail,
 		})
 	}
 	return list
@@ -260,7 +260,7 @@ func (s *Scene) gateBlockers() (list []Blocker) {
 // stateBlockers returns the blockers that concern the whole operation.
 func (s *Scene) stateBlockers(id core.OperationID, facts *core.OperationExplanation) (list []Blocker) {
 	add := func(b Blocker) {
-		b.operator = id
+		b.owner = id
 		list = append(list, b)
 	}
 	for i := range facts.Trees {

@@ -36,7 +36,7 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 	gates := s.gates
 	var inputs []core.Input
 	lift := core.LiftInput{
-		Operation: b.operator, Tree: b.tree, Pool: b.Pool, Resource: b.Resource, Option: b.Option, Task: b.task,
+		Operation: b.owner, Tree: b.tree, Pool: b.Pool, Resource: b.Resource, Option: b.Option, Task: b.task,
 	}
 	switch b.Code {
 	case SchedulerReviving, SchedulerOverloaded, StoreUnavailable:
@@ -50,7 +50,7 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 		lift.Lift = core.LiftLimit
 		inputs = append(inputs, &lift)
 	case OperationSuspended:
-		inputs = append(inputs, &core.ResumeInput{Operation: b.operator})
+		inputs = append(inputs, &core.ResumeInput{Operation: b.owner})
 	case CountLimit:
 		lift.Lift, lift.Pool = core.LiftCount, ""
 		inputs = append(inputs, &lift)
@@ -84,7 +84,7 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 	default:
 		return 0, false
 	}
-	fork := s.core.Fork()
+	fork := s.before.Fork()
 	var out core.Decisions
 	for _, input := range inputs {
 		if err := fork.Apply(s.now, input, &out); err != nil {
@@ -94,7 +94,7 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 	update(fork, s.now)
 	anyTask := b.Code.Class() == ClassState || b.Code.Class() == ClassGate
 	for _, start := range round(fork, s.now, &gates) {
-		if start.Operation == b.operator && (anyTask || start.Tree == b.tree && start.Task == b.task) {
+		if start.Operation == b.owner && (anyTask || start.Tree == b.tree && start.Task == b.task) {
 			starts++
 		}
 	}
