@@ -169,10 +169,10 @@ type Blocker struct {
 	Sole   Sole
 	Starts int
 
-	at       []scheduling.Node // the nodes without room
-	tree     core.TreeID
-	task     int32
-	need     resource.Amounts
+	at    []scheduling.Node // the nodes without room
+	tree  core.TreeID
+	task  int32
+	need  resource.Amounts
 	owner core.OperationID
 }
 
