@@ -28,7 +28,19 @@ type Node struct {
 	Registered   time.Time     `yson:"registered_time"`
 	LastSeen     time.Time     `yson:"last_seen_time"`
 	Alerts       []string      `yson:"alerts"`
+	GPUs         []GPU         `yson:"gpus"`
 	Raw          Value         `yson:"."`
+}
+
+// GPU is a device of a node.
+type GPU struct {
+	ID          string   `yson:"id"`
+	Model       string   `yson:"model"`
+	Memory      int64    `yson:"memory"` // zero if not known
+	MemoryInUse int64    `yson:"memory_in_use"`
+	Utilization *float64 `yson:"utilization"` // from 0 to 1; nil if not known
+	Job         string   `yson:"job_id"`      // empty if the device is free
+	Fault       string   `yson:"fault"`       // why it gets no jobs; empty if it is well
 }
 
 // Maintenance is a maintenance request: it restricts a node until it is removed.

@@ -138,6 +138,7 @@ func (r *run) graceOver(slot, generation int32) {
 func (r *run) over(slot int32, j *job) {
 	n := &r.nodes[j.node]
 	n.finished = append(n.finished, slot)
+	r.pulses[j.node].news = true
 	r.planReport(j.node)
 }
 

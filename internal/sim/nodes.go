@@ -15,7 +15,6 @@ type node struct {
 	name  string
 	group string
 	tags  []string
-	alive bool
 	// resources are those of its group unless it was resized.
 	resources resource.Amounts
 	// reportPlanned reports whether an out-of-band heartbeat is in the queue.
@@ -27,6 +26,13 @@ type node struct {
 	finished []int32 // slots of ended jobs that are not reported yet
 }
 
+// pulse is the part of a node that a heartbeat without news needs. It is separate
+// because there are many of them.
+type pulse struct {
+	alive bool
+	news  bool // finished may not be empty
+}
+
 // makeNodes makes the nodes of the scenario.
 func (r *run) makeNodes() {
 	for g := range r.scenario.Nodes {
@@ -36,6 +42,7 @@ func (r *run) makeNodes() {
 			if !group.Single {
 				name = fmt.Sprintf("%s-%d", group.Name, i+1)
 			}
+			r.pulses = append(r.pulses, pulse{})
 			r.nodes = append(r.nodes, node{name: name, group: group.Name, tags: group.Tags, resources: group.Resources, first: -1})
 		}
 	}
@@ -49,7 +56,7 @@ func (r *run) places(known int) []place {
 	for i := range r.nodes {
 		id := core.NodeID(i)
 		if i < known {
-			if r.nodes[i].alive {
+			if r.pulses[i].alive {
 				places = append(places, place{r.start.phase(id, r.scenario), id})
 			}
 			continue
@@ -70,7 +77,7 @@ func (r *run) addNode(id core.NodeID) error {
 	if n.first >= 0 {
 		r.fail("still counts job %d on node %s, which has come back empty", r.jobs.table[n.first].id, n.name)
 	}
-	n.alive = true
+	r.pulses[id].alive = true
 	r.books.room.enter(r.now, n.resources, 1)
 	return nil
 }
@@ -79,7 +86,7 @@ func (r *run) addNode(id core.NodeID) error {
 // detect the loss by itself.
 func (r *run) loseNode(id core.NodeID, silently bool) error {
 	n := &r.nodes[id]
-	n.alive = false
+	r.pulses[id].alive = false
 	r.books.room.exit(r.now, n.resources, 1)
 	for slot := n.first; slot >= 0; slot = r.jobs.table[slot].next {
 		r.die(slot)
@@ -113,7 +120,7 @@ func (r *run) nodesOf(group string, alive bool, count int) (ids []core.NodeID) {
 		if len(ids) == count {
 			break
 		}
-		if n := &r.nodes[i]; n.alive == alive && n.group == group {
+		if r.pulses[i].alive == alive && r.nodes[i].group == group {
 			ids = append(ids, core.NodeID(i))
 		}
 	}
@@ -132,7 +139,7 @@ func (r *run) planReport(id core.NodeID) {
 func (r *run) outOfBand(id core.NodeID) {
 	n := &r.nodes[id]
 	n.reportPlanned = false
-	if n.alive && len(n.finished) > 0 {
+	if r.pulses[id].alive && len(n.finished) > 0 {
 		r.heartbeat(id)
 	}
 }
@@ -140,21 +147,29 @@ func (r *run) outOfBand(id core.NodeID) {
 // heartbeat makes a node report what has finished, and carries out its orders.
 func (r *run) heartbeat(id core.NodeID) {
 	r.work.Heartbeats++
-	n := &r.nodes[id]
 	finished := r.jobs.report[:0]
-	for _, slot := range n.finished {
-		j := &r.jobs.table[slot]
-		state := core.JobCompleted
-		if j.state == jobAborted {
-			state = core.JobAborted
+	if r.pulses[id].news {
+		r.pulses[id].news = false
+		n := &r.nodes[id]
+		for _, slot := range n.finished {
+			j := &r.jobs.table[slot]
+			state := core.JobCompleted
+			if j.state == jobAborted {
+				state = core.JobAborted
+			}
+			finished = append(finished, core.Finished{Job: j.id, State: state})
+			r.left(j.id)
+			r.settle(slot)
 		}
-		finished = append(finished, core.Finished{Job: j.id, State: state})
-		r.left(j.id)
-		r.settle(slot)
+		n.finished = n.finished[:0]
 	}
-	r.jobs.report, n.finished = finished, n.finished[:0]
+	r.jobs.report = finished
 	r.beat = core.HeartbeatInput{Node: id, Finished: finished}
+	pools, views := r.poolsKnown, r.viewsKnown
 	r.happens(&r.beat)
+	if len(finished)+len(r.out.Started)+len(r.out.Stopped)+len(r.out.Operations) == 0 {
+		r.poolsKnown, r.viewsKnown = pools, views // nothing that is observed has changed
+	}
 	if len(r.waiting) > 0 {
 		r.releaseWaiting(id)
 	}

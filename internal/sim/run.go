@@ -107,7 +107,8 @@ type run struct {
 
 	trees       []document.Named[*pooltree.Tree]
 	defaultTree string
-	nodes       []node // by core.NodeID
+	nodes       []node  // by core.NodeID
+	pulses      []pulse // the same
 	jobs        jobTable
 	// leaving and waiting are jobs for which the core's view differs from the
 	// node's; see interrupt.go.
@@ -322,7 +323,7 @@ func (r *run) step() {
 			}
 		}
 		r.now = beat
-		if node := r.ring.take(); r.nodes[node].alive {
+		if node := r.ring.take(); r.pulses[node].alive {
 			r.heartbeat(node)
 		}
 		return

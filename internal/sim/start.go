@@ -129,9 +129,10 @@ func (r *run) takeUp() {
 	}
 	for n := range picture.Nodes() {
 		for len(r.nodes) < int(n.ID) {
-			r.nodes = append(r.nodes, node{first: -1}) // a number without a node
+			r.nodes, r.pulses = append(r.nodes, node{first: -1}), append(r.pulses, pulse{}) // a number without a node
 		}
-		r.nodes = append(r.nodes, node{name: n.Name, group: n.Name, tags: n.Tags, alive: n.Online, resources: n.Resources, first: -1})
+		r.nodes = append(r.nodes, node{name: n.Name, group: n.Name, tags: n.Tags, resources: n.Resources, first: -1})
+		r.pulses = append(r.pulses, pulse{alive: n.Online})
 	}
 	r.firstNew = r.core.NextOperation()
 }
@@ -139,7 +140,7 @@ func (r *run) takeUp() {
 // takeUpWork opens the books with the operations and jobs that the core has.
 func (r *run) takeUpWork() {
 	for i := range r.nodes {
-		if n := &r.nodes[i]; n.alive {
+		if n := &r.nodes[i]; r.pulses[i].alive {
 			r.books.room.enter(r.now, n.resources, 1)
 		}
 	}

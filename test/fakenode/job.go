@@ -1,6 +1,7 @@
 package fakenode
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -184,8 +185,12 @@ func (n *node) status() *nodev1.NodeStatus {
 			usage = usage.Add(j.held())
 		}
 	}
+	var gpus []*nodev1.Gpu
+	for i := range n.description.GetResources().GetGpu() {
+		gpus = append(gpus, &nodev1.Gpu{Id: fmt.Sprintf("GPU-%d", i), Model: "fake", Memory: 16 << 30})
+	}
 	return &nodev1.NodeStatus{
 		Limits: n.description.GetResources(), Usage: nodeproto.ToAmounts(usage), MemoryInUse: usage[resource.Memory],
-		Draining: n.draining,
+		Draining: n.draining, Gpus: gpus,
 	}
 }

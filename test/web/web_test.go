@@ -56,13 +56,13 @@ func needTools(t *testing.T) tools {
 	if _, err := os.Stat(filepath.Join(sources, "node_modules", "playwright-core")); err != nil {
 		t.Skip("BROWSER TESTS SKIPPED: web/node_modules is not there; make web installs it")
 	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"} {
 		if found.chromium, err = exec.LookPath(name); err == nil {
 			break
 		}
 	}
 	if found.chromium == "" {
-		t.Skip("BROWSER TESTS SKIPPED: there is no chromium; apt-get install chromium")
+		t.Skip("BROWSER TESTS SKIPPED: there is no chromium; apt-get install chromium-headless-shell")
 	}
 	if found.weir, err = buildWeir(); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 
-import {axeSource, call, close, newPage, open, startOperation, until} from './harness.mjs';
+import {axeSource, base, call, close, newPage, open, startOperation, until} from './harness.mjs';
 import {places} from './places.mjs';
 
 let operation;
@@ -43,10 +43,11 @@ const describe = (list) => list.map((v) => `${v.id} (${v.impact})\n  ${v.nodes.j
   const [colorScheme, pixels] = process.env.WEIR_LOOK.split(' ');
   const width = Number(pixels);
   test(`${colorScheme} at ${width} pixels`, async (t) => {
+    const page = await newPage('/', {colorScheme, viewport: {width, height: 800}, bypassCSP: true});
     const {nodes} = await call('list_nodes', {limit: 1});
     for (const place of places(operation, nodes[0].address)) {
       await t.test(place.name, async () => {
-        const page = await newPage(place.path, {colorScheme, viewport: {width, height: 800}, bypassCSP: true});
+        await page.goto(base + place.path);
         await page.locator(place.ready).first().waitFor();
         await place.prepare?.(page);
         assert.equal(describe(await findings(page, colorScheme === 'dark')), '');
@@ -54,7 +55,6 @@ const describe = (list) => list.map((v) => `${v.id} (${v.impact})\n  ${v.nodes.j
           const wide = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth + 1);
           assert.equal(wide, false, 'the page is wider than the phone');
         }
-        await page.context().close();
       });
     }
   });

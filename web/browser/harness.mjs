@@ -13,6 +13,9 @@ const latency = Number(process.env.WEIR_LATENCY ?? 0);
 
 let browser;
 
+// The context of pages without options. It keeps the page's script, compiled, from one test to the next.
+let shared;
+
 export async function open() {
   browser = await chromium.launch({
     executablePath: process.env.WEIR_CHROMIUM,
@@ -27,14 +30,16 @@ export async function close() {
   await browser?.close();
 }
 
-/** closePages closes what newPage opened: an open page polls the server every second and redraws. */
+/** closePages closes what newPage opened: an open page polls the server every second and redraws. The next
+ * page finds no settings of an earlier one. */
 export async function closePages() {
-  await Promise.all(browser.contexts().map((context) => context.close()));
+  await Promise.all(browser.contexts().filter((context) => context !== shared).map((context) => context.close()));
+  const pages = shared?.pages() ?? [];
+  await pages[0]?.evaluate(() => localStorage.clear());
+  await Promise.all(pages.map((page) => page.close()));
 }
 
-/** newPage opens a place. Script errors and violations of the policy fail a test that calls
- * page.mistakes(). Requests to other hosts are forbidden. */
-export async function newPage(path, options = {}) {
+async function newContext(options = {}) {
   const context = await browser.newContext({viewport: {width: 1280, height: 800}, locale: 'en-US', timezoneId: 'UTC', ...options});
   if (latency > 0) {
     await context.route('**/api/**', async (route) => {
@@ -42,6 +47,13 @@ export async function newPage(path, options = {}) {
       await route.continue().catch(() => {}); // the page may have been closed
     });
   }
+  return context;
+}
+
+/** newPage opens a place. Script errors and violations of the policy fail a test that calls
+ * page.mistakes(). Requests to other hosts are forbidden. */
+export async function newPage(path, options) {
+  const context = options ? await newContext(options) : (shared ??= await newContext());
   const page = await context.newPage();
   page.setDefaultTimeout(patience);
   const mistakes = [];

@@ -66,13 +66,21 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	offered := offeredOf(c, detected)
-	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
 	isolation, err := isolationOf(&c.Isolation)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
+	gpus, more, err := gpusOf(ctx, c, directory, isolation.Level, driver, log)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	alerts = append(alerts, more...)
+	detected[resource.GPU] = int64(len(gpus.Devices))
+	isolation.ReadOnly = append(isolation.ReadOnly, c.GPUs.Libraries.Value()...)
+	offered := offeredOf(c, detected)
+	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
 	supervisor, err := supervisorOf(c, program, directory, log)
 	if err != nil {
 		client.Close()
@@ -85,7 +93,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
-		Supervisor: supervisor, Isolation: isolation,
+		Supervisor: supervisor, Isolation: isolation, GPUs: gpus, Check: checkOf(&c.Health),
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{
 			Name: name, Address: health.addressOr(name), Resources: nodeproto.ToAmounts(offered), Tags: c.Tags.Value(),
@@ -104,6 +112,13 @@ const (
 	ProxyCommand      = "job-proxy"  // the job proxy
 	SupervisorCommand = "supervisor" // the supervisor of all jobs, if there is no smaller program for it
 )
+
+// checkOf is the administrator's health check.
+func checkOf(c *config.NodeHealth) agent.Check {
+	return agent.Check{
+		Command: c.Command.Value(), Period: c.Period.Value(), Timeout: c.Timeout.Value(), AlertOnly: c.OnFailure.Value() == "alert",
+	}
+}
 
 // isolationOf is how the node isolates its jobs.
 func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {
@@ -278,6 +293,7 @@ func rulesOf(node *config.Node) agent.Rules {
 	r.Disk = agent.DiskRules{
 		LowRatio: d.LowRatio.Or(r.Disk.LowRatio), LowSize: d.LowSize.Or(r.Disk.LowSize),
 		FullRatio: d.FullRatio.Or(r.Disk.FullRatio), FullSize: d.FullSize.Or(r.Disk.FullSize),
+		WatchJobs: d.Quota.Value() == "watch", JobSize: d.DefaultLimit.Or(r.Disk.JobSize),
 	}
 	r.ProcessLimit = int64(node.Cgroup.ProcessLimit.Or(int(r.ProcessLimit)))
 	return r

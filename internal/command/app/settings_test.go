@@ -29,6 +29,7 @@ var opened = map[string]bool{
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
+	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
@@ -42,6 +43,7 @@ type obeyed struct {
 
 	Isolation  agent.Isolation
 	Supervised bool
+	Check      agent.Check
 }
 
 // machineForTests is the machine that the tests assume.
@@ -50,7 +52,7 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
-		Supervised: isSupervised(&c.Node),
+		Supervised: isSupervised(&c.Node), Check: checkOf(&c.Node.Health),
 	}
 	o.Isolation, _ = isolationOf(&c.Node.Isolation)
 	o.Isolation.UIDs = agent.UIDRange{} // they depend on who runs the test

@@ -71,6 +71,9 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		return err
 	}
 	count := c.Up.NodeCount()
+	if detected[resource.GPU], err = localGPUs(ctx, &c.Node.GPUs, count); err != nil {
+		return err
+	}
 	var total resource.Amounts
 	for i := range count {
 		node := c.Node
@@ -94,6 +97,19 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 		return nil
 	})
 	return nil
+}
+
+// localGPUs is how many GPUs the nodes have together. Only fake ones can be on several nodes: a real one on two nodes
+// would be given to two jobs.
+func localGPUs(ctx context.Context, c *config.NodeGPUs, nodes int) (int64, error) {
+	if count := c.Fake.Value(); count > 0 || nodes > 1 {
+		return int64(count * nodes), nil
+	}
+	found, err := inventoryOf(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(found.Devices)), nil
 }
 
 // localHeartbeat is the heartbeat period of nodes on the same machine: short, because it is cheap.

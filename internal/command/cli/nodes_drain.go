@@ -49,7 +49,33 @@ func writeNode(w io.Writer, n *client.Node) error {
 	row("registered", stamp(n.Registered))
 	row("last seen", stamp(n.LastSeen))
 	row("remarks", nodeRemarks(n))
+	for i := range n.GPUs {
+		row(fmt.Sprint("gpu ", i), gpuText(&n.GPUs[i]))
+	}
 	return t.flush()
+}
+
+// gpuText describes a device in a line: what it is, who has it, and how it does.
+func gpuText(g *client.GPU) string {
+	parts := []string{g.ID}
+	if g.Model != "" {
+		parts[0] += " (" + g.Model + ")"
+	}
+	if g.Utilization != nil {
+		parts = append(parts, fmt.Sprintf("%.0f %% busy", *g.Utilization*100))
+	}
+	if g.Memory > 0 {
+		parts = append(parts, amountText("memory", float64(g.MemoryInUse))+" of "+amountText("memory", float64(g.Memory))+" in use")
+	}
+	switch {
+	case g.Fault != "":
+		parts = append(parts, "gets no jobs: "+g.Fault)
+	case g.Job != "":
+		parts = append(parts, "job "+g.Job)
+	default:
+		parts = append(parts, "free")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // drainCall is one call of weir nodes drain.

@@ -25,6 +25,8 @@ type Node struct {
 	Isolation        Isolation
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
+	GPUs             NodeGPUs
+	Health           NodeHealth
 	Memory           NodeMemory
 
 	// Extras are options of YTsaurus's nodes that have no effect here.
@@ -116,6 +118,8 @@ var heartbeatGroup = newGroup([]row[Heartbeat]{
 type NodeDisk struct {
 	LowRatio, FullRatio opt[float64]
 	LowSize, FullSize   opt[int64]
+	Quota               opt[string]
+	DefaultLimit        opt[int64]
 }
 
 var nodeDiskGroup = newGroup([]row[NodeDisk]{
@@ -127,6 +131,48 @@ var nodeDiskGroup = newGroup([]row[NodeDisk]{
 		func(c *NodeDisk) *opt[float64] { return &c.FullRatio }, ratios.Default(0.03)),
 	fixed("full_size", "A node with fewer bytes free takes no jobs. It counts for at most a tenth of the file system.",
 		func(c *NodeDisk) *opt[int64] { return &c.FullSize }, memory.Default(2<<30)),
+	fixed("quota", "How the files of a job are held to its disk_request. watch: the node adds them up every few seconds, and a job that takes more fails. none: not at all.",
+		func(c *NodeDisk) *opt[string] { return &c.Quota }, wordsOf("watch", "none").Default("watch")),
+	fixed("default_limit", "What the files of a job may take that has no disk_request. 0: any amount.",
+		func(c *NodeDisk) *opt[int64] { return &c.DefaultLimit }, memory.Default(10<<30)),
+})
+
+// NodeHealth configures a command that says whether the node is well.
+type NodeHealth struct {
+	Command, OnFailure opt[string]
+	Period, Timeout    opt[time.Duration]
+}
+
+var nodeHealthGroup = newGroup([]row[NodeHealth]{
+	fixed("command", "A shell command that ends with 0 if the node is well, with 1 if it must not take jobs, and with 2 if people should know. The first line that it writes is the reason. Unset: none.",
+		func(c *NodeHealth) *opt[string] { return &c.Command }, document.Texts),
+	fixed("period", "How often the node runs the command.",
+		func(c *NodeHealth) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+	fixed("timeout", "How long the command may run. Then it is killed and counts as failed.",
+		func(c *NodeHealth) *opt[time.Duration] { return &c.Timeout }, periods.Default(time.Minute)),
+	fixed("on_failure", "What a failure does. drain: the node takes no jobs after the first check or after three failures in a row, until the command has succeeded three times in a row. alert: it only raises an alert.",
+		func(c *NodeHealth) *opt[string] { return &c.OnFailure }, wordsOf("drain", "alert").Default("drain")),
+})
+
+// NodeGPUs configures how a node finds its GPUs and reads their state.
+type NodeGPUs struct {
+	Command, Tool opt[string]
+	Period        opt[time.Duration]
+	Libraries     opt[[]string]
+	Fake          opt[int]
+}
+
+var nodeGPUGroup = newGroup([]row[NodeGPUs]{
+	fixed("tool", "The program that reads the state of NVIDIA's GPUs: nvidia-smi, or its path. Without it GPUs work, but nobody notices a broken one.",
+		func(c *NodeGPUs) *opt[string] { return &c.Tool }, document.Words.Default("nvidia-smi")),
+	fixed("period", "How often the node reads the state of its GPUs.",
+		func(c *NodeGPUs) *opt[time.Duration] { return &c.Period }, periods.Default(time.Minute)),
+	fixed("command", `A shell command that lists the GPUs of another maker, with a line of JSON for each: {"id": "card-0", "devices": ["/dev/accel0"], "shared": ["/dev/accelctl"], "model": "X1", "memory": 34359738368, "numa_node": 0}. Only id and devices are required.`,
+		func(c *NodeGPUs) *opt[string] { return &c.Command }, document.Texts),
+	fixed("libraries", "Directories with the driver's libraries outside /usr, which jobs with GPUs and the isolation level full see read-only.",
+		func(c *NodeGPUs) *opt[[]string] { return &c.Libraries }, paths),
+	fixed("fake", "For tests: offer this many devices that do nothing. The text in the file gpu-fault-INDEX of data_dir makes one unwell.",
+		func(c *NodeGPUs) *opt[int] { return &c.Fake }, document.Between(document.Ints, 0, 1024).Default(0)),
 })
 
 // NodeMemory configures how a node counts its jobs' memory and what it does when memory is short.
@@ -192,6 +238,8 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		part("health", "A command of the administrator that says whether the node is well.", func(c *Node) *NodeHealth { return &c.Health }, nodeHealthGroup),
+		part("gpus", "How the node finds its GPUs and reads their state. It offers those that the driver has, or the first of them if resources sets a smaller number.", func(c *Node) *NodeGPUs { return &c.GPUs }, nodeGPUGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),
 	},
 	within(nodeMemoryRows, func(c *Node) *NodeMemory { return &c.Memory }),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/internal/control/auth"
@@ -111,8 +112,8 @@ func problemsIn(err error) (list []error) {
 	return list
 }
 
-// refuseUnknown refuses unknown options unless the tree has them already, so that an exported tree
-// can always be applied.
+// refuseUnknown refuses unknown options and presets unless the tree has them already, so that an
+// exported tree can always be applied.
 func (p *poolPlan) refuseUnknown() error {
 	var refused document.Problems
 	for _, w := range p.warnings.With(document.RuleUnknownKey) {
@@ -126,6 +127,13 @@ func (p *poolPlan) refuseUnknown() error {
 		}
 		if _, kept := extras.Get(key); !kept {
 			w.Message = strings.Replace(w.Message, "; it is kept but has no effect", "", 1)
+			refused = append(refused, w)
+		}
+	}
+	for _, w := range p.warnings.With(pooltree.RuleUnknownPreset) {
+		parts := strings.Split(w.Path, "/")
+		if !slices.ContainsFunc(p.before.UnknownPresets(), func(u document.Named[string]) bool { return slices.Contains(parts, u.Name) }) {
+			w.Message = strings.TrimSuffix(w.Message, "; it has no effect")
 			refused = append(refused, w)
 		}
 	}

@@ -104,7 +104,7 @@ func (c *cluster) Collect(channel chan<- prometheus.Metric) {
 var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
-	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles,
+	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
 }
 
 func (c *cluster) collectProcess(to sink) {
@@ -214,6 +214,14 @@ func (c *cluster) collectNodes(to sink) {
 			tree = "" // it has just been removed
 		}
 		counts[place{tree, nodeState(n)}]++
+		for _, g := range n.Status.GetGpus() {
+			if g.GetUtilization() >= 0 {
+				to.value(gpuUtilization, float64(g.GetUtilization())/100, n.Name, g.GetId())
+			}
+			to.value(gpuMemory, float64(g.GetMemory()), n.Name, g.GetId())
+			to.value(gpuMemoryUsed, float64(g.GetMemoryInUse()), n.Name, g.GetId())
+			to.status(gpuUsable, g.GetFault() == "", n.Name, g.GetId())
+		}
 	}
 	for _, tree := range trees {
 		for _, state := range nodeStates {

@@ -67,6 +67,10 @@ const (
 	poolCaused
 
 	nodesByState
+	gpuUtilization
+	gpuMemory
+	gpuMemoryUsed
+	gpuUsable
 
 	operationsByState
 	operationsStarted
@@ -141,7 +145,11 @@ var Definitions = [metricCount]Definition{
 	poolSuffered:          {"weir_pool_preemptions_suffered_total", "Jobs of the pool's own operations that were preempted", "counter", []string{"tree", "pool"}},
 	poolCaused:            {"weir_pool_preemptions_caused_total", "Other operations' jobs that were preempted for the pool's own operations", "counter", []string{"tree", "pool"}},
 
-	nodesByState: {"weir_nodes", "Nodes by the first state that applies of refused, offline, banned, draining, jobs_disabled, online; tree is empty for nodes in no tree", "gauge", []string{"tree", "state"}},
+	nodesByState:   {"weir_nodes", "Nodes by the first state that applies of refused, offline, banned, draining, jobs_disabled, online; tree is empty for nodes in no tree", "gauge", []string{"tree", "state"}},
+	gpuUtilization: {"weir_node_gpu_utilization_ratio", "Part of the last second in which a GPU worked, from 0 to 1, as its node last read it", "gauge", []string{"node", "gpu"}},
+	gpuMemory:      {"weir_node_gpu_memory_bytes", "Memory of a GPU", "gauge", []string{"node", "gpu"}},
+	gpuMemoryUsed:  {"weir_node_gpu_memory_used_bytes", "Memory of a GPU in use", "gauge", []string{"node", "gpu"}},
+	gpuUsable:      {"weir_node_gpu_usable_status", "Whether jobs may use a GPU (1) or it is unwell (0)", "gauge", []string{"node", "gpu"}},
 
 	operationsByState: {"weir_operations", "Operations that have not ended", "gauge", []string{"state"}},
 	operationsStarted: {"weir_operations_started_total", "Operations that were accepted", "counter", nil},

@@ -60,7 +60,7 @@ func newServer(t testing.TB, pools string, nodes int) *server.Server {
 		return s
 	}
 	cluster := fakenode.New(fakenode.Config{
-		Count: nodes, Resources: resource.Amounts{resource.UserSlots: 10, resource.CPU: 1000, resource.Memory: 40 << 30},
+		Count: nodes, Resources: resource.Amounts{resource.UserSlots: 10, resource.CPU: 1000, resource.Memory: 40 << 30, resource.GPU: 2},
 		Caller: func(int) fakenode.Caller { return fakenode.Direct(s.NodeService()) }, Script: fakenode.Steady(time.Hour), Seed: 1,
 	})
 	t.Cleanup(cluster.Close)

@@ -24,7 +24,8 @@ type storedJobAttributes struct {
 	ExecStart   time.Time `json:"exec_start"`
 	ExitCode    *int32    `json:"exit_code"`
 
-	CPU *server.CPUHistory `json:"cpu_history"`
+	CPU  *server.CPUHistory `json:"cpu_history"`
+	GPUs []string           `json:"gpu_devices"`
 }
 
 // Describe writes a job with the named attributes, or with all of them but cpu_history, which is long. It ignores unknown
@@ -123,6 +124,7 @@ func (j *JobView) describeLive(v *OperationView) []yson.Entry {
 		yson.Pair("events", yson.List(events...)),
 		yson.Pair("resources", wire.AmountsNode(job.Resources)),
 		yson.Pair("resource_usage", wire.AmountsNode(job.Usage)),
+		yson.Pair("gpu_devices", wire.Texts(job.GPUs)),
 		yson.Pair("scheduling_stage", yson.String(job.Stage)),
 		yson.Pair("interruption_info", yson.Map()))
 	if r := job.Reserve; r != nil {
@@ -180,6 +182,7 @@ func (j *JobView) describeRow(v *OperationView) ([]yson.Entry, error) {
 		yson.Pair("brief_statistics", yson.Map()),
 		yson.Pair("events", yson.List(events...)),
 		yson.Pair("resources", resources),
+		yson.Pair("gpu_devices", wire.Texts(own.GPUs)),
 		yson.Pair("scheduling_stage", yson.String(own.Stage)),
 		yson.Pair("interruption_info", interrupted))
 	if own.CPU != nil {

@@ -129,11 +129,27 @@ func (n clusterNode) Keys(*Request) ([]string, error) {
 	return []string{"orchid"}, nil
 }
 
+// GPUs lists the devices of a node as its agent last read them. Utilization is a number from 0 to 1.
+func GPUs(node *server.Node) yson.Node {
+	list := []yson.Node{}
+	for _, g := range node.Status.GetGpus() {
+		utilization := yson.Entity()
+		if g.GetUtilization() >= 0 {
+			utilization = yson.Double(float64(g.GetUtilization()) / 100)
+		}
+		list = append(list, yson.Map(
+			yson.Pair("id", yson.String(g.GetId())), yson.Pair("model", yson.String(g.GetModel())),
+			yson.Pair("memory", yson.Int64(g.GetMemory())), yson.Pair("memory_in_use", yson.Int64(g.GetMemoryInUse())),
+			yson.Pair("utilization", utilization), yson.Pair("job_id", wire.OrEntity(g.GetJobId())), yson.Pair("fault", wire.OrEntity(g.GetFault()))))
+	}
+	return yson.List(list...)
+}
+
 // nodeAttributes are the attributes that only cluster nodes have.
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
 	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
-	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups",
+	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus",
 }
 
 func (clusterNode) AttributeNames(*Request) (builtin, custom []string) { return nodeAttributes, nil }
@@ -211,6 +227,8 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return yson.String(node.RegistrationError), node.RegistrationError != "", nil
 	case "draining":
 		return yson.Boolean(node.Status.GetDraining()), true, nil
+	case "gpus":
+		return GPUs(node), true, nil
 	case "cgroups":
 		return yson.String(node.Cgroups), true, nil
 	}

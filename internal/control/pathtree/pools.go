@@ -169,9 +169,10 @@ func poolKeys(p *pooltree.Pool) []string {
 	return keys
 }
 
+// config has the options that are set, under the names that the user wrote.
 func (n treeNode) config() document.Value {
 	config := n.tree.Tree.Config()
-	return pooltree.TreeOptions.Write(&config, document.ForPrograms)
+	return pooltree.TreeOptions.WriteAsWritten(&config, document.ForPrograms)
 }
 
 func (n treeNode) Attribute(c *Request, _ *Place, name string) (yson.Node, bool, error) {
@@ -214,7 +215,7 @@ func (n treeNode) AttributeNames(c *Request) (builtin, custom []string) {
 	return builtin, c.customNames("#" + n.tree.Object.ID.String())
 }
 
-// normal replaces the names in steps inside an attribute with primary names.
+// normal replaces the names in steps inside an attribute with those that the configuration has.
 func (n treeNode) normal(name string, steps []ypath.Step) []ypath.Step {
 	if name != "config" {
 		return normalSteps(steps)
@@ -225,7 +226,12 @@ func (n treeNode) normal(name string, steps []ypath.Step) []ypath.Step {
 	rest := steps[1:]
 	first := steps[0]
 	if option, known := pooltree.TreeOptions.Resolve(first.Name); known && first.Kind == ypath.Child {
-		first.Name = option
+		first.Name = document.Normal(first.Name)
+		if n.tree != nil {
+			if e, set := pooltree.TreeOptions.Find(n.config(), option); set {
+				first.Name = e.Key
+			}
+		}
 		rest = normalSteps(rest)
 	}
 	return append([]ypath.Step{first}, rest...)
@@ -251,11 +257,11 @@ type poolNode struct {
 	written *document.Value
 }
 
-// config has the options that are set, by primary name.
+// config has the options that are set, under the names that the user wrote.
 func (n *poolNode) config() document.Value {
 	if n.written == nil {
 		config := n.pool.Config()
-		written := pooltree.PoolOptions.Write(&config, document.ForPrograms)
+		written := pooltree.PoolOptions.WriteAsWritten(&config, document.ForPrograms)
 		n.written = &written
 	}
 	return *n.written
@@ -296,13 +302,14 @@ func (*poolNode) knows(name string) bool {
 func (n *poolNode) AttributeNames(*Request) (builtin, custom []string) {
 	builtin = []string{"name", "parent_name"}
 	for _, e := range n.config().Entries() {
-		if _, known := pooltree.PoolOptions.Resolve(e.Key); !known {
+		option, known := pooltree.PoolOptions.Resolve(e.Key)
+		if !known {
 			custom = append(custom, e.Key)
 			continue
 		}
 		builtin = append(builtin, e.Key)
-		if e.Key == "min_share_resources" {
-			builtin = append(builtin, "strong_guarantee_resources")
+		if option == "min_share_resources" {
+			builtin = append(builtin, "min_share_resources", "strong_guarantee_resources")
 		}
 	}
 	return builtin, SortedUnique(custom)

@@ -29,6 +29,13 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 		if err != nil {
 			return nil, respelled(err, c.spelling)
 		}
+		if slices.ContainsFunc(edits, addsPools) {
+			most, err := c.maxSubtreeSize()
+			if err != nil {
+				return nil, err
+			}
+			edits = append([]pooltree.Edit{pooltree.LimitSubtrees{MaxSubtreeSize: most}}, edits...)
+		}
 		next, warnings, err := tree.Tree.With(edits...)
 		if err != nil {
 			return nil, respelled(err, c.spelling)
@@ -47,18 +54,29 @@ func (c *Request) EditTree(object, name string, plan func(tree *server.TreeConfi
 	})
 }
 
+// addsPools reports whether an edit may make a subtree larger.
+func addsPools(edit pooltree.Edit) bool {
+	switch edit.(type) {
+	case pooltree.AddPool, pooltree.MovePool:
+		return true
+	}
+	return false
+}
+
 // optionEdits are edits of a pool's or tree's attributes, sorted by destination.
 type optionEdits struct {
 	options []AttributeEdit // by primary name, unknown ones included
 	beside  []AttributeEdit
 	// name and parent are a pool's new ones, nil if they do not change.
 	name, parent *string
+	// spelling has the names that the user wrote, by primary name.
+	spelling map[string]string
 }
 
 // sortPoolEdits sorts edits and refuses attributes that cannot be set on a pool.
 func (c *Request) sortPoolEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	spelling := map[string]string{}
-	c.spelling = spelling
+	c.spelling, out.spelling = spelling, spelling
 	for _, e := range edits {
 		switch {
 		case isAccessAttribute(e.Name):
@@ -78,7 +96,7 @@ func (c *Request) sortPoolEdits(edits []AttributeEdit) (out optionEdits, err err
 		default:
 			if option, known := pooltree.PoolOptions.Resolve(e.Name); known {
 				if first, twice := spelling[option]; twice && first != e.Name {
-					return out, wire.Errorf(wire.CodeGeneric, "Attempt to set the same attribute with different alias: %q and %q", first, e.Name)
+					return out, twoAliases(first, e.Name)
 				}
 				spelling[option] = e.Name
 				e.Name, e.Steps = option, normalSteps(e.Steps)
@@ -105,11 +123,26 @@ func (e AttributeEdit) text() (string, error) {
 	return text, nil
 }
 
-// applyOptions applies edits to a configuration in the form of a document.
-func applyOptions(config document.Value, edits []AttributeEdit, knows func(string) bool) (document.Value, error) {
-	for _, e := range edits {
-		old, there := config.Get(e.Name)
-		known := knows(e.Name)
+// twoAliases is the error for an attribute that is set under two of its names.
+func twoAliases(first, second string) *wire.Error {
+	return wire.Errorf(wire.CodeGeneric, "Attempt to set the same attribute with different alias: %q and %q", first, second)
+}
+
+// applyPoolOptions applies edits to the configuration of a pool, as a document under the names
+// that the user wrote. An option that is set under one name cannot be set under another, except
+// for guarantees, whose two names are both in use.
+func applyPoolOptions(config document.Value, sorted optionEdits) (document.Value, error) {
+	for _, e := range sorted.options {
+		key, known := e.Name, false
+		if written, given := sorted.spelling[e.Name]; given {
+			key, known = document.Normal(written), true
+		}
+		entry, there := pooltree.PoolOptions.Find(config, e.Name)
+		if !known {
+			entry.Key = e.Name
+			entry.Value, there = config.Get(e.Name)
+		}
+		old := entry.Value
 		if len(e.Steps) > 0 && !there && (!known || e.Name == "ephemeral_subpool_config") {
 			word := "Attribute"
 			if known {
@@ -121,15 +154,20 @@ func applyOptions(config document.Value, edits []AttributeEdit, knows func(strin
 		if err != nil {
 			return config, err
 		}
+		if there && keep && entry.Key != key && e.Name != "min_share_resources" {
+			return config, twoAliases(entry.Key, key)
+		}
+		if there && (!keep || entry.Key != key) {
+			config = config.Without(entry.Key)
+		}
 		if !keep {
-			config = config.Without(e.Name)
 			continue
 		}
 		value, err := wire.ToDocument(next)
 		if err != nil {
 			return config, err
 		}
-		config = config.With(e.Name, value)
+		config = config.With(key, value)
 	}
 	return config, nil
 }
@@ -209,7 +247,7 @@ func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEd
 			return nil, err
 		}
 		before := pool.Config()
-		config, err := applyOptions(pooltree.PoolOptions.Write(&before, document.ForPrograms), sorted.options, (*poolNode)(nil).knows)
+		config, err := applyPoolOptions(pooltree.PoolOptions.WriteAsWritten(&before, document.ForPrograms), sorted)
 		if err != nil {
 			return nil, err
 		}
@@ -251,7 +289,10 @@ func (c *Request) planPool(tree *server.TreeConfig, name string, sorted optionEd
 // hasOption reports whether a problem is about an option of a pool.
 func hasOption(p document.Problem, option string) bool {
 	steps, err := ypath.ParseSteps("/" + p.Path)
-	return err != nil || slices.ContainsFunc(steps, func(s ypath.Step) bool { return document.Normal(s.Name) == option })
+	return err != nil || slices.ContainsFunc(steps, func(s ypath.Step) bool {
+		name, known := pooltree.PoolOptions.Resolve(s.Name)
+		return known && name == option || document.Normal(s.Name) == option
+	})
 }
 
 // checkNewPool refuses names that a new pool cannot have.
@@ -326,7 +367,7 @@ func (c *Request) addPools(treeName, parent string, names []string, sorted optio
 			}
 			add := pooltree.AddPool{Pool: name, Parent: below}
 			if i == len(names)-1 {
-				config, err := applyOptions(document.Map(), sorted.options, (*poolNode)(nil).knows)
+				config, err := applyPoolOptions(document.Map(), sorted)
 				if err != nil {
 					return nil, err
 				}
@@ -448,8 +489,9 @@ func (c *Request) forgetBeside(object string, keys *[]string) error {
 	})
 }
 
-// Move makes a pool a child of another pool of its tree, under the last of the keys, below new
-// pools under the keys in front of it. A copy is a new pool with the same options and no children.
+// Move makes a pool, with everything below, a child of another pool or tree, under the last of the
+// keys, below new pools under the keys in front of it. A copy is a new pool with the same options and
+// no children.
 func (n *poolNode) Move(c *Request, at *Place, to *Place, keys []string, copying bool) (guid.ID, error) {
 	name, parent, tree := n.pool.Name(), pooltree.RootName, ""
 	switch above := to.Object.(type) {
@@ -458,14 +500,18 @@ func (n *poolNode) Move(c *Request, at *Place, to *Place, keys []string, copying
 	case *poolNode:
 		tree, parent = above.tree.Name, above.pool.Name()
 	}
-	if tree != n.tree.Name && !copying || tree == "" {
-		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "A pool can be moved only inside its pool tree %q", n.tree.Name)
+	if tree == "" {
+		return guid.ID{}, wire.Errorf(wire.CodeGeneric, "A pool can be moved only to a pool or a pool tree")
 	}
 	if copying {
 		if len(n.pool.Children()) > 0 {
 			return guid.ID{}, wire.Errorf(wire.CodeGeneric, "Pool %q cannot be copied: it has subpools, whose names are unique in a tree", name)
 		}
-		return c.addPools(tree, parent, keys, optionEdits{options: EditsOf(wire.FromDocument(n.config()))})
+		sorted, err := c.sortPoolEdits(EditsOf(wire.FromDocument(n.config())))
+		if err != nil {
+			return guid.ID{}, err
+		}
+		return c.addPools(tree, parent, keys, sorted)
 	}
 	before, key := keys[:len(keys)-1], keys[len(keys)-1]
 	if len(before) > 0 {
@@ -476,6 +522,9 @@ func (n *poolNode) Move(c *Request, at *Place, to *Place, keys []string, copying
 	}
 	id := n.tree.Pool(name).ID
 	c.Remembered = id.String()
+	if tree != n.tree.Name {
+		return id, c.moveToTree(at, n, tree, parent, key)
+	}
 	return id, c.EditTree(at.Path(), tree, func(current *server.TreeConfig) ([]pooltree.Edit, error) {
 		sorted := optionEdits{name: &key}
 		if above, _ := n.pool.Parent(); above.Name() != parent {

@@ -1,6 +1,9 @@
 package pathtree
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
@@ -99,6 +102,7 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 	if err := c.EditTrees(path, plan); err != nil {
 		return guid.ID{}, err
 	}
+	c.AfterCommit(func() { c.warnOfHeldFilter(name) })
 	c.Remembered = id.String()
 	return id, c.editBeside(path, "#"+id.String(), sorted.beside)
 }
@@ -108,14 +112,14 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	node := treeNode{}
 	for _, e := range edits {
-		option, known := pooltree.TreeOptions.Resolve(e.Name)
+		_, known := pooltree.TreeOptions.Resolve(e.Name)
 		_, ofPools := pooltree.PoolOptions.Resolve(e.Name)
 		switch {
 		case e.Name == "config":
 			e.Steps = node.normal("config", e.Steps)
 			out.options = append(out.options, e)
 		case known:
-			steps := append([]ypath.Step{{Kind: ypath.Child, Name: option}}, normalSteps(e.Steps)...)
+			steps := append([]ypath.Step{{Kind: ypath.Child, Name: document.Normal(e.Name)}}, normalSteps(e.Steps)...)
 			out.options = append(out.options, AttributeEdit{Name: "config", Steps: steps, Edit: e.Edit})
 		case ofPools || isFixed(e.Name) || e.Name == "name" || e.Name == "parent_name" || e.Name == "pools":
 			return out, cannotSet(e.Name)
@@ -126,9 +130,35 @@ func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 	return out, nil
 }
 
+// underName returns an edit of "config" under the name that the option is set under. Setting it under
+// another name is refused.
+func underName(e AttributeEdit, config document.Value) AttributeEdit {
+	if len(e.Steps) == 0 || e.Steps[0].Kind != ypath.Child {
+		return e
+	}
+	written := e.Steps[0].Name
+	option, _ := pooltree.TreeOptions.Resolve(written)
+	entry, set := pooltree.TreeOptions.Find(config, option)
+	if !set || entry.Key == written {
+		return e
+	}
+	e.Steps = slices.Clone(e.Steps)
+	e.Steps[0].Name = entry.Key
+	inner := e.Edit
+	e.Edit = func(old yson.Node, there bool) (yson.Node, bool, error) {
+		next, keep, err := inner(old, there)
+		if err == nil && keep {
+			err = twoAliases(entry.Key, written)
+		}
+		return next, keep, err
+	}
+	return e
+}
+
 // applyTreeOptions applies edits of "config". A new value must be of the same kind as the old one.
 func applyTreeOptions(config document.Value, edits []AttributeEdit) (document.Value, error) {
 	for _, e := range edits {
+		e = underName(e, config)
 		inner := e.Edit
 		e.Edit = func(old yson.Node, there bool) (yson.Node, bool, error) {
 			next, keep, err := inner(old, there)
@@ -185,8 +215,21 @@ func (n treeNode) EditAttributes(c *Request, at *Place, edits []AttributeEdit) e
 		if err := c.EditTree(at.Path(), n.tree.Name, plan); err != nil {
 			return err
 		}
+		c.AfterCommit(func() { c.warnOfHeldFilter(n.tree.Name) })
 	}
 	return c.editBeside(at.Path(), "#"+n.tree.Object.ID.String(), sorted.beside)
+}
+
+// warnOfHeldFilter warns that the stored node filter of a tree is not in force.
+func (c *Request) warnOfHeldFilter(name string) {
+	tree, there := c.Server.Trees().Find(name)
+	if !there {
+		return
+	}
+	if used, held := tree.HeldFilter(); held {
+		c.Warn(document.Problems{{Path: "nodes_filter", Rule: pooltree.RuleIneffective, Message: fmt.Sprintf(
+			"is stored but not in force: with it pool trees would share nodes; %q stays in force", used)}})
+	}
 }
 
 func (n treeNode) Remove(c *Request, at *Place, _ bool) error {

@@ -31,6 +31,7 @@ const (
 	AlertOperationWait AlertKind = "operation_pending"
 	AlertHeldBack      AlertKind = "nodes_awaited"
 	AlertFiles         AlertKind = "files_not_read"
+	AlertClock         AlertKind = "clock_was_set"
 )
 
 // Alert is a condition that administrators should know about.
@@ -44,6 +45,9 @@ type Alert struct {
 type alertBoard struct {
 	mutex  sync.Mutex
 	alerts map[AlertKind]Alert
+	// leftOut are the stored pools and trees that this term could not read. Only the
+	// loop uses it.
+	leftOut []string
 }
 
 // raise sets the alert of a kind. If it is already raised, it keeps its start

@@ -280,6 +280,7 @@ type jobAttributes struct {
 	UserFactor  float64            `json:"user_factor,omitempty"`
 	ProxyFactor float64            `json:"proxy_factor,omitempty"`
 	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
+	GPUs        []string           `json:"gpu_devices,omitempty"`
 }
 
 var jobStates = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "completed"}
@@ -302,7 +303,7 @@ func (t *term) ended(e *core.Ended) {
 	}
 	attributes := jobAttributes{
 		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
-		Usage: e.Usage, NotBegun: e.NotBegun, CPU: job.CPU.archived(t.now.Sub(job.Start)),
+		Usage: e.Usage, NotBegun: e.NotBegun, CPU: job.CPU.archived(t.now.Sub(job.Start)), GPUs: job.GPUs,
 	}
 	if e.State == core.JobFailed {
 		attributes.Failure = &e.Failure
@@ -355,6 +356,7 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 		}
 		attributes.ExecStart = nodeproto.FromMicros(at)
 	}
+	attributes.GPUs = result.GetGpuDevices()
 	if result.ExitCode != nil {
 		attributes.ExitCode = result.ExitCode
 	}

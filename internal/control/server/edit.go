@@ -81,7 +81,7 @@ func (s *Server) Edit(ctx context.Context, who Caller, edits Edits) error {
 		return err
 	}
 	switch {
-	case !next.rows.Empty():
+	case !next.rows.Empty() || next.after.holdsFilters():
 		who.Object = edits.Trees[0].Object
 		return s.commitEdits(ctx, who, &edits, next)
 	case len(edits.Registry) > 0:
@@ -183,6 +183,13 @@ func (t *term) setTrees(next *nextTrees) error {
 	if t.trees != next.before {
 		return errors.New("the pool configuration has changed in the meantime")
 	}
+	settled, err := t.settleFilters(next.before, next.after)
+	if err != nil {
+		return err
+	}
+	if err := next.settle(settled); err != nil {
+		return err
+	}
 	if err := next.rows.Check(); err != nil {
 		return err
 	}
@@ -194,6 +201,7 @@ func (t *term) setTrees(next *nextTrees) error {
 		return err
 	}
 	t.slots.commit(named)
+	t.showTreesOfNodes()
 	t.trees = next.after
 	t.open.rows.Append(&next.rows)
 	t.open.published = append(t.open.published, func(store.Receipt) {

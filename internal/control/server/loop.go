@@ -310,12 +310,10 @@ func (t *term) stalled() bool {
 	return t.stalledFor() > t.server.settings().StallPatience
 }
 
-// clock returns the time for the core. It never goes backwards.
+// clock returns the time for the core.
 func (t *term) clock() time.Time {
-	if now := time.Now().UTC(); now.After(t.now) {
-		return now
-	}
-	return t.now
+	machine := time.Now()
+	return t.steady.now(machine.UTC(), machine.Sub(t.server.began)) // the difference is that of the monotonic clock
 }
 
 // flush passes the open batch to the committer, unless the committer is busy. A batch

@@ -165,11 +165,31 @@ func (t *term) addNode(node *activeNode, record *Node) error {
 		return err
 	}
 	node.known = true
-	record.Tree = ""
-	if tree, in := t.core.NodeTree(node.id); in {
-		record.Tree = t.slots.names[tree]
-	}
+	record.Tree = t.treeOf(node)
 	return nil
+}
+
+// treeOf returns the name of the pool tree that a node is in, empty if it is in none.
+func (t *term) treeOf(node *activeNode) string {
+	if tree, in := t.core.NodeTree(node.id); in {
+		return t.slots.names[tree]
+	}
+	return ""
+}
+
+// showTreesOfNodes publishes the pool trees that online nodes are in: filters may have changed, or
+// nodes have come back.
+func (t *term) showTreesOfNodes() {
+	for _, node := range t.nodeList {
+		if !node.known || !node.record.Online {
+			continue
+		}
+		if tree := t.treeOf(node); tree != node.record.Tree {
+			record := *node.record
+			record.Tree = tree
+			t.showNode(node, &record)
+		}
+	}
 }
 
 func amountsOf(status *nodev1.NodeStatus) resource.Amounts {
@@ -422,6 +442,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	}
 	changed.UserMemory, changed.ProxyMemory, changed.Tmpfs = status.GetUserJobMemory(), status.GetJobProxyMemory(), status.GetTmpfsUsage()
 	changed.SmoothedCPU = status.GetSmoothedCpu()
+	changed.GPUs = status.GetGpuDevices()
 	if len(status.GetStatistics()) > 0 {
 		changed.Statistics = status.GetStatistics()
 	}
@@ -514,7 +535,7 @@ func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.An
 		skip = nodev1.SkipReason_SKIP_REASON_DRAINING
 	case status.GetJobsDisabled() || node.settings.TakesNoJobs():
 		skip = nodev1.SkipReason_SKIP_REASON_JOBS_DISABLED
-	case node.record.Tree == "":
+	case t.treeOf(node) == "":
 		skip = nodev1.SkipReason_SKIP_REASON_NO_TREE
 	case report.Repeated || report.More:
 		// It comes back at once.

@@ -72,6 +72,7 @@ type Job struct {
 	Stopping                       string // why it is being stopped
 	Stage                          string
 	Statistics                     []*nodev1.Statistic
+	GPUs                           []string // ids of its devices
 
 	node core.NodeID
 	// ended reports whether the job is being moved to the archive. Readers that ask for

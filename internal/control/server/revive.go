@@ -34,13 +34,14 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	t := &term{
 		server: s, lease: lease, epoch: uint64(lease.Epoch), over: make(chan struct{}),
 		requests: make(chan *request, max(settings.HardQueue, longestQueue)), commits: make(chan *batch, 1), committed: make(chan commitResult, 1),
-		now: time.Now().UTC(), core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
+		core: core.New(settings.Core), obeyed: settings, open: &batch{number: 1}, catalogue: newCatalogue(s.store),
 		operations: map[core.OperationID]*activeOperation{}, ids: map[guid.ID]core.OperationID{}, aliases: map[string]core.OperationID{},
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]bool{}, touched: map[core.OperationID]bool{},
 		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
 		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
 	}
+	t.now = t.clock()
 	t.core.Together(atOnce)
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	s.jobs.clear() // jobs of this server's earlier terms are adopted again
@@ -90,7 +91,7 @@ func (t *term) reviveTrees(rows *store.Rows) error {
 	for _, problem := range problems {
 		t.server.log.Error("ignoring a stored pool or pool tree", "problem", problem)
 	}
-	t.server.alerts.set(AlertPoolConfig, strings.Join(problems, "; "))
+	t.server.alerts.leftOut = problems
 	named, err := t.slots.arrange(trees, t.hasOperations)
 	if err != nil {
 		return err

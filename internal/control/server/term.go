@@ -33,8 +33,9 @@ type term struct {
 	// server's start; zero if there is none. Any goroutine may read it.
 	stalledSince atomic.Int64
 
-	now  time.Time
-	core *core.Core
+	now    time.Time
+	steady steadyClock
+	core   *core.Core
 	// obeyed are the settings that the core has now.
 	obeyed *Settings
 	out    core.Decisions
@@ -48,7 +49,10 @@ type term struct {
 	// answerNow is set by a request whose answer depends on no commit.
 	answerNow bool
 
-	trees      *Trees
+	trees *Trees
+	// retrying is true while an edit that puts stored node filters into force runs. Any
+	// goroutine may write it.
+	retrying   atomic.Bool
 	registry   *Registry
 	slots      treeSlots
 	operations map[core.OperationID]*activeOperation

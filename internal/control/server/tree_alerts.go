@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -23,9 +24,13 @@ func (b *alertBoard) alertTrees(trees *Trees) {
 		missing = fmt.Sprintf("Default tree %q is missing: operations without pool_trees are refused", trees.Default)
 	}
 	b.set(AlertDefaultTree, missing)
+	problems := append(slices.Clone(b.leftOut), trees.heldFilters()...)
 	var unusable []string
 	for i := range trees.List {
 		tree := trees.List[i].Tree
+		for _, wrong := range tree.UnknownPresets() {
+			problems = append(problems, fmt.Sprintf("Pool %q of tree %q: there is no config preset %q; it has no effect", wrong.Name, trees.List[i].Name, wrong.Value))
+		}
 		settings := tree.Settings()
 		name := settings.DefaultParentPool.Value()
 		pool, there := tree.Pool(name)
@@ -37,4 +42,5 @@ func (b *alertBoard) alertTrees(trees *Trees) {
 		}
 	}
 	b.set(AlertDefaultParent, strings.Join(unusable, "; "))
+	b.set(AlertPoolConfig, strings.Join(problems, "; "))
 }

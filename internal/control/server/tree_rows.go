@@ -10,12 +10,21 @@ import (
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/nodefilter"
 )
 
-// storedPool are the attributes of a pool's row; those of a tree's row are an Object.
+// storedPool are the attributes of a pool's row.
 type storedPool struct {
 	Object
 	Config json.RawMessage `json:"config"`
+}
+
+// storedTree are the attributes of a tree's row.
+type storedTree struct {
+	Object
+	// FilterInForce is the node filter that is used instead of the one in the
+	// configuration.
+	FilterInForce *nodefilter.Filter `json:"filter_in_force,omitempty"`
 }
 
 // defaultTreeSetting is the row that names the default tree.
@@ -24,18 +33,18 @@ const defaultTreeSetting = "default_tree"
 // treeRow encodes a tree without its pools.
 func treeRow(tree *TreeConfig) (store.Tree, error) {
 	options := tree.Tree.Config()
-	config, err := pooltree.TreeOptions.Write(&options, document.ForPrograms).JSON("")
+	config, err := pooltree.TreeOptions.WriteAsWritten(&options, document.ForPrograms).JSON("")
 	if err != nil {
 		return store.Tree{}, err
 	}
-	attributes, err := json.Marshal(tree.Object)
+	attributes, err := json.Marshal(storedTree{tree.Object, tree.inForce})
 	return store.Tree{Name: tree.Name, Config: config, Attributes: attributes}, err
 }
 
 // poolRow encodes a pool.
 func poolRow(tree *TreeConfig, pool *pooltree.Pool) (store.Pool, error) {
 	options := pool.Config()
-	config, err := pooltree.PoolOptions.Write(&options, document.ForPrograms).JSON("")
+	config, err := pooltree.PoolOptions.WriteAsWritten(&options, document.ForPrograms).JSON("")
 	if err != nil {
 		return store.Pool{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/nodefilter"
 )
 
 // Trees is the configuration of all pool trees. It is immutable.
@@ -24,6 +25,9 @@ type TreeConfig struct {
 	Tree    *pooltree.Tree
 	Object  Object
 	objects map[string]Object
+	// inForce is the node filter that the scheduler uses instead of the stored one, which
+	// would put a node into two trees. It is nil if the stored one is in force.
+	inForce *nodefilter.Filter
 }
 
 // Object holds what every object of the path tree has.
@@ -129,7 +133,7 @@ func (p *treeSlots) arrange(t *Trees, busy func(tree string) bool) ([]document.N
 	var list []document.Named[*pooltree.Tree]
 	for _, name := range p.names {
 		if tree, there := t.Find(name); there {
-			list = append(list, document.Named[*pooltree.Tree]{Name: name, Value: tree.Tree})
+			list = append(list, document.Named[*pooltree.Tree]{Name: name, Value: tree.inCore()})
 			continue
 		}
 		if busy(name) {
@@ -143,7 +147,7 @@ func (p *treeSlots) arrange(t *Trees, busy func(tree string) bool) ([]document.N
 	}
 	for _, tree := range t.List {
 		if !slices.Contains(p.names, tree.Name) {
-			list = append(list, document.Named[*pooltree.Tree]{Name: tree.Name, Value: tree.Tree})
+			list = append(list, document.Named[*pooltree.Tree]{Name: tree.Name, Value: tree.inCore()})
 		}
 	}
 	return list, nil

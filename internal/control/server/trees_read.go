@@ -26,8 +26,9 @@ func treesOf(rows *store.Rows) (t *Trees, problems []string) {
 		}
 	}
 	for _, row := range rows.Trees {
-		tree := TreeConfig{Name: row.Name, objects: map[string]Object{}}
-		err := json.Unmarshal(row.Attributes, &tree.Object)
+		var attributes storedTree
+		err := json.Unmarshal(row.Attributes, &attributes)
+		tree := TreeConfig{Name: row.Name, Object: attributes.Object, objects: map[string]Object{}, inForce: attributes.FilterInForce}
 		var wrong []string
 		if err == nil {
 			wrong, err = tree.read(row.Config, rows.Pools)
@@ -86,8 +87,10 @@ func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, 
 			return strings.Compare(a.name, b.name)
 		})
 	}
+	limits := pooltree.DefaultLimits()
+	limits.MaxSubtreeSize = 0 // administrators may have raised it
 	for {
-		t.Tree, _, err = pooltree.FromValue(nestPools("", root, children, leftOut), pooltree.Options{KeepUnknown: true})
+		t.Tree, _, err = pooltree.FromValue(nestPools("", root, children, leftOut), pooltree.Options{KeepUnknown: true, Limits: limits})
 		if err == nil {
 			break
 		}

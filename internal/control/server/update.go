@@ -37,6 +37,7 @@ func (t *term) tick(now time.Time) {
 	t.take()
 	t.storeClocks()
 	t.followNodes()
+	t.retryFilters()
 	t.dropUploads()
 	t.refreshProgress()
 	watch.lap(stageRecord)
@@ -125,8 +126,12 @@ const nodeStorePeriod = time.Minute
 // followNodes finds the nodes that are silent, and records those that are online.
 func (t *term) followNodes() {
 	timeout := t.server.settings().offlineAfter()
-	var strays, unwell []string
+	t.showTreesOfNodes()
+	var strays, unwell, refused []string
 	for _, node := range t.nodeList {
+		if node.record.RegistrationError != "" {
+			refused = append(refused, node.record.Name+" ("+node.record.RegistrationError+")")
+		}
 		if node.session == nil {
 			continue
 		}
@@ -154,7 +159,9 @@ func (t *term) followNodes() {
 			unwell = append(unwell, node.record.Name+" ("+strings.Join(reasons, "; ")+")")
 		}
 	}
+	t.server.alerts.set(AlertClock, t.steady.step())
 	t.server.alerts.set(AlertNodesNoTree, listed("nodes match no pool tree", strays))
+	t.server.alerts.set(AlertNodesRefused, listed("nodes are not registered", refused))
 	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
 }
 

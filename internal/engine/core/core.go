@@ -45,6 +45,7 @@ type Core struct {
 	trees       []*tree
 	defaultTree TreeID
 	nodes       []*node
+	pulses      []pulse // of nodes, by number
 	// operations are those that have not ended; nextOperation is larger than every
 	// identifier that was ever used.
 	operations    map[OperationID]*running
@@ -55,6 +56,14 @@ type Core struct {
 	// userPools maps users to the pools in which their ephemeral pools are
 	// created.
 	userPools map[string]string
+
+	// stirred are operations whose controllers may have changed since they were
+	// last looked at; pending is how many of the others have jobs to start, and
+	// timed are those that have a deadline, in the order they were started.
+	stirred   []OperationID
+	pending   int
+	timed     []OperationID
+	lastOrder uint64
 
 	begun        time.Time // the first update
 	nodesChecked time.Time // the last check for operations without nodes
@@ -139,10 +148,23 @@ type node struct {
 	tags      []string
 	tree      TreeID // none if it belongs to no tree
 	at        scheduling.Node
-	seen      time.Time
 	silent    bool      // it went offline after a silence
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
 	until     time.Time // when an awaited node goes offline; zero: like any other node
+}
+
+// pulse is the part of a node that a heartbeat needs that changes nothing. It is
+// separate because most heartbeats of a large cluster are such.
+type pulse struct {
+	seen time.Time
+	// calm is the node's place if it is online and has reported to this core.
+	calm nodePlace
+}
+
+// nodePlace is the tree of a node, which may be none, and its index there.
+type nodePlace struct {
+	tree TreeID
+	at   scheduling.Node
 }
 
 // running is an operation that has not ended.
@@ -156,6 +178,11 @@ type running struct {
 	// tree.
 	choosing bool
 	touched  bool // it may differ from the last picture
+	stirred  bool // it is in Core.stirred
+	pends    bool // it counts in Core.pending
+	timed    bool // it is in Core.timed
+	// order is its position among all operations in the order they were started.
+	order uint64
 	// hosted is, by task, the largest job for which there once was a node.
 	hosted []resource.Amounts
 }
@@ -297,6 +324,6 @@ func (c *Core) operationAt(id OperationID) *running { return c.operations[id] }
 func (c *Core) addOperation(op *running) {
 	c.operations[op.id] = op
 	c.nextOperation = max(c.nextOperation, op.id+1)
-	c.live = append(c.live, op.id)
+	c.enlist(op)
 	c.painter.renumbered = true
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -35,6 +36,13 @@ type Finished struct {
 // heartbeat processes a node's report and decides what the node starts and
 // stops. Reports about jobs that the core does not know change nothing.
 func (c *Core) heartbeat(now time.Time, id NodeID, finished []Finished, out *Decisions) {
+	if len(finished) == 0 && int(id) < len(c.pulses) {
+		n := &c.pulses[id]
+		if n.calm.tree != none && c.trees[n.calm.tree].state.PassHeartbeat(now, n.calm.at) {
+			n.seen, c.idle = now, true
+			return
+		}
+	}
 	c.report(now, finished, out)
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return
@@ -77,6 +85,7 @@ func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out
 		c.sync(op)
 		return
 	}
+	c.stir(op)
 	c.nextJob++
 	t.jobs = append(t.jobs, make([]job, max(0, int(s.Allocation)+1-len(t.jobs)))...)
 	t.jobs[s.Allocation] = job{id: c.nextJob, operation: op.id, ref: taken.JobRef}
@@ -171,12 +180,14 @@ func (c *Core) update(now time.Time, out *Decisions) {
 		c.holdClocks()
 	}
 	c.updateTrees(now)
-	for i := 0; i < len(c.live); i++ {
-		op := c.operations[c.live[i]]
+	c.settleStirred()
+	for _, id := range slices.Clone(c.timed) {
+		op := c.operationAt(id)
+		if op == nil {
+			continue // it has ended with another one
+		}
 		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {
-			before := len(c.live)
 			c.carryOut(now, op, op.controller.Tick(now), out)
-			i -= before - len(c.live)
 		}
 	}
 	c.settleRevived(now, out)

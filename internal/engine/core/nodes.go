@@ -13,7 +13,7 @@ func (n *node) hasTag(tag string) bool { return slices.Contains(n.tags, tag) }
 // addNode adds a node, or changes its resources and tags. It refuses a node
 // that matches two trees. Running jobs stay unless the node changes trees.
 func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource.Amounts, tags []string, out *Decisions) error {
-	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none, seen: now}
+	fresh := &node{name: name, resources: resources, tags: slices.Clone(tags), tree: none}
 	if _, err := c.treeOf(fresh); err != nil {
 		return err
 	}
@@ -26,8 +26,12 @@ func (c *Core) addNode(now time.Time, id NodeID, name string, resources resource
 			c.trees[old.tree].nodesChanged = true
 		}
 	}
-	c.nodes[id] = fresh
+	for len(c.pulses) < len(c.nodes) {
+		c.pulses = append(c.pulses, pulse{calm: nodePlace{tree: none}})
+	}
+	c.nodes[id], c.pulses[id].seen = fresh, now
 	c.rejoin(now, id, out)
+	c.calmDown(id)
 	return nil
 }
 
@@ -64,6 +68,7 @@ func (c *Core) rejoin(now time.Time, id NodeID, out *Decisions) {
 	t.nodes = append(t.nodes, make([]NodeID, max(0, int(n.at)+1-len(t.nodes)))...)
 	t.nodes[n.at] = id
 	c.renewBans(n)
+	c.calmDown(id)
 }
 
 // leaveTree removes a node from its tree and aborts its jobs.
@@ -82,6 +87,7 @@ func (c *Core) leaveTree(now time.Time, id NodeID, reason operation.AbortReason,
 	t.state.RemoveNode(n.at)
 	t.nodesChanged = true
 	n.tree = none
+	c.calmDown(id)
 }
 
 // removeNode removes a node. Its jobs are aborted.
@@ -91,4 +97,15 @@ func (c *Core) removeNode(now time.Time, id NodeID, out *Decisions) {
 	}
 	c.leaveTree(now, id, operation.AbortNodeOffline, out)
 	c.nodes[id] = nil
+	c.calmDown(id)
+}
+
+// calmDown makes the pulse of a node follow a change of its place or presence.
+func (c *Core) calmDown(id NodeID) { c.pulses[id].calm = c.calmOf(id) }
+
+func (c *Core) calmOf(id NodeID) nodePlace {
+	if n := c.nodes[id]; n != nil && !n.silent && !n.awaited {
+		return nodePlace{n.tree, n.at}
+	}
+	return nodePlace{tree: none}
 }

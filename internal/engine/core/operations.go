@@ -177,6 +177,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 	if op == nil {
 		return // it has left the tree meanwhile
 	}
+	c.stir(op)
 	if !op.started {
 		op.started = true
 		for _, step := range []operation.Step{operation.Admit, operation.Materialize} {
@@ -196,6 +197,7 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 
 // sync updates an operation's waiting jobs in all of its trees.
 func (c *Core) sync(op *running) {
+	c.stir(op)
 	blocked := op.controller.Blocked() != operation.NotBlocked
 	var groups [8]scheduling.Group
 	list := groups[:0]
@@ -214,6 +216,7 @@ func (c *Core) sync(op *running) {
 // carryOut carries out the effects of a change of an operation.
 func (c *Core) carryOut(now time.Time, op *running, effects operation.Effects, out *Decisions) {
 	c.touch(op)
+	c.stir(op)
 	if effects != (operation.Effects{}) {
 		out.Changed = append(out.Changed, op.id)
 	}
@@ -275,6 +278,9 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
 	delete(c.operations, op.id)
+	if op.pends {
+		c.pending--
+	}
 	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
 	c.painter.renumbered = true
 	for i := range op.places {

@@ -80,5 +80,5 @@ func (c *Core) LastSeen(id NodeID) time.Time {
 	if int(id) >= len(c.nodes) || c.nodes[id] == nil {
 		return time.Time{}
 	}
-	return c.nodes[id].seen
+	return c.pulses[id].seen
 }

@@ -16,10 +16,14 @@ func (c *Core) seen(now time.Time, id NodeID, out *Decisions) {
 		return
 	}
 	n := c.nodes[id]
-	n.seen, n.awaited = now, false
-	if n.silent {
-		n.silent = false
-		c.rejoin(now, id, out)
+	c.pulses[id].seen = now
+	if n.awaited || n.silent {
+		n.awaited = false
+		if n.silent {
+			n.silent = false
+			c.rejoin(now, id, out)
+		}
+		c.calmDown(id)
 	}
 }
 
@@ -31,19 +35,21 @@ func (c *Core) giveUpSilent(now time.Time, out *Decisions) {
 		if n == nil || n.silent {
 			continue
 		}
-		if deadline := c.deadlineOf(n); deadline.IsZero() || !now.After(deadline) {
+		if deadline := c.deadlineOf(NodeID(id)); deadline.IsZero() || !now.After(deadline) {
 			continue
 		}
 		c.leaveTree(now, NodeID(id), operation.AbortNodeOffline, out)
 		n.silent, n.awaited = true, false
+		c.calmDown(NodeID(id))
 	}
 }
 
 // deadlineOf returns when a node goes offline if it stays silent; zero means
 // never.
-func (c *Core) deadlineOf(n *node) (deadline time.Time) {
+func (c *Core) deadlineOf(id NodeID) (deadline time.Time) {
+	n := c.nodes[id]
 	if c.settings.NodeTimeout > 0 {
-		deadline = n.seen.Add(c.settings.NodeTimeout)
+		deadline = c.pulses[id].seen.Add(c.settings.NodeTimeout)
 	}
 	if n.awaited && !n.until.IsZero() && (deadline.IsZero() || n.until.Before(deadline)) {
 		deadline = n.until
@@ -56,6 +62,7 @@ func (c *Core) await(id NodeID, until time.Time) {
 	if int(id) < len(c.nodes) && c.nodes[id] != nil {
 		c.nodes[id].awaited, c.nodes[id].until = true, until
 		c.awaits = true
+		c.calmDown(id)
 	}
 }
 
@@ -104,7 +111,7 @@ func (c *Core) Awaited() (list []Awaited) {
 			continue
 		}
 		t := c.trees[n.tree]
-		a := Awaited{Node: NodeID(id), Tree: n.tree, Until: c.deadlineOf(n)}
+		a := Awaited{Node: NodeID(id), Tree: n.tree, Until: c.deadlineOf(NodeID(id))}
 		for _, at := range t.state.NodeAllocations(n.at) {
 			a.Jobs++
 			a.Usage = a.Usage.Add(t.state.AllocationUsage(at))

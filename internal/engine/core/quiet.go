@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // UpdateDue reports whether an update now could change anything. If nothing has
 // happened since the last one, only time can: clocks of starvation, deadlines,
@@ -33,28 +37,27 @@ func (c *Core) quietUntil(now time.Time) time.Time {
 			end = at
 		}
 	}
-	pending := false
+	c.settleStirred()
 	if c.settings.NodeTimeout > 0 {
-		for _, n := range c.nodes {
+		for id, n := range c.nodes {
 			if n != nil && !n.silent {
-				until(c.deadlineOf(n))
+				until(c.deadlineOf(NodeID(id)))
 			}
 		}
 	}
-	for _, id := range c.live {
+	for _, id := range c.timed {
 		op := c.operations[id]
 		if op.choosing {
 			return time.Time{}
 		}
-		pending = pending || op.controller.PendingJobCount() > 0
 		if deadline, ok := op.controller.Deadline(); ok {
 			until(deadline)
 		}
 	}
-	if period := c.settings.StuckCheckPeriod; period > 0 && pending {
+	if period := c.settings.StuckCheckPeriod; period > 0 && c.pending > 0 {
 		until(c.stuckChecked.Add(period))
 	}
-	if period := c.settings.NodeCheckPeriod; period > 0 && pending {
+	if period := c.settings.NodeCheckPeriod; period > 0 && c.pending > 0 {
 		until(c.nodesChecked.Add(period))
 	}
 	for _, t := range c.trees {
@@ -65,6 +68,65 @@ func (c *Core) quietUntil(now time.Time) time.Time {
 		until(at)
 	}
 	return end
+}
+
+// enlist adds an operation to those that have not ended.
+func (c *Core) enlist(op *running) {
+	c.lastOrder++
+	op.order = c.lastOrder
+	c.live = append(c.live, op.id)
+	c.stir(op)
+}
+
+// stir notes that the controller of an operation may have changed.
+func (c *Core) stir(op *running) {
+	if !op.stirred {
+		op.stirred = true
+		c.stirred = append(c.stirred, op.id)
+	}
+}
+
+// settleStirred brings up to date what is known about operations that were
+// stirred: whether they have jobs to start, and whether they have deadlines.
+func (c *Core) settleStirred() {
+	c.timed = slices.DeleteFunc(c.timed, func(id OperationID) bool {
+		op := c.operationAt(id)
+		if op == nil {
+			return true
+		}
+		op.timed = op.isTimed()
+		return !op.timed
+	})
+	for _, id := range c.stirred {
+		op := c.operationAt(id)
+		if op == nil {
+			continue // it has ended
+		}
+		op.stirred = false
+		if pends := op.controller.PendingJobCount() > 0; pends != op.pends {
+			op.pends = pends
+			if pends {
+				c.pending++
+			} else {
+				c.pending--
+			}
+		}
+		if op.isTimed() && !op.timed {
+			op.timed = true
+			at, _ := slices.BinarySearchFunc(c.timed, op.order, func(id OperationID, order uint64) int {
+				return cmp.Compare(c.operations[id].order, order)
+			})
+			c.timed = slices.Insert(c.timed, at, id)
+		}
+	}
+	c.stirred = c.stirred[:0]
+}
+
+// isTimed reports whether updates must look at an operation, because it has a
+// deadline or has yet to choose its tree.
+func (op *running) isTimed() bool {
+	_, has := op.controller.Deadline()
+	return has || op.choosing
 }
 
 // quietAtMost is the longest time without an update.

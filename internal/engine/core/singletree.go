@@ -62,7 +62,8 @@ func (c *Core) settleInOneTree(now time.Time, op *running, out *Decisions) bool 
 // settleRevived lets operations choose a tree that could not when they were
 // revived.
 func (c *Core) settleRevived(now time.Time, out *Decisions) {
-	if !slices.ContainsFunc(c.live, func(id OperationID) bool { return c.operations[id].choosing }) {
+	c.settleStirred()
+	if !slices.ContainsFunc(c.timed, func(id OperationID) bool { return c.operations[id].choosing }) {
 		return
 	}
 	c.eachLive(func(op *running) {

@@ -54,7 +54,7 @@ type pool struct {
 // setTrees replaces the configuration of all trees. Trees keep their names
 // and positions; new trees are added at the end.
 func (c *Core) setTrees(now time.Time, trees []document.Named[*pooltree.Tree], defaultTree string, out *Decisions) error {
-	if err := c.checkTrees(trees); err != nil {
+	if err := c.CheckTrees(trees); err != nil {
 		return err
 	}
 	c.defaultTree = none
@@ -82,9 +82,9 @@ func (c *Core) setTrees(now time.Time, trees []document.Named[*pooltree.Tree], d
 	return nil
 }
 
-// checkTrees refuses configurations that reorder trees or in which a node
-// belongs to two trees.
-func (c *Core) checkTrees(trees []document.Named[*pooltree.Tree]) error {
+// CheckTrees returns why TreesInput would refuse a configuration: it reorders
+// trees, or puts a node into two of them (TwoTreesError).
+func (c *Core) CheckTrees(trees []document.Named[*pooltree.Tree]) error {
 	if len(trees) < len(c.trees) {
 		return errors.New("a pool tree cannot be removed while the scheduler runs")
 	}

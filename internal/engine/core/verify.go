@@ -17,6 +17,11 @@ func (c *Core) Verify() error {
 			report("tree %s: %w", t.name, err)
 		}
 	}
+	for id := range c.nodes {
+		if at, calm := c.calmOf(NodeID(id)), c.pulses[id].calm; calm != at {
+			report("node %d: its place is %v and not %v", id, at, calm)
+		}
+	}
 	jobs := 0
 	for _, id := range c.live {
 		op := c.operations[id]
@@ -41,6 +46,9 @@ func (c *Core) Verify() error {
 		}
 		if running := op.controller.RunningJobCount(); running != count {
 			report("operation %d: its controller runs %d jobs, its trees %d", id, running, count)
+		}
+		if !op.stirred && (op.pends != (op.controller.PendingJobCount() > 0) || op.isTimed() && !op.timed) {
+			report("operation %d: has jobs to start: %v, is watched: %v", id, op.pends, op.timed)
 		}
 		if state := op.controller.State(); state != operation.Pending && state != operation.Running {
 			report("operation %d is listed in state %s", id, state)

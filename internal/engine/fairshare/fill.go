@@ -87,12 +87,16 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 // were computed again.
 func (e *Engine) fillPaths(result *Result) {
 	result.filled = e.updates
-	result.Changed = resize(result.Changed, len(e.nodes))
-	clear(result.Changed)
+	for _, slot := range result.Altered {
+		result.Changed[slot] = false
+	}
+	result.Altered = result.Altered[:0]
 	known := len(result.Elements)
+	result.Changed = resize(result.Changed, len(e.nodes))
+	clear(result.Changed[min(known, len(result.Changed)):])
 	result.Elements = resize(result.Elements, len(e.nodes))
 	for _, slot := range e.differ {
-		result.Changed[slot] = true
+		result.alter(slot)
 		if int(slot) >= known || e.nodes[slot].kind == KindNone {
 			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
 		}
@@ -135,7 +139,9 @@ func (e *Engine) fillOperations(p *pool, result *Result, same bool) {
 			continue
 		}
 		e.fillElement(result, slot, -1)
-		result.Changed[slot] = result.Changed[slot] || !same
+		if !same {
+			result.alter(slot)
+		}
 	}
 }
 
@@ -144,9 +150,13 @@ func (e *Engine) fillOperations(p *pool, result *Result, same bool) {
 func (e *Engine) fillChanged(tree *Tree, result *Result) {
 	known := len(result.Elements)
 	result.Changed = resize(result.Changed, len(tree.Elements))
+	clear(result.Changed)
+	result.Altered = result.Altered[:0]
 	all := result.Total != e.total || result.engine != e || result.filled != e.updates-1
 	for slot := range result.Changed {
-		result.Changed[slot] = all || slot >= known || e.touched[slot]
+		if all || slot >= known || e.touched[slot] {
+			result.alter(int32(slot))
+		}
 	}
 	result.Elements = resize(result.Elements, len(tree.Elements))
 	for slot := range result.Elements {
@@ -162,7 +172,9 @@ func (e *Engine) fillPromised(result *Result) {
 		return
 	}
 	for slot := range result.Changed {
-		result.Changed[slot] = result.Changed[slot] || sharesAt(result.Promised, slot) != sharesAt(e.promised, slot)
+		if sharesAt(result.Promised, slot) != sharesAt(e.promised, slot) {
+			result.alter(int32(slot))
+		}
 	}
 	result.Promised = append(result.Promised[:0], e.promised...)
 }
@@ -215,7 +227,9 @@ func (e *Engine) fillElement(result *Result, slot, pool int32) {
 	// The index of a pool does not matter to callers, but that it is a pool does.
 	called := *old
 	called.Pool = pool
-	result.Changed[slot] = result.Changed[slot] || called != outcome || (old.Pool < 0) != (pool < 0)
+	if called != outcome || (old.Pool < 0) != (pool < 0) {
+		result.alter(slot)
+	}
 	*old = outcome
 }
 
@@ -255,7 +269,9 @@ func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult
 		return false
 	}
 	was := &before[old]
-	result.Changed[p.slot] = result.Changed[p.slot] || *was != r
+	if *was != r {
+		result.alter(p.slot)
+	}
 	offersAsBefore = was.offersAs(&r)
 	result.Pools[at] = r // was may be this one
 	return offersAsBefore
@@ -279,7 +295,8 @@ func (e *Engine) fillRoot(result *Result) {
 			strong = strong.Add(p.Strong)
 		}
 	}
-	result.Elements[0].FairShare, result.Changed[0] = sum, true
+	result.Elements[0].FairShare = sum
+	result.alter(0)
 	r := &result.Pools[0]
 	r.Strong, r.Integral = byCause(sum, strong, root.proposed)
 }

@@ -79,6 +79,12 @@ func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 					t.Fatalf("round %d: %d changed and is not marked", round, slot)
 				}
 			}
+			slices.Sort(result.Altered)
+			for slot, changed := range result.Changed {
+				if _, listed := slices.BinarySearch(result.Altered, int32(slot)); listed != changed {
+					t.Fatalf("round %d: %d changed: %v, is listed: %v", round, slot, changed, listed)
+				}
+			}
 			if !slices.Equal(result.Elements, fresh.Elements) || !slices.Equal(result.States, fresh.States) {
 				t.Fatalf("round %d: kept and fresh engines disagree:\n%v\n%v", round, result.Elements, fresh.Elements)
 			}

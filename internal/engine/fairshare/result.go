@@ -22,10 +22,20 @@ type Result struct {
 	// Result held for the slot before the last update, Attributes included. It may
 	// be true for an unchanged element, but never false for a changed one.
 	Changed []bool
+	// Altered lists the slots for which Changed is true, in no particular order.
+	Altered []int32
 
 	engine *Engine // that filled it
 	filled uint64  // the update it was filled by
 	spare  []PoolResult
+}
+
+// alter notes that an element may differ.
+func (r *Result) alter(slot int32) {
+	if !r.Changed[slot] {
+		r.Changed[slot] = true
+		r.Altered = append(r.Altered, slot)
+	}
 }
 
 // ElementResult is the outcome for any element.

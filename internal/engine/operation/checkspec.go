@@ -15,6 +15,7 @@ import (
 // document.
 const (
 	RuleBoundOrder      document.Rule = "bound_order"       // a lower bound above an upper one
+	RuleDiskTwice       document.Rule = "disk_twice"        // disk_request together with its older names
 	RuleTmpfsTwice      document.Rule = "tmpfs_twice"       // tmpfs_volumes together with tmpfs_path and tmpfs_size
 	RuleTmpfsPath       document.Rule = "tmpfs_path"        // outside the sandbox, or inside another volume
 	RuleTmpfsOverMemory document.Rule = "tmpfs_over_memory" // more than memory_limit
@@ -127,6 +128,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	checkCommand(r, e.Value, t)
 	checkMemory(r, taskTable, e.Value, &t.Memory)
 	checkTmpfs(r, e.Value, t)
+	checkDisk(r, e.Value, t)
 	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
 		refuseOption(r, taskTable, e.Value, "restart_completed_jobs", RuleGangRestart,
 			"jobs of a gang end together, so that single ones cannot be restarted")
@@ -190,6 +192,17 @@ func checkMemory[T any](r *document.Reader, table *document.Table[T], v document
 			warnOption(r, table, v, name, RuleIneffective, "memory_reserve_factor sets it too and wins")
 		}
 	}
+}
+
+// checkDisk merges the older names of disk_request into it.
+func checkDisk(r *document.Reader, v document.Value, t *Task) {
+	if t.diskSpace.IsSet() && t.Disk.Space.IsSet() {
+		refuseOption(r, taskTable, v, "disk_space_limit", RuleDiskTwice, "cannot be combined with disk_request/disk_space, which says the same")
+	}
+	if t.inodeLimit.IsSet() && t.Disk.Inodes.IsSet() {
+		refuseOption(r, taskTable, v, "inode_limit", RuleDiskTwice, "cannot be combined with disk_request/inode_count, which says the same")
+	}
+	t.Disk.Space, t.Disk.Inodes = t.Disk.Space.OrElse(t.diskSpace), t.Disk.Inodes.OrElse(t.inodeLimit)
 }
 
 func checkTmpfs(r *document.Reader, v document.Value, t *Task) {

@@ -59,6 +59,7 @@ func reference() string {
 	section("## Options of a task", "", task, func(o document.Info) bool { return inMemory[o.Name] })
 	section("## Memory reserves", "On a task, or at the root of the specification for all tasks that do not set them.\n\n", memoryTable.Options(), none)
 	section("### `job_proxy_memory_digest`", "", digestTable.Options(), none)
+	section("### `disk_request`", "", diskTable.Options(), none)
 	section("### `tmpfs_volumes`, each", "", tmpfsTable.Options(), none)
 	section("## `job_cpu_monitor`", "", cpuMonitorTable.Options(), none)
 	section("## What can be changed while an operation runs", "In one tree, "+expected.Codes(treeMutable)+

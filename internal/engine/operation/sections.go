@@ -190,6 +190,24 @@ type TmpfsVolume struct {
 	Size int64
 }
 
+// DiskRequest is the section disk_request: what the files of a job may take.
+type DiskRequest struct {
+	Space  document.Optional[int64] // bytes
+	Inodes document.Optional[int]
+	// Extras holds options that are known but not supported.
+	Extras document.Extras
+}
+
+var diskTable = document.NewTable(concat(
+	[]document.Option[DiskRequest]{
+		document.Maybe("disk_space", "Bytes in the sandbox and the temporary directory. Unset: what the node allows.",
+			func(c *DiskRequest) *opt[int64] { return &c.Space }, someMemory).Alias("disk_space_limit"),
+		document.Maybe("inode_count", "Files and directories. Unset: any number.",
+			func(c *DiskRequest) *opt[int] { return &c.Inodes }, document.AtLeast(document.Ints, 1)).Alias("inode_limit"),
+	},
+	kept(func(c *DiskRequest) *document.Extras { return &c.Extras }, []unsupported{{"a node has one disk for jobs", []string{"medium_name", "account"}}}),
+)...)
+
 var tmpfsTable = document.NewTable(
 	document.Plain("path", "Its path, relative to the sandbox.",
 		func(c *TmpfsVolume) *string { return &c.Path }, document.Words),

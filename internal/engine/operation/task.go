@@ -30,7 +30,11 @@ type Task struct {
 	// and tmpfs_size to one of them.
 	TmpfsVolumes []TmpfsVolume
 	tmpfsSize    document.Optional[int64]
-	tmpfsPath    document.Optional[string]
+	// Disk is what the files of a job may take. Reading merges disk_space_limit and inode_limit into it.
+	Disk       DiskRequest
+	diskSpace  document.Optional[int64]
+	inodeLimit document.Optional[int]
+	tmpfsPath  document.Optional[string]
 
 	JobTimeLimit          document.Optional[time.Duration]
 	PrepareTimeLimit      document.Optional[time.Duration]
@@ -54,7 +58,6 @@ const (
 	reasonImages   = "jobs run on the node's file system, without images"
 	reasonTables   = "there are no tables"
 	reasonCounted  = "there are no tables, but the memory estimate of the job proxy still includes them"
-	reasonDisk     = "disk space is not a resource here"
 	reasonGPUCheck = "nodes check their GPUs themselves"
 	reasonProfiler = "jobs are not profiled"
 	reasonNoSpec   = "there are no speculative jobs"
@@ -70,7 +73,6 @@ var unsupportedTaskOptions = []unsupported{
 		"enable_input_table_index", "use_yamr_descriptors", "check_input_fully_consumed",
 	}},
 	{reasonCounted, []string{"job_io", "input_table_paths", "output_table_paths"}},
-	{reasonDisk, []string{"disk_request", "disk_space_limit", "inode_limit"}},
 	{reasonGPUCheck, []string{"gpu_check_layer_name", "gpu_check_binary_path", "gpu_check_binary_args"}},
 	{reasonProfiler, []string{"profilers", "enable_profiling", "monitoring", "custom_statistics_count_limit"}},
 	{reasonNoSpec, []string{"job_speculation_timeout"}},
@@ -111,6 +113,12 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.tmpfsPath }, document.Words),
 		document.Maybe("tmpfs_size", "Size of a single tmpfs, instead of tmpfs_volumes. Unset: memory_limit.",
 			func(c *Task) *opt[int64] { return &c.tmpfsSize }, someMemory),
+		document.Section("disk_request", "What the files of a job may take on its node. A job that takes more fails.",
+			func(c *Task) *DiskRequest { return &c.Disk }, diskTable),
+		document.Maybe("disk_space_limit", "Same as disk_request/disk_space.",
+			func(c *Task) *opt[int64] { return &c.diskSpace }, someMemory),
+		document.Maybe("inode_limit", "Same as disk_request/inode_count.",
+			func(c *Task) *opt[int] { return &c.inodeLimit }, document.AtLeast(document.Ints, 1)),
 		document.Maybe("job_time_limit", "A job that runs longer fails.",
 			func(c *Task) *opt[time.Duration] { return &c.JobTimeLimit }, document.AtLeast(document.Durations, time.Second)).
 			Alias("exec_time_limit"),

@@ -92,8 +92,25 @@ func (c *checker) presetRules(p *Pool) {
 		if nearest, found := document.Nearest(name, known); found {
 			message += fmt.Sprintf("; did you mean %q?", nearest)
 		}
+		if c.tree.lenient {
+			c.warnPool(p, "config_presets", RuleUnknownPreset, message+"; it has no effect", document.Pair("preset", document.Text(name)))
+			continue
+		}
 		c.refusePool(p, "config_presets", RuleUnknownPreset, message, document.Pair("preset", document.Text(name)))
 	}
+}
+
+// UnknownPresets returns the names of presets that the tree does not have, with the
+// pools that name them, in the order of Pools.
+func (t *Tree) UnknownPresets() (list []document.Named[string]) {
+	for p := range t.Pools() {
+		for _, name := range p.config.Presets.Value() {
+			if _, ok := t.config.preset(name); !ok {
+				list = append(list, document.Named[string]{Name: p.name, Value: name})
+			}
+		}
+	}
+	return list
 }
 
 // thresholdHidesJobs reports whether a number of jobs has no effect because

@@ -15,8 +15,9 @@ type Draft struct {
 	// is theirs in the tree.
 	Pools []PoolDraft
 
-	source document.Value
-	wrong  []string
+	source  document.Value
+	wrong   []string
+	lenient bool // see Options.KeepUnknown
 }
 
 // PoolDraft is a pool of a Draft.

@@ -66,24 +66,30 @@ type SetTreeOption struct {
 	KeepUnknown bool
 }
 
+// LimitSubtrees replaces the limit on the size of subtrees, for all edits of the
+// list and for the resulting tree; zero means none.
+type LimitSubtrees struct {
+	MaxSubtreeSize int
+}
+
 // With returns the tree after the edits in their order. It validates the result
 // as a whole: all edits are applied or none. The receiver does not change. The
 // error is of type document.Problems.
 func (t *Tree) With(edits ...Edit) (*Tree, document.Problems, error) {
 	r := document.NewReader("")
-	e := &editing{draft: t.draft()}
+	e := &editing{draft: t.draft(), limits: t.limits}
 	for _, edit := range edits {
 		edit.apply(r, e)
 		if r.HasProblems() {
 			return nil, r.Warnings(), r.Problems().Err()
 		}
 	}
-	tree := e.draft.Build(r, t.limits)
+	tree := e.draft.Build(r, e.limits)
 	return tree, r.Warnings(), r.Problems().Err()
 }
 
 func (t *Tree) draft() *Draft {
-	d := &Draft{Config: t.config, Pools: make([]PoolDraft, 0, t.Len())}
+	d := &Draft{lenient: t.lenient, Config: t.config, Pools: make([]PoolDraft, 0, t.Len())}
 	for p := range t.Pools() {
 		parent, _ := p.Parent()
 		d.Pools = append(d.Pools, PoolDraft{Name: p.name, Parent: parent.name, Config: p.config})
@@ -93,7 +99,8 @@ func (t *Tree) draft() *Draft {
 
 // editing is a draft between edits.
 type editing struct {
-	draft *Draft
+	draft  *Draft
+	limits Limits
 }
 
 // pool finds a pool of the draft by its name.
@@ -115,6 +122,10 @@ func (e *editing) pool(r *document.Reader, name string) (*PoolDraft, bool) {
 
 func (a AddPool) apply(_ *document.Reader, e *editing) {
 	e.draft.Pools = append(e.draft.Pools, PoolDraft{Name: a.Pool, Parent: a.Parent, Config: &a.Config})
+}
+
+func (l LimitSubtrees) apply(_ *document.Reader, e *editing) {
+	e.limits.MaxSubtreeSize = l.MaxSubtreeSize
 }
 
 func (s SetPool) apply(r *document.Reader, e *editing) {
@@ -198,9 +209,12 @@ func (m RenamePool) apply(r *document.Reader, e *editing) {
 // setOption sets an option through the document form of the configuration, so
 // that the same rules read it.
 func setOption[T any](r *document.Reader, table *document.Table[T], config *T, option string, value document.Value, keepUnknown bool) {
-	path := strings.Split(option, "/")
+	path, current := strings.Split(option, "/"), table.WriteAsWritten(config, document.ForPrograms)
 	if name, ok := table.Resolve(path[0]); ok {
 		path[0] = name
+		if e, set := table.Find(current, name); set {
+			path[0] = e.Key
+		}
 	}
 	for i := 1; i < len(path); i++ {
 		path[i] = document.Normal(path[i])
@@ -209,7 +223,7 @@ func setOption[T any](r *document.Reader, table *document.Table[T], config *T, o
 		table.Read(r, document.Map(document.Pair(option, value)), new(T))
 		return
 	}
-	changed, ok := setPath(table.Write(config, document.ForPrograms), path, value)
+	changed, ok := setPath(current, path, value)
 	if !ok {
 		r.Enter(option)
 		r.Refuse(document.Position{}, RuleNotSet, "is not set")

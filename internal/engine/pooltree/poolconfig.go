@@ -48,6 +48,8 @@ type PoolConfig struct {
 	// Extras holds options that are known but not supported, under their
 	// primary names, and unknown ones where they are kept.
 	Extras document.Extras
+	// Spelling has the names that the user wrote.
+	Spelling document.Spelling
 }
 
 // IntegralGuarantees is the integral_guarantees of a pool.
@@ -224,7 +226,8 @@ var DefaultFIFOSort = []SortKey{ByWeight, ByStartTime}
 
 // PoolOptions is the table of a pool's options.
 var PoolOptions = document.NewTable(poolOptions...).
-	KeepingUnknown(func(c *PoolConfig) *document.Extras { return &c.Extras })
+	KeepingUnknown(func(c *PoolConfig) *document.Extras { return &c.Extras }).
+	KeepingSpelling(func(c *PoolConfig) *document.Spelling { return &c.Spelling })
 
 // unsupported names options that are accepted and stored without any effect.
 type unsupported struct {

@@ -41,6 +41,8 @@ type Tree struct {
 	pools  []Pool
 	byName map[string]int
 	limits Limits
+	// lenient reports whether the tree keeps names that it does not know.
+	lenient bool
 }
 
 // Pool is a pool of a Tree, or its root.
@@ -60,7 +62,8 @@ type Options struct {
 	// File is the name of the document in messages; it may be empty.
 	File   string
 	Limits Limits
-	// KeepUnknown keeps unknown options and warns about them.
+	// KeepUnknown keeps unknown options, and names of presets that the tree does not
+	// have, and warns about them. It holds for edits of the tree too.
 	KeepUnknown bool
 	Keys        Keys
 }
@@ -78,7 +81,7 @@ func FromValue(v document.Value, options Options) (*Tree, document.Problems, err
 // and warnings to the reader. It returns nil if the reader has problems, earlier
 // ones included.
 func (d *Draft) Build(r *document.Reader, limits Limits) *Tree {
-	c := &checker{r: r, base: r.Path(), draft: d, tree: &Tree{config: d.Config, limits: limits.orDefault()}}
+	c := &checker{r: r, base: r.Path(), draft: d, tree: &Tree{config: d.Config, limits: limits.orDefault(), lenient: r.KeepUnknown || d.lenient}}
 	c.tree.settings = d.Config.Settings()
 	c.structure()
 	c.tree.inherit()

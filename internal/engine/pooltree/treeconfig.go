@@ -53,6 +53,8 @@ type TreeConfig struct {
 	// Extras holds options that are known but not supported, under their
 	// primary names, and unknown ones where they are kept.
 	Extras document.Extras
+	// Spelling has the names that the user wrote.
+	Spelling document.Spelling
 }
 
 // TreeIntegral is the integral_guarantees of a tree.

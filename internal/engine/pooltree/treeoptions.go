@@ -48,7 +48,7 @@ var packingTable = document.NewTable(
 // fairShareOptions decide what belongs to the tree, how much may run in it and
 // how shares are computed.
 var fairShareOptions = []document.Option[TreeConfig]{
-	document.Maybe("nodes_filter", "The nodes of the tree, as a formula over tags with & | ! and parentheses. Empty: all nodes. Trees must not share nodes.",
+	document.Maybe("nodes_filter", "The nodes of the tree, as a formula over tags with & | ! and parentheses. Empty: all nodes. Trees must not share nodes: a filter that would put a known node into two trees is stored, but the last valid one stays in force, with an alert.",
 		func(c *TreeConfig) *opt[nodefilter.Filter] { return &c.NodesFilter }, treeFilter.Default(nodefilter.Filter{})).
 		Alias("node_tag_filter"),
 	document.Maybe("main_resource", "The resource from which guarantees for the others are inferred.",
@@ -210,7 +210,8 @@ var treeOptions = concat(
 
 // TreeOptions is the table of a tree's options.
 var TreeOptions = document.NewTable(treeOptions...).
-	KeepingUnknown(func(c *TreeConfig) *document.Extras { return &c.Extras })
+	KeepingUnknown(func(c *TreeConfig) *document.Extras { return &c.Extras }).
+	KeepingSpelling(func(c *TreeConfig) *document.Spelling { return &c.Spelling })
 
 var unsupportedTreeOptions = []unsupported{
 	{"enable_fast_fifo_fair_share_by_fit_factor_computation", nil, "the fast computation is always on"},

@@ -44,7 +44,7 @@ func (t *Tree) fullPool(slot int32, running bool) int32 {
 func (t *Tree) count(slot int32, operations, running int) {
 	for {
 		p := t.elements[slot].pool
-		t.elements[slot].changed = forBoth
+		t.mark(slot, forBoth)
 		p.operations += operations
 		p.running += running
 		if slot == 0 {
@@ -88,12 +88,12 @@ func (t *Tree) IsRunning(slot int32) (running bool, waitsAt int32) {
 // run more. It reports whether the operation runs.
 func (t *Tree) admit(slot int32) bool {
 	e := &t.elements[slot]
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	full := t.fullPool(e.parent, true)
 	e.operation.waitsAt = full
 	if full != none {
 		p := t.elements[full].pool
-		t.elements[full].changed = forBoth
+		t.mark(full, forBoth)
 		p.waiting = append(p.waiting, slot)
 		return false
 	}
@@ -104,7 +104,7 @@ func (t *Tree) admit(slot int32) bool {
 // run lets an operation run regardless of limits.
 func (t *Tree) run(slot int32) {
 	e := &t.elements[slot]
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	e.operation.running = true
 	t.count(e.parent, 0, 1)
 	t.refresh(slot)
@@ -122,7 +122,7 @@ func (t *Tree) RemoveOperation(slot int32) (admitted []int32) {
 // leave removes an operation from the counts, queues and heaps of its pools.
 func (t *Tree) leave(slot int32) {
 	e := &t.elements[slot]
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	op := e.operation
 	if op.waitsAt != none {
 		t.leaveQueue(op.waitsAt, slot)
@@ -144,7 +144,7 @@ func (t *Tree) admitWaiting(pool int32) (admitted []int32) {
 		p := t.elements[pool].pool
 		queue := p.waiting
 		p.waiting = nil
-		t.elements[pool].changed = forBoth
+		t.mark(pool, forBoth)
 		for i, slot := range queue {
 			if p.running >= p.maxRunning {
 				p.waiting = append(p.waiting, queue[i:]...)
@@ -170,7 +170,7 @@ func (t *Tree) AdmitAll() (admitted []int32) {
 		}
 		queue := p.waiting
 		p.waiting = nil
-		t.elements[slot].changed = forBoth
+		t.mark(int32(slot), forBoth)
 		for _, waiting := range queue {
 			if t.admit(waiting) {
 				admitted = append(admitted, waiting)

@@ -108,8 +108,8 @@ func (t *Tree) setAllocationUsage(l *ledger, at Allocation, usage resource.Amoun
 // reclass moves an allocation at a cut from one class to another.
 func (t *Tree) reclass(l *ledger, at Allocation, to Class) {
 	a := &t.allocations[at]
-	t.nodes[a.node].changed = true
-	t.elements[a.operation].changed |= forReaders
+	t.stir(a.node)
+	t.mark(a.operation, forReaders)
 	l.usage[a.class] = l.usage[a.class].Sub(a.usage)
 	l.counts[a.class]--
 	a.class = to

@@ -20,7 +20,7 @@ type classTree struct {
 
 func newClassTree(share, demand float64, allocations int) *classTree {
 	t := &classTree{ledger: newLedger()}
-	t.elements, t.nodes = make([]element, 1), make([]node, 1) // used by all allocations
+	t.elements, t.nodes, t.pulses = make([]element, 1), make([]node, 1), make([]pulse, 1) // used by all allocations
 	t.total = resource.Amounts{resource.UserSlots: 10, resource.CPU: 10_00}
 	for range allocations {
 		t.start(resource.Amounts{resource.UserSlots: 1, resource.CPU: 1_00})

@@ -17,13 +17,17 @@ type nodeClass struct {
 	pool   int32 // the lowest pool above the operation that has a filter, none if no pool has
 }
 
-// bestShares knows how much can be placed on the nodes at best, as long as nodes
-// and pools stay as they are. Operations with equal filters share the list of node
-// sizes, and operations with equal jobs share the answer.
+// bestShares knows how much can be placed on the nodes at best. Whatever changes
+// nodes, filters or the edges of the tree discards it. Operations with equal
+// filters share the list of node sizes, and operations with equal jobs share the
+// answer.
 type bestShares struct {
 	sizes   map[nodeClass][]fairshare.NodeSize
 	answers map[jobClass]resource.Shares
 }
+
+// mostAnswers bounds the memory for answers.
+const mostAnswers = 10_000
 
 type jobClass struct {
 	nodes  nodeClass
@@ -37,30 +41,68 @@ func (t *Tree) boundByNodes(now time.Time) {
 	if t.settings.BestSharePeriod <= 0 || now.Sub(t.begun) < t.settings.NodeReconnection {
 		return
 	}
-	all := t.boundedAt.IsZero() || now.Sub(t.boundedAt) >= t.settings.BestSharePeriod
-	if all {
-		t.boundedAt = now
-		t.best = bestShares{}
-	}
-	for slot := range t.elements {
-		op := t.elements[slot].operation
-		if op == nil || op.bounded && !all {
-			continue
+	if t.boundedAt.IsZero() || now.Sub(t.boundedAt) >= t.settings.BestSharePeriod {
+		if t.boundedAt.IsZero() || t.rebound {
+			for slot := range t.elements {
+				t.boundByNodesAt(int32(slot))
+			}
 		}
-		op.bounded = true
-		if share := t.best.of(t, int32(slot)); share != t.shares.Elements[slot].BestShare {
-			t.shares.Elements[slot].BestShare, t.elements[slot].changed = share, forBoth
+		for _, slot := range t.resized {
+			t.boundByNodesAt(slot)
+			t.elements[slot].resized = false
+		}
+		t.boundedAt, t.rebound, t.resized = now, false, t.resized[:0]
+	}
+	for i := 0; i < len(t.toUpdate); i++ { // which may grow
+		if op := t.elements[t.toUpdate[i]].operation; op != nil && !op.bounded {
+			t.boundByNodesAt(t.toUpdate[i])
 		}
 	}
+}
+
+// boundByNodesAt bounds the share of an operation.
+func (t *Tree) boundByNodesAt(slot int32) {
+	op := t.elements[slot].operation
+	if op == nil {
+		return
+	}
+	op.bounded, op.boundedFor = true, sizeOf(&t.shares.Elements[slot].Demand)
+	if share := t.best.of(t, slot); share != t.shares.Elements[slot].BestShare {
+		t.shares.Elements[slot].BestShare = share
+		t.mark(slot, forBoth)
+	}
+}
+
+// forgetBest discards what is known about nodes. All operations are bounded again
+// after the period.
+func (t *Tree) forgetBest() { t.best, t.rebound = bestShares{}, true }
+
+// resize lets an operation be bounded again after the period, because its jobs or
+// its filter have changed.
+func (t *Tree) resize(slot int32) {
+	if e := &t.elements[slot]; !e.resized {
+		e.resized = true
+		t.resized = append(t.resized, slot)
+	}
+}
+
+// sizeOf returns the memory of a job of an operation on average, -1 if it demands
+// none.
+func sizeOf(demand *resource.Amounts) int64 {
+	if demand[resource.UserSlots] <= 0 {
+		return -1
+	}
+	return demand[resource.Memory] / demand[resource.UserSlots]
 }
 
 // of returns the bound for an operation; zero means no bound.
 func (b *bestShares) of(t *Tree, slot int32) resource.Shares {
 	demand := t.shares.Elements[slot].Demand
-	if demand[resource.UserSlots] <= 0 {
+	size := sizeOf(&demand)
+	if size < 0 {
 		return resource.Shares{}
 	}
-	job := jobClass{nodeClass{t.elements[slot].operation.filter, none}, demand[resource.Memory] / demand[resource.UserSlots]}
+	job := jobClass{nodeClass{t.elements[slot].operation.filter, none}, size}
 	for above := t.elements[slot].parent; above != 0; above = t.elements[above].parent {
 		if !t.elements[above].pool.filter.IsEmpty() {
 			job.nodes.pool = above
@@ -74,7 +116,7 @@ func (b *bestShares) of(t *Tree, slot int32) resource.Shares {
 	if share == t.total.Share(t.total) {
 		share = resource.Shares{}
 	}
-	if b.answers == nil {
+	if b.answers == nil || len(b.answers) > mostAnswers {
 		b.answers = map[jobClass]resource.Shares{}
 	}
 	b.answers[job] = share

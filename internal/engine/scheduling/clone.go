@@ -21,12 +21,14 @@ func (t *Tree) Clone() *Tree {
 	c.result = fairshare.Result{}
 	c.misfits = nil
 	c.best = bestShares{}
+	c.below, c.resized, c.due, c.isDue = slices.Clone(t.below), slices.Clone(t.resized), nil, nil
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
-	c.shown = nil
+	c.shown, c.toUpdate, c.toShow = nil, nil, nil
 	for slot := range c.elements {
 		e := &c.elements[slot]
-		e.changed = forBoth
+		e.changed = 0
+		c.mark(int32(slot), forBoth)
 		if e.pool != nil {
 			p := *e.pool
 			p.heap, p.waiting = slices.Clone(p.heap), slices.Clone(p.waiting)
@@ -42,7 +44,11 @@ func (t *Tree) Clone() *Tree {
 	c.freeSlots, c.freeNodes, c.freeAllocs = slices.Clone(t.freeSlots), slices.Clone(t.freeNodes), slices.Clone(t.freeAllocs)
 	c.nodes = slices.Clone(t.nodes)
 	for i := range c.nodes {
-		c.nodes[i].allocations, c.nodes[i].changed = slices.Clone(c.nodes[i].allocations), true
+		c.nodes[i].allocations = slices.Clone(c.nodes[i].allocations)
+	}
+	c.pulses = slices.Clone(t.pulses)
+	for i := range c.pulses {
+		c.pulses[i].changed = true
 	}
 	c.allocations = slices.Clone(t.allocations)
 	c.shares.Elements, c.shares.States = slices.Clone(t.shares.Elements), slices.Clone(t.shares.States)
@@ -91,7 +97,7 @@ func (t *Tree) Hash(h hash.Hash) {
 		n := &t.nodes[i]
 		w.amounts(n.limits)
 		w.amounts(n.usage)
-		w.number(n.preemptedAt.UnixNano())
+		w.number(t.pulses[i].preemptedAt.UnixNano())
 		w.number(n.overcommitted.UnixNano())
 		for _, id := range n.allocations {
 			w.number(int64(id))
@@ -147,7 +153,6 @@ func (w *writer) amounts(a resource.Amounts) { w.number(a[:]...) }
 func (w *writer) element(e *element) {
 	w.number(int64(e.parent), int64(e.status), int64(e.starvation), e.belowSince.UnixNano())
 	w.time(e.rest().starvingSince)
-	w.number(e.rest().full[:]...)
 	w.flag(e.known)
 	w.amounts(e.usage)
 	w.amounts(e.limits)

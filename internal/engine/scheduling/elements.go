@@ -1,6 +1,9 @@
 package scheduling
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/weirhq/weir/internal/engine/fairshare"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/nodefilter"
@@ -38,7 +41,7 @@ type OperationParameters struct {
 
 // New returns a tree with only a root pool.
 func New(settings Settings, options fairshare.Options, root PoolParameters) *Tree {
-	t := &Tree{settings: settings}
+	t := &Tree{settings: settings, room: 1}
 	t.shares.Options = options
 	t.addElement(0, root.Element, fairshare.KindPool)
 	t.elements[0].pool = &poolState{}
@@ -49,8 +52,9 @@ func New(settings Settings, options fairshare.Options, root PoolParameters) *Tre
 // Configure changes the settings of the tree.
 func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 	t.settings, t.shares.Options = settings, options
+	t.room++
+	t.markAll(forBoth)
 	for slot := range t.elements {
-		t.elements[slot].changed = forBoth
 		if op := t.elements[slot].operation; op != nil && len(op.sightings) > 0 {
 			t.forgetSightings(op)
 		}
@@ -59,16 +63,21 @@ func (t *Tree) Configure(settings Settings, options fairshare.Options) {
 
 func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind) int32 {
 	e.Kind, e.Parent = kind, parent
-	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts(), changed: forBoth}
+	added := element{kind: kind, parent: parent, place: none, limits: resource.UnlimitedAmounts()}
 	if last := len(t.freeSlots) - 1; last >= 0 {
 		slot := t.freeSlots[last]
 		t.freeSlots = t.freeSlots[:last]
+		old := &t.elements[slot]
+		added.changed, added.watched, added.resized, added.excess = old.changed, old.watched, old.resized, old.excess
 		t.elements[slot], t.shares.Elements[slot] = added, e
+		t.mark(slot, forBoth)
 		return slot
 	}
+	slot := int32(len(t.elements))
 	t.elements = append(t.elements, added)
 	t.shares.Elements = append(t.shares.Elements, e)
-	return int32(len(t.elements) - 1)
+	t.mark(slot, forBoth)
+	return slot
 }
 
 // AddPool adds a pool below another one and returns its slot.
@@ -83,14 +92,18 @@ func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 // once, fair shares at the next update.
 func (t *Tree) SetPool(slot int32, p PoolParameters) {
 	e := &t.elements[slot]
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	p.Element.Kind, p.Element.Parent = fairshare.KindPool, e.parent
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
 	e.patience, e.rest().specified = p.Effective.Starvation, p.Specified
 	s := e.pool
+	if s.filter != p.Filter {
+		t.forgetBest()
+	}
 	s.name, s.filter = p.Name, p.Filter
-	t.best = bestShares{}
+	t.relimit = true
+	t.weigh(slot)
 	wasFIFO := s.fifo
 	s.fifo = p.Effective.Mode == pooltree.FIFO && !t.settings.FIFOBySatisfaction
 	s.protectsNormal = !p.Effective.AllowNormalPreemption
@@ -133,14 +146,17 @@ func (t *Tree) RemovePool(slot int32) {
 	root := t.elements[0].pool
 	for _, waiting := range t.elements[slot].pool.waiting {
 		t.elements[waiting].operation.waitsAt = 0
-		t.elements[waiting].changed, t.elements[0].changed = forBoth, forBoth
+		t.mark(waiting, forBoth)
+		t.mark(0, forBoth)
 		root.waiting = append(root.waiting, waiting)
 	}
 	t.free(slot)
 }
 
 func (t *Tree) free(slot int32) {
-	t.elements[slot] = element{place: none, changed: forBoth}
+	t.elements[slot] = t.elements[slot].vacated()
+	t.weigh(slot)
+	t.mark(slot, forBoth)
 	t.shares.Elements[slot] = fairshare.Element{}
 	if int(slot) < len(t.shares.States) {
 		t.shares.States[slot] = fairshare.State{} // another element may reuse the slot before the next update
@@ -163,22 +179,26 @@ func (t *Tree) addOperation(pool int32, p OperationParameters) int32 {
 // SetOperation changes the parameters of an operation.
 func (t *Tree) SetOperation(slot int32, p OperationParameters) {
 	e := &t.elements[slot]
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	p.Element.Kind, p.Element.Parent = fairshare.KindOperation, e.parent
 	p.Element.Usage, p.Element.BestShare = e.usage, t.shares.Elements[slot].BestShare
 	t.shares.Elements[slot] = p.Element
 	e.limits = t.limitsOf(slot)
 	e.patience, e.rest().specified = p.Patience, p.Specified
+	if e.operation.filter != p.Filter {
+		t.resize(slot)
+	}
 	e.operation.filter, e.operation.graceful, e.operation.limitDemand = p.Filter, p.Graceful, p.LimitDemand
 	e.operation.classes.guard = p.Patience.Threshold
 	e.operation.classes.guarded = !p.Patience.Threshold.IsTrivial()
+	t.weigh(slot)
 	t.refresh(slot)
 }
 
 // SetWaiting sets how many jobs of each kind wait.
 func (t *Tree) SetWaiting(slot int32, groups []Group) {
 	op := t.elements[slot].operation
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
 	op.groups = append(op.groups[:0], groups...)
 	op.waiting = 0
 	for _, g := range op.groups {
@@ -191,7 +211,7 @@ func (t *Tree) SetWaiting(slot int32, groups []Group) {
 // AddWaiting changes the number of waiting jobs of one kind.
 func (t *Tree) AddWaiting(slot int32, group, delta int32) {
 	op := t.elements[slot].operation
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
 	op.groups[group].Waiting += delta
 	op.waiting += delta
 	t.lowerLeast(slot)
@@ -215,18 +235,67 @@ func (t *Tree) lowerLeast(slot int32) {
 	t.starvingLeast = t.starvingLeast.Min(least)
 	for slot != 0 {
 		slot = t.elements[slot].parent
-		p := t.elements[slot].pool
-		if least.Dominates(p.least) {
-			return // and those above it are not larger
-		}
-		p.least = p.least.Min(least)
+		t.setLeast(slot, t.elements[slot].pool.least.Min(least))
 	}
+}
+
+// raiseLeast makes the bounds of pools follow what has changed since the last
+// update. In large pools it lowers them at once, but raises them only when enough
+// has changed to be worth the cost: a bound that is too low costs time and no more.
+func (t *Tree) raiseLeast() {
+	const few = 64 // children
+	pools := t.due[:0]
+	for _, slot := range t.toUpdate {
+		switch e := &t.elements[slot]; {
+		case e.operation != nil:
+			if e.operation.isCandidate() {
+				t.lowerLeast(slot)
+			}
+			slot = e.parent
+		case e.pool == nil:
+			continue // a free slot: the pool that it was in is listed too
+		}
+		for !t.isDue[slot] {
+			t.isDue[slot] = true
+			pools = append(pools, slot)
+			if slot == 0 {
+				break
+			}
+			slot = t.elements[slot].parent
+		}
+	}
+	slices.SortFunc(pools, func(a, b int32) int { // children before their parents
+		return cmp.Or(cmp.Compare(t.depth(b), t.depth(a)), cmp.Compare(a, b))
+	})
+	for _, slot := range pools {
+		t.isDue[slot] = false
+		p := t.elements[slot].pool
+		p.doubts++
+		if len(p.heap) <= few || p.doubts > len(p.heap)/8 {
+			p.doubts = 0
+			t.setLeast(slot, t.leastOf(p))
+		}
+	}
+	t.due = pools[:0]
+}
+
+// leastOf returns the least that a waiting job of a pool needs.
+func (t *Tree) leastOf(p *poolState) resource.Amounts {
+	least := resource.UnlimitedAmounts()
+	for _, slot := range p.heap {
+		if e := &t.elements[slot]; e.pool != nil {
+			least = least.Min(e.pool.least)
+		} else {
+			least = least.Min(e.operation.leastWaiting())
+		}
+	}
+	return least
 }
 
 // Suspend stops an operation from starting jobs, or lets it start them again.
 func (t *Tree) Suspend(slot int32, suspended bool) {
 	t.elements[slot].operation.suspended = suspended
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
 	t.refresh(slot)
 }
 
@@ -248,15 +317,16 @@ func (t *Tree) MovePool(slot, parent int32) {
 		t.refresh(e.parent)
 	}
 	p := e.pool
-	t.best = bestShares{}
+	t.forgetBest()
+	t.relimit = true
 	t.addUsage(e.parent, resource.Amounts{}.Sub(e.usage))
 	t.count(e.parent, -p.operations, -p.running)
 	e.parent, t.shares.Elements[slot].Parent = parent, parent
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 	t.addUsage(parent, e.usage)
 	t.count(parent, p.operations, p.running)
 	for above := parent; ; above = t.elements[above].parent {
-		t.elements[above].pool.least = t.elements[above].pool.least.Min(p.least)
+		t.setLeast(above, t.elements[above].pool.least.Min(p.least))
 		if above == 0 {
 			break
 		}
@@ -271,7 +341,7 @@ func (t *Tree) SetState(slot int32, state fairshare.State) {
 		t.shares.States = append(t.shares.States, fairshare.State{})
 	}
 	t.shares.States[slot] = state
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
 }
 
 // State returns what an element carries from update to update.

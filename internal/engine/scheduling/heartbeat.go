@@ -51,6 +51,9 @@ func (d *Decisions) reset() {
 // preempted there.
 func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	d.reset()
+	if t.PassHeartbeat(now, at) {
+		return
+	}
 	t.heartbeats++
 	n := &t.nodes[at]
 	n.settled = len(n.allocations)
@@ -60,14 +63,58 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 	if len(t.misfits) > 0 {
 		t.scheduleMisfits(now, at, d)
 	}
-	if now.Sub(n.preemptedAt) > t.settings.Backoff.Value() || n.preemptedAt.IsZero() {
-		n.preemptedAt, n.changed = now, true
+	if t.considersPreemption(now, at) {
 		d.Preemptive = true
 		if !t.schedulePreemptively(now, at, StageAggressive, d) {
 			t.schedulePreemptively(now, at, StageNormal, d)
 		}
 	}
 	t.preemptOvercommit(now, n, d)
+}
+
+// PassHeartbeat processes a heartbeat of a node if it cannot start or preempt
+// anything there: nothing starves or exceeds its limits, and the node has no room
+// for any waiting job. Otherwise it returns false and does nothing.
+func (t *Tree) PassHeartbeat(now time.Time, at Node) bool {
+	if t.excesses+len(t.guaranteed)+len(t.starving[0])+len(t.starving[1]) > 0 {
+		return false
+	}
+	if p := &t.pulses[at]; p.full != t.room {
+		n := &t.nodes[at]
+		if n.overloaded || !n.overcommitted.IsZero() {
+			return false
+		}
+		root, free := t.elements[0].pool, n.free()
+		switch {
+		case !free.Dominates(root.least) || !free.Dominates(t.settings.MinSpare):
+			p.full = t.room
+		case len(root.heap) > 0:
+			return false
+		}
+	}
+	t.heartbeats++
+	t.considersPreemption(now, at)
+	return true
+}
+
+// considersPreemption reports whether it is time to consider preemption on a node
+// again, and records that if it is.
+func (t *Tree) considersPreemption(now time.Time, at Node) bool {
+	p := &t.pulses[at]
+	if !p.preemptedAt.IsZero() && now.Sub(p.preemptedAt) <= t.settings.Backoff.Value() {
+		return false
+	}
+	p.preemptedAt, p.changed = now, true
+	return true
+}
+
+// setLeast sets the bound of a pool.
+func (t *Tree) setLeast(slot int32, least resource.Amounts) {
+	p := t.elements[slot].pool
+	if slot == 0 && !least.Dominates(p.least) {
+		t.room++
+	}
+	p.least = least
 }
 
 // scheduleGuaranteed starts jobs of operations that have less than guarantees
@@ -134,7 +181,7 @@ func (t *Tree) scheduleRegularly(now time.Time, at Node, d *Decisions) {
 func (t *Tree) refuse(slot int32, why Refusal) {
 	e := &t.elements[slot]
 	e.operation.refusals[why]++
-	e.changed |= forReaders
+	t.mark(slot, forReaders)
 }
 
 // descend walks down the heads of the heaps to the next operation to try. It

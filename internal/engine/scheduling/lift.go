@@ -29,7 +29,9 @@ func (t *Tree) LiftLimit(slot int32, k resource.Kind, option LimitOption) {
 		}
 	}
 	e.Limits = kept
-	t.elements[slot].limits, t.elements[slot].changed = t.limitsOf(slot), forBoth
+	t.elements[slot].limits, t.relimit = t.limitsOf(slot), true
+	t.weigh(slot)
+	t.mark(slot, forBoth)
 }
 
 // LiftFilter lets an element use all nodes. Limits that follow from the filter are
@@ -41,23 +43,26 @@ func (t *Tree) LiftFilter(slot int32) {
 	} else {
 		e.operation.filter = nodefilter.Filter{}
 	}
-	t.best = bestShares{}
+	t.forgetBest()
 	for _, k := range resource.Kinds {
 		if t.limitOption(slot, k) != ByResourceLimits {
 			t.LiftLimit(slot, k, ByTagFilter)
 		}
 	}
-	e.changed = forBoth
+	t.mark(slot, forBoth)
 }
 
 // LiftBans lets an operation use the nodes that it avoids.
 func (t *Tree) LiftBans(slot int32) {
-	t.elements[slot].operation.banned, t.elements[slot].changed = nil, forBoth
+	t.elements[slot].operation.banned = nil
+	t.mark(slot, forBoth)
 }
 
 // LiftGrace lets an operation get more than its fair share.
 func (t *Tree) LiftGrace(slot int32) {
-	t.elements[slot].operation.graceful, t.elements[slot].changed = false, forBoth
+	t.elements[slot].operation.graceful = false
+	t.weigh(slot)
+	t.mark(slot, forBoth)
 }
 
 // LiftPacking lets jobs start on any node with room.
@@ -82,7 +87,7 @@ func (t *Tree) LiftCount(slot int32) []int32 {
 // leaveQueue removes an operation from the queue of a pool.
 func (t *Tree) leaveQueue(pool, slot int32) {
 	p := t.elements[pool].pool
-	t.elements[pool].changed = forBoth
+	t.mark(pool, forBoth)
 	for i, waiting := range p.waiting {
 		if waiting == slot {
 			p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)

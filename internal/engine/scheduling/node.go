@@ -23,12 +23,22 @@ type node struct {
 	id      Node
 	alive   bool
 
-	overloaded bool // its allocations hold more than it has
-	changed    bool // readers may have to be shown a new value; see TakeNodeChange
-
-	preemptedAt   time.Time // the last time preemption was considered
+	overloaded    bool      // its allocations hold more than it has
 	overcommitted time.Time // since when allocations hold more than there is
 }
+
+// pulse is the part of a node that a heartbeat needs that changes nothing. It is
+// separate because most heartbeats of a large, full cluster are such.
+type pulse struct {
+	preemptedAt time.Time // the last time preemption was considered
+	// full is the value of Tree.room when the node was found to have no room for
+	// any waiting job. It still has none if that has not changed.
+	full    uint32
+	changed bool // readers may have to be shown a new value; see TakeNodeChange
+}
+
+// stir notes that a node has changed.
+func (t *Tree) stir(at Node) { t.pulses[at].changed = true }
 
 func (n *node) hasTag(tag string) bool {
 	_, found := slices.BinarySearch(n.tags, tag)
@@ -44,19 +54,19 @@ func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
 // AddNode adds a node with these resources and tags.
 func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
-	n := node{limits: limits, tags: slices.Clone(tags), alive: true, changed: true}
+	n := node{limits: limits, tags: slices.Clone(tags), alive: true}
 	slices.Sort(n.tags)
 	t.total = t.total.Add(limits)
-	t.best = bestShares{}
+	t.forgetBest()
 	if last := len(t.freeNodes) - 1; last >= 0 {
 		at := t.freeNodes[last]
 		t.freeNodes = t.freeNodes[:last]
 		n.id, n.allocations = at, t.nodes[at].allocations[:0]
-		t.nodes[at] = n
+		t.nodes[at], t.pulses[at] = n, pulse{changed: true}
 		return at
 	}
 	n.id = Node(len(t.nodes))
-	t.nodes = append(t.nodes, n)
+	t.nodes, t.pulses = append(t.nodes, n), append(t.pulses, pulse{changed: true})
 	return n.id
 }
 
@@ -64,8 +74,9 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits).Add(limits)
-	t.best = bestShares{}
-	n.limits, n.changed = limits, true
+	t.forgetBest()
+	n.limits = limits
+	t.pulses[at] = pulse{preemptedAt: t.pulses[at].preemptedAt, changed: true}
 	t.weighNode(n)
 }
 
@@ -76,6 +87,7 @@ func (t *Tree) weighNode(n *node) {
 		return
 	}
 	n.overloaded = over
+	t.pulses[n.id].full = 0
 	if over {
 		t.overloaded++
 	} else {
@@ -87,7 +99,7 @@ func (t *Tree) weighNode(n *node) {
 func (t *Tree) RemoveNode(at Node) {
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
-	t.best = bestShares{}
+	t.forgetBest()
 	n.alive = false
 	t.weighNode(n)
 	t.unban(at)
@@ -120,7 +132,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 	op.starts++
 	op.startedAt = now
 	n := &t.nodes[at]
-	n.changed = true
+	t.stir(at)
 	n.allocations = append(n.allocations, id)
 	n.usage = n.usage.Add(a.usage)
 	t.weighNode(n)
@@ -137,7 +149,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	a := &t.allocations[id]
 	t.holdNothing(id)
 	n := &t.nodes[a.node]
-	n.changed = true
+	t.stir(a.node)
 	last := len(n.allocations) - 1
 	moved := n.allocations[last]
 	n.allocations[a.place] = moved
@@ -145,7 +157,7 @@ func (t *Tree) FinishAllocation(id Allocation) {
 	n.allocations = n.allocations[:last]
 	slot := a.operation
 	op := t.elements[slot].operation
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
 	t.removeAllocation(&op.ledger, id)
 	*a = allocation{}
 	t.freeAllocs = append(t.freeAllocs, id)
@@ -166,7 +178,7 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 		return
 	}
 	n := &t.nodes[a.node]
-	n.changed = true
+	t.pulses[a.node].changed, t.pulses[a.node].full = true, 0
 	n.usage = n.usage.Add(delta)
 	t.weighNode(n)
 	t.addUsage(a.operation, delta)
@@ -195,7 +207,7 @@ func (t *Tree) Total() resource.Amounts { return t.total }
 
 // SetNodeTags changes the tags of a node.
 func (t *Tree) SetNodeTags(at Node, tags []string) {
-	t.best = bestShares{}
+	t.forgetBest()
 	n := &t.nodes[at]
 	n.tags = slices.Clone(tags)
 	slices.Sort(n.tags)

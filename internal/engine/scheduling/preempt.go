@@ -227,7 +227,8 @@ func (t *Tree) takeAway(id Allocation, p Preemption, d *Decisions) {
 	a := &t.allocations[id]
 	p.Allocation, p.Operation, p.Class, p.Held = id, a.operation, a.class, a.usage
 	p.Timeout = t.settings.PreemptionTimeout.Value()
-	a.preempted, t.nodes[a.node].changed = true, true
+	a.preempted = true
+	t.stir(a.node)
 	t.holdNothing(id)
 	d.Preemptions = append(d.Preemptions, p)
 }
@@ -241,7 +242,8 @@ func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 		if a.preempted || a.class != Preemptible || !t.elements[a.operation].operation.graceful {
 			continue
 		}
-		a.preempted, n.changed = true, true
+		a.preempted = true
+		t.stir(n.id)
 		d.Preemptions = append(d.Preemptions, Preemption{
 			Allocation: id, Operation: a.operation, Reason: PreemptedGracefully, Class: a.class,
 			For: none, Limiter: none, Held: a.usage, Timeout: t.settings.GracefulPreemptionTimeout.Value(),
@@ -254,12 +256,14 @@ func (t *Tree) preemptGracefully(n *node, d *Decisions) {
 func (t *Tree) preemptOvercommit(now time.Time, n *node, d *Decisions) {
 	if n.limits.Dominates(n.usage) {
 		if !n.overcommitted.IsZero() {
-			n.overcommitted, n.changed = time.Time{}, true
+			n.overcommitted = time.Time{}
+			t.stir(n.id)
 		}
 		return
 	}
 	if n.overcommitted.IsZero() {
-		n.overcommitted, n.changed = now, true
+		n.overcommitted = now
+		t.pulses[n.id].changed, t.pulses[n.id].full = true, 0
 	}
 	if now.Sub(n.overcommitted) <= t.settings.OvercommitPatience {
 		return

@@ -82,5 +82,6 @@ func (t *Tree) Clock(slot int32) Clock {
 func (t *Tree) SetClock(slot int32, c Clock) {
 	t.elements[slot].belowSince, t.elements[slot].starvation = c.BelowSince, c.Starvation
 	t.elements[slot].rest().full = c.Full
-	t.elements[slot].changed = forBoth
+	t.mark(slot, forBoth)
+	t.watch(slot)
 }

@@ -187,7 +187,7 @@ func (t *Tree) HostsOf(slot int32, job resource.Amounts, enough int) (h Hosts) {
 func (t *Tree) Ban(slot int32, at Node) {
 	op := t.elements[slot].operation
 	if i, found := slices.BinarySearch(op.banned, at); !found {
-		t.elements[slot].changed = forBoth
+		t.mark(slot, forBoth)
 		op.banned = slices.Insert(op.banned, i, at)
 	}
 }
@@ -210,7 +210,7 @@ func (t *Tree) unban(at Node) {
 			continue
 		}
 		if i, found := slices.BinarySearch(op.banned, at); found {
-			t.elements[slot].changed = forBoth
+			t.mark(int32(slot), forBoth)
 			op.banned = slices.Delete(op.banned, i, i+1)
 		}
 	}

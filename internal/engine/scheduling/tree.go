@@ -17,6 +17,7 @@ type Tree struct {
 	elements    []element // by slot; the root is slot 0
 	freeSlots   []int32
 	nodes       []node
+	pulses      []pulse // by node
 	freeNodes   []Node
 	allocations []allocation
 	freeAllocs  []Allocation
@@ -31,6 +32,16 @@ type Tree struct {
 	// boundedAt is when the shares of all operations were last bounded by nodes.
 	boundedAt time.Time
 	best      bestShares
+	rebound   bool    // nodes or pools have changed since then
+	resized   []int32 // operations whose jobs have changed since they were bounded
+	below     []int32 // elements whose starvation clock runs, perhaps others
+	relimit   bool    // limits that are parts of others may have changed
+	due       []int32 // elements that an update publishes, in order
+	isDue     []bool  // the same by slot
+	// room changes when smaller jobs wait than before, so that full nodes may have
+	// room again.
+	room    uint32
+	updates uint64 // counts updates
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
@@ -48,6 +59,8 @@ type Tree struct {
 	taken         []takenFrom
 	spared        []bool
 
+	toUpdate   []int32  // elements marked forUpdate
+	toShow     []int32  // elements marked for readers
 	shown      []glance // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
 }
@@ -97,6 +110,9 @@ type element struct {
 	belowSince time.Time
 	known      bool // an update has computed its share
 	changed    marks
+	watched    bool // it is in Tree.below
+	resized    bool // it is in Tree.resized
+	excess     bool // it counts in Tree.excesses
 	patience   pooltree.Starvation
 
 	pool      *poolState
@@ -132,6 +148,28 @@ func (e *element) rest() *background {
 	return &e.operation.background
 }
 
+// vacated returns the element of a slot that is free now. The slot stays in the
+// lists that it is in.
+func (e *element) vacated() element {
+	return element{place: none, changed: e.changed, watched: e.watched, resized: e.resized, excess: e.excess}
+}
+
+// weigh notes whether an element is above its limits, or an operation that is
+// preempted gracefully.
+func (t *Tree) weigh(slot int32) {
+	e := &t.elements[slot]
+	excess := e.kind != fairshare.KindNone && (!e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful)
+	if excess == e.excess {
+		return
+	}
+	e.excess = excess
+	if excess {
+		t.excesses++
+	} else {
+		t.excesses--
+	}
+}
+
 // poolState is what a pool has beyond an element.
 type poolState struct {
 	name string
@@ -140,6 +178,7 @@ type poolState struct {
 	// least bounds from below what any waiting job of the subtree needs: if a
 	// node has less than that, there is no need to look inside.
 	least  resource.Amounts
+	doubts int // updates since least was computed in which something below changed
 	filter nodefilter.Filter
 
 	protectsNormal, protectsAggressive bool
@@ -147,6 +186,7 @@ type poolState struct {
 	maxRunning, maxOperations int
 	running, operations       int
 	waiting                   []int32 // operations kept from running by this pool's limit
+	watched                   uint64  // the last update that watched its limits
 
 	background
 }
@@ -174,7 +214,8 @@ type operationState struct {
 	classes     classBounds
 	refusals    [refusalCount]uint32
 	starts      uint32
-	bounded     bool // its share was bounded by nodes at least once
+	bounded     bool  // its share was bounded by nodes at least once
+	boundedFor  int64 // the size of its jobs then
 
 	activatedAt  time.Time // when an update first saw it running
 	startedAt    time.Time // when its last job started
@@ -206,6 +247,7 @@ func (t *Tree) less(a, b int32) bool {
 // are not candidates leave their heap.
 func (t *Tree) refresh(slot int32) {
 	for {
+		t.mark(slot, atAGlance)
 		e := &t.elements[slot]
 		candidate := false
 		if e.operation != nil {
@@ -260,10 +302,11 @@ func (t *Tree) unbench() {
 func (t *Tree) addUsage(slot int32, delta resource.Amounts) {
 	for {
 		e := &t.elements[slot]
-		e.changed = forBoth
+		t.mark(slot, forBoth)
 		for k := range delta {
 			e.usage[k] += delta[k]
 		}
+		t.weigh(slot)
 		if slot == 0 {
 			return
 		}

@@ -23,19 +23,15 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	if t.begun.IsZero() {
 		t.begun = now
 	}
-	t.shares.Total = t.total
-	for slot := range t.elements {
-		if t.elements[slot].changed&forUpdate != 0 {
-			t.measure(int32(slot))
-		}
+	if t.shares.Total != t.total {
+		t.shares.Total, t.relimit = t.total, true
+	}
+	for _, slot := range t.toUpdate {
+		t.measure(slot)
 	}
 	t.boundByNodes(now)
-	t.shares.Tracked, t.shares.Touched = true, t.shares.Touched[:0]
-	for slot := range t.elements {
-		if t.elements[slot].changed&forUpdate != 0 {
-			t.shares.Touched = append(t.shares.Touched, int32(slot))
-		}
-	}
+	slices.Sort(t.toUpdate)
+	t.shares.Tracked, t.shares.Touched = true, append(t.shares.Touched[:0], t.toUpdate...)
 	t.engine.Update(&t.shares, elapsed, &t.result)
 	t.keepStates()
 	t.publishAll(now)
@@ -47,34 +43,82 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 // since the last update: its result, its usage, or the time since which it is
 // below its fair share.
 func (t *Tree) publishAll(now time.Time) {
-	t.excesses, t.nextClock = 0, time.Time{}
-	for slot := range t.elements {
-		if p := t.elements[slot].pool; p != nil {
-			p.least = resource.UnlimitedAmounts()
-		}
+	t.nextClock = time.Time{}
+	for len(t.isDue) < len(t.elements) {
+		t.isDue = append(t.isDue, false)
 	}
-	for slot := range t.elements {
+	t.raiseLeast()
+	t.mergeDue()
+	for _, slot := range t.due {
 		e := &t.elements[slot]
+		e.changed &^= forUpdate
 		if e.kind == fairshare.KindNone {
-			e.changed &^= forUpdate
 			continue
 		}
-		if !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful {
-			t.excesses++
-		}
-		if e.changed&forUpdate != 0 || t.result.Changed[slot] || !e.belowSince.IsZero() || t.shares.Elements[slot].MaxShareRatio > 0 {
-			t.publish(now, int32(slot))
-			e.changed &^= forUpdate
-			t.watchClock(int32(slot))
-		}
-		if e.operation != nil && e.operation.isCandidate() {
-			t.lowerLeast(int32(slot))
+		t.publish(now, slot)
+		t.watchClock(slot)
+	}
+	t.updates++
+	for _, slot := range t.due {
+		t.watchAbove(now, slot)
+	}
+	t.toUpdate = t.toUpdate[:0]
+	t.forgetClocks()
+}
+
+// mergeDue lists the elements to publish, in order.
+func (t *Tree) mergeDue() {
+	t.due = t.due[:0]
+	add := func(slot int32) {
+		if !t.isDue[slot] {
+			t.isDue[slot] = true
+			t.due = append(t.due, slot)
 		}
 	}
-	for slot := range t.elements {
-		if t.elements[slot].kind != fairshare.KindNone {
-			t.watchLimits(now, int32(slot))
+	for _, list := range [...][]int32{t.toUpdate, t.result.Altered, t.below} {
+		for _, slot := range list {
+			add(slot)
 		}
+	}
+	if t.relimit { // what max_share_ratio allows may differ
+		t.relimit = false
+		for slot := range t.elements {
+			if t.shares.Elements[slot].MaxShareRatio > 0 {
+				add(int32(slot))
+			}
+		}
+	}
+	if len(t.due) < len(t.elements)/8 {
+		slices.Sort(t.due)
+		for _, slot := range t.due {
+			t.isDue[slot] = false
+		}
+		return
+	}
+	t.due = t.due[:0]
+	for slot, due := range t.isDue {
+		if due {
+			t.due = append(t.due, int32(slot))
+		}
+	}
+	clear(t.isDue)
+}
+
+// watchAbove watches the limits of an element and of the pools above it, each pool
+// once an update: what waits or runs in an element changes their room.
+func (t *Tree) watchAbove(now time.Time, slot int32) {
+	for t.elements[slot].kind != fairshare.KindNone {
+		if p := t.elements[slot].pool; p != nil {
+			if p.watched == t.updates {
+				return
+			}
+			p.watched = t.updates
+		}
+		t.watchLimits(now, slot)
+		if slot == 0 {
+			return
+		}
+		slot = t.elements[slot].parent
 	}
 }
 
@@ -105,7 +149,12 @@ func (t *Tree) watchLimits(now time.Time, slot int32) {
 }
 
 // Pass records an update that is left out because it would change nothing.
-func (t *Tree) Pass(now time.Time) { t.updated = now }
+func (t *Tree) Pass(now time.Time) {
+	t.updated = now
+	if period := t.settings.BestSharePeriod; period > 0 && !t.boundedAt.IsZero() && now.Sub(t.boundedAt) >= period {
+		t.boundedAt = now
+	}
+}
 
 // QuietUntil returns until when updates change nothing if nothing happens, after
 // an update now; zero if the next one may.
@@ -122,7 +171,7 @@ func (t *Tree) QuietUntil(now time.Time) time.Time {
 	if period := t.settings.BestSharePeriod; period > 0 {
 		if known := t.begun.Add(t.settings.NodeReconnection); now.Before(known) {
 			until(known)
-		} else {
+		} else if t.rebound || len(t.resized) > 0 {
 			until(t.boundedAt.Add(period))
 		}
 	}
@@ -136,7 +185,7 @@ func (t *Tree) QuietUntil(now time.Time) time.Time {
 func (t *Tree) keepStates() {
 	for slot := range t.result.States {
 		if t.State(int32(slot)).Volume != t.result.States[slot].Volume {
-			t.elements[slot].changed |= forReaders
+			t.mark(int32(slot), forReaders)
 		}
 	}
 	t.shares.States = append(t.shares.States[:0], t.result.States...)
@@ -150,11 +199,29 @@ func (t *Tree) HoldClocks(held bool) { t.clocksHeld = held }
 // delayClocks moves the clocks of elements below their fair shares forward by
 // the time during which they were stopped.
 func (t *Tree) delayClocks(by time.Duration) {
-	for slot := range t.elements {
+	for _, slot := range t.below {
 		if e := &t.elements[slot]; !e.belowSince.IsZero() {
-			e.belowSince, e.changed = e.belowSince.Add(by), forBoth
+			e.belowSince = e.belowSince.Add(by)
+			t.mark(slot, forBoth)
 		}
 	}
+}
+
+// watch lists an element whose clock runs.
+func (t *Tree) watch(slot int32) {
+	if e := &t.elements[slot]; !e.watched && !e.belowSince.IsZero() {
+		e.watched = true
+		t.below = append(t.below, slot)
+	}
+}
+
+// forgetClocks removes elements from the list whose clocks have stopped.
+func (t *Tree) forgetClocks() {
+	t.below = slices.DeleteFunc(t.below, func(slot int32) bool {
+		e := &t.elements[slot]
+		e.watched = !e.belowSince.IsZero()
+		return !e.watched
+	})
 }
 
 // measure writes the usage and demand of an operation for the fair-share
@@ -179,7 +246,10 @@ func (t *Tree) measure(slot int32) {
 		}
 	}
 	if share.Usage != e.usage || share.Demand != demand {
-		e.changed |= forReaders
+		t.mark(slot, forReaders)
+		if sizeOf(&demand) != op.boundedFor {
+			t.resize(slot)
+		}
 	}
 	share.Usage, share.Demand, share.Pending = e.usage, demand, pending
 }
@@ -190,12 +260,13 @@ func (t *Tree) publish(now time.Time, slot int32) {
 	if t.shares.Elements[slot].MaxShareRatio > 0 {
 		limits := t.limitsOf(slot) // nodes may have been added or removed
 		if limits != e.limits {
-			e.changed |= forReaders
+			t.mark(slot, forReaders)
+			e.limits = limits
+			t.weigh(slot)
 		}
-		e.limits = limits
 	}
 	if !e.known || t.result.Changed[slot] {
-		e.changed |= forReaders
+		t.mark(slot, forReaders)
 	}
 	e.known = true
 	result := &t.result.Elements[slot]
@@ -242,7 +313,8 @@ func (t *Tree) judge(now time.Time, slot int32) {
 	status, starvation, since := e.status, e.starvation, e.belowSince
 	t.judgeStarvation(now, slot)
 	if status != e.status || starvation != e.starvation || since != e.belowSince {
-		e.changed |= forReaders
+		t.mark(slot, forReaders)
+		t.watch(slot)
 	}
 }
 
@@ -384,28 +456,46 @@ func (t *Tree) listStarving() {
 	}
 	t.guaranteed = t.guaranteed[:0]
 	t.starvingLeast = resource.UnlimitedAmounts()
-	for slot := range t.elements {
+	if t.settings.GuaranteesFirst {
+		t.listBelow(0, func(slot int32) {
+			if t.lacksGuarantee(&t.elements[slot]) {
+				t.guaranteed = append(t.guaranteed, slot)
+			}
+		})
+	}
+	for _, slot := range t.below {
 		e := &t.elements[slot]
-		if e.operation == nil || !e.operation.isCandidate() {
-			continue
+		if e.starvation != NonStarving && t.priority(e.parent) == NonStarving { // else it is listed with what is above it
+			t.listBelow(slot, t.listStarver)
 		}
-		if t.lacksGuarantee(e) {
-			t.guaranteed = append(t.guaranteed, int32(slot))
-		}
-		switch t.priority(int32(slot)) {
-		case AggressivelyStarving:
-			t.starving[0] = append(t.starving[0], int32(slot))
-		case Starving:
-			t.starving[1] = append(t.starving[1], int32(slot))
-		default:
-			continue
-		}
-		t.starvingLeast = t.starvingLeast.Min(e.operation.leastWaiting())
 	}
 	for i := range t.starving {
 		slices.SortFunc(t.starving[i], t.comesBefore)
 	}
 	slices.SortFunc(t.guaranteed, t.comesBefore)
+}
+
+// listStarver lists an operation that starves, itself or with a pool above it.
+func (t *Tree) listStarver(slot int32) {
+	i := 0
+	if t.priority(slot) == Starving {
+		i = 1
+	}
+	t.starving[i] = append(t.starving[i], slot)
+	t.starvingLeast = t.starvingLeast.Min(t.elements[slot].operation.leastWaiting())
+}
+
+// listBelow visits an operation, or all operations below a pool, that may start
+// jobs.
+func (t *Tree) listBelow(slot int32, visit func(int32)) {
+	switch e := &t.elements[slot]; {
+	case e.pool != nil:
+		for _, child := range e.pool.heap {
+			t.listBelow(child, visit)
+		}
+	case e.operation.isCandidate():
+		visit(slot)
+	}
 }
 
 // lacksGuarantee reports whether an operation has less than guarantees alone

@@ -86,6 +86,12 @@ func (v *verifier) element(slot int32) {
 	if slot == 0 {
 		return
 	}
+	if excess := !e.limits.Dominates(e.usage) || e.operation != nil && e.operation.graceful; excess != e.excess {
+		v.report("element %d: is above its limits: %v, counts as such: %v", slot, excess, e.excess)
+	}
+	if !e.belowSince.IsZero() && !slices.Contains(t.below, slot) {
+		v.report("element %d: nothing watches its clock", slot)
+	}
 	candidate := e.operation != nil && e.operation.isCandidate() || e.pool != nil && len(e.pool.heap) > 0
 	parent := t.elements[e.parent].pool
 	switch {

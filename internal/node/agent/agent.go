@@ -44,6 +44,8 @@ type Options struct {
 	// has a proxy of its own.
 	Supervisor []string
 	Isolation  Isolation
+	GPUs       GPUs
+	Check      Check
 	Driver     cgroup.Driver
 	Rules      Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
@@ -155,6 +157,8 @@ type Agent struct {
 	launches  chan struct{} // bounds how many proxies are being started
 	uploads   chan struct{} // bounds how many jobs send large output
 	health    health
+	gpus      gpuState
+	checks    checkState
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
@@ -169,6 +173,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		Options: o, root: filepath.Join(o.Directory, "jobs"), limits: nodeproto.FromAmounts(o.Description.GetResources()),
 		events: make(chan func(), 64), jobs: map[uint64]*job{}, launches: make(chan struct{}, maxLaunches),
 		uploads: make(chan struct{}, maxUploads), uids: newUIDPool(o.Isolation.UIDs),
+		gpus: newGPUState(len(o.GPUs.Devices)),
 	}
 	a.Alerts = append(slices.Clip(a.Alerts), o.Isolation.alerts()...)
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
@@ -250,6 +255,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 	}
 	a.checkHealth()
+	a.checkGPUs(time.Now())
+	a.checkNode(time.Now())
 	a.tellNode()
 	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
 	defer adjust.Stop()
@@ -268,6 +275,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		case <-adjust.C:
 			a.adjust(time.Now())
 			a.checkHealth()
+			a.checkGPUs(time.Now())
+			a.checkNode(time.Now())
 			a.tellNode()
 		case <-timer.C:
 		}

@@ -21,11 +21,14 @@ type DiskRules struct {
 	// Below Full it accepts no jobs.
 	FullRatio float64
 	FullSize  int64
+	// WatchJobs fails jobs whose files take more than they asked for, or more than JobSize if they asked for nothing.
+	WatchJobs bool
+	JobSize   int64 // zero is no limit
 }
 
 // DefaultDiskRules returns the defaults of the reference.
 func DefaultDiskRules() DiskRules {
-	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30}
+	return DiskRules{LowRatio: 0.1, LowSize: 10 << 30, FullRatio: 0.03, FullSize: 2 << 30, WatchJobs: true, JobSize: 10 << 30}
 }
 
 // diskState is how much room a file system has.

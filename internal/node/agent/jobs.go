@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,10 @@ type job struct {
 	launched bool
 	// waiting are orders that arrived before the proxy was ready.
 	waiting []jobproxy.Order
-	ending  bool   // this node or an order is ending it
-	queued  bool   // it waits for room
-	uid     uint32 // the user id that it has taken; zero if none
+	ending  bool     // this node or an order is ending it
+	queued  bool     // it waits for room
+	uid     uint32   // the user id that it has taken; zero if none
+	gpus    []string // the ids of its GPUs
 }
 
 // requested is the memory that the node counts for the job.
@@ -100,6 +102,7 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 		if c := description.Credential; c != nil {
 			j.uid, a.uids.taken[c.UID] = c.UID, true
 		}
+		a.keepGPUs(j, description)
 		a.jobs[j.number] = j
 		job := nodeproto.RestoredJob{Status: j.statusMessage()}
 		job.Status.Identity = identity
@@ -107,6 +110,7 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 			// Large output is uploaded first, as for a job that ends now: the job's watcher finds that it has ended.
 			if result := a.resultMessage(j, f.Result); a.inline(j, result) {
 				j.result, job.Result = result, result
+				a.freeGPUs(j)
 			}
 		}
 		restored = append(restored, job)
@@ -172,8 +176,8 @@ func (a *Agent) start(s *nodeproto.Start) {
 		a.finish(j, cannotStart(j, err))
 		return
 	}
-	if a.health.refuses() {
-		a.finish(j, notStarted(j, reasonJobsDisabled, a.health.String()))
+	if reason := a.refusal(); reason != "" {
+		a.finish(j, notStarted(j, reasonJobsDisabled, reason))
 		return
 	}
 	if j.identity.GetWaitTimeoutUs() > 0 && !a.hasRoom(j) {
@@ -185,6 +189,10 @@ func (a *Agent) start(s *nodeproto.Start) {
 
 // launch starts a job.
 func (a *Agent) launch(j *job, description *jobproxy.Description) {
+	if err := a.giveGPUs(j, description); err != nil {
+		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
+		return
+	}
 	a.work(func() {
 		a.launches <- struct{}{}
 		dir, err := a.launchIn(description)
@@ -270,6 +278,9 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		Interruption:     jobproxy.Interruption{Signal: spec.GetInterruption().GetSignal(), RootProcessOnly: spec.GetInterruption().GetRootProcessOnly()},
 		Container:        jobproxy.Container{Parent: a.Driver.Parent(), Mode: a.Driver.Mode(), ProcessLimit: a.Rules.processLimit(spec.GetCpuLimit())},
 		Memory:           a.memoryOf(identity, spec),
+	}
+	if a.Rules.Disk.WatchJobs {
+		d.Disk = jobproxy.Disk{Space: cmp.Or(spec.GetDiskSpaceLimit(), a.Rules.Disk.JobSize), Files: spec.GetInodeLimit()}
 	}
 	if a.Rules.KernelLimit > 0 && spec.GetMemoryLimit() > 0 && !a.Rules.IgnoreLimit {
 		d.Container.MemoryLimit = spec.GetMemoryLimit() + a.Rules.KernelLimit
@@ -419,7 +430,7 @@ var phases = map[jobproxy.Phase]nodev1.Phase{
 
 // statusMessage is the job's status for the scheduler.
 func (j *job) statusMessage() *nodev1.JobStatus {
-	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: nodeproto.ToAmounts(j.holds())}
+	status := &nodev1.JobStatus{Number: j.number, Phase: nodev1.Phase_PHASE_PREPARING, Usage: nodeproto.ToAmounts(j.holds()), GpuDevices: j.gpus}
 	if s := j.state; s != nil {
 		status.Phase = phases[s.Phase]
 		status.UserJobMemory, status.JobProxyMemory, status.TmpfsUsage, status.SmoothedCpu = s.UserMemory, s.ProxyMemory, s.TmpfsUsage, s.SmoothedCPU
@@ -449,7 +460,7 @@ var outcomes = map[jobproxy.Outcome]nodev1.JobState{
 // resultMessage is the job's result for the scheduler, without its output.
 func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 	out := &nodev1.JobResult{
-		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason,
+		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason, GpuDevices: j.gpus,
 		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero(),
 		Timings: &nodev1.Timings{
 			AcceptedUs: nodeproto.ToMicros(r.Timings.Accepted), ExecStartedUs: nodeproto.ToMicros(r.Timings.ExecStarted),
@@ -543,6 +554,7 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 // finish records the end of a job.
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	j.result, j.queued = result, false
+	a.freeGPUs(j)
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()

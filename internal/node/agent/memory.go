@@ -155,14 +155,16 @@ func (a *Agent) adjust(now time.Time) {
 
 // tellNode reports the state of the node to the scheduler if it has changed enough to matter.
 func (a *Agent) tellNode() {
+	limits := a.limits
+	limits[resource.GPU] = a.gpuLimit()
 	status := &nodev1.NodeStatus{
-		Limits: nodeproto.ToAmounts(a.limits), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
-		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts()),
+		Limits: nodeproto.ToAmounts(limits), Gpus: a.gpuMessages(), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
+		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts(), a.checkAlerts(), a.gpuAlerts()),
 	}
 	if a.MoreAlerts != nil {
 		status.Alerts = append(status.Alerts, a.MoreAlerts()...)
 	}
-	status.Draining = status.Draining || a.health.refuses()
+	status.Draining = status.Draining || a.refusal() != ""
 	status.MemoryInUse, status.MemoryAvailable = machineMemory()
 	status.LoadX100 = machineLoad()
 	if a.status != nil && sameStatus(a.status, status) {

@@ -56,8 +56,8 @@ func (a *Agent) admit() {
 	for _, q := range waiting {
 		switch {
 		case q.job.result != nil:
-		case a.health.refuses():
-			a.finish(q.job, notStarted(q.job, reasonJobsDisabled, a.health.String()))
+		case a.refusal() != "":
+			a.finish(q.job, notStarted(q.job, reasonJobsDisabled, a.refusal()))
 		case a.hasRoom(q.job):
 			q.job.queued = false
 			a.launch(q.job, q.description)

@@ -54,8 +54,9 @@ type CPU struct {
 // Limits of a container. A zero limit is no limit.
 type Limits struct {
 	CPU       CPU
-	Memory    int64 // bytes; the kernel reclaims caches at it, then kills
-	Processes int64 // threads included; see Driver.LimitsProcesses
+	Memory    int64    // bytes; the kernel reclaims caches at it, then kills
+	Processes int64    // threads included; see Driver.LimitsProcesses
+	Devices   *Devices // unset: every device; see Driver.LimitsDevices
 }
 
 // MaxProcesses is the greatest process limit that the kernel accepts.
@@ -129,6 +130,8 @@ type Driver interface {
 	// LimitsProcesses reports whether the process limit holds for a container as a whole. A machine might lack the
 	// controller for it; with process limits the limit is per user, and root has none.
 	LimitsProcesses() bool
+	// LimitsDevices reports whether containers can keep processes from opening devices.
+	LimitsDevices() bool
 	// Create makes a container. The name must be free.
 	Create(name string, limits Limits) (Container, error)
 	// Open finds a container by name; the error is fs.ErrNotExist if there is none.

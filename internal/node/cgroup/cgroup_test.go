@@ -37,7 +37,7 @@ func TestAProcessIsInsideBeforeItsProgramBegins(t *testing.T) {
 			return
 		}
 		want := "/" + d.Parent() + "/inside"
-		for controller := range d.(*kernelDriver).mounts {
+		for controller := range c.(*kernelContainer).paths {
 			if !slices.ContainsFunc(lines, func(l string) bool {
 				f := strings.SplitN(l, ":", 3)
 				return len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) && f[2] == want

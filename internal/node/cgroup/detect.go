@@ -48,9 +48,11 @@ func (u *Unavailable) Unwrap() error { return u.Err }
 // The controllers of each version. Without the required ones a machine cannot hold jobs to their resources.
 var (
 	neededV1   = []string{"cpu", "cpuacct", "memory"}
-	optionalV1 = []string{"pids", "freezer"}
+	optionalV1 = []string{"pids", "freezer", devicesController}
 	neededV2   = []string{"cpu", "memory"}
 )
+
+const devicesController = "devices"
 
 const unifiedMount = "/sys/fs/cgroup" // where the library expects a machine's version 2 hierarchy
 

@@ -39,6 +39,9 @@ func (d *kernelDriver) LimitsProcesses() bool {
 	return listsPids(filepath.Join(d.mounts[""], d.parent), "cgroup.subtree_control")
 }
 
+// LimitsDevices depends, for version 1, on a controller; version 2 has programs for it.
+func (d *kernelDriver) LimitsDevices() bool { return d.mode == V2 || d.mounts[devicesController] != "" }
+
 // listsPids reports whether a file of version 2 names the controller that counts processes.
 func listsPids(group, file string) bool {
 	text, err := cgroups.ReadFile(group, file)
@@ -52,7 +55,11 @@ func (d *kernelDriver) container(name string, limits Limits) (*kernelContainer, 
 	}
 	c := &kernelContainer{name: name, mode: d.mode, paths: map[string]string{}}
 	for controller, mount := range d.mounts {
-		c.paths[controller] = filepath.Join(mount, d.parent, name)
+		path := filepath.Join(mount, d.parent, name)
+		// Few containers have rules for devices, and each hierarchy costs time.
+		if controller != devicesController || limits.Devices != nil || cgroups.PathExists(path) {
+			c.paths[controller] = path
+		}
 	}
 	c.setMain()
 	config := &cgroups.Cgroup{Resources: c.resources(limits)}
@@ -179,6 +186,9 @@ func (c *kernelContainer) resources(limits Limits) *cgroups.Resources {
 	c.setMemory(r, limits.Memory)
 	if limits.Processes > 0 && c.limitsProcesses() {
 		r.PidsLimit = &limits.Processes
+	}
+	if limits.Devices != nil {
+		limits.Devices.set(r)
 	}
 	return r
 }

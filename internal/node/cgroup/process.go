@@ -43,6 +43,9 @@ func (d *processDriver) Close() error   { return nil }
 // LimitsProcesses returns false: the limit that Place sets is per user.
 func (d *processDriver) LimitsProcesses() bool { return false }
 
+// LimitsDevices returns false: files alone decide.
+func (d *processDriver) LimitsDevices() bool { return false }
+
 func (d *processDriver) Create(name string, limits Limits) (Container, error) {
 	if err := errors.Join(checkName(name), limits.check()); err != nil {
 		return nil, err

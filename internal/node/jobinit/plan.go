@@ -55,6 +55,8 @@ type Plan struct {
 	Writable  []string // and those that it may write to as well, as far as their permissions allow
 	Hide      []string // paths that the job must not see
 	Volumes   []string // where in the sandbox the mounts belong that the init was given, in their order
+	// Devices are device files that the job has besides the harmless ones; for Full only.
+	Devices []Device
 	// SharedMemory is the size of /dev/shm, in bytes.
 	SharedMemory int64
 
@@ -69,6 +71,13 @@ type Plan struct {
 	Env       []string
 	Dir       string
 	Entrances int // how many control groups the command enters, through files that the init was given
+}
+
+// Device is a device file of a job.
+type Device struct {
+	Name         string // below /dev
+	Source       string // its path on the machine
+	Major, Minor uint32
 }
 
 // ResourceLimit is a soft and hard limit of the command, by the number of setrlimit.
@@ -169,6 +178,12 @@ func (c *coder) plan(p *Plan) {
 	for _, texts := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hide, &p.Volumes, &p.Args, &p.Env} {
 		list(c, texts, c.text)
 	}
+	list(c, &p.Devices, func(d *Device) {
+		c.text(&d.Name)
+		c.text(&d.Source)
+		integer(c, &d.Major)
+		integer(c, &d.Minor)
+	})
 	integer(c, &p.SharedMemory)
 	c.flag(&p.ChangeUser)
 	integer(c, &p.UID)

@@ -232,13 +232,14 @@ func makePoint(root, path string, isDirectory bool) error {
 	return nil
 }
 
-// device is a special file of every job.
-type device struct {
-	name         string
-	major, minor uint32
+// Harmless are the devices that every job has.
+var Harmless = []Device{
+	{"null", "/dev/null", 1, 3}, {"zero", "/dev/zero", 1, 5}, {"full", "/dev/full", 1, 7}, {"random", "/dev/random", 1, 8},
+	{"urandom", "/dev/urandom", 1, 9}, {"tty", "/dev/tty", 5, 0},
 }
 
-var devices = []device{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
+// TerminalMaster is the device behind /dev/ptmx, which makes terminals.
+var TerminalMaster = Device{"ptmx", "/dev/ptmx", 5, 2}
 
 // link is a symbolic link.
 type link struct{ name, target string }
@@ -247,20 +248,24 @@ var deviceLinks = []link{
 	{"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 }
 
-// devices makes /dev with the harmless devices, terminals of its own and shared memory.
+// devices makes /dev with the harmless devices, those that the job was given, terminals of its own and shared memory.
 func (p *Plan) devices(dir string) error {
 	if err := unix.Mount("weir", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NOEXEC, "mode=755,size=64k,nr_inodes=64"); err != nil {
 		return step("mount /dev", err)
 	}
-	for _, d := range devices {
-		err := unix.Mknod(dir+"/"+d.name, unix.S_IFCHR|0o666, int(unix.Mkdev(d.major, d.minor)))
-		if err == unix.EPERM { // a user namespace makes no devices
-			if err = makePoint(dir, d.name, false); err == nil {
-				err = unix.Mount("/dev/"+d.name, dir+"/"+d.name, "", unix.MS_BIND, "")
+	for _, d := range Harmless {
+		if err := d.make(dir); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.Devices {
+		if parent := strings.LastIndexByte(d.Name, '/'); parent > 0 {
+			if err := makePoint(dir, d.Name[:parent], true); err != nil {
+				return err
 			}
 		}
-		if err != nil {
-			return step("make /dev/"+d.name, err)
+		if err := d.make(dir); err != nil {
+			return err
 		}
 	}
 	for _, l := range deviceLinks {
@@ -280,6 +285,17 @@ func (p *Plan) devices(dir string) error {
 		return err
 	}
 	return step("make /dev read-only", setAttributes(dir, false, unix.MOUNT_ATTR_RDONLY, 0))
+}
+
+// make makes the device file in a directory.
+func (d *Device) make(dir string) error {
+	err := unix.Mknod(dir+"/"+d.Name, unix.S_IFCHR|0o666, int(unix.Mkdev(d.Major, d.Minor)))
+	if err == unix.EPERM { // a user namespace makes no devices
+		if err = makePoint(dir, d.Name, false); err == nil {
+			err = unix.Mount(d.Source, dir+"/"+d.Name, "", unix.MS_BIND, "")
+		}
+	}
+	return step("make /dev/"+d.Name, err)
 }
 
 // sharedMemory mounts a /dev/shm that ends with the job.

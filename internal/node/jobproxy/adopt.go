@@ -218,6 +218,7 @@ func (p *proxy) resumeContainer() (err error) {
 	now := time.Now()
 	p.memory.last = now
 	p.look, p.nextMemory = firstLook, now.Add(firstLook)
+	p.watchDisk(now)
 	if p.container == nil {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/gpu"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/cpumonitor"
 )
@@ -52,6 +53,11 @@ type Description struct {
 	// Isolation sets how the job is kept apart from the machine and from other jobs. Unset: control groups only.
 	Isolation *Isolation `json:"isolation,omitempty"`
 
+	// Disk is what its files may take; they are measured every few seconds.
+	Disk Disk `json:"disk,omitzero"`
+	// GPUs are those of the job. Unset: the node has none.
+	GPUs *GPUs `json:"gpus,omitempty"`
+
 	Container Container `json:"container"`
 	Memory    Memory    `json:"memory"`
 	CPULimit  float64   `json:"cpu_limit"` // cores
@@ -89,6 +95,23 @@ type File struct {
 type Tmpfs struct {
 	Path string `json:"path"`
 	Size int64  `json:"size"`
+}
+
+// GPUs are the devices that a job may use, and those that it may not.
+type GPUs struct {
+	IDs    []string   `json:"ids"`              // in the order in which the job counts them
+	Files  []gpu.File `json:"files,omitempty"`  // of these devices
+	Others []gpu.File `json:"others,omitempty"` // of the node's other devices
+}
+
+// check returns what is wrong with the devices: files of a job must be below /dev.
+func (g *GPUs) check() (problems []error) {
+	for i, f := range g.Files {
+		if !strings.HasPrefix(f.Path, "/dev/") || filepath.Clean(f.Path) != f.Path {
+			problems = append(problems, fmt.Errorf("gpus/files/%d: %q is no clean path below /dev", i, f.Path))
+		}
+	}
+	return problems
 }
 
 // Isolation is what a job sees of its machine.
@@ -219,7 +242,7 @@ func (d *Description) Validate() error {
 		"container/process_limit": d.Container.ProcessLimit, "memory/memory_limit": d.Memory.Limit, "memory/allocation_memory": d.Memory.Allocation,
 		"memory/ahead_memory_reserve": d.Memory.Ahead, "memory/user_job_reserve": d.Memory.UserReserve, "job_time_limit": int64(d.TimeLimit),
 		"memory/job_proxy_reserve": d.Memory.ProxyReserve, "memory/memory_watchdog_period": int64(d.Memory.WatchdogPeriod),
-		"prepare_time_limit": int64(d.PrepareTimeLimit),
+		"prepare_time_limit": int64(d.PrepareTimeLimit), "disk/space": d.Disk.Space, "disk/files": d.Disk.Files,
 	} {
 		if value < 0 {
 			refuse(name, "is %d, must not be negative", value)
@@ -243,6 +266,9 @@ func (d *Description) Validate() error {
 	problems = append(problems, d.checkSandbox()...)
 	if d.Isolation != nil {
 		problems = append(problems, d.Isolation.check()...)
+	}
+	if d.GPUs != nil {
+		problems = append(problems, d.GPUs.check()...)
 	}
 	return errors.Join(sorted(problems)...)
 }

@@ -1,6 +1,7 @@
 package jobproxy
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ func (p *proxy) environment() []string {
 		"PATH": searchPath, "HOME": sandbox, "TMPDIR": temporary, "LANG": "C.UTF-8",
 		"USER": "weir", "LOGNAME": "weir", "SHELL": p.shell()[0],
 	}
+	maps.Copy(variables, p.gpuVariables())
 	for _, v := range p.job.Environment {
 		variables[v.Name] = v.Value
 	}

@@ -173,7 +173,8 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 		Level: p.level(), HostName: hostName(p.job.JobID), UserNamespace: os.Getuid() != 0 && p.level() != jobinit.None,
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
 		Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: dir, Entrances: entrances,
-		Limits: []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
+		Devices: p.gpuDevices(),
+		Limits:  []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
 	}
 	if c := p.job.Credential; c != nil {
 		plan.ChangeUser, plan.UID, plan.GID = true, c.UID, c.GID

@@ -85,6 +85,8 @@ type proxy struct {
 	shrinks                         int           // how often it has shrunk
 	look                            time.Duration // until the next memory sample
 	nextMemory, nextCPU, nextRecord time.Time
+	nextDisk                        time.Time      // zero while the disk is measured, and without a limit
+	diskUsage                       chan diskUsage // what a measurement found
 }
 
 // InitCommand is the argument that makes this program an init, if there is no smaller program for that.
@@ -93,6 +95,7 @@ const InitCommand = "job-init"
 func newProxy(dir string, logger *log.Logger) *proxy {
 	return &proxy{
 		dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), phase: Preparing, reading: map[string]*os.File{}, neighbours: one,
+		diskUsage: make(chan diskUsage, 1),
 	}
 }
 
@@ -229,7 +232,7 @@ func (p *proxy) prepare(ctx context.Context) {
 	}
 	if p.driver, err = p.openDriver(); err == nil {
 		p.container, err = p.driver.Create(p.job.JobID, cgroup.Limits{
-			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit,
+			CPU: p.cpu(p.job.CPULimit), Memory: p.job.Container.MemoryLimit, Processes: p.job.Container.ProcessLimit, Devices: p.deviceRules(),
 		})
 	}
 	if err == nil {
@@ -305,6 +308,7 @@ func (p *proxy) start() {
 	p.timings.ExecStarted, p.phase = now, Running
 	p.memory.last = now
 	p.look, p.nextMemory = firstLook, now.Add(firstLook)
+	p.watchDisk(now)
 	if p.monitor != nil {
 		p.nextCPU = p.monitor.FirstCheck(now)
 	}

@@ -32,6 +32,8 @@ func (p *proxy) watch() {
 			p.checkMemory(time.Now())
 		case <-p.initGone():
 			p.initEnded()
+		case usage := <-p.diskUsage:
+			p.judgeDisk(usage)
 		case <-p.alarm.rings:
 			p.tick(time.Now())
 		}
@@ -49,7 +51,7 @@ func (p *proxy) initGone() <-chan struct{} {
 // nextDeadline is when the next timed action is due.
 func (p *proxy) nextDeadline() time.Time {
 	next := p.nextMemory
-	for _, at := range []time.Time{p.nextCPU, p.timeLimit(), p.interruptionDeadline()} {
+	for _, at := range []time.Time{p.nextCPU, p.nextDisk, p.timeLimit(), p.interruptionDeadline()} {
 		if !at.IsZero() && at.Before(next) {
 			next = at
 		}
@@ -82,6 +84,9 @@ func (p *proxy) tick(now time.Time) {
 	if i := p.interruption; i != nil && due(i.deadline, now) {
 		p.outOfTime(i)
 		return
+	}
+	if due(p.nextDisk, now) {
+		p.checkDisk()
 	}
 	checkCPU := due(p.nextCPU, now)
 	if !checkCPU && !due(p.nextMemory, now) {

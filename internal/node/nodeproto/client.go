@@ -21,8 +21,9 @@ import (
 
 // Client calls the leader among several schedulers. It stays with the scheduler that answered
 // last, follows a standby's hint to the leader, and tries the others if one is unreachable. A
-// request might reach more than one scheduler; the protocol allows that. A Client is safe for
-// concurrent use; copies made by As share connections.
+// scheduler that was silent gets no call until it answers a probe: a standby may still name it
+// and be about to lead. A request might reach more than one scheduler; the protocol allows that.
+// A Client is safe for concurrent use; copies made by As share connections.
 //
 // Client follows a hint only from a configured scheduler, or from one that such a scheduler
 // named. With TLS it also verifies the certificate of the named scheduler.
@@ -40,6 +41,7 @@ type schedulerPool struct {
 	transport *http.Transport
 	calls     map[string]nodev1.NodeServiceClient
 	current   string
+	silent    map[string]bool // schedulers that took long not to answer
 }
 
 // maxAttempts bounds the attempts per call: every configured scheduler once, and as many
@@ -57,6 +59,10 @@ const (
 	idleTimeout      = 90 * time.Second
 )
 
+// probeTimeout is how long a scheduler that was silent may take to answer a probe. Even a busy
+// one answers at once.
+const probeTimeout = 500 * time.Millisecond
+
 // NewClient returns a client of the schedulers at these addresses ("host:port"). Without a TLS
 // configuration it uses clear text. The token may be empty if a client certificate identifies
 // the node.
@@ -64,7 +70,7 @@ func NewClient(addresses []string, tlsConfig *tls.Config, token string) (*Client
 	if len(addresses) == 0 {
 		return nil, errors.New("a client needs the address of a scheduler")
 	}
-	pool := &schedulerPool{}
+	pool := &schedulerPool{silent: map[string]bool{}}
 	pool.secure(tlsConfig)
 	var problems []error
 	for _, address := range addresses {
@@ -181,20 +187,25 @@ func (c *Client) Upload(ctx context.Context, request *nodev1.UploadRequest) (*no
 // call finds the scheduler that leads and returns its answer, or the last error.
 func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1.NodeServiceClient) (*R, error)) (*R, error) {
 	var tried []string
-	address := c.Current()
+	address := c.pool.first()
 	for {
 		tried = append(tried, address)
 		headed, info := connect.NewClientContext(ctx)
 		if token := *c.token.Load(); token != "" {
 			info.RequestHeader().Set("Authorization", "Bearer "+token)
 		}
-		response, err := do(headed, c.pool.scheduler(address))
+		began := time.Now()
+		var response *R
+		err := c.pool.probe(ctx, address)
 		if err == nil {
-			c.pool.prefer(address)
+			response, err = do(headed, c.pool.scheduler(address))
+		}
+		if err == nil {
+			c.pool.answered(address)
 			return response, nil
 		}
 		err = FromConnect(err)
-		next := c.pool.after(address, err, tried)
+		next := c.pool.after(address, err, tried, time.Since(began))
 		if next == "" {
 			return nil, fmt.Errorf("scheduler %s: %w", address, err)
 		}
@@ -220,6 +231,50 @@ func (p *schedulerPool) scheduler(address string) nodev1.NodeServiceClient {
 	return calls
 }
 
+// first returns the address that a call tries first: the current one, unless it was silent and
+// another one was not.
+func (p *schedulerPool) first() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent[p.current] {
+		for _, address := range p.addresses {
+			if !p.silent[address] {
+				return address
+			}
+		}
+	}
+	return p.current
+}
+
+// probe checks whether a scheduler that was silent answers again. Any answer will do.
+func (p *schedulerPool) probe(ctx context.Context, address string) error {
+	p.mu.Lock()
+	silent, scheme, transport := p.silent[address], p.scheme, p.transport
+	p.mu.Unlock()
+	if !silent {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, (&url.URL{Scheme: scheme, Host: address, Path: "/healthz"}).String(), nil)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return connect.NewError(connect.CodeUnavailable, fmt.Errorf("it does not answer: %w", err))
+	}
+	return response.Body.Close()
+}
+
+// answered makes an address the first one to try.
+func (p *schedulerPool) answered(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.current = address
+	delete(p.silent, address)
+}
+
 // prefer makes an address the first one to try.
 func (p *schedulerPool) prefer(address string) {
 	p.mu.Lock()
@@ -227,10 +282,14 @@ func (p *schedulerPool) prefer(address string) {
 	p.current = address
 }
 
-// after returns the address to try after an error, empty if the error is a final answer.
-func (p *schedulerPool) after(address string, err error, tried []string) string {
+// after returns the address to try after an attempt that failed, empty if there is none or the
+// error is a final answer. took is how long the attempt took.
+func (p *schedulerPool) after(address string, err error, tried []string, took time.Duration) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var notLeader *NotLeaderError
 	if errors.As(err, &notLeader) {
+		delete(p.silent, address)
 		if leader := notLeader.Leader; leader != "" && !slices.Contains(tried, leader) && checkAddress(leader) == nil {
 			return leader
 		}
@@ -238,6 +297,9 @@ func (p *schedulerPool) after(address string, err error, tried []string) string 
 	}
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded:
+		if took >= pingAfterSilence { // one that refuses connections costs no time
+			p.silent[address] = true
+		}
 		return p.untried(address, tried)
 	case connect.CodeUnknown:
 		var remote *connect.Error

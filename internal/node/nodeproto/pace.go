@@ -107,6 +107,7 @@ func SettingsOf(m *nodev1.Settings) Settings {
 type Pace struct {
 	settings Settings
 	backoff  time.Duration // zero after a success
+	searches int           // how often there was no leader since the last success
 }
 
 // Adopt applies new settings.
@@ -139,10 +140,20 @@ func (p *Pace) AfterError(err error, random float64) time.Duration {
 	return p.Failed(0, random)
 }
 
+// A takeover takes a few seconds. The first searches for a new leader come soon after each
+// other, so that nodes get work as soon as one leads.
+const (
+	searchPause   = time.Second
+	quickSearches = 10
+)
+
 // leaderless is the pause while there is no leader, or the leader cannot write.
 func (p *Pace) leaderless(random float64) time.Duration {
 	s := p.filled()
 	pause := min(s.HeartbeatPeriod, s.BackoffMin)
+	if p.searches++; p.searches <= quickSearches {
+		pause = min(pause, searchPause)
+	}
 	return pause/2 + time.Duration(random*float64(pause/2))
 }
 
@@ -170,7 +181,7 @@ func (p *Pace) Succeeded(response *nodev1.HeartbeatResponse, random float64) tim
 	default:
 		return p.Failed(Duration(response.GetNextHeartbeatUs()), random)
 	}
-	p.backoff = 0
+	p.backoff, p.searches = 0, 0
 	s := p.filled()
 	switch {
 	case response == nil, response.GetMore(), response.GetNeedFull():

@@ -515,16 +515,27 @@ func TestThePaceOfANode(t *testing.T) {
 		{"when a refusal asks for more", pace.Failed(time.Hour, 0), time.Hour},
 		{"when all is well again", pace.Succeeded(normal, 0), 5 * time.Second},
 		{"after an error then", pace.Failed(0, 0), 2500 * time.Millisecond},
-		{"when nobody leads", pace.AfterError(&nodeproto.NotLeaderError{}, 0.999999), 5 * time.Second},
-		{"when nobody has led for long", pace.AfterError(fmt.Errorf("scheduler s:1: %w", &nodeproto.NotLeaderError{}), 0.999999), 5 * time.Second},
-		{"when nobody answers", pace.AfterError(connect.NewError(connect.CodeUnavailable, errors.New("it is gone")), 0.999999), 5 * time.Second},
-		{"when the store is away", pace.Succeeded(away, 0.999999), 5 * time.Second},
+		{"when nobody leads", pace.AfterError(&nodeproto.NotLeaderError{}, 0.999999), time.Second},
+		{"when nobody leads still", pace.AfterError(fmt.Errorf("scheduler s:1: %w", &nodeproto.NotLeaderError{}), 0.999999), time.Second},
+		{"when nobody answers", pace.AfterError(connect.NewError(connect.CodeUnavailable, errors.New("it is gone")), 0.999999), time.Second},
+		{"when the store is away", pace.Succeeded(away, 0.999999), time.Second},
+		{"when nobody has led for long", leaderless(&pace, 7), 5 * time.Second},
+		{"when somebody leads", pace.Succeeded(normal, 0), 5 * time.Second},
+		{"when nobody leads again", leaderless(&pace, 1), time.Second},
 		{"when it is not wanted", pace.AfterError(&nodeproto.RefusedError{RetryAfter: time.Hour}, 0), time.Hour},
 	} {
 		if difference := step.got - step.want; difference.Abs() > 100*time.Millisecond {
 			t.Errorf("%d, %s: %v, want %v", i, step.name, step.got, step.want)
 		}
 	}
+}
+
+// leaderless is the pause after the last of several searches for a leader.
+func leaderless(pace *nodeproto.Pace, searches int) (pause time.Duration) {
+	for range searches {
+		pause = pace.AfterError(&nodeproto.NotLeaderError{}, 0.999999)
+	}
+	return pause
 }
 
 func TestIncarnationsAndJobNumbersGrow(t *testing.T) {

@@ -253,7 +253,13 @@ type Table[T any] struct {
 	index   map[string]int // normal names and aliases
 	names   []string       // primary names, for suggestions
 	extras  func(*T) *Extras
+	// spelling is where Read notes the names that were written; it may be nil.
+	spelling func(*T) *Spelling
 }
+
+// Spelling has the names under which options were written, by primary name, for options
+// that were written under an alias. It is never modified.
+type Spelling map[string]string
 
 // NewTable returns a table. It panics if two options have a name in common.
 func NewTable[T any](options ...Option[T]) *Table[T] {
@@ -275,6 +281,13 @@ func NewTable[T any](options ...Option[T]) *Table[T] {
 func (t *Table[T]) KeepingUnknown(at func(*T) *Extras) *Table[T] {
 	keeping := *t
 	keeping.extras = at
+	return &keeping
+}
+
+// KeepingSpelling returns the table with a place for the names under which options are written.
+func (t *Table[T]) KeepingSpelling(at func(*T) *Spelling) *Table[T] {
+	keeping := *t
+	keeping.spelling = at
 	return &keeping
 }
 
@@ -334,6 +347,7 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 	if len(t.options) > len(few) {
 		seen = make([]int, len(t.options))
 	}
+	var spelling Spelling
 	for n, e := range v.Entries() {
 		i, ok := t.lookup(e.Key)
 		if !ok {
@@ -351,6 +365,12 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 			continue
 		}
 		seen[i] = n + 1
+		if written := Normal(e.Key); t.spelling != nil && written != Normal(name) {
+			if spelling == nil {
+				spelling = Spelling{}
+			}
+			spelling[name] = written
+		}
 		r.Enter(e.Key)
 		if reason := t.options[i].info.NotSupported; reason != "" {
 			r.Warn(e.At, RuleNotSupported, "not supported: "+reason, Pair("option", Text(name)))
@@ -359,6 +379,9 @@ func (t *Table[T]) Read(r *Reader, v Value, into *T, beside ...string) (wrong []
 			wrong = append(wrong, name)
 		}
 		r.Leave()
+	}
+	if t.spelling != nil {
+		*t.spelling(into) = spelling
 	}
 	return wrong
 }
@@ -403,6 +426,21 @@ func (t *Table[T]) Write(from *T, style Style) Value {
 	}
 	for _, e := range t.unknownExtras(from) {
 		entries = append(entries, Pair(e.Key, e.Value))
+	}
+	return Map(entries...)
+}
+
+// WriteAsWritten is Write under the names that the options were written under.
+func (t *Table[T]) WriteAsWritten(from *T, style Style) Value {
+	v := t.Write(from, style)
+	if t.spelling == nil || len(*t.spelling(from)) == 0 {
+		return v
+	}
+	entries := slices.Clone(v.Entries())
+	for i := range entries {
+		if written, other := (*t.spelling(from))[entries[i].Key]; other {
+			entries[i].Key = written
+		}
 	}
 	return Map(entries...)
 }

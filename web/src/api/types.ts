@@ -240,6 +240,17 @@ export interface Node {
   registered_time: string;
   last_seen_time: string;
   alerts: string[];
+  gpus: GPU[];
+}
+
+export interface GPU {
+  id: string;
+  model: string;
+  memory: number;
+  memory_in_use: number;
+  utilization: number | null;
+  job_id: string | null;
+  fault: string | null;
 }
 
 export interface NodeJobs {

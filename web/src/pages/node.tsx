@@ -13,6 +13,7 @@ import {Loaded, Problem} from '../parts/states';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {EventsTable} from './events_table';
+import {GPUs} from './node_gpus';
 import {Maintenance, NodeActions} from './node_maintenance';
 import {classes} from './nodes';
 
@@ -65,6 +66,7 @@ function Whole({node}: {node: Node}) {
       />
       <Maintenance node={node} />
       <Usage node={node} jobs={state.data?.running_job_statistics} />
+      <GPUs gpus={node.gpus} />
       <Jobs address={node.address} />
       <Section title={t('Events')}>
         <Loaded of={events}>{(data) => <EventsTable events={data.events} name={`events-${node.address}`} />}</Loaded>

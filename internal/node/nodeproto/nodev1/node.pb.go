@@ -1118,6 +1118,7 @@ type NodeStatus struct {
 	JobsDisabled       bool                   `protobuf:"varint,7,opt,name=jobs_disabled,json=jobsDisabled,proto3" json:"jobs_disabled,omitempty"`                   // the node cannot run jobs; alerts state why
 	Alerts             []string               `protobuf:"bytes,8,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	LoadX100           int64                  `protobuf:"varint,9,opt,name=load_x100,json=loadX100,proto3" json:"load_x100,omitempty"` // the one-minute load average
+	Gpus               []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1215,6 +1216,106 @@ func (x *NodeStatus) GetLoadX100() int64 {
 	return 0
 }
 
+func (x *NodeStatus) GetGpus() []*Gpu {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+// Gpu is the state of one device of a node.
+type Gpu struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Memory        int64                  `protobuf:"varint,3,opt,name=memory,proto3" json:"memory,omitempty"` // zero if not known
+	MemoryInUse   int64                  `protobuf:"varint,4,opt,name=memory_in_use,json=memoryInUse,proto3" json:"memory_in_use,omitempty"`
+	Utilization   int64                  `protobuf:"varint,5,opt,name=utilization,proto3" json:"utilization,omitempty"` // percent; negative if not known
+	Fault         string                 `protobuf:"bytes,6,opt,name=fault,proto3" json:"fault,omitempty"`              // why it gets no jobs; empty if it is well
+	JobId         string                 `protobuf:"bytes,7,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"` // of the job that has it; empty if it is free
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gpu) Reset() {
+	*x = Gpu{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gpu) ProtoMessage() {}
+
+func (x *Gpu) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
+func (*Gpu) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Gpu) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Gpu) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Gpu) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Gpu) GetMemoryInUse() int64 {
+	if x != nil {
+		return x.MemoryInUse
+	}
+	return 0
+}
+
+func (x *Gpu) GetUtilization() int64 {
+	if x != nil {
+		return x.Utilization
+	}
+	return 0
+}
+
+func (x *Gpu) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *Gpu) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
 // JobIdentity is everything that a scheduler needs to adopt a job that it does not know.
 // The node stores it and returns it unchanged, including unknown fields.
 type JobIdentity struct {
@@ -1244,7 +1345,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1357,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1370,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1406,7 +1507,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +1519,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +1532,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1493,14 +1594,15 @@ type JobStatus struct {
 	ExecStartTimeUs        int64           `protobuf:"varint,10,opt,name=exec_start_time_us,json=execStartTimeUs,proto3" json:"exec_start_time_us,omitempty"`                    // when the user's process started; zero before
 	InterruptionDeadlineUs int64           `protobuf:"varint,11,opt,name=interruption_deadline_us,json=interruptionDeadlineUs,proto3" json:"interruption_deadline_us,omitempty"` // of an interrupted job
 	PreemptionReason       string          `protobuf:"bytes,12,opt,name=preemption_reason,json=preemptionReason,proto3" json:"preemption_reason,omitempty"`
-	Statistics             []*Statistic    `protobuf:"bytes,13,rep,name=statistics,proto3" json:"statistics,omitempty"` // so far; sent rarely
+	Statistics             []*Statistic    `protobuf:"bytes,13,rep,name=statistics,proto3" json:"statistics,omitempty"`                   // so far; sent rarely
+	GpuDevices             []string        `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"` // ids of its GPUs
 	unknownFields          protoimpl.UnknownFields
 	sizeCache              protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1512,7 +1614,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1525,7 +1627,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1619,6 +1721,13 @@ func (x *JobStatus) GetStatistics() []*Statistic {
 	return nil
 }
 
+func (x *JobStatus) GetGpuDevices() []string {
+	if x != nil {
+		return x.GpuDevices
+	}
+	return nil
+}
+
 // JobResult is how a job ended. The node keeps it until it is acknowledged.
 type JobResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -1638,14 +1747,15 @@ type JobResult struct {
 	// The user's process started. Aborting a job before that does not count as a restart.
 	Started bool `protobuf:"varint,12,opt,name=started,proto3" json:"started,omitempty"`
 	// For overdraft: the job whose growth caused it, if it was another one.
-	OverdraftCausedBy uint64 `protobuf:"varint,13,opt,name=overdraft_caused_by,json=overdraftCausedBy,proto3" json:"overdraft_caused_by,omitempty"`
+	OverdraftCausedBy uint64   `protobuf:"varint,13,opt,name=overdraft_caused_by,json=overdraftCausedBy,proto3" json:"overdraft_caused_by,omitempty"`
+	GpuDevices        []string `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"` // ids of the GPUs that it had
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1767,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1780,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -1764,6 +1874,13 @@ func (x *JobResult) GetOverdraftCausedBy() uint64 {
 	return 0
 }
 
+func (x *JobResult) GetGpuDevices() []string {
+	if x != nil {
+		return x.GpuDevices
+	}
+	return nil
+}
+
 // Error is an error with the codes that clients of YTsaurus know.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1778,7 +1895,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1907,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1920,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Error) GetCode() int32 {
@@ -1851,7 +1968,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +1980,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +1993,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Attribute) GetName() string {
@@ -1908,7 +2025,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2037,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2050,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Statistic) GetPath() string {
@@ -1992,7 +2109,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2121,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2134,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2068,7 +2185,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2197,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2210,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2161,7 +2278,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2290,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2303,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2283,7 +2400,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2412,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2425,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2342,7 +2459,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2471,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2484,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2461,7 +2578,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2473,7 +2590,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2486,7 +2603,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2525,7 +2642,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2654,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2667,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2604,7 +2721,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2733,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2746,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -2685,7 +2802,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +2814,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +2827,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -2744,7 +2861,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +2873,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +2886,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -2789,7 +2906,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2918,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2931,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Variable) GetName() string {
@@ -2861,14 +2978,16 @@ type JobSpec struct {
 	AheadMemoryReserve            int64                  `protobuf:"varint,25,opt,name=ahead_memory_reserve,json=aheadMemoryReserve,proto3" json:"ahead_memory_reserve,omitempty"`                                      // zero: 100 MiB
 	JobProxyMemoryOvercommitLimit int64                  `protobuf:"varint,26,opt,name=job_proxy_memory_overcommit_limit,json=jobProxyMemoryOvercommitLimit,proto3" json:"job_proxy_memory_overcommit_limit,omitempty"` // zero: none
 	// Options that the scheduler does not know and passes on, in JSON.
-	Extra         []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
+	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2880,7 +2999,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2893,7 +3012,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3085,6 +3204,20 @@ func (x *JobSpec) GetExtra() []byte {
 	return nil
 }
 
+func (x *JobSpec) GetDiskSpaceLimit() int64 {
+	if x != nil {
+		return x.DiskSpaceLimit
+	}
+	return 0
+}
+
+func (x *JobSpec) GetInodeLimit() int64 {
+	if x != nil {
+		return x.InodeLimit
+	}
+	return 0
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3103,7 +3236,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3248,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3261,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *File) GetPath() string {
@@ -3225,7 +3358,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3370,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3383,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3287,7 +3420,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3432,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3445,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3402,7 +3535,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3547,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3560,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3460,7 +3593,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3605,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3618,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -3547,7 +3680,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3559,7 +3692,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3572,7 +3705,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -3593,7 +3726,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3738,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3751,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -3645,7 +3778,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3790,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3803,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -3691,7 +3824,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3703,7 +3836,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3716,7 +3849,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -3739,7 +3872,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3884,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3897,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -3864,7 +3997,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.weir.node.v1.JobResultR\aresults\x12,\n" +
-	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\xde\x02\n" +
+	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\x85\x03\n" +
 	"\n" +
 	"NodeStatus\x12-\n" +
 	"\x06limits\x18\x01 \x01(\v2\x15.weir.node.v1.AmountsR\x06limits\x12+\n" +
@@ -3875,7 +4008,17 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x13cgroups_unavailable\x18\x06 \x01(\bR\x12cgroupsUnavailable\x12#\n" +
 	"\rjobs_disabled\x18\a \x01(\bR\fjobsDisabled\x12\x16\n" +
 	"\x06alerts\x18\b \x03(\tR\x06alerts\x12\x1b\n" +
-	"\tload_x100\x18\t \x01(\x03R\bloadX100\"\x9c\x04\n" +
+	"\tload_x100\x18\t \x01(\x03R\bloadX100\x12%\n" +
+	"\x04gpus\x18\n" +
+	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\"\xb6\x01\n" +
+	"\x03Gpu\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
+	"\x06memory\x18\x03 \x01(\x03R\x06memory\x12\"\n" +
+	"\rmemory_in_use\x18\x04 \x01(\x03R\vmemoryInUse\x12 \n" +
+	"\vutilization\x18\x05 \x01(\x03R\vutilization\x12\x14\n" +
+	"\x05fault\x18\x06 \x01(\tR\x05fault\x12\x15\n" +
+	"\x06job_id\x18\a \x01(\tR\x05jobId\"\x9c\x04\n" +
 	"\vJobIdentity\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\x05R\toperation\x12!\n" +
@@ -3901,7 +4044,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\tfootprint\x18\x03 \x01(\x03R\tfootprint\x12,\n" +
 	"\x12job_proxy_estimate\x18\x04 \x01(\x03R\x10jobProxyEstimate\x12&\n" +
 	"\x0fuser_job_factor\x18\x05 \x01(\x01R\ruserJobFactor\x12(\n" +
-	"\x10job_proxy_factor\x18\x06 \x01(\x01R\x0ejobProxyFactor\"\xd4\x04\n" +
+	"\x10job_proxy_factor\x18\x06 \x01(\x01R\x0ejobProxyFactor\"\xf5\x04\n" +
 	"\tJobStatus\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12)\n" +
@@ -3921,7 +4064,9 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x11preemption_reason\x18\f \x01(\tR\x10preemptionReason\x127\n" +
 	"\n" +
 	"statistics\x18\r \x03(\v2\x17.weir.node.v1.StatisticR\n" +
-	"statistics\"\xbe\x04\n" +
+	"statistics\x12\x1f\n" +
+	"\vgpu_devices\x18\x0e \x03(\tR\n" +
+	"gpuDevices\"\xdf\x04\n" +
 	"\tJobResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12,\n" +
@@ -3938,7 +4083,9 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	" \x01(\v2\x14.weir.node.v1.OutputR\x06stdout\x12/\n" +
 	"\atimings\x18\v \x01(\v2\x15.weir.node.v1.TimingsR\atimings\x12\x18\n" +
 	"\astarted\x18\f \x01(\bR\astarted\x12.\n" +
-	"\x13overdraft_caused_by\x18\r \x01(\x04R\x11overdraftCausedByB\f\n" +
+	"\x13overdraft_caused_by\x18\r \x01(\x04R\x11overdraftCausedBy\x12\x1f\n" +
+	"\vgpu_devices\x18\x0e \x03(\tR\n" +
+	"gpuDevicesB\f\n" +
 	"\n" +
 	"_exit_codeB\t\n" +
 	"\a_signal\"\xbc\x01\n" +
@@ -4028,7 +4175,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xc4\t\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\n" +
+	"\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -4059,7 +4207,10 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05title\x18\x18 \x01(\tR\x05title\x120\n" +
 	"\x14ahead_memory_reserve\x18\x19 \x01(\x03R\x12aheadMemoryReserve\x12H\n" +
 	"!job_proxy_memory_overcommit_limit\x18\x1a \x01(\x03R\x1djobProxyMemoryOvercommitLimit\x12\x14\n" +
-	"\x05extra\x18\x1b \x01(\fR\x05extraB\x14\n" +
+	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
+	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
+	"\vinode_limit\x18\x1d \x01(\x03R\n" +
+	"inodeLimitB\x14\n" +
 	"\x12_restart_exit_code\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
@@ -4174,7 +4325,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -4191,35 +4342,36 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),  // 12: weir.node.v1.HeartbeatRequest
 	(*Report)(nil),            // 13: weir.node.v1.Report
 	(*NodeStatus)(nil),        // 14: weir.node.v1.NodeStatus
-	(*JobIdentity)(nil),       // 15: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 16: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 17: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 18: weir.node.v1.JobResult
-	(*Error)(nil),             // 19: weir.node.v1.Error
-	(*Attribute)(nil),         // 20: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 21: weir.node.v1.Statistic
-	(*Output)(nil),            // 22: weir.node.v1.Output
-	(*Timings)(nil),           // 23: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 24: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 25: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 26: weir.node.v1.Order
-	(*StartOrder)(nil),        // 27: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 28: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 29: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 30: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 31: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 32: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 33: weir.node.v1.JobSpec
-	(*File)(nil),              // 34: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 35: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 36: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 37: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 38: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 39: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 40: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 41: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 42: weir.node.v1.Stale
-	(*Refusal)(nil),           // 43: weir.node.v1.Refusal
+	(*Gpu)(nil),               // 15: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 16: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 17: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 18: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 19: weir.node.v1.JobResult
+	(*Error)(nil),             // 20: weir.node.v1.Error
+	(*Attribute)(nil),         // 21: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 22: weir.node.v1.Statistic
+	(*Output)(nil),            // 23: weir.node.v1.Output
+	(*Timings)(nil),           // 24: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 25: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 26: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 27: weir.node.v1.Order
+	(*StartOrder)(nil),        // 28: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 29: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 30: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 31: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 32: weir.node.v1.AcknowledgeOrder
+	(*Variable)(nil),          // 33: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 34: weir.node.v1.JobSpec
+	(*File)(nil),              // 35: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 36: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 37: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 38: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 39: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 40: weir.node.v1.UploadResponse
+	(*NotLeader)(nil),         // 41: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 42: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 43: weir.node.v1.Stale
+	(*Refusal)(nil),           // 44: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -4229,60 +4381,61 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	11, // 4: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
 	10, // 5: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
 	13, // 6: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	17, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	18, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	18, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	19, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
 	14, // 9: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
 	6,  // 10: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
 	6,  // 11: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	6,  // 12: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	16, // 13: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	15, // 14: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 15: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	6,  // 16: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 17: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	21, // 18: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	15, // 19: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 20: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	19, // 21: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	21, // 22: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	22, // 23: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	22, // 24: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	23, // 25: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	20, // 26: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	19, // 27: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	10, // 28: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	26, // 29: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	33, // 30: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 31: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 32: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	25, // 33: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	11, // 34: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	27, // 35: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	28, // 36: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	29, // 37: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	31, // 38: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	15, // 39: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	32, // 40: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	30, // 41: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	30, // 42: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	32, // 43: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	34, // 44: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	35, // 45: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	36, // 46: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	37, // 47: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	4,  // 48: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 49: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 50: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	12, // 51: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	38, // 52: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	9,  // 53: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	24, // 54: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	39, // 55: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	53, // [53:56] is the sub-list for method output_type
-	50, // [50:53] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	15, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	6,  // 13: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	17, // 14: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	16, // 15: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 16: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	6,  // 17: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 18: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	22, // 19: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	16, // 20: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 21: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	20, // 22: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	22, // 23: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	23, // 24: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	23, // 25: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	24, // 26: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	21, // 27: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	20, // 28: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	10, // 29: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	27, // 30: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	34, // 31: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 32: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	6,  // 33: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	26, // 34: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	11, // 35: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	28, // 36: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	29, // 37: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	30, // 38: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	32, // 39: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	16, // 40: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	33, // 41: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	31, // 42: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	31, // 43: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	33, // 44: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	35, // 45: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	36, // 46: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	37, // 47: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	38, // 48: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	4,  // 49: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	5,  // 50: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	7,  // 51: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	12, // 52: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	39, // 53: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	9,  // 54: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	25, // 55: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	40, // 56: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	54, // [54:57] is the sub-list for method output_type
+	51, // [51:54] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4290,15 +4443,15 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
@@ -4309,7 +4462,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
