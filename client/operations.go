@@ -187,33 +187,52 @@ func (c *Client) Operations(ctx context.Context, f OperationFilter) iter.Seq2[*O
 	}
 }
 
-// WatchOperation's pauses grow with the time that has passed: it sees the end of a short
-// operation at once, and a long operation does not burden the server.
+// How WatchOperation waits. The server holds each request until the operation changes. A
+// server that does not hold requests is polled; the pauses then grow with the time that has
+// passed.
 const (
+	longestHold  = 30 * time.Second
 	shortestLook = 100 * time.Millisecond
 	longestLook  = 2 * time.Second
 )
 
-// WatchOperation polls an operation until it ends, ctx is cancelled or a request fails.
-// The first poll is immediate; the interval then grows from 100 ms to 2 s. The yielded
-// operations have ID, State, Suspended, Jobs and Result.
+// watchRequest are the parameters of a request that waits for a change.
+type watchRequest struct {
+	Attributes []string  `yson:"attributes"`
+	Wait       int64     `yson:"wait"` // milliseconds
+	Since      time.Time `yson:"changed_since"`
+}
+
+// WatchOperation yields an operation at once and whenever it changes, until it ends, ctx is
+// cancelled or a request fails. The server shows changes of job counts every second, and
+// other changes when they happen. The yielded operations have ID, State, Suspended, Jobs and
+// Result.
 func (c *Client) WatchOperation(ctx context.Context, name string) iter.Seq2[*Operation, error] {
+	type watched struct {
+		Operation
+		Built time.Time `yson:"brief_progress/build_time"`
+	}
 	return func(yield func(*Operation, error) bool) {
+		request := watchRequest{Attributes: []string{"id", "state", "suspended", "brief_progress", "result"}}
 		for started := time.Now(); ; {
-			o, err := c.GetOperation(ctx, name, "id", "state", "suspended", "brief_progress", "result")
+			asked := time.Now()
+			o, err := ask[watched](ctx, c, "get_operation", merged(operationNamed(name), request))
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !yield(o, nil) || o.State.Ended() {
+			if !yield(&o.Operation, nil) || o.State.Ended() {
 				return
 			}
-			select {
-			case <-ctx.Done():
-				yield(nil, ctx.Err())
-				return
-			case <-time.After(min(shortestLook+time.Since(started)/20, longestLook)):
+			if o.Built.Equal(request.Since) && time.Since(asked) < shortestLook {
+				select {
+				case <-ctx.Done():
+					yield(nil, ctx.Err())
+					return
+				case <-time.After(min(shortestLook+time.Since(started)/20, longestLook)):
+				}
 			}
+			request.Wait, request.Since = longestHold.Milliseconds(), o.Built
 		}
 	}
 }

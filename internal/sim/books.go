@@ -19,6 +19,7 @@ type account struct {
 	used    outcome.Vector   // resources × seconds
 	lost    outcome.Vector   // part of used that had to be done again
 	running int32
+	moved   bool    // jobs have come or gone since it was last settled
 	busy    float64 // running jobs × seconds
 	jobs    outcome.Jobs
 	caused  int64 // preemptions of others
@@ -41,6 +42,7 @@ func (a *account) enter(now time.Duration, usage resource.Amounts, jobs int32) {
 	a.accrue(now)
 	a.usage = a.usage.Add(usage)
 	a.running += jobs
+	a.moved = true
 }
 
 // exit removes jobs.
@@ -48,6 +50,7 @@ func (a *account) exit(now time.Duration, usage resource.Amounts, jobs int32) {
 	a.accrue(now)
 	a.usage = a.usage.Sub(usage)
 	a.running -= jobs
+	a.moved = true
 }
 
 // waitSums is the mean and the maximum of waiting times.
@@ -133,11 +136,13 @@ type poolAccount struct {
 	entitled, guaranteed, asked, got outcome.Vector
 	seen                             outcome.Vector // of account.used at the last observation
 	interval                         outcome.Vector // got since the last observation
+	gotSome                          bool           // which is something
 	compliance                       outcome.Compliance
 	below                            float64 // consecutive seconds below the guarantee
 	starving                         float64 // seconds
 	preempted                        int64   // in the subtree since the last observation
 
+	noted *core.Pool  // the last observation
 	state poolFigures // as last observed
 	there bool        // whether it existed then
 	curve curve

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -22,15 +23,30 @@ const viewEvery = 2000
 func (r *run) observe(operations bool) {
 	b := &r.books
 	wait := time.Duration(1+r.active/viewEvery) * r.scenario.Statistics.Period
+	all := operations
 	operations = operations || r.now-b.viewedAt >= wait || r.now == r.from
 	known := r.poolsKnown && (r.viewsKnown || !operations)
 	b.settle(r.now)
-	if operations {
-		b.settleViews(r, r.now)
-	}
+	var picture *core.Picture
 	if !known {
 		r.looks++
-		b.note(r.core.PictureWithoutNodes(r.date()), operations)
+		picture = r.core.PictureWithoutNodes(r.date())
+	}
+	if all || picture != nil && b.totalsDiffer(picture) {
+		for seen := range b.viewed.Operations() {
+			b.settleView(r, seen)
+		}
+	}
+	if operations && picture != nil {
+		for id := range picture.Reseated(b.viewed) {
+			if seen, there := b.viewed.Operation(id); there {
+				b.settleView(r, seen)
+			}
+			r.operation(id).viewedAt = r.now
+		}
+	}
+	if picture != nil {
+		b.note(picture, operations)
 	}
 	r.poolsKnown = true
 	if operations {
@@ -63,6 +79,10 @@ func (b *books) settle(now time.Duration) {
 	interval := b.series.at(b.observedAt, b.pools)
 	for i := range b.pools {
 		p := &b.pools[i]
+		if p.running == 0 && !p.moved {
+			continue // it has used nothing
+		}
+		p.moved = false
 		p.accrue(now)
 		if p.used == p.seen {
 			continue
@@ -70,6 +90,7 @@ func (b *books) settle(now time.Duration) {
 		own := minus(p.used, p.seen)
 		p.seen = p.used
 		for at := int32(i); at >= 0; at = b.pools[at].parent {
+			b.pools[at].gotSome = true
 			add(&b.pools[at].interval, &own, 1)
 		}
 	}
@@ -82,7 +103,7 @@ func (b *books) settle(now time.Duration) {
 
 // settlePool adds one pool's figures for the time since it was observed.
 func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
-	if p.interval == (outcome.Vector{}) && (!p.there || p.state.nothing) && p.preempted == 0 {
+	if !p.gotSome && (!p.there || p.state.nothing) && p.preempted == 0 {
 		if p.there {
 			p.below = 0
 		}
@@ -110,7 +131,7 @@ func (b *books) settlePool(p *poolAccount, interval int, seconds float64) {
 		row[i*columnsPerKind+columnUsage] += p.interval[k]
 	}
 	row[len(row)-1] += float64(p.preempted)
-	p.interval, p.preempted = outcome.Vector{}, 0
+	p.interval, p.preempted, p.gotSome = outcome.Vector{}, 0, false
 }
 
 // keptFrom is the part of a guarantee that must be met for it to count as kept:
@@ -165,34 +186,37 @@ func (b *books) settleCluster(now time.Duration, interval int, seconds float64) 
 	b.clusterNow.preemptions = 0
 }
 
-// settleViews adds the operations' figures for the time since they were observed.
-func (b *books) settleViews(r *run, now time.Duration) {
-	seconds := (now - b.viewedAt).Seconds()
-	if seconds <= 0 {
-		return
+// settleView adds an operation's figures, which have been the same since they were
+// last added.
+func (b *books) settleView(r *run, seen *core.Operation) {
+	o := r.operation(seen.ID)
+	until := r.now
+	if o.finished != never {
+		until = o.finished // it counted until then
 	}
-	for seen := range b.viewed.Operations() {
-		o := r.operation(seen.ID)
-		// An operation that ended in between counted until then.
-		span := seconds
-		if o.finished != never {
-			span = max((o.finished - b.viewedAt).Seconds(), 0)
+	span := max(until-o.viewedAt, 0).Seconds()
+	o.viewedAt = r.now
+	for v := range b.viewed.Seats(seen) {
+		total := &b.totals[v.Tree]
+		for _, k := range b.series.kinds {
+			o.entitled[k] += v.Share.Total[k] * total.Float(k) * span
+			o.asked[k] += v.Demand.Float(k) * span
 		}
-		for v := range b.viewed.Seats(seen) {
-			total := &b.totals[v.Tree]
-			for _, k := range b.series.kinds {
-				o.entitled[k] += v.Share.Total[k] * total.Float(k) * span
-				o.asked[k] += v.Demand.Float(k) * span
-			}
-			if v.Starvation >= scheduling.Starving {
-				o.starving += span
-			}
+		if v.Starvation >= scheduling.Starving {
+			o.starving += span
 		}
 	}
 }
 
+// totalsDiffer reports whether trees have other resources than when they were last
+// observed.
+func (b *books) totalsDiffer(now *core.Picture) bool {
+	return !slices.EqualFunc(b.totals, now.Trees, func(total resource.Amounts, tree *core.Tree) bool { return total == tree.Total })
+}
+
 // note stores the core's present figures.
 func (b *books) note(now *core.Picture, operations bool) {
+	same := !b.totalsDiffer(now)
 	b.totals = b.totals[:0]
 	for i := range b.pools {
 		b.pools[i].there = false
@@ -203,7 +227,7 @@ func (b *books) note(now *core.Picture, operations bool) {
 		b.totals = append(b.totals, tree.Total)
 		b.bySlot = append(b.bySlot[:0], make([]int32, tree.Slots())...)
 		for p := range tree.Pools() {
-			b.notePool(tree.ID, p, i)
+			b.notePool(tree.ID, p, i, same)
 			i++
 		}
 	}
@@ -225,8 +249,8 @@ func (b *books) number(tree core.TreeID, name string, i int) int32 {
 }
 
 // notePool stores what was observed of the i-th pool. Its parent has been stored
-// before.
-func (b *books) notePool(tree core.TreeID, s *core.Pool, i int) {
+// before. same reports whether the tree has the same resources as before.
+func (b *books) notePool(tree core.TreeID, s *core.Pool, i int, same bool) {
 	parent := int32(-1)
 	if s.Parent >= 0 {
 		parent = b.bySlot[s.Parent]
@@ -236,6 +260,10 @@ func (b *books) notePool(tree core.TreeID, s *core.Pool, i int) {
 	b.bySlot[s.Slot] = b.number(tree, s.Name, i)
 	p := &b.pools[b.bySlot[s.Slot]]
 	p.parent, p.there, p.ephemeral = parent, true, s.Ephemeral
+	if same && p.noted == s {
+		return
+	}
+	p.noted = s
 	total := &b.totals[tree]
 	f := poolFigures{
 		volume: s.VolumeRatio, status: s.Status, starvation: s.Starvation,

@@ -45,7 +45,8 @@ type operationAccount struct {
 	closing bool
 
 	entitled, asked outcome.Vector
-	starving        float64 // seconds
+	viewedAt        time.Duration // until when these are summed up
+	starving        float64       // seconds
 	waits           waitSums
 	allWaits        *waits // nil unless an expectation needs percentiles
 	// requeued holds when stopped jobs started to wait again.

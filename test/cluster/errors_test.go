@@ -72,12 +72,12 @@ func TestAJobThatRunsAgainHasAnotherIndexAndTheSameCookie(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.node("{cpu: 8, memory: 8GiB, user_slots: 8}")
-	row, jobs := c.ended(c.start(task("a", "echo $YT_JOB_INDEX $YT_JOB_COOKIE >&2; [ $YT_JOB_INDEX -gt 0 ]")))
+	row, jobs := c.ended(c.start(task("a", "echo $YT_JOB_INDEX $YT_TASK_JOB_INDEX $YT_JOB_COOKIE >&2; [ $YT_JOB_INDEX -gt 0 ]")))
 	if row.State != "completed" || len(jobs) != 2 {
 		t.Fatalf("%s: %s\n%s", row.State, row.Result, describe(jobs))
 	}
 	for _, job := range jobs {
-		want := map[string]string{"failed": "0 0\n", "completed": "1 0\n"}[job.State]
+		want := map[string]string{"failed": "0 0 0\n", "completed": "1 1 0\n"}[job.State]
 		if got := c.stderr(job); got != want {
 			t.Errorf("a job that %s says %q, want %q", job.State, got, want)
 		}

@@ -21,6 +21,65 @@ test('the weight of a pool is changed, and the change is in its history', async 
   await until(async () => assert.equal(await weightOf('research'), 3.5), 'the weight is set');
   await page.getByRole('tab', {name: 'Changes'}).click();
   await shows(page, '→ 3.5');
+  // What apply does to the pool together with others is there too.
+  const {document} = await call('export_pools');
+  document.pools.research.resource_limits = {memory: 64 * 2 ** 30};
+  document.pools.production.weight = 5;
+  await call('apply_pools', {document});
+  const row = page.locator('tr', {hasText: 'apply_pools'}).first();
+  await row.getByText('pool research: resource_limits').waitFor();
+  await row.getByText('1 other change at once').click();
+  await row.getByText('pool production: weight').waitFor();
+  page.mistakes();
+});
+
+test('memory is shown and typed with its unit', async () => {
+  await call('set', {path: '//sys/pool_trees/default/research/@resource_limits', value: {memory: 64 * 2 ** 30}});
+  const page = await newPage('/scheduling/default/research?tab=attributes');
+  const field = page.locator('.section', {has: page.getByRole('heading', {name: 'Limit', exact: true})}).getByLabel('memory');
+  await until(async () => assert.equal(await field.inputValue(), '64GiB'), 'the limit is shown in GiB');
+  await field.fill('1.5 GiB');
+  await shows(page, `weir set //sys/pool_trees/default/research/@resource_limits '{"memory":1610612736}'`);
+  await page.getByRole('button', {name: 'Save'}).click();
+  await until(async () => assert.equal((await get('//sys/pool_trees/default/research/@resource_limits')).memory, 1.5 * 2 ** 30), 'the limit is set');
+  await call('remove', {path: '//sys/pool_trees/default/research/@resource_limits'});
+  page.mistakes();
+});
+
+test('the access list of a pool is shown and changed', async () => {
+  const page = await newPage('/scheduling/default/research?tab=acl');
+  await page.getByRole('region', {name: 'Inherited entries'}).getByText('admins').waitFor();
+  await page.getByRole('button', {name: 'Add an entry'}).click();
+  await page.getByRole('dialog').getByLabel('Users and groups').fill('users');
+  await page.getByRole('dialog').getByRole('button', {name: 'Add', exact: true}).click();
+  const own = page.getByRole('region', {name: 'Own entries'});
+  await own.getByRole('cell', {name: 'users', exact: true}).waitFor();
+  assert.deepEqual((await get('//sys/pool_trees/default/research/@acl')).map((entry) => entry.subjects), [['users']]);
+  await own.getByRole('button', {name: 'Remove'}).click();
+  await page.getByRole('dialog').getByRole('button', {name: 'Remove'}).click();
+  await until(async () => assert.deepEqual(await get('//sys/pool_trees/default/research/@acl'), []), 'the entry is gone');
+  page.mistakes();
+});
+
+test('an operation is started as weir run would, and one that cannot run opens with why', async () => {
+  const page = await newPage('/scheduling/default/research');
+  await page.getByRole('button', {name: 'Start an operation'}).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Command').waitFor();
+  await until(async () => assert.equal(await page.evaluate(() => document.activeElement.tagName), 'TEXTAREA'), 'the command has the focus');
+  await page.keyboard.type('echo "from the page"');
+  await dialog.getByLabel('Cores per job').fill('9'); // no node is so large
+  await dialog.getByLabel('Memory limit per job').fill('a lot');
+  await shows(page, 'a size such as 64GiB');
+  await dialog.getByLabel('Memory limit per job').fill('128 MiB');
+  await shows(page, `weir run --detach --pool research --cpu 9 --memory 128MiB -- 'echo "from the page"'`);
+  await dialog.getByRole('button', {name: 'Start', exact: true}).click();
+  await until(() => assert.match(page.url(), /\/operations\/[0-9a-f]+-/), 'the page of the operation opens');
+  await page.getByRole('tab', {name: 'Why', selected: true}).waitFor();
+  const id = new URL(page.url()).pathname.split('/').pop();
+  const {spec} = await call('get_operation', {operation_id: id});
+  assert.deepEqual([spec.pool, spec.tasks.run.memory_limit, spec.tasks.run.cpu_limit], ['research', 128 * 2 ** 20, 9]);
+  await call('abort_operation', {operation_id: id});
   page.mistakes();
 });
 
@@ -188,10 +247,11 @@ test('texts of users are texts', async () => {
   const page = await newPage(`/operations/${id}`);
   await shows(page, markup);
   await until(async () => assert.equal((await call('get_operation', {operation_id: id})).state, 'failed'), 'it failed');
-  await page.getByRole('tab', {name: 'Jobs'}).click();
-  await page.getByRole('table', {name: 'Jobs'}).getByRole('button', {name: /^\d+-/}).first().click();
-  await page.getByRole('tab', {name: 'Error output'}).click();
-  await shows(page, '<script>document.title="owned"</script>');
+  // The page leads to the error output of the first job that failed.
+  const failure = page.locator('section', {hasText: 'The first job that failed'});
+  await failure.getByText('<script>document.title="owned"</script>').waitFor();
+  await failure.getByRole('link', {name: /^\d+-/}).click();
+  await page.getByRole('dialog').getByText('<script>document.title="owned"</script>').waitFor();
   const list = await newPage(`/operations?text=onerror`);
   await shows(list, markup);
   for (const each of [page, list]) {

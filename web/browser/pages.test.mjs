@@ -24,6 +24,7 @@ test('the home page has the capacity of the cluster', async () => {
   await row.waitFor();
   assert.equal(await row.locator('td').first().innerText(), String(tree.capacity.cpu));
   await shows(page, `${cluster.node_count} / ${cluster.node_count}`);
+  await shows(page, 'Strong guarantees now');
   page.mistakes();
 });
 
@@ -35,6 +36,16 @@ test('the scheduling page lists every pool with its weight', async () => {
     const row = page.getByRole('row', {name: new RegExp(`(^|\\s)${name}(\\s|$)`)}).first();
     await until(async () => assert.equal(await row.getByRole('gridcell').nth(1).innerText(), String(pool.weight)), `weight of ${name}`);
   }
+  const sum = page.getByRole('row', {name: /Sum of/});
+  const top = Object.entries(await get(`${orchid}/pool_trees/default/pools`, {fields: ['parent']})).filter(([, pool]) => pool.parent === '<Root>').length;
+  await until(async () => assert.match(await sum.innerText(), new RegExp(`^Sum of ${top} pools`)), 'the footer counts the pools at the top');
+  await page.getByRole('button', {name: 'Columns', exact: true}).click();
+  await page.getByRole('checkbox', {name: 'Weight'}).uncheck({force: true});
+  await page.keyboard.press('Escape');
+  await until(async () => assert.equal(await page.getByRole('columnheader', {name: 'Weight'}).count(), 0), 'the column is hidden');
+  await page.reload();
+  await page.getByRole('button', {name: 'Columns: 1 hidden'}).waitFor();
+  assert.equal(await page.getByRole('columnheader', {name: 'Weight'}).count(), 0, 'the browser remembers it');
   page.mistakes();
 });
 
@@ -189,8 +200,17 @@ test('the share of a pool is derived on a click', async () => {
     await row.waitFor();
     assert.equal(await row.locator('td').last().innerText(), String(pools[name].weight), name);
   }
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({width, height: 800});
+    const [inner, outer] = await dialog.locator('.scroll').evaluate((e) => [e.scrollWidth, e.clientWidth]);
+    assert.ok(inner <= outer + 1, `at ${width} pixels the table of ${inner} pixels fits into ${outer}`);
+  }
+  await page.setViewportSize({width: 1280, height: 800});
   await page.keyboard.press('Escape');
   await until(async () => assert.equal(await page.getByRole('dialog').count(), 0), 'Escape closes it');
+  await page.getByRole('button', {name: 'Add production to favourites'}).click();
+  await page.getByRole('link', {name: 'Scheduling', exact: true}).click();
+  await page.getByRole('navigation', {name: 'Favourites'}).getByRole('link', {name: 'production'}).waitFor();
   page.mistakes();
 });
 
@@ -265,7 +285,9 @@ test('search finds a pool and goes there', async () => {
   const page = await newPage('/');
   await page.getByRole('heading', {name: 'Cluster'}).waitFor();
   await page.keyboard.press('/');
-  await page.getByRole('combobox', {name: 'Search'}).fill('resea');
+  await page.getByRole('combobox', {name: 'Search'}).waitFor();
+  await until(async () => assert.equal(await page.evaluate(() => document.activeElement.getAttribute('role')), 'combobox'), 'the field has the focus');
+  await page.keyboard.type('resea');
   await page.getByRole('option', {name: /research/}).first().waitFor();
   await page.keyboard.press('Enter');
   await until(() => assert.match(page.url(), /\/scheduling\/default\/research/), 'Enter goes to the pool');
@@ -327,9 +349,19 @@ for (const path of ['/', '/scheduling', '/scheduling/default/production?tab=attr
   });
 }
 
-test('an address without a page says so', async () => {
+test('an address without a page says so, and what may have been meant', async () => {
   const page = await newPage('/nowhere');
   await shows(page, 'Page not found');
-  const missing = await newPage('/operations/1-2-3-4');
-  await shows(missing, 'No such operation');
+  const {nodes} = await call('list_nodes', {limit: 1});
+  const short = operation.split('-').slice(0, 2).join('-');
+  for (const [path, text, near] of [
+    ['/scheduling/default/resaerch', 'There is no pool resaerch in tree default', 'research'],
+    [`/nodes/${nodes[0].address}0`, `There is no node ${nodes[0].address}0`, nodes[0].address],
+    [`/operations/${short}`, `There is no operation ${short}`, 'for the pages'],
+  ]) {
+    await page.goto(new URL(path, page.url()).href);
+    await shows(page, text);
+    await page.locator('.missing').getByRole('link', {name: near, exact: true}).waitFor();
+  }
+  page.mistakes();
 });

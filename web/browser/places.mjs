@@ -4,6 +4,12 @@ async function simulate(page) {
   await page.locator('.tiles').waitFor();
 }
 
+async function startDialog(page) {
+  await page.getByRole('button', {name: 'Start an operation'}).click();
+  await page.getByRole('dialog').getByLabel('Command').fill('echo hello');
+  await page.locator('.command').waitFor();
+}
+
 export const places = (operation, node) => [
   {name: 'cluster', path: '/', ready: 'table.plain'},
   {name: 'scheduling', path: '/scheduling', ready: '.grid__body .grid__row'},
@@ -13,8 +19,11 @@ export const places = (operation, node) => [
   {name: 'pool', path: '/scheduling/default/production', ready: 'table.plain'},
   {name: 'pool-charts', path: '/scheduling/default/production?tab=charts', ready: '.chart canvas'},
   {name: 'pool-attributes', path: '/scheduling/default/production?tab=attributes', ready: '.raw textarea'},
+  {name: 'pool-acl', path: '/scheduling/default/production?tab=acl', ready: '.tabbody .plain'},
   {name: 'pool-changes', path: '/scheduling/default/research?tab=changes', ready: '.tabbody .empty, .tabbody .plain'},
+  {name: 'pool-missing', path: '/scheduling/default/resaerch', ready: '.missing'},
   {name: 'operations', path: '/operations', ready: '.grid__body .grid__row'},
+  {name: 'operation-start', path: '/operations', ready: '.grid__body .grid__row', prepare: startDialog},
   {name: 'operation', path: `/operations/${operation}`, ready: 'table.plain'},
   {name: 'operation-specification', path: `/operations/${operation}?tab=spec`, ready: '.code'},
   {name: 'operation-jobs', path: `/operations/${operation}?tab=jobs`, ready: '.grid'},

@@ -53,7 +53,25 @@ func getCluster(c *call) (yson.Node, error) {
 		yson.Pair("update_duration", yson.Double(float64(counters.LastUpdate.Microseconds())/1000)),
 		yson.Pair("default_pool_tree", wire.OrEntity(c.Server.Trees().Default)),
 		yson.Pair("pool_trees", yson.Map(trees...)),
+		yson.Pair("held_back", heldBack(c.Server.HeldBack())),
 		yson.Pair("alerts", orchid.SchedulerAlerts(c.Server))), nil
+}
+
+// heldBack are the nodes that the leader waits for after a takeover. "everything" means that nothing
+// is scheduled before the node has reported.
+func heldBack(nodes []server.HeldNode) yson.Node {
+	items := make([]yson.Node, len(nodes))
+	for i, n := range nodes {
+		until := yson.Entity()
+		if !n.Until.IsZero() {
+			until = wire.Instant(n.Until)
+		}
+		items[i] = yson.Map(
+			yson.Pair("address", yson.String(n.Name)), yson.Pair("pool_tree", wire.OrEntity(n.Tree)),
+			yson.Pair("job_count", yson.Int64(int64(n.Jobs))), yson.Pair("operation_count", yson.Int64(int64(len(n.Operations)))),
+			yson.Pair("resource_usage", wire.AmountsNode(n.Usage)), yson.Pair("until", until), yson.Pair("everything", yson.Boolean(n.Everything)))
+	}
+	return yson.List(items...)
 }
 
 // listNodes is a table of nodes, by name. It can be filtered by tree, tag, state and text.

@@ -160,9 +160,13 @@ func applyPools(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
+	name, err := c.plannedTree(c.Server.Trees())
+	if err != nil {
+		return yson.Node{}, err
+	}
 	var p *poolPlan
 	var verdict *feasibility.Verdict
-	err = c.EditTrees(pathtree.PoolTreesPath, func(trees *server.Trees) (*server.Trees, error) {
+	err = c.EditTrees(pathtree.PoolTreesPath+"/"+wire.EscapedTree(name), func(trees *server.Trees) (*server.Trees, error) {
 		if p, err = c.plan(trees); err != nil {
 			return nil, err
 		}

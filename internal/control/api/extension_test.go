@@ -5,11 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/orchid"
+	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -197,6 +201,31 @@ func TestAWholeTreeIsPlannedAppliedAndExported(t *testing.T) {
 	c.must2("apply_pools", parameters(changed))
 	if got := c.must("exists", `{path="//sys/pools/research";return_only_value=%true}`, ""); got != "%false" {
 		t.Error(got)
+	}
+	// The audit names the tree, and what became of each pool.
+	records := dug(c.node("list_audit", `{command=apply_pools;object="//sys/pool_trees/default"}`), "records").Items()
+	if len(records) != 3 || !strings.Contains(text(records[0], "after"), "- pool research") || text(records[2], "after") != "+ tree default" {
+		t.Error(records)
+	}
+}
+
+func TestTheClusterTellsWhatIsHeldBackAfterATakeover(t *testing.T) {
+	t.Parallel()
+	until := time.Date(2026, 11, 16, 7, 0, 0, 0, time.UTC)
+	usage := resource.Amounts{resource.CPU: 200} // in hundredths of a core
+	list := heldBack([]server.HeldNode{
+		{Name: "n1", Tree: "default", Jobs: 2, Operations: []core.OperationID{7}, Usage: usage, Until: until}, {Name: "n2", Everything: true},
+	}).Items()
+	first, second := list[0], list[1]
+	if text(first, "address") != "n1" || whole(first, "job_count") != 2 || whole(first, "operation_count") != 1 || real(first, "resource_usage", "cpu") != 2 ||
+		text(first, "until") != "2026-11-16T07:00:00.000000Z" {
+		t.Error(first)
+	}
+	if everything, _ := dug(second, "everything").Boolean(); !everything || !dug(second, "until").IsEntity() || !dug(second, "pool_tree").IsEntity() {
+		t.Error(second)
+	}
+	if list := dug(newCluster(t).node("get_cluster", "{}"), "held_back").Items(); len(list) != 0 {
+		t.Error(list)
 	}
 }
 

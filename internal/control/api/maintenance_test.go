@@ -42,6 +42,12 @@ func TestMaintenanceKeepsJobsFromANode(t *testing.T) {
 			before := c.start(job("p", "sleep", 2))
 			c.runs(before, 2)
 			first, second := c.maintain(kind, "one"), c.maintain(kind, "two")
+			slots := func() string {
+				return c.get("//sys/cluster_nodes/node-00000/orchid/exec_node/job_resource_manager/resource_limits/user_slots")
+			}
+			if got := slots(); got != "0" {
+				t.Errorf("under maintenance the node's orchid has %s slots", got)
+			}
 			after := c.start(job("p", "sleep", 1))
 			beat(t, nodes)
 			c.must("remove_maintenance", "{"+onNode+"id=\""+first+"\"}", "")
@@ -51,6 +57,9 @@ func TestMaintenanceKeepsJobsFromANode(t *testing.T) {
 			}
 			c.must("remove_maintenance", "{"+onNode+"id=\""+second+"\"}", "")
 			c.runs(after, 1)
+			if got := slots(); got == "0" {
+				t.Error("after maintenance the node's orchid has no slots")
+			}
 			if got := c.running(before); got != "2" {
 				t.Errorf("of the jobs from before %s run", got)
 			}

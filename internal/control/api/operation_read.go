@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
@@ -29,8 +31,35 @@ func getOperation(c *call) (yson.Node, error) {
 	if err := checkAttributeNames(names); err != nil {
 		return yson.Node{}, err
 	}
+	if err := c.awaitChange(); err != nil {
+		return yson.Node{}, err
+	}
 	entries, err := c.operation.Describe(c.Request, names, false)
 	return yson.Map(entries...), err
+}
+
+// maxOperationWait is the longest time for which a request for an operation is held.
+const maxOperationWait = time.Minute
+
+// awaitChange holds a request until its operation has changed or ended, for as long as the caller allows, and reads the
+// operation again.
+func (c *call) awaitChange() error {
+	most, err := c.Parameters.Duration("wait", 0)
+	if err != nil {
+		return err
+	}
+	since, err := c.Parameters.Moment("changed_since")
+	switch {
+	case err != nil:
+		return err
+	case most < 0 || most > maxOperationWait:
+		return wire.Errorf(wire.CodeGeneric, "Error parsing parameter /wait: it must be from 0 to %v, not %v", maxOperationWait, most)
+	case most == 0 || c.operation.Live == nil:
+		return nil
+	}
+	c.Server.AwaitOperation(c.Context, c.operation.ID, since, most)
+	c.operation, err = orchid.FindOperation(c.Request)
+	return err
 }
 
 // maxListedOperations is the longest list.

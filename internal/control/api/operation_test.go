@@ -496,3 +496,35 @@ func TestOperationTranscripts(t *testing.T) {
 		})
 	}
 }
+
+func TestARequestForAnOperationWaitsUntilItChanges(t *testing.T) {
+	c := withPools(t, "waits")
+	id := c.start(job("waits", "true", 1))
+	built, _ := c.operation(id, "brief_progress").Get("brief_progress")
+	at := text(built, "build_time")
+	ended := make(chan string)
+	go func() {
+		since := at
+		for {
+			answer := c.node("get_operation", fmt.Sprintf("{operation_id=%q;attributes=[state;brief_progress];wait=50000;changed_since=%q}", id, since))
+			progress, _ := answer.Get("brief_progress")
+			since = text(progress, "build_time")
+			if state := text(answer, "state"); state == "completed" || state == "failed" {
+				ended <- state
+				return
+			}
+		}
+	}()
+	c.withNodes(1)
+	if state := <-ended; state != "completed" {
+		t.Errorf("the operation is %s, want completed", state)
+	}
+	began := time.Now()
+	c.node("get_operation", fmt.Sprintf("{operation_id=%q;wait=50000}", id))
+	if took := time.Since(began); took > 40*time.Second {
+		t.Errorf("a request for an ended operation was held for %v", took)
+	}
+	for _, wait := range []string{"-1", "60001", "soon"} {
+		c.refused("get_operation", fmt.Sprintf("{operation_id=%q;wait=%s}", id, wait), "", wire.CodeGeneric, "wait")
+	}
+}

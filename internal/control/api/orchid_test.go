@@ -247,6 +247,15 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 	if got := c.must("list", fmt.Sprintf("{path=%q;return_only_value=%%true}", newView+"child_pools_by_pool/root-pool"), ""); got != `["burst";"relaxed";]` {
 		t.Error(got)
 	}
+	// The map of all pools does not repeat every pool below its parent.
+	all := c.node("get", fmt.Sprintf("{path=%q;return_only_value=%%true}", newView+"child_pools_by_pool"))
+	if child, there := all.Get("root-pool"); !there || child.Kind() != yson.EntityKind || len(all.Entries()) != 6 {
+		t.Errorf("child_pools_by_pool is %v", all)
+	}
+	if got := c.must("get", fmt.Sprintf("{path=%q;fields=[full_path];return_only_value=%%true}", newView+"child_pools_by_pool/root-pool"), ""); got !=
+		`{"burst"={"full_path"="/root-pool/burst";};"relaxed"={"full_path"="/root-pool/relaxed";};}` {
+		t.Error(got)
+	}
 	// A filter selects the fields that exist and ignores unknown ones.
 	n := c.node("get", fmt.Sprintf("{path=%q;fields=[weight;mode;nonsense];return_only_value=%%true}", newView+"pools"))
 	for _, pool := range n.Entries() {
@@ -303,6 +312,9 @@ func TestOtherPartsOfTheOrchid(t *testing.T) {
 			t.Errorf("%s asked for %s and holds %s CPU", job, demand, held)
 		}
 		c.must("get_job", fmt.Sprintf("{job_id=%q;operation_id=%s}", key, c.get(job+"/operation_id")), "")
+		if got := c.node("get", fmt.Sprintf("{path=%q;return_only_value=%%true}", job+"/statistics")); got.Kind() != yson.MapKind {
+			t.Errorf("%s has statistics %v", job, got)
+		}
 		if used := c.get(job + "/brief_statistics/user_job_memory"); used == "" {
 			t.Errorf("%s does not say what it uses", job)
 		}

@@ -51,7 +51,12 @@ var operationCommands = []command{
 	},
 	{
 		name: "get_operation", about: "returns an operation; its private parts only to users who may read the operation itself", needs: readOperation,
-		parameters: []parameter{operationID, operationAlias, namesWanted}, run: getOperation,
+		parameters: []parameter{
+			operationID, operationAlias, namesWanted,
+			{"wait", aDuration, "0", "waits this long, at most a minute, until the operation changes or ends"},
+			{"changed_since", aTime, "", "with wait: returns at once if brief_progress/build_time is later"},
+		},
+		run: getOperation,
 	},
 	{
 		name: "list_operations", about: "lists operations, with counts by state, pool, tree, user and type", needs: readOperations,

@@ -110,7 +110,7 @@ func TestSizeOfSubtreesIsLimitedInTheConfiguration(t *testing.T) {
 	limit("1")
 	c.must("create", create("a", "<Root>"), "")
 	c.must("create", create("b", "<Root>"), "")
-	c.refused("create", create("ba", "b"), "", wire.CodeGeneric, "the limit is 1")
+	c.refused("create", create("ba", "b"), "", wire.CodeGeneric, "Subtree size limit exceeded", "the limit is 1")
 	limit("2")
 	c.must("create", create("ba", "b"), "")
 	c.must("create", create("aa", "a"), "")
@@ -147,4 +147,35 @@ func TestPoolsMoveBetweenTrees(t *testing.T) {
 	}
 	c.refused("set", `{path="//sys/pools/taken/@parent_name"}`, "logfeller", wire.CodeResolve)
 	c.refused("move", `{source_path="//sys/pool_trees/other";destination_path="//sys/pool_trees/default/other"}`, "", wire.CodeGeneric)
+}
+
+// An entity stands for "nothing": removing an attribute is another command.
+func TestEntityIsNoValueOfAnOption(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	for _, path := range []string{
+		"//sys/pools/p/@weight", "//sys/pools/p/@max_operation_count", "//sys/pools/p/@fair_share_starvation_timeout",
+		"//sys/pool_trees/default/@config/max_operation_count", "//sys/pool_trees/default/@max_operation_count",
+	} {
+		c.refused("set", `{path="`+path+`"}`, "#", wire.CodeGeneric, `cannot be parsed from "entity"`)
+	}
+	c.refused("create", "{type=scheduler_pool;attributes={name=q;pool_tree=default;weight=#}}", "", wire.CodeGeneric, `cannot be parsed from "entity"`)
+	c.refused("start_operation", `{operation_type=vanilla;spec={pool=p;weight=#;tasks={t={job_count=1;command="true"}}}}`, "", wire.CodeGeneric, `cannot be parsed from "entity"`)
+}
+
+// Only pools that operations named are limited by max_ephemeral_pools_per_user, and only they are listed.
+func TestEphemeralPoolsAreListedByUser(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "hub")
+	c.set("//sys/pools/hub/@create_ephemeral_subpools", "%true")
+	c.set("//sys/pool_trees/default/@config/max_ephemeral_pools_per_user", "3")
+	c.withNodes(1)
+	for _, pool := range []string{"mine", "hub", "yours"} {
+		c.start(job(pool, "sleep", 1))
+	}
+	const path = "//sys/scheduler/orchid/scheduler/scheduling_info_per_pool_tree/default/user_to_ephemeral_pools"
+	c.eventually("the pools are listed", func() bool { return c.get(path) == `{"root"=["mine";"yours";];}` })
+	if got := c.must("exists", `{path="`+newView+`pools/hub$root"}`, ""); got != `{"value"=%true;}` {
+		t.Error("the subpool of the hub is not there")
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
@@ -52,7 +53,7 @@ func newNodeOrchid(_ *pathtree.Request, node *server.Node) pathtree.Object {
 				}),
 				childAt("job_resource_manager", func(*pathtree.Request) pathtree.Object {
 					return folder{list: []folderChild{
-						childValue("resource_limits", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(node.Limits), nil }),
+						childValue("resource_limits", func(*pathtree.Request) (yson.Node, error) { return wire.AmountsNode(usableLimits(node)), nil }),
 						childValue("resource_usage", func(c *pathtree.Request) (yson.Node, error) {
 							state, err := Current(c)
 							if err != nil {
@@ -65,6 +66,15 @@ func newNodeOrchid(_ *pathtree.Request, node *server.Node) pathtree.Object {
 			}}
 		}),
 	}}
+}
+
+// usableLimits are the resources of a node for jobs. A node that gets no new jobs has no slots.
+func usableLimits(node *server.Node) resource.Amounts {
+	limits := node.Limits
+	if node.TakesNoJobs() || node.Status.GetJobsDisabled() {
+		limits[resource.UserSlots] = 0
+	}
+	return limits
 }
 
 func dugNode(n yson.Node, key string) yson.Node {
@@ -97,7 +107,7 @@ func activeJobs(c *pathtree.Request, node *server.Node) pathtree.Object {
 				yson.Pair("job_state", yson.String(job.State)), yson.Pair("job_phase", yson.String(job.State)), yson.Pair("job_type", yson.String(JobType)),
 				yson.Pair("start_time", wire.Instant(job.Start)), yson.Pair("task_name", yson.String(job.TaskName)),
 				yson.Pair("initial_resource_demand", wire.AmountsNode(job.Resources)), yson.Pair("base_resource_usage", wire.AmountsNode(job.Usage)),
-				yson.Pair("brief_statistics", briefStatistics(job)),
+				yson.Pair("brief_statistics", briefStatistics(job)), yson.Pair("statistics", statisticsNode(job.Statistics)),
 			}
 			if op, there := c.Server.OperationByNumber(job.Operation); there {
 				entries = append(entries, yson.Pair("operation_id", yson.String(op.ID.String())))

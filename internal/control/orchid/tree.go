@@ -86,11 +86,12 @@ func (t *Tree) nodeNames() []string {
 	return names
 }
 
-// ephemeralPools lists the pools that exist because of operations, by the user who made them.
+// ephemeralPools lists the pools that exist because operations named them, by the user who made them.
+// Subpools of pools with create_ephemeral_subpools are not among them.
 func (t *Tree) ephemeralPools() yson.Node {
 	byUser := map[string][]string{}
 	for p := range t.Info.Pools() {
-		if p.Ephemeral {
+		if p.Ephemeral && !t.inHub(p) {
 			byUser[p.User] = append(byUser[p.User], p.Name)
 		}
 	}
@@ -99,6 +100,12 @@ func (t *Tree) ephemeralPools() yson.Node {
 		entries = append(entries, yson.Pair(user, wire.Texts(byUser[user])))
 	}
 	return yson.Map(entries...)
+}
+
+// inHub reports whether a pool is below one with create_ephemeral_subpools.
+func (t *Tree) inHub(p *core.Pool) bool {
+	configured, there := t.Info.Configured(t.Info.PoolIn(p.Parent))
+	return there && configured.Config().CreateEphemeralSubpools.Value()
 }
 
 func (t *Tree) alerts() yson.Node {
@@ -285,10 +292,12 @@ func (t *Tree) operationsByPool(c *pathtree.Request) pathtree.Object {
 func (t *Tree) childPools(c *pathtree.Request) pathtree.Object {
 	return t.byPools(func(p *core.Pool) pathtree.Object {
 		return pathtree.LazyMap{
+			Opaque: true,
 			List: func() (keys []string, _ error) {
 				for _, child := range t.childrenOf(p) {
 					keys = append(keys, child.Name)
 				}
+				slices.Sort(keys)
 				return keys, nil
 			},
 			Get: func(key string) (pathtree.Object, error) {

@@ -77,7 +77,7 @@ func (t *term) started(s *core.Started) {
 	}
 	identity := &nodev1.JobIdentity{
 		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
-		Cookie: s.Cookie, Index: s.Index, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
+		Cookie: s.Cookie, Index: s.Index, TaskIndex: &s.TaskIndex, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
@@ -293,6 +293,9 @@ func (t *term) ended(e *core.Ended) {
 	}
 	op.ends++
 	t.touched[e.Operation] = true
+	if e.State != core.JobCompleted {
+		t.held.stir() // its work waits again
+	}
 	if e.State == core.JobFailed && !op.hasFailedJobs {
 		op.hasFailedJobs = true
 		t.markDirty(e.Operation)
@@ -388,6 +391,7 @@ func (t *term) changed(c *core.OperationChange) {
 		return
 	}
 	t.markDirty(c.Operation)
+	t.held.stir()
 	if c.State == operation.Pending {
 		if c.Waiting != "" {
 			record := *op.record

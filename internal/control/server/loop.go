@@ -188,6 +188,8 @@ type batch struct {
 	// pools says that pools have changed: readers get a new picture before the callers get
 	// their answers, so that they see their own changes.
 	pools bool
+	// ordered are nodes whose held heartbeats are answered when the rows are on disk, because they have orders.
+	ordered []*activeNode
 }
 
 type waiting struct {
@@ -208,6 +210,8 @@ func (t *term) loop(ctx context.Context) error {
 	defer update.Stop()
 	var window commitWindow
 	defer window.close()
+	t.held.wake = time.NewTimer(time.Hour)
+	defer t.held.wake.Stop()
 	for {
 		due := false
 		select {
@@ -230,7 +234,11 @@ func (t *term) loop(ctx context.Context) error {
 			due = true // requests that came meanwhile have waited long enough
 		case <-window.passed():
 			due = true
+		case <-t.held.wake.C:
+			t.endHolds()
 		}
+		t.offer()
+		t.held.setWake()
 		if t.failure != nil {
 			return t.failure
 		}
@@ -295,10 +303,16 @@ func (t *term) serve(r *request) {
 	}
 	t.now = t.clock()
 	t.obeySettings()
-	t.answerNow = false
+	t.answerNow, t.serving = false, r
+	if !r.hurried {
+		t.held.stir()
+	}
 	err := r.run(t)
 	t.take()
-	if t.answerNow {
+	switch {
+	case t.serving == nil:
+		return
+	case t.answerNow:
 		r.done <- err
 		return
 	}
@@ -359,6 +373,9 @@ func (t *term) settle(result commitResult) {
 	}
 	for _, w := range result.batch.waiting {
 		w.request.done <- w.err
+	}
+	for _, node := range result.batch.ordered {
+		t.answerHeld(node)
 	}
 }
 

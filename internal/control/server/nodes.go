@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
@@ -104,6 +105,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 		return nil, err
 	}
 	t.sessions++
+	t.held.replace(node, &nodeproto.MustRegisterError{Reason: "the node has registered again"})
 	node.session, node.told, node.retold, node.tags = session, t.nodeSettings(), false, tags
 	t.showNode(node, &record)
 	t.storeNode(node)
@@ -253,17 +255,26 @@ func (s nodeService) Heartbeat(ctx context.Context, _ nodeproto.Peer, request *n
 	if err != nil {
 		return nil, err
 	}
-	var response *nodev1.HeartbeatResponse
+	var beat exchange
 	_, err = askHow(ctx, s.Server, true, func(t *term) (struct{}, error) {
 		busy := time.Now()
 		defer func() { s.counters.heartbeatProcessing.observe(time.Since(busy)) }()
-		return struct{}{}, t.heartbeat(request, known, &response)
+		return struct{}{}, t.heartbeat(request, known, &beat)
 	})
 	if err != nil {
+		beat.gone.Store(true)
 		return nil, s.notLeading(err)
 	}
-	s.counters.heartbeat(time.Since(began))
-	return response, nil
+	s.counters.heartbeat(time.Since(began) - beat.held)
+	return beat.response, nil
+}
+
+// exchange is a heartbeat between its handler and the loop. The loop writes response and held before it answers the
+// request.
+type exchange struct {
+	response *nodev1.HeartbeatResponse
+	held     time.Duration // how long the loop held the answer
+	gone     atomic.Bool   // the handler no longer waits
 }
 
 // finishedBefore returns the reported jobs that earlier leaders started and that have ended
@@ -291,7 +302,7 @@ func (s nodeService) finishedBefore(ctx context.Context, request *nodev1.Heartbe
 
 // heartbeat runs on the loop. It builds the response after the node's report is on disk, or at
 // once if the store is stalled; in that case the response acknowledges nothing.
-func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]bool, response **nodev1.HeartbeatResponse) error {
+func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]bool, beat *exchange) error {
 	node := t.nodes[request.GetNodeName()]
 	if node == nil || node.session == nil {
 		return &nodeproto.MustRegisterError{Reason: "this leader does not know the node"}
@@ -300,39 +311,55 @@ func (t *term) heartbeat(request *nodev1.HeartbeatRequest, finished map[uint64]b
 	if err != nil {
 		return err
 	}
+	t.held.replace(node, &nodeproto.StaleError{Sequence: request.GetSequence()})
 	t.receive(node, &report, finished)
 	answer := t.schedule(node, &report)
-	// Once they differ from those that the node got first, every answer includes them: an
-	// answer may get lost.
-	if settings := t.nodeSettings(); node.retold || settings != node.told {
-		node.retold, answer.Settings = true, &settings
-	}
+	answer.Holds = request.GetHoldUs() > 0 && answer.Skipped == nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED && !t.reviving && !report.Repeated && !report.More
+	holds := t.tellSettings(node, &answer) && answer.Holds
 	t.take()
 	session, sequence := node.session, request.GetSequence()
 	session.Release(t.durable)
 	switch {
 	case t.stalled():
 		answer.Skipped, answer.SkipMessage = nodev1.SkipReason_SKIP_REASON_STORE_UNAVAILABLE, "the store does not answer"
-		t.acknowledgeLater(session, report.Finished)
+		answer.Holds = false
+		t.acknowledgeLater(node, report.Finished)
 		fallthrough
-	case len(report.Finished) == 0 && !session.Held():
+	case len(report.Finished) == 0 && !session.Held() && !(holds && session.IsIdle()):
 		// The answer contains nothing that a crash could lose, so it need not wait.
-		*response = session.Respond(sequence, answer)
+		beat.response = session.Respond(sequence, answer)
 		t.answerNow = true
+	case len(report.Finished) == 0 && !session.Held():
+		t.hold(node, request, beat)
 	default:
 		t.open.published = append(t.open.published, func(store.Receipt) {
 			t.acknowledge(session, report.Finished)
 			session.Release(t.durable)
-			*response = session.Respond(sequence, answer)
+			beat.response = session.Respond(sequence, answer)
 		})
 	}
 	return nil
+}
+
+// tellSettings adds the settings to an answer if the node may not have them. It reports whether an earlier answer had
+// them. Once they differ from those that the node got when it registered, every answer includes them: an answer may
+// get lost.
+func (t *term) tellSettings(node *activeNode, answer *nodeproto.Answer) (known bool) {
+	settings := t.nodeSettings()
+	known = settings == node.told
+	if node.retold || !known {
+		node.retold, node.told, answer.Settings = true, settings, &settings
+	}
+	return known
 }
 
 // ordersTo returns the session of a node for orders that follow from the open batch: they are
 // sent when it is on disk.
 func (t *term) ordersTo(node *activeNode) *nodeproto.Session {
 	node.session.After(t.open.number)
+	if node.held != nil {
+		t.open.ordered = append(t.open.ordered, node)
+	}
 	return node.session
 }
 
@@ -347,9 +374,10 @@ func (t *term) acknowledge(session *nodeproto.Session, results []*nodev1.JobResu
 }
 
 // acknowledgeLater acknowledges results when they are on disk, in the next response after that.
-func (t *term) acknowledgeLater(session *nodeproto.Session, results []*nodev1.JobResult) {
-	if len(results) > 0 {
+func (t *term) acknowledgeLater(node *activeNode, results []*nodev1.JobResult) {
+	if session := node.session; len(results) > 0 {
 		t.open.published = append(t.open.published, func(store.Receipt) { t.acknowledge(session, results) })
+		t.open.ordered = append(t.open.ordered, node)
 	}
 }
 
@@ -522,21 +550,29 @@ func (t *term) resultReported(node *activeNode, result *nodev1.JobResult, finish
 	return end, true
 }
 
-// schedule gives a node work, unless there is a reason not to.
-func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.Answer {
-	skip := nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED
+// unfit returns why a node gets no jobs, apart from how busy the scheduler is.
+func (t *term) unfit(node *activeNode) nodev1.SkipReason {
 	status := node.session.Status()
 	switch {
 	case t.reviving:
-		skip = nodev1.SkipReason_SKIP_REASON_REVIVING
+		return nodev1.SkipReason_SKIP_REASON_REVIVING
 	case node.settings.Banned:
-		skip = nodev1.SkipReason_SKIP_REASON_BANNED
+		return nodev1.SkipReason_SKIP_REASON_BANNED
 	case status.GetDraining():
-		skip = nodev1.SkipReason_SKIP_REASON_DRAINING
+		return nodev1.SkipReason_SKIP_REASON_DRAINING
 	case status.GetJobsDisabled() || node.settings.TakesNoJobs():
-		skip = nodev1.SkipReason_SKIP_REASON_JOBS_DISABLED
+		return nodev1.SkipReason_SKIP_REASON_JOBS_DISABLED
 	case t.treeOf(node) == "":
-		skip = nodev1.SkipReason_SKIP_REASON_NO_TREE
+		return nodev1.SkipReason_SKIP_REASON_NO_TREE
+	}
+	return nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED
+}
+
+// schedule gives a node work, unless there is a reason not to.
+func (t *term) schedule(node *activeNode, report *nodeproto.Report) nodeproto.Answer {
+	skip := t.unfit(node)
+	switch {
+	case skip != nodev1.SkipReason_SKIP_REASON_NOT_SKIPPED:
 	case report.Repeated || report.More:
 		// It comes back at once.
 	case t.overload():

@@ -230,6 +230,7 @@ func (s *Server) showOperation(o *Operation) {
 	if alias := o.Alias(); alias != "" {
 		s.aliases.put(alias, o)
 	}
+	s.watchers.notify(o.ID)
 }
 
 // hideOperation removes an ended operation; readers then find it in the archive.
@@ -241,4 +242,5 @@ func (s *Server) hideOperation(o *Operation) {
 			s.aliases.remove(alias)
 		}
 	}
+	s.watchers.notify(o.ID)
 }

@@ -66,6 +66,7 @@ type Server struct {
 	jobs          *directory[core.JobID, *Job]
 	nodes         *directory[string, *Node]
 	registrations *directory[string, []uint64]
+	watchers      watchers
 	registry      *Registry
 	chronicle     chronicle
 	alerts        alertBoard
@@ -235,6 +236,7 @@ func (s *Server) standBy(ctx context.Context, remaining time.Duration) {
 func (s *Server) publishTerm(t *term) {
 	s.term.Store(t)
 	if t == nil {
+		s.watchers.notifyAll()
 		return
 	}
 	s.ledOnce.Do(func() { close(s.led) })

@@ -46,8 +46,11 @@ type term struct {
 	flight *batch
 	// durable is the number of the last batch that is on disk.
 	durable uint64
-	// answerNow is set by a request whose answer depends on no commit.
+	// answerNow is set by a request whose answer depends on no commit; serving is the request that runs, nil once
+	// its answer is held.
 	answerNow bool
+	serving   *request
+	held      heldBeats
 
 	trees *Trees
 	// retrying is true while an edit that puts stored node filters into force runs. Any
@@ -124,11 +127,12 @@ type activeNode struct {
 	reported bool // whether all of its jobs are known; see storedNode
 	record   *Node
 	session  *nodeproto.Session
-	told     nodeproto.Settings // the settings it got when it registered
-	retold   bool               // whether they have changed since
+	told     nodeproto.Settings // the settings of the last answer that had any
+	retold   bool               // whether they have changed since it registered
 	settings NodeSettings
 	tags     []string // the tags that its agent registered with
 	storedAt time.Time
+	held     *heldBeat // the heartbeat whose answer waits for orders, nil if none does
 }
 
 type volumeKey struct{ tree, pool string }

@@ -291,6 +291,8 @@ type Started struct {
 	// Index is the number of the job in its operation; a job that runs again has
 	// another one.
 	Index uint64
+	// TaskIndex is the same in its task.
+	TaskIndex uint64
 	operation.JobRef
 }
 

@@ -96,7 +96,7 @@ func (c *Core) start(now time.Time, t *tree, id NodeID, s *scheduling.Start, out
 	}
 	out.Started = append(out.Started, Started{
 		Job: c.nextJob, Operation: op.id, Tree: t.id, Node: id, Stage: s.Stage, Resources: taken.Resources, JobRef: taken.JobRef,
-		Index: taken.Index, WaitTimeout: op.placeIn(t.id).waitTimeout,
+		Index: taken.Index, TaskIndex: taken.TaskIndex, WaitTimeout: op.placeIn(t.id).waitTimeout,
 	})
 }
 

@@ -1,5 +1,7 @@
 package core
 
+import "iter"
+
 // pageSize is the number of entries that are copied when one of them changes.
 const pageSize = 32
 
@@ -14,6 +16,31 @@ func (p pages[T]) at(i int32) *T {
 		return nil
 	}
 	return p.list[page][i%pageSize]
+}
+
+// differences yields the entries that are not the same in an older list, with
+// their predecessors.
+func (p pages[T]) differences(old pages[T]) iter.Seq2[*T, *T] {
+	var empty [pageSize]*T
+	at := func(list []*[pageSize]*T, page int) *[pageSize]*T {
+		if page < len(list) && list[page] != nil {
+			return list[page]
+		}
+		return &empty
+	}
+	return func(yield func(was, is *T) bool) {
+		for page := range max(len(p.list), len(old.list)) {
+			was, is := at(old.list, page), at(p.list, page)
+			if was == is {
+				continue
+			}
+			for i := range is {
+				if was[i] != is[i] && !yield(was[i], is[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // draft makes successive lists. Its zero value starts with an empty list.

@@ -66,6 +66,13 @@ func (c *Core) NodeTree(id NodeID) (TreeID, bool) {
 	return c.nodes[id].tree, true
 }
 
+// MayStart reports whether a heartbeat of a node could start a job: the node has room for the smallest job that waits
+// in its tree. It changes nothing.
+func (c *Core) MayStart(id NodeID) bool {
+	tree, in := c.NodeTree(id)
+	return in && c.trees[tree].state.MayStart(c.nodes[id].at)
+}
+
 // setJobUsage changes what a running job holds: the CPU that a monitor has
 // found it to need, or its memory. A job that is being preempted holds
 // nothing.

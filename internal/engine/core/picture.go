@@ -192,6 +192,29 @@ func (p *Picture) Seat(o *Operation, tree TreeID) *Seat {
 	return nil
 }
 
+// Reseated yields operations that have a seat in one of two pictures of a core
+// that is not the same in the other: operations that came, went or changed. It
+// may yield an operation more than once. Its cost follows what changed between
+// the two.
+func (p *Picture) Reseated(before *Picture) iter.Seq[OperationID] {
+	return func(yield func(OperationID) bool) {
+		for i, tree := range p.Trees {
+			old := pages[Seat]{}
+			if i < len(before.Trees) {
+				old = before.Trees[i].seats
+			}
+			for was, is := range tree.seats.differences(old) {
+				if was != nil && !yield(was.Operation) {
+					return
+				}
+				if is != nil && (was == nil || was.Operation != is.Operation) && !yield(is.Operation) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // NodeCount returns the number of nodes, offline ones included.
 func (p *Picture) NodeCount() int { return p.nodeCount }
 

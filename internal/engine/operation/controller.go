@@ -55,6 +55,7 @@ type task struct {
 	raised       cookieSet
 	running      bitmap
 	runningCount int32
+	started      uint64 // the TaskIndex of the next job
 	// base is what a job needs that is not in raised.
 	base             resource.Amounts
 	restartCompleted bool
@@ -82,9 +83,10 @@ type JobRef struct {
 // Job is a job to start.
 type Job struct {
 	JobRef
-	// Index is the number of the job in its operation, counted from zero and
-	// never reused.
+	// Index is the number of the job in its operation, TaskIndex that in its
+	// task. Both count from zero and are never reused.
 	Index     uint64
+	TaskIndex uint64
 	Resources resource.Amounts
 }
 
@@ -223,8 +225,11 @@ func (c *Controller) Schedule(group int, available resource.Amounts) (Job, Block
 	t.running.add(cookie)
 	t.runningCount++
 	c.running++
-	job := Job{JobRef: JobRef{Task: int32(group), Cookie: cookie, Incarnation: c.incarnation}, Index: c.nextIndex, Resources: resources}
+	job := Job{
+		JobRef: JobRef{Task: int32(group), Cookie: cookie, Incarnation: c.incarnation}, Index: c.nextIndex, TaskIndex: t.started, Resources: resources,
+	}
 	c.nextIndex++
+	t.started++
 	return job, NotBlocked
 }
 

@@ -158,13 +158,20 @@ func TestRetriesComeFirstAndSmallerCookiesBeforeLarger(t *testing.T) {
 }
 
 func TestEveryStartHasAnIndexOfItsOwn(t *testing.T) {
-	b := running(t, "tasks: {a: {job_count: 1}}")
-	for want := range uint64(5) {
-		job, _ := b.Schedule(0, everything)
-		if job.Index != want || job.Cookie != 0 {
-			t.Errorf("job %+v, want index %d", job, want)
+	b := running(t, "tasks: {a: {job_count: 1}, b: {job_count: 1}}")
+	for want := range uint64(6) {
+		job, _ := b.Schedule(int(want%2), everything)
+		if job.Index != want || job.TaskIndex != want/2 || job.Cookie != 0 {
+			t.Errorf("job %+v, want index %d, %d in its task", job, want, want/2)
 		}
 		b.aborted(job.JobRef, AbortNodeOffline)
+	}
+	restored, err := Restore(b.spec, b.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job, _ := restored.Schedule(1, everything); job.Index != 6 || job.TaskIndex != 3 {
+		t.Errorf("after a restart job %+v, want index 6, 3 in its task", job)
 	}
 }
 

@@ -43,6 +43,7 @@ func (c *Controller) Adopt(ref JobRef) error {
 	t.runningCount++
 	c.running++
 	c.nextIndex++
+	t.started++
 	return nil
 }
 

@@ -33,6 +33,7 @@ type TaskSnapshot struct {
 	Next     int32           `json:"next"`
 	Returned []byte          `json:"returned,omitempty"`
 	Running  []byte          `json:"running,omitempty"`
+	Started  uint64          `json:"started,omitempty"`
 	Ended    CounterSnapshot `json:"ended"`
 	Memory   *MemorySnapshot `json:"memory,omitempty"`
 }
@@ -66,7 +67,7 @@ func (c *Controller) Snapshot() Snapshot {
 		t := &c.tasks[i]
 		into := &s.Tasks[i]
 		*into = TaskSnapshot{
-			Name: c.spec.Tasks[i].Name, JobCount: t.count, Next: t.next, Running: t.running.bytes(),
+			Name: c.spec.Tasks[i].Name, JobCount: t.count, Next: t.next, Running: t.running.bytes(), Started: t.started,
 			Ended: t.counters.snapshot(), Memory: t.memory.snapshot(),
 		}
 		if t.returned.size+t.raised.size > 0 {
@@ -138,7 +139,7 @@ func (c *Controller) restoreTask(i int, s *TaskSnapshot) error {
 	if s.Next < 0 || s.Next > t.count {
 		return fmt.Errorf("job %d of %d is next", s.Next, t.count)
 	}
-	t.next = s.Next
+	t.next, t.started = s.Next, s.Started
 	if err := t.restoreMemory(s.Memory, s.Next, c.memory); err != nil {
 		return err
 	}

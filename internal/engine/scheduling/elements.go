@@ -83,7 +83,7 @@ func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind
 // AddPool adds a pool below another one and returns its slot.
 func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 	slot := t.addElement(parent, p.Element, fairshare.KindPool)
-	t.elements[slot].pool = &poolState{}
+	t.elements[slot].pool = &poolState{least: resource.UnlimitedAmounts()}
 	t.SetPool(slot, p)
 	return slot
 }

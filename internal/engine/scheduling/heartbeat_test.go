@@ -42,6 +42,25 @@ func TestWeightsDivideAParentInTheirProportion(t *testing.T) {
 	tree.expectRunning(t, map[string]int{"a": 20, "b": 10})
 }
 
+func TestAnOperationInANewPoolNeedNotWaitForAnUpdate(t *testing.T) {
+	tree := newTestTree()
+	tree.addNodes(1, cores(2))
+	tree.pass(time.Second)
+	if tree.MayStart(0) {
+		t.Error("a node could start a job although none waits")
+	}
+	tree.pool("root", "new", fairshare.Pool{}, 1)
+	tree.operation(t, "new", "a", job(1, 1), 5)
+	if !tree.MayStart(0) {
+		t.Error("a node with room could not start the job that waits")
+	}
+	tree.beat()
+	tree.expectRunning(t, map[string]int{"a": 2})
+	if tree.MayStart(0) {
+		t.Error("a full node could start a job")
+	}
+}
+
 func TestFIFOPoolsHandOutJobsInTheirOrder(t *testing.T) {
 	tree := newTestTree()
 	tree.addNodes(1, cores(10))

@@ -52,6 +52,13 @@ func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 // allocations hold more than the node has.
 func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
+// MayStart reports whether a heartbeat of a node could start a job: an operation
+// waits, and the node has room for the smallest job that does.
+func (t *Tree) MayStart(at Node) bool {
+	root, free := t.elements[0].pool, t.nodes[at].free()
+	return len(root.heap) > 0 && free.Dominates(root.least) && free.Dominates(t.settings.MinSpare)
+}
+
 // AddNode adds a node with these resources and tags.
 func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 	n := node{limits: limits, tags: slices.Clone(tags), alive: true}

@@ -147,7 +147,8 @@ type Agent struct {
 	workers    sync.WaitGroup
 	ctx        context.Context // is cancelled when the agent stops
 
-	calling   bool      // a call to the scheduler is in progress
+	calling   *call     // the call to the scheduler in progress, nil if there is none
+	hurried   time.Time // when the last report out of turn was sent
 	failed    bool      // the last call failed: results wait for the next one
 	next      time.Time // when the next call is due
 	called    time.Time // when the last call started
@@ -295,33 +296,49 @@ func (a *Agent) post(event func()) {
 // work runs a blocking function outside the loop.
 func (a *Agent) work(f func()) { a.workers.Go(f) }
 
-// urgentPause is how long the agent collects results of jobs that end together before it reports them out of turn.
+// urgentPause is the minimum time between two reports out of turn: the second one has the results of all jobs that end
+// in between.
 const urgentPause = 5 * time.Millisecond
+
+// call is a call to the scheduler.
+type call struct {
+	cancel context.CancelFunc
+	// mayWait reports whether the scheduler may hold the answer until there are orders. The agent gives the call up
+	// when it has something to report.
+	mayWait bool
+}
+
+// long is a wait that events end.
+const long = time.Hour
 
 // exchange calls the scheduler if a call is due, and returns how long to wait before the next check.
 func (a *Agent) exchange() time.Duration {
-	const long = time.Hour
-	if a.calling {
+	if a.calling != nil && !a.calling.mayWait {
 		return long
 	}
 	now := time.Now()
-	if wait := a.next.Sub(now); wait > 0 {
-		if _, registered := a.session.Registered(); !registered || !a.session.Urgent() || a.failed {
-			return wait
-		}
-		if wait > urgentPause {
-			a.next = now.Add(urgentPause)
-			return urgentPause
-		}
+	wait := a.next.Sub(now)
+	_, registered := a.session.Registered()
+	urgent := registered && !a.failed && a.session.Urgent()
+	if urgent {
+		wait = min(wait, a.hurried.Add(urgentPause).Sub(now))
+	}
+	if wait > 0 {
 		return wait
 	}
-	a.calling, a.called = true, now
-	timeout := a.settings().CallTimeout
-	if _, registered := a.session.Registered(); !registered {
+	if urgent {
+		a.hurried = now
+	}
+	if a.calling != nil {
+		a.calling.cancel()
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, a.settings().CallTimeout)
+	c := &call{cancel: cancel}
+	a.calling, a.called = c, now
+	if !registered {
 		request := a.session.Register()
 		request.Replace = a.Replace
 		a.work(func() {
-			ctx, cancel := context.WithTimeout(a.ctx, timeout)
 			defer cancel()
 			response, err := a.Caller.Register(ctx, request)
 			a.post(func() { a.registered(request, response, err) })
@@ -330,15 +347,23 @@ func (a *Agent) exchange() time.Duration {
 	}
 	request, err := a.session.Heartbeat()
 	if err != nil {
+		cancel()
 		a.Log.Error("a heartbeat cannot be made", "error", err)
 		a.answered(request.GetSequence(), err)
 		return time.Until(a.next)
 	}
+	request.HoldUs = nodeproto.Micros(a.pace.Hold(rand.Float64()))
+	if len(request.GetReport().GetResults()) == 0 && !request.GetMore() {
+		c.mayWait, a.next = true, now.Add(long)
+	}
 	a.work(func() {
-		ctx, cancel := context.WithTimeout(a.ctx, timeout)
 		defer cancel()
 		response, err := a.Caller.Heartbeat(ctx, request)
-		a.post(func() { a.reported(request, response, err) })
+		a.post(func() {
+			if a.calling == c { // otherwise the agent has given it up, and the next answer repeats this one
+				a.reported(request, response, err)
+			}
+		})
 	})
 	return long
 }
@@ -351,7 +376,7 @@ func (a *Agent) registered(request *nodev1.RegisterRequest, response *nodev1.Reg
 		a.answered(request.GetSequence(), err)
 		return
 	}
-	a.calling, a.failed = false, false
+	a.calling, a.failed = nil, false
 	a.heard.Store(true)
 	a.pace.Adopt(a.settings())
 	a.next = time.Now().Add(a.pace.Succeeded(nil, rand.Float64()))
@@ -368,7 +393,7 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 		a.answered(request.GetSequence(), err)
 		return
 	}
-	a.calling, a.failed = false, false
+	a.calling, a.failed = nil, false
 	a.heard.Store(true)
 	a.pace.Adopt(a.settings())
 	a.next = time.Now().Add(a.pace.Succeeded(response, rand.Float64()))
@@ -378,7 +403,7 @@ func (a *Agent) reported(request *nodev1.HeartbeatRequest, response *nodev1.Hear
 // answered records that a call failed. The next call comes after a pause, or at once if the scheduler asks for a
 // registration.
 func (a *Agent) answered(sequence uint64, err error) {
-	a.calling, a.failed = false, true
+	a.calling, a.failed = nil, true
 	a.heard.Store(false)
 	a.session.Failed(sequence, err)
 	var refused *nodeproto.RefusedError

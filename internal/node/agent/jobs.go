@@ -259,6 +259,15 @@ func notStarted(j *job, reason, message string) *nodev1.JobResult {
 	}
 }
 
+// taskIndexOf is the number of a job in its task. A scheduler of an earlier version does not count
+// jobs by task; its jobs have their cookie.
+func taskIndexOf(identity *nodev1.JobIdentity) int64 {
+	if identity.TaskIndex == nil {
+		return int64(identity.GetCookie())
+	}
+	return int64(identity.GetTaskIndex())
+}
+
 // describe builds the description that a job's proxy needs.
 func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	identity, spec := s.Identity, s.Spec
@@ -269,7 +278,7 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	d := &jobproxy.Description{
 		Version: jobproxy.DescriptionVersion, JobID: identity.GetJobId(), OperationID: identity.GetOperationId(),
 		TaskName: identity.GetTaskName(), Tree: identity.GetTreeName(), Node: a.Description.GetName(),
-		Index: int64(identity.GetIndex()), TaskIndex: int64(identity.GetCookie()), Cookie: int64(identity.GetCookie()),
+		Index: int64(identity.GetIndex()), TaskIndex: taskIndexOf(identity), Cookie: int64(identity.GetCookie()),
 		Identity: packed, AcceptedAt: time.Now(), Command: spec.GetCommand(), Stdin: spec.GetStdin(),
 		MaxStderrSize: spec.GetMaxStderrSize(), KeepStdout: spec.GetKeepStdout(), MaxStdoutSize: spec.GetMaxStdoutSize(),
 		RedirectStdoutToStderr: spec.GetRedirectStdoutToStderr(), CPULimit: float64(spec.GetCpuLimit()) / 100,
@@ -558,9 +567,6 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()
-	if a.session.Urgent() && !a.failed && time.Until(a.next) > urgentPause {
-		a.next = time.Now().Add(urgentPause)
-	}
 }
 
 // upload sends output that is too large for a result, piece by piece, and retries until the scheduler has it. It

@@ -109,7 +109,11 @@
 // A node reports every period with a random splay; at once when a job finishes, when orders or
 // results did not fit into a message (more), and when free resources come to dominate
 // min_spare_resources; and with exponential backoff after an error or a skipped scheduling
-// ([Pace]). While no scheduler says that it leads, it asks them all again at least once a
+// ([Pace]). A heartbeat with hold_us may wait at the scheduler: the response comes when there is an
+// order, or when hold_us has passed, and the node then sends the next one. So orders need not wait
+// for the node's next period, and an idle node costs one request per period as before. A node that
+// has a result to report abandons a held heartbeat. The scheduler never holds a heartbeat that
+// carries a result. While no scheduler says that it leads, it asks them all again at least once a
 // period. Overload sheds the scheduling part first (scheduling_skipped), never
 // acknowledgements.
 //

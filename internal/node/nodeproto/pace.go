@@ -171,6 +171,17 @@ func isLeaderless(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
+// holdPause is the pause between a response and the next heartbeat if the scheduler holds heartbeats: what happens on
+// the node right after its orders is then in one report.
+const holdPause = 5 * time.Millisecond
+
+// Hold returns how long the scheduler may hold a heartbeat: a period with a random splay, but well below the time
+// after which the node gives the call up.
+func (p *Pace) Hold(random float64) time.Duration {
+	s := p.filled()
+	return min(s.HeartbeatPeriod+time.Duration(random*float64(s.HeartbeatSplay)), s.CallTimeout/2)
+}
+
 // Succeeded returns the pause after an exchange, given the response to a heartbeat (nil after
 // a registration, which a heartbeat follows at once).
 func (p *Pace) Succeeded(response *nodev1.HeartbeatResponse, random float64) time.Duration {
@@ -188,6 +199,8 @@ func (p *Pace) Succeeded(response *nodev1.HeartbeatResponse, random float64) tim
 		return 0
 	case response.GetNextHeartbeatUs() > 0:
 		return Duration(response.GetNextHeartbeatUs())
+	case response.GetHolds():
+		return holdPause
 	}
 	return s.HeartbeatPeriod + time.Duration(random*float64(s.HeartbeatSplay))
 }

@@ -387,6 +387,14 @@ type Answer struct {
 	MinSpare *nodev1.Amounts
 	// Settings are set if they have changed.
 	Settings *Settings
+	// Holds reports whether the scheduler will hold the next heartbeat, so that the node should send it soon.
+	Holds bool
+}
+
+// IsIdle reports whether a response has nothing to say to the node: there are no orders, whether sent or not, no
+// request for a full report and no accounted CPU limits.
+func (s *Session) IsIdle() bool {
+	return len(s.pending) == 0 && len(s.queued) == 0 && !s.needFull && len(s.counted) == 0
 }
 
 // Respond answers the request with this sequence number. The response has all unacknowledged
@@ -410,7 +418,7 @@ func (s *Session) Respond(sequence uint64, answer Answer) *nodev1.HeartbeatRespo
 	response := &nodev1.HeartbeatResponse{
 		Session: s.id.message(), Sequence: sequence, NeedFull: s.needFull, CpuLimitsCounted: s.counted,
 		SchedulingSkipped: answer.Skipped, SkipMessage: answer.SkipMessage, NextHeartbeatUs: Micros(answer.Next),
-		MinSpareResources: answer.MinSpare, More: more,
+		MinSpareResources: answer.MinSpare, More: more, Holds: answer.Holds,
 	}
 	if answer.Settings != nil {
 		response.Settings = answer.Settings.message()

@@ -504,6 +504,8 @@ func TestThePaceOfANode(t *testing.T) {
 		{"after a heartbeat", pace.Succeeded(normal, 0.5), 5500 * time.Millisecond},
 		{"after a registration", pace.Succeeded(nil, 0.5), 0},
 		{"when there is more", pace.Succeeded(&nodev1.HeartbeatResponse{More: true}, 0.5), 0},
+		{"when the scheduler holds heartbeats", pace.Succeeded(&nodev1.HeartbeatResponse{Holds: true}, 0.5), 5 * time.Millisecond},
+		{"the longest hold", pace.Hold(0.5), 5500 * time.Millisecond},
 		{"when it is told", pace.Succeeded(&nodev1.HeartbeatResponse{NextHeartbeatUs: 1000}, 0.5), time.Millisecond},
 		{"after an error", pace.Failed(0, 0.999999), 5 * time.Second},
 		{"after the second", pace.Failed(0, 0.999999), 10 * time.Second},

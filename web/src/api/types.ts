@@ -29,6 +29,19 @@ export interface TreeSummary {
   alerts: string[];
 }
 
+/** HeldNode is a node of the last leader that has not reported yet, with what is held back for it. */
+export interface HeldNode {
+  address: string;
+  pool_tree: string | null;
+  job_count: number;
+  operation_count: number;
+  resource_usage: Amounts;
+  /** until is when the leader gives it up; null means never. */
+  until: string | null;
+  /** everything means that nothing at all is scheduled before the node has reported. */
+  everything: boolean;
+}
+
 export interface Cluster {
   time: string;
   leader: string;
@@ -42,6 +55,7 @@ export interface Cluster {
   update_duration: number;
   default_pool_tree: string | null;
   pool_trees: Record<string, TreeSummary>;
+  held_back?: HeldNode[];
   alerts: ErrorDocument[];
 }
 

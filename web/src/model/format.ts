@@ -81,6 +81,19 @@ export function moment(instant: string | null | undefined, locale: Locale = 'en'
   return `${at.toLocaleDateString(tag, {day: '2-digit', month: 'short', year: at.getFullYear() === now.getFullYear() ? undefined : 'numeric'})} ${time}`;
 }
 
+/** longMoment prints an instant with its date and time zone. */
+export function longMoment(instant: string, locale: Locale = 'en', timeZone?: string): string {
+  return new Date(instant).toLocaleString(locale === 'ru' ? 'ru-RU' : 'en-GB', {dateStyle: 'full', timeStyle: 'long', timeZone});
+}
+
+/** tick prints a mark of a time axis, with as much as is needed to tell the marks apart. Times are in seconds. */
+export function tick(at: number, all: number[], locale: Locale = 'en'): string {
+  const [span, step] = [(all.at(-1) ?? at) - (all[0] ?? at), (all[1] ?? at) - (all[0] ?? at)];
+  const day: Intl.DateTimeFormatOptions = span >= 72_000 ? {day: '2-digit', month: 'short'} : {};
+  const clock: Intl.DateTimeFormatOptions = step >= 86_400 ? {} : {hour: '2-digit', minute: '2-digit', ...(step < 60 ? {second: '2-digit'} : {})};
+  return new Date(at * 1000).toLocaleString(locale === 'ru' ? 'ru-RU' : 'en-GB', {...day, ...clock});
+}
+
 /** volume prints a volume of a resource: units times hours. */
 export function volume(resource: Resource, value: number | null | undefined, locale: Locale = 'en'): string {
   if (value === null || value === undefined) return dash;

@@ -1,6 +1,6 @@
 import {describe, expect, it} from 'vitest';
 
-import {at, difference, optionsOf, poolIn, readValue, withNewPool, withoutPool, withPool, withValue} from './options';
+import {at, difference, optionsOf, poolIn, withNewPool, withoutPool, withPool, withValue} from './options';
 
 const tree = {default_parent_pool: 'adhoc', pools: {a: {weight: 2, pools: {b: {mode: 'fifo'}}}, adhoc: {}}};
 
@@ -18,8 +18,6 @@ describe('documents of pools', () => {
   });
   it('tells what to set and what to remove', () =>
     expect(difference({a: 1, b: {c: 1}, d: 1}, {a: 1, b: {c: 2}, e: 3})).toEqual({set: {b: {c: 2}, e: 3}, removed: ['d']}));
-  it.each([['', undefined], [' 3.5 ', 3.5], ['3,5', 3.5], ['10GiB', '10GiB'], ['-1', -1]])('reads %j as %j', (text, value) =>
-    expect(readValue(text)).toBe(value));
 });
 
 describe('pools that come and go', () => {

@@ -24,14 +24,6 @@ export function withValue(document: Document, path: string[], value: unknown): D
   return next;
 }
 
-/** readValue converts typed text to a number where possible; an empty text is no value. */
-export function readValue(text: string): string | number | undefined {
-  const trimmed = text.trim();
-  if (trimmed === '') return undefined;
-  const number = Number(trimmed.replace(/^(-?\d+),(\d+)$/, '$1.$2'));
-  return Number.isFinite(number) ? number : trimmed;
-}
-
 export interface Difference {
   set: Document;
   removed: string[];

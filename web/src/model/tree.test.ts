@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest';
 
 import type {LiveOperation, Pool} from '../api/types';
-import {boundOf, charge, forestOf, pathTo, type Row, rowsOf} from './tree';
+import {boundOf, charge, forestOf, pathTo, type Row, rowsOf, topRows} from './tree';
 
 const pool = (parent: string, weight = 1) => ({parent, weight}) as Pool;
 const pools: Record<string, Pool> = {
@@ -32,6 +32,12 @@ describe('the tree as rows', () => {
     expect(names(rowsOf(forestOf(pools, operations), {filter: 'NIGHT', isOpen: () => false}))).toEqual([
       'a', '>a.1', '>>a.1.x', '>>>op-2',
     ]));
+  it('sums over pools that contain each other only once', () => {
+    const shown = (filter: string) => names(topRows(rowsOf(forestOf(pools, operations), {filter, isOpen: open}), filter));
+    expect(shown('')).toEqual(['a', 'b']);
+    expect(shown('a.')).toEqual(['>a.1', '>a.2']);
+    expect(shown('nightly')).toEqual([]);
+  });
   it('orders siblings as asked', () =>
     expect(
       names(

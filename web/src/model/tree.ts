@@ -67,6 +67,21 @@ export function rowsOf(forest: Forest, view: View): Row[] {
   return rows;
 }
 
+/** topRows returns the shown pools that no other shown pool contains; with a filter, only those that match. Sums
+ * over them count nothing twice. */
+export function topRows(rows: Row[], filter: string): Extract<Row, {kind: 'pool'}>[] {
+  const text = filter.trim().toLowerCase();
+  const found: Extract<Row, {kind: 'pool'}>[] = [];
+  let inside = Infinity;
+  for (const row of rows) {
+    if (row.depth <= inside) inside = Infinity;
+    if (inside < Infinity || row.kind !== 'pool' || (text !== '' && !isMatch(row.name, text))) continue;
+    found.push(row);
+    inside = row.depth;
+  }
+  return found;
+}
+
 function byKind(a: Row, b: Row): number {
   if (a.kind !== b.kind) return a.kind === 'pool' ? -1 : 1;
   if (a.kind === 'operation' && b.kind === 'operation') {

@@ -1,10 +1,11 @@
 import {type ReactNode, useMemo} from 'react';
 
 import {type Amounts, type Event, resources} from '../api/types';
-import {amount, duration, moment, shortId} from '../model/format';
+import {amount, duration, shortId} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {type Column, Grid} from '../parts/grid';
 import {Export} from '../parts/export';
+import {Moment} from '../parts/small';
 import {to} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 
@@ -36,7 +37,7 @@ export function EventsTable({events, tall, name, tools}: {events: Event[]; tall?
   const {t, word, locale} = texts;
   const columns = useMemo<Column<Event>[]>(
     () => [
-      {key: 'time', title: t('Time'), width: 140, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
+      {key: 'time', title: t('Time'), width: 140, value: (e) => e.timestamp, render: (e) => <Moment at={e.timestamp} />},
       {key: 'event', title: t('Event'), width: 190, value: (e) => e.event_type, render: (e) => word(e.event_type)},
       {
         key: 'operation', title: t('Operation'), width: 170, value: (e) => e.operation_id,

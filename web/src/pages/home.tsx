@@ -1,17 +1,18 @@
 import {Alert} from '@gravity-ui/uikit';
 
-import {escapeKey} from '../api/client';
-import {live, orchid, useCommand, useGet} from '../api/queries';
-import {type AuditRecord, type Cluster, type LiveOperation, type Pool, type Resource, resources, type TreeSummary} from '../api/types';
-import {amount, moment, share, shortId} from '../model/format';
+import type {Cluster, HeldNode} from '../api/types';
+import {changesOf} from '../model/changes';
+import {type Trouble, troublesOf} from '../model/health';
 import {Anchor} from '../parts/anchor';
-import {PartsBar, ShareBar} from '../parts/bars';
-import {Section, State} from '../parts/small';
-import {Empty, Loaded} from '../parts/states';
+import {Diff} from '../parts/diff';
+import {Moment, Section} from '../parts/small';
+import {Loaded} from '../parts/states';
 import {alertsOf, useCluster} from '../shell/cluster';
 import {to} from '../shell/routing';
-import {useTexts} from '../text/i18n';
-import {textOf} from './pool';
+import {type Key, useTexts} from '../text/i18n';
+import {resourcesText} from './events_table';
+import {TreeSection} from './home_tree';
+import {useAudit} from './pool_changes';
 import {PreemptionsTable, usePreemptions} from './preemptions';
 
 export function HomePage() {
@@ -25,28 +26,90 @@ export function HomePage() {
   );
 }
 
+const troubles: Record<Exclude<Trouble, 'alerts' | 'held_back'>, Key> = {
+  reviving: 'The scheduler has just taken over: it starts no jobs until it has read its state',
+  offline: '{n} {n|node is|nodes are} not online',
+  no_nodes: 'No node is online, so no job can start',
+};
+
 function Whole({cluster}: {cluster: Cluster}) {
   const {t} = useTexts();
   const alerts = alertsOf(cluster);
+  const lost = cluster.node_count - cluster.online_node_count;
   return (
     <>
-      {alerts.map((text) => (
+      {troublesOf(cluster, alerts.length).map(
+        (trouble) =>
+          trouble !== 'alerts' &&
+          trouble !== 'held_back' && (
+            <Alert
+              key={trouble} theme="warning" message={t(troubles[trouble], {n: lost})}
+              actions={trouble === 'reviving' ? undefined : <Anchor href={`${to.nodes()}?state=offline`}>{t('Which nodes')}</Anchor>}
+            />
+          ),
+      )}
+      <HeldBack nodes={cluster.held_back ?? []} />
+      {alertsOf(cluster, 'nodes_awaited').map((text) => (
         <Alert key={text} theme="warning" message={text} />
       ))}
       <div className="tiles">
         <Tile title={t('Nodes')} value={`${cluster.online_node_count} / ${cluster.node_count}`} note={t('online / all')} href={to.nodes()} />
-        <Tile title={t('Operations')} value={String(cluster.operation_count)} note={t('not ended')} href={to.operations({state: 'running'})} />
+        <Tile title={t('Operations')} value={String(cluster.operation_count)} note={t('not ended')} href={to.operations()} />
         <Tile title={t('Running jobs')} value={String(cluster.running_job_count)} note={t('{n} pending', {n: cluster.pending_job_count})} />
-        <Tile title={t('Alerts')} value={String(alerts.length)} note={alerts.length === 0 ? t('all is well') : t('see above')} />
+        <Tile title={t('Alerts')} value={String(alerts.length)} note={alerts.length === 0 ? t('none now') : t('see above')} />
       </div>
       {Object.entries(cluster.pool_trees).map(([name, tree]) => (
-        <TreeSection key={name} name={name} tree={tree} />
+        <TreeSection key={name} name={name} tree={tree} cluster={cluster} />
       ))}
       <div className="columns">
         <Preempted />
         <Changed />
       </div>
     </>
+  );
+}
+
+/** HeldBack lists the nodes of the last leader that have not reported to this one. What they may still run is not
+ * started elsewhere. */
+function HeldBack({nodes}: {nodes: HeldNode[]}) {
+  const texts = useTexts();
+  const {t} = texts;
+  if (nodes.length === 0) return null;
+  const everything = nodes.some((node) => node.everything);
+  return (
+    <Alert
+      theme="warning"
+      title={t('After a takeover the scheduler waits for {n} {n|node|nodes} of the last leader', {n: nodes.length})}
+      message={
+        <>
+          <p>{everything ? t('Nothing is scheduled until they report.') : t('What they may still run is not started elsewhere, and their resources are held back, until they report.')}</p>
+          <div className="scroll" tabIndex={0} role="region" aria-label={t('Held back')}>
+            <table className="plain plain_tight">
+              <thead>
+                <tr>
+                  <th>{t('Node')}</th>
+                  <th className="numeric">{t('Jobs')}</th>
+                  <th>{t('Held back')}</th>
+                  <th>{t('At the latest until')}</th>
+                </tr>
+              </thead>
+              <tbody>
+                {nodes.slice(0, 50).map((node) => (
+                  <tr key={node.address}>
+                    <th scope="row">
+                      <Anchor href={to.node(node.address)}>{node.address}</Anchor>
+                    </th>
+                    <td className="numeric">{node.everything ? '?' : node.job_count}</td>
+                    <td>{node.everything ? t('everything') : resourcesText(node.resource_usage, texts) || '–'}</td>
+                    <td>{node.until ? <Moment at={node.until} /> : t('it reports')}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      }
+    />
   );
 }
 
@@ -67,90 +130,6 @@ function Tile({title, value, note, href}: {title: string; value: string; note: s
   );
 }
 
-function TreeSection({name, tree}: {name: string; tree: TreeSummary}) {
-  const {t, word, locale} = useTexts();
-  const shown = resources.filter((r) => (tree.capacity[r] ?? 0) > 0);
-  return (
-    <Section title={t('Tree {name}', {name})} actions={<Anchor href={to.scheduling(name)}>{t('{n} {n|pool|pools}', {n: tree.pool_count})}</Anchor>}>
-      {shown.length === 0 ? (
-        <Empty>{t('This tree has no nodes')}</Empty>
-      ) : (
-        <div className="scroll" tabIndex={0} role="region" aria-label={t('Resources of tree {name}', {name})}>
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t('Resource')}</th>
-                <th className="numeric">{t('Capacity')}</th>
-                <th className="plain__wide">{t('Allocated')}</th>
-                <th className="numeric">{t('Allocated')}</th>
-                <th className="numeric">{t('Free')}</th>
-                <th className="numeric">{t('Demanded')}</th>
-                <th className="numeric">{t('Guaranteed')}</th>
-                <th className="numeric">{t('Flow')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {shown.map((r) => (
-                <ResourceRow key={r} resource={r} tree={tree} title={word(r)} locale={locale} label={t('{share} allocated', {share: share((tree.used[r] ?? 0) / (tree.capacity[r] ?? 1), locale)})} />
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      <Starving tree={name} />
-    </Section>
-  );
-}
-
-function ResourceRow({resource: r, tree, title, locale, label}: {resource: Resource; tree: TreeSummary; title: string; locale: 'en' | 'ru'; label: string}) {
-  const capacity = tree.capacity[r] ?? 0;
-  return (
-    <tr>
-      <th scope="row">{title}</th>
-      <td className="numeric">{amount(r, capacity, locale)}</td>
-      <td className="plain__wide">
-        <PartsBar whole={capacity} label={label} parts={[{kind: 'usage', value: tree.used[r] ?? 0, title: label}]} />
-      </td>
-      <td className="numeric">{amount(r, tree.used[r], locale)}</td>
-      <td className="numeric">{amount(r, tree.free[r], locale)}</td>
-      <td className="numeric">{amount(r, tree.demanded[r], locale)}</td>
-      <td className="numeric">{amount(r, tree.guaranteed[r], locale)}</td>
-      <td className="numeric">{amount(r, tree.resource_flow[r], locale)}</td>
-    </tr>
-  );
-}
-
-/** Starving lists the pools and operations that have been below their fair share for too long. */
-function Starving({tree}: {tree: string}) {
-  const {t} = useTexts();
-  const base = `${orchid}/pool_trees/${escapeKey(tree)}`;
-  const fields = ['starvation_status', 'usage_ratio', 'fair_share_ratio', 'title', 'pool'];
-  const pools = useGet<Record<string, Pool>>(`${base}/pools`, {fields}, {every: live, large: true});
-  const operations = useGet<Record<string, LiveOperation>>(`${base}/operations`, {fields}, {every: live, large: true});
-  const hungry = [
-    ...Object.entries(pools.data ?? {}).map(([name, e]) => ({key: name, href: to.pool(tree, name), text: name, e})),
-    ...Object.entries(operations.data ?? {}).map(([id, e]) => ({key: id, href: to.operation(id, 'why'), text: e.title || shortId(id), e})),
-  ].filter(({e}) => e.starvation_status && e.starvation_status !== 'non_starving');
-  if (!pools.data) return null;
-  return (
-    <div className="starving">
-      <h3>{t('Starving now')}</h3>
-      {hungry.length === 0 ? (
-        <p className="muted">{t('Nothing is starving')}</p>
-      ) : (
-        <ul className="starving__list">
-          {hungry.slice(0, 20).map(({key, href, text, e}) => (
-            <li key={key}>
-              <State name={e.starvation_status} /> <Anchor href={href}>{text}</Anchor>
-              <ShareBar usage={e.usage_ratio} fair={e.fair_share_ratio} />
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
-  );
-}
-
 function Preempted() {
   const {t} = useTexts();
   const events = usePreemptions(20);
@@ -164,28 +143,32 @@ function Preempted() {
 }
 
 function Changed() {
-  const {t, locale} = useTexts();
-  const audit = useCommand<{records: AuditRecord[]}>('list_audit', {below: '//sys/pool_trees', limit: 20}, {every: 5000});
+  const {t} = useTexts();
+  const {audit, refused} = useAudit(20);
   return (
     <Section title={t('Recent changes')}>
-      <Loaded of={audit}>
-        {({records}) =>
-          records.length === 0 ? (
-            <p className="muted">{t('No pool has been changed')}</p>
-          ) : (
-            <ul className="changes">
-              {records.map((record) => (
-                <li key={record.id}>
-                  <span className="muted nowrap">
-                    {moment(record.timestamp, locale)} {record.user}
-                  </span>
-                  <span className="diff">{textOf(record.after) || `${record.command} ${record.object}`}</span>
-                </li>
-              ))}
-            </ul>
-          )
-        }
-      </Loaded>
+      {refused ? (
+        <p className="muted">{t('Only administrators see who changed what')}</p>
+      ) : (
+        <Loaded of={audit}>
+          {({records}) =>
+            records.length === 0 ? (
+              <p className="muted">{t('No pool has been changed')}</p>
+            ) : (
+              <ul className="changes">
+                {records.map((record) => (
+                  <li key={record.id}>
+                    <span className="muted nowrap">
+                      <Moment at={record.timestamp} /> {record.user}
+                    </span>
+                    <Diff changes={changesOf(record)} />
+                  </li>
+                ))}
+              </ul>
+            )
+          }
+        </Loaded>
+      )}
     </Section>
   );
 }

@@ -1,20 +1,21 @@
 import {Alert} from '@gravity-ui/uikit';
-import {useMemo} from 'react';
+import {type ReactNode, useMemo} from 'react';
 
 import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
 import {type Amounts, type Event, type Node, type NodeJobs, resources} from '../api/types';
-import {amount, moment, shortId} from '../model/format';
+import {amount, shortId} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {type Column, Grid} from '../parts/grid';
-import {Age, Facts, Section, State} from '../parts/small';
-import {Loaded, Problem} from '../parts/states';
+import {Age, Facts, Moment, Section, State} from '../parts/small';
+import {Loaded} from '../parts/states';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {EventsTable} from './events_table';
 import {GPUs} from './node_gpus';
 import {Maintenance, NodeActions} from './node_maintenance';
+import {MissingNode} from './missing';
 import {classes} from './nodes';
 
 interface NodeState {
@@ -23,14 +24,13 @@ interface NodeState {
 }
 
 export function NodePage({address}: {address: string}) {
-  const {t} = useTexts();
   const list = useCommand<{nodes: Node[]}>('list_nodes', {filter: address}, {every: live});
   return (
     <div className="page">
       <Loaded of={list}>
         {({nodes}) => {
           const node = nodes.find((one) => one.address === address);
-          return node ? <Whole node={node} /> : <Problem title={t('There is no node {name}', {name: address})} />;
+          return node ? <Whole node={node} /> : <MissingNode address={address} />;
         }}
       </Loaded>
     </div>
@@ -38,7 +38,7 @@ export function NodePage({address}: {address: string}) {
 }
 
 function Whole({node}: {node: Node}) {
-  const {t, locale} = useTexts();
+  const {t} = useTexts();
   const state = useGet<NodeState>(`${orchid}/nodes/${escapeKey(node.address)}`, {}, {every: live});
   const events = useCommand<{events: Event[]}>('list_events', {node: node.address, limit: 200}, {every: live});
   return (
@@ -59,9 +59,9 @@ function Whole({node}: {node: Node}) {
           [t('Tags'), node.tags.join(', ') || '–'],
           [t('Running jobs'), String(node.running_job_count)],
           [t('Version'), node.version || '–'],
-          [t('Registered'), moment(node.registered_time, locale)],
-          [t('Last seen'), moment(node.last_seen_time, locale)],
-          ...(state.data?.overcommitted_since ? [[t('Overcommitted since'), moment(state.data.overcommitted_since, locale)] as [string, string]] : []),
+          [t('Registered'), <Moment key="registered" at={node.registered_time} />],
+          [t('Last seen'), <Moment key="seen" at={node.last_seen_time} />],
+          ...(state.data?.overcommitted_since ? [[t('Overcommitted since'), <Moment key="over" at={state.data.overcommitted_since} />] as [string, ReactNode]] : []),
         ]}
       />
       <Maintenance node={node} />

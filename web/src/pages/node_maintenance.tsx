@@ -1,11 +1,15 @@
-import {Button, TextInput} from '@gravity-ui/uikit';
+import {TextInput} from '@gravity-ui/uikit';
 import {useState} from 'react';
 
-import {call} from '../api/client';
+import {call, escapeKey} from '../api/client';
 import type {MaintenanceRequest, Node} from '../api/types';
-import {moment, shellQuote} from '../model/format';
-import {Confirm, Section} from '../parts/small';
+import {shellQuote} from '../model/format';
+import {GuardedButton, useRefusal} from '../parts/guarded';
+import {Confirm, Moment, Section} from '../parts/small';
 import {useTexts} from '../text/i18n';
+
+/** nodePath returns the path of a node, on which its permissions are. */
+const nodePath = (address: string) => `//sys/cluster_nodes/${escapeKey(address)}`;
 
 type Kind = 'ban' | 'disable_scheduler_jobs';
 
@@ -13,14 +17,19 @@ type Kind = 'ban' | 'disable_scheduler_jobs';
 export function NodeActions({node}: {node: Node}) {
   const {t} = useTexts();
   const [asking, setAsking] = useState<Kind | ''>('');
+  const refusal = useRefusal([[['write', nodePath(node.address)]]]);
   const kept = new Set(Object.values(node.maintenance_requests).map((request) => request.type));
   return (
     <div className="page__actions">
-      {!kept.has('disable_scheduler_jobs') && !kept.has('ban') && <Button onClick={() => setAsking('disable_scheduler_jobs')}>{t('Disable')}</Button>}
+      {!kept.has('disable_scheduler_jobs') && !kept.has('ban') && (
+        <GuardedButton refusal={refusal} onClick={() => setAsking('disable_scheduler_jobs')}>
+          {t('Disable')}
+        </GuardedButton>
+      )}
       {!kept.has('ban') && (
-        <Button view="outlined-danger" onClick={() => setAsking('ban')}>
+        <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAsking('ban')}>
           {t('Ban')}
-        </Button>
+        </GuardedButton>
       )}
       {asking && <Ask node={node.address} kind={asking} onClose={() => setAsking('')} />}
     </div>
@@ -50,7 +59,8 @@ function Ask({node, kind, onClose}: {node: string; kind: Kind; onClose: () => vo
 
 /** Maintenance lists the maintenance requests of a node. */
 export function Maintenance({node}: {node: Node}) {
-  const {t, word, locale} = useTexts();
+  const {t, word} = useTexts();
+  const refusal = useRefusal([[['write', nodePath(node.address)]]]);
   const [back, setBack] = useState<(MaintenanceRequest & {id: string}) | null>(null);
   const requests = Object.entries(node.maintenance_requests).map(([id, request]) => ({...request, id}));
   if (requests.length === 0 && !back) return null;
@@ -72,9 +82,11 @@ export function Maintenance({node}: {node: Node}) {
               <th scope="row">{word(request.type)}</th>
               <td>{request.comment || '–'}</td>
               <td>{request.user}</td>
-              <td>{moment(request.timestamp, locale)}</td>
+              <td><Moment at={request.timestamp} /></td>
               <td className="numeric">
-                <Button onClick={() => setBack(request)}>{t('Remove')}</Button>
+                <GuardedButton refusal={refusal} onClick={() => setBack(request)}>
+                  {t('Remove')}
+                </GuardedButton>
               </td>
             </tr>
           ))}

@@ -3,12 +3,12 @@ import {useMemo} from 'react';
 
 import {live, orchid, useCommand, useGet} from '../api/queries';
 import {type Node, type NodeJobs, type Resource, resources} from '../api/types';
-import {amount, moment} from '../model/format';
+import {amount} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {Meter, PartsBar} from '../parts/bars';
 import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
-import {State} from '../parts/small';
+import {Moment, State} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {navigate, to, useQueryValue} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
@@ -73,7 +73,7 @@ function columnsOf({t, word, locale}: Texts, shown: Resource[]): Column<Node>[] 
       },
     })),
     {key: 'tags', title: t('Tags'), width: 120, value: (n) => n.tags.join(' '), render: (n) => <span title={n.tags.join(', ')}>{n.tags.join(', ')}</span>},
-    {key: 'seen', title: t('Last seen'), width: 100, value: (n) => n.last_seen_time, render: (n) => moment(n.last_seen_time, locale)},
+    {key: 'seen', title: t('Last seen'), width: 100, value: (n) => n.last_seen_time, render: (n) => <Moment at={n.last_seen_time} />},
   ];
 }
 

@@ -1,18 +1,21 @@
 import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
+import {type ReactNode, useState} from 'react';
 
+import {ApiError} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {OperationDetails} from '../api/types';
-import {moment} from '../model/format';
+import {hasEnded, isOperationId, openingTab} from '../model/operation';
 import {Anchor} from '../parts/anchor';
-import {Age, Copyable, Facts, State} from '../parts/small';
+import {Age, Copyable, Facts, Moment, State} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
-import {ApiError} from '../api/client';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
+import {isMissing, MissingOperation} from './missing';
 import {OperationActions} from './operation_actions';
 import {CpuTab, useCpuRecord} from './operation_cpu';
 import {DetailsTab} from './operation_details';
 import {EventsTab, TimelineTab} from './operation_events';
+import {FirstFailure} from './operation_failure';
 import {JobsTab} from './operation_jobs';
 import {MemoryTab} from './operation_memory';
 import {SpecificationTab} from './operation_spec';
@@ -20,24 +23,26 @@ import {StatisticsTab} from './operation_statistics';
 import {WhyTab} from './operation_why';
 import {JobsBar, placesOf} from './operations_table';
 
-const final = new Set(['completed', 'failed', 'aborted']);
-
-export function hasEnded(state: string): boolean {
-  return final.has(state);
-}
-
 export function OperationPage({id}: {id: string}) {
-  const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live});
+  const operation = useCommand<OperationDetails>('get_operation', {operation_id: id}, {every: live, enabled: isOperationId(id)});
   return (
     <div className="page">
-      <Loaded of={operation}>{(data) => <Whole operation={data} />}</Loaded>
+      {!isOperationId(id) || (!operation.data && isMissing(operation.error)) ? (
+        <MissingOperation id={id} />
+      ) : (
+        <Loaded of={operation}>{(data) => <Whole key={data.id} operation={data} />}</Loaded>
+      )}
     </div>
   );
 }
 
 function Whole({operation}: {operation: OperationDetails}) {
-  const {t, locale} = useTexts();
-  const [tab, setTab] = useQueryValue('tab', 'details');
+  const {t} = useTexts();
+  const [chosen, setTab] = useQueryValue('tab');
+  // The page does not leave a tab because the operation no longer waits.
+  const [opening] = useState(() => openingTab(operation));
+  const tab = chosen || opening;
+  const waiting = operation.brief_progress?.jobs?.pending ?? 0;
   const id = operation.id;
   const cpu = useCpuRecord(id, hasEnded(operation.state));
   const tabs: [string, string, () => React.ReactNode][] = [
@@ -71,14 +76,18 @@ function Whole({operation}: {operation: OperationDetails}) {
               </Anchor>
             )),
           ],
-          [t('Started'), moment(operation.start_time, locale)],
+          [t('Started'), <Moment key="start" at={operation.start_time} />],
           [t('Duration'), <Age key="age" since={operation.start_time} until={operation.finish_time} />],
           [t('Jobs'), <JobsBar key="jobs" jobs={operation.brief_progress?.jobs} />],
+          ...(waiting > 0 && tab !== 'why' && !hasEnded(operation.state)
+            ? [[t('Waiting'), <Anchor key="why" href={to.operation(id, 'why')}>{t('{n} {n|job waits|jobs wait}: why', {n: waiting})}</Anchor>] as [string, ReactNode]]
+            : []),
         ]}
       />
       {operation.result?.error && operation.result.error.code !== 0 && (
         <Problem title={t('Why it ended')} error={new ApiError(operation.result.error)} />
       )}
+      {operation.state === 'failed' && <FirstFailure id={id} />}
       <TabProvider value={tab} onUpdate={setTab}>
         <TabList>
           {tabs.map(([value, title]) => (

@@ -1,32 +1,36 @@
-import {Button, Checkbox, TextInput} from '@gravity-ui/uikit';
+import {Checkbox, TextInput} from '@gravity-ui/uikit';
 import {useState} from 'react';
 
 import {call} from '../api/client';
 import type {OperationDetails, TreeOptions} from '../api/types';
 import {shellQuote} from '../model/format';
-import {readValue} from '../model/options';
+import {readNumber} from '../model/amounts';
+import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Confirm} from '../parts/small';
 import {useTexts} from '../text/i18n';
+
+/** operationPath returns the path of an operation, on which its permissions are. */
+export const operationPath = (id: string) => `//sys/operations/${id}`;
 
 type Action = 'abort' | 'complete' | 'suspend' | 'resume' | 'change';
 
 export function OperationActions({operation, ended}: {operation: OperationDetails; ended: boolean}) {
   const {t} = useTexts();
   const [action, setAction] = useState<Action | ''>('');
+  const refusal = useRefusal(ended ? [] : [[['manage', operationPath(operation.id)]]]);
   if (ended) return null;
   const close = () => setAction('');
+  const button = (to: Action, title: string, danger = false) => (
+    <GuardedButton refusal={refusal} view={danger ? 'outlined-danger' : 'normal'} onClick={() => setAction(to)}>
+      {title}
+    </GuardedButton>
+  );
   return (
     <div className="page__actions">
-      <Button onClick={() => setAction('change')}>{t('Pool and weight')}</Button>
-      {operation.suspended ? (
-        <Button onClick={() => setAction('resume')}>{t('Resume')}</Button>
-      ) : (
-        <Button onClick={() => setAction('suspend')}>{t('Suspend')}</Button>
-      )}
-      <Button onClick={() => setAction('complete')}>{t('Complete')}</Button>
-      <Button view="outlined-danger" onClick={() => setAction('abort')}>
-        {t('Abort')}
-      </Button>
+      {button('change', t('Pool and weight'))}
+      {operation.suspended ? button('resume', t('Resume')) : button('suspend', t('Suspend'))}
+      {button('complete', t('Complete'))}
+      {button('abort', t('Abort'), true)}
       {action === 'abort' && <Abort id={operation.id} onClose={close} />}
       {action === 'suspend' && <Suspend id={operation.id} onClose={close} />}
       {action === 'resume' && (
@@ -109,7 +113,7 @@ function Change({operation, onClose}: {operation: OperationDetails; onClose: () 
     const now = before[tree]!;
     const change: Record<string, unknown> = {};
     if (next.pool.trim() !== now.pool) change['pool'] = next.pool.trim();
-    const weight = readValue(next.weight);
+    const weight = readNumber(next.weight);
     if (weight !== undefined && weight !== now.weight) change['weight'] = weight;
     if (Object.keys(change).length > 0) changes[tree] = change;
   }

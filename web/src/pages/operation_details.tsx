@@ -2,10 +2,10 @@ import {Alert} from '@gravity-ui/uikit';
 
 import {ApiError, reasons} from '../api/client';
 import type {OperationDetails} from '../api/types';
-import {bytes, decimal, duration, moment, share} from '../model/format';
+import {bytes, decimal, duration, share} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {ShareBar} from '../parts/bars';
-import {Facts, Section} from '../parts/small';
+import {Facts, Moment, Section} from '../parts/small';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {JobsBar} from './operations_table';
@@ -106,7 +106,7 @@ function States({operation}: {operation: OperationDetails}) {
           return (
             <tr key={`${event.state}-${i}`}>
               <th scope="row">{word(event.state)}</th>
-              <td>{moment(event.time, locale)}</td>
+              <td><Moment at={event.time} /></td>
               <td className="numeric">{next ? duration(new Date(next).getTime() - new Date(event.time).getTime(), locale) : ''}</td>
             </tr>
           );

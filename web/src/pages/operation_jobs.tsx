@@ -5,15 +5,17 @@ import {useMemo, useState} from 'react';
 import {ApiError, call, readText} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {Counter, Job, JobList} from '../api/types';
-import {bytes, decimal, moment} from '../model/format';
+import {bytes, decimal} from '../model/format';
 import {statisticsOf, wholeOf} from '../model/statistics';
 import {Anchor} from '../parts/anchor';
 import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
-import {Age, Confirm, Facts, State} from '../parts/small';
+import {GuardedButton, useRefusal} from '../parts/guarded';
+import {Age, Confirm, Facts, Moment, State} from '../parts/small';
 import {Empty, Loaded, Problem} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
+import {operationPath} from './operation_actions';
 import {StatisticsTree} from './operation_statistics';
 
 export function JobsTab({id, counts}: {id: string; counts: Counter | undefined}) {
@@ -23,7 +25,7 @@ export function JobsTab({id, counts}: {id: string; counts: Counter | undefined})
   const [address, setAddress] = useQueryValue('node');
   const [stderr, setStderr] = useQueryValue('stderr');
   const [limit, setLimit] = useState(200);
-  const [shown, setShown] = useState<Job>();
+  const [shown, setShown] = useQueryValue('shown');
   const list = useCommand<JobList>(
     'list_jobs',
     {
@@ -32,7 +34,7 @@ export function JobsTab({id, counts}: {id: string; counts: Counter | undefined})
     },
     {every: live},
   );
-  const columns = useMemo(() => columnsOf(texts, setShown), [texts]);
+  const columns = useMemo(() => columnsOf(texts, (job) => setShown(job.id)), [texts, setShown]);
   const rows = useSorted(list.data?.jobs ?? [], columns, 'sort');
   const states = list.data?.state_counts ?? {};
   return (
@@ -69,7 +71,7 @@ export function JobsTab({id, counts}: {id: string; counts: Counter | undefined})
           </>
         )}
       </Loaded>
-      {shown && <JobDialog operation={id} job={shown} onClose={() => setShown(undefined)} />}
+      {shown && <JobDialog key={shown} operation={id} id={shown} onClose={() => setShown('')} />}
     </>
   );
 }
@@ -91,7 +93,7 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
       key: 'node', title: t('Node'), width: 130, value: (job) => job.address,
       render: (job) => (job.address ? <Anchor href={to.node(job.address)}>{job.address}</Anchor> : '–'),
     },
-    {key: 'start', title: t('Started'), width: 120, value: (job) => job.start_time, render: (job) => moment(job.start_time, locale)},
+    {key: 'start', title: t('Started'), width: 120, value: (job) => job.start_time, render: (job) => <Moment at={job.start_time} />},
     {
       key: 'duration', title: t('Duration'), width: 100, numeric: true,
       value: (job) => (job.finish_time ? new Date(job.finish_time).getTime() : Date.now()) - new Date(job.start_time).getTime(),
@@ -128,45 +130,56 @@ function columnsOf({t, locale}: Texts, open: (job: Job) => void): Column<Job>[] 
 }
 
 /** JobDialog shows one job: its output, its usage and how it ended. */
-function JobDialog({operation, job, onClose}: {operation: string; job: Job; onClose: () => void}) {
-  const {t, locale} = useTexts();
+function JobDialog({operation, id, onClose}: {operation: string; id: string; onClose: () => void}) {
+  const {t} = useTexts();
+  const job = useCommand<Omit<Job, 'id'>>('get_job', {operation_id: operation, job_id: id}, {every: live});
+  return (
+    <Dialog open onClose={onClose} maxWidth="l" fullWidth aria-label={t('Job {id}', {id})} disableTransition>
+      <Dialog.Header caption={t('Job {id}', {id})} />
+      <Dialog.Body>
+        <div className="dialog__body">
+          <Loaded of={job}>{(data) => <JobTabs operation={operation} job={{...data, id}} />}</Loaded>
+        </div>
+      </Dialog.Body>
+    </Dialog>
+  );
+}
+
+function JobTabs({operation, job}: {operation: string; job: Job}) {
+  const {t} = useTexts();
   const [tab, setTab] = useState(job.stderr_size ? 'stderr' : 'details');
   const [aborting, setAborting] = useState(false);
-  const current = useCommand<Job>('get_job', {operation_id: operation, job_id: job.id}, {every: job.finish_time ? 0 : live});
-  const data = current.data ?? job;
+  const refusal = useRefusal([[['manage', operationPath(operation)]]]);
   return (
-    <Dialog open onClose={onClose} maxWidth="l" fullWidth aria-label={t('Job {id}', {id: job.id})} disableTransition>
-      <Dialog.Header caption={t('Job {id}', {id: job.id})} />
-      <Dialog.Body>
-        <TabProvider value={tab} onUpdate={setTab}>
-          <TabList>
-            <Tab value="details">{t('Details')}</Tab>
-            <Tab value="stderr">{t('Error output')}</Tab>
-            <Tab value="statistics">{t('Statistics')}</Tab>
-          </TabList>
-          <div className="tabbody dialog__body">
-            <TabPanel value="details">
-              <Facts
-                items={[
-                  [t('State'), <State key="state" name={data.state} />],
-                  [t('Task'), data.task_name],
-                  [t('Node'), data.address ?? '–'],
-                  [t('Started'), moment(data.start_time, locale)],
-                  [t('Duration'), <Age key="age" since={data.start_time} until={data.finish_time} />],
-                ]}
-              />
-              {data.error && <Problem title={t('Why it ended')} error={new ApiError(data.error)} />}
-              {!data.finish_time && data.state === 'running' && (
-                <Button view="outlined-danger" onClick={() => setAborting(true)}>
-                  {t('Abort the job')}
-                </Button>
-              )}
-            </TabPanel>
-            <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>
-            <TabPanel value="statistics">{tab === 'statistics' && <StatisticsTree tree={data.statistics} />}</TabPanel>
-          </div>
-        </TabProvider>
-      </Dialog.Body>
+    <>
+      <TabProvider value={tab} onUpdate={setTab}>
+        <TabList>
+          <Tab value="details">{t('Details')}</Tab>
+          <Tab value="stderr">{t('Error output')}</Tab>
+          <Tab value="statistics">{t('Statistics')}</Tab>
+        </TabList>
+        <div className="tabbody">
+          <TabPanel value="details">
+            <Facts
+              items={[
+                [t('State'), <State key="state" name={job.state} />],
+                [t('Task'), job.task_name],
+                [t('Node'), job.address ? <Anchor key="node" href={to.node(job.address)}>{job.address}</Anchor> : '–'],
+                [t('Started'), <Moment key="start" at={job.start_time} />],
+                [t('Duration'), <Age key="age" since={job.start_time} until={job.finish_time} />],
+              ]}
+            />
+            {job.error && <Problem title={t('Why it ended')} error={new ApiError(job.error)} />}
+            {!job.finish_time && job.state === 'running' && (
+              <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
+                {t('Abort the job')}
+              </GuardedButton>
+            )}
+          </TabPanel>
+          <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>
+          <TabPanel value="statistics">{tab === 'statistics' && <StatisticsTree tree={job.statistics} />}</TabPanel>
+        </div>
+      </TabProvider>
       {aborting && (
         <Confirm
           title={t('Abort the job')}
@@ -180,17 +193,22 @@ function JobDialog({operation, job, onClose}: {operation: string; job: Job; onCl
           <p>{t('The operation restarts the job, possibly on another node.')}</p>
         </Confirm>
       )}
-    </Dialog>
+    </>
   );
+}
+
+/** useStderr reads the error output of a job, again and again while the job runs. */
+export function useStderr(operation: string, job: string, running = false) {
+  return useQuery({
+    queryKey: ['stderr', operation, job],
+    queryFn: ({signal}) => readText('get_job_stderr', {operation_id: operation, job_id: job}, signal),
+    refetchInterval: running ? live : false,
+  });
 }
 
 function Stderr({operation, job}: {operation: string; job: Job}) {
   const {t} = useTexts();
-  const text = useQuery({
-    queryKey: ['stderr', operation, job.id],
-    queryFn: ({signal}) => readText('get_job_stderr', {operation_id: operation, job_id: job.id}, signal),
-    refetchInterval: job.finish_time ? false : live,
-  });
+  const text = useStderr(operation, job.id, !job.finish_time);
   return (
     <Loaded of={text}>
       {(data) =>

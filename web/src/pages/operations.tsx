@@ -6,6 +6,7 @@ import type {OperationList} from '../api/types';
 import {Loaded} from '../parts/states';
 import {setQuery, useQueryString, useQueryValue} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
+import {StartOperation} from './operation_start';
 import {OperationsTable} from './operations_table';
 
 const page = 100;
@@ -22,7 +23,12 @@ export function OperationsPage() {
   const list = useCommand<OperationList>('list_operations', parameters, {every: live});
   return (
     <div className="page page_full">
-      <h1 className="page__title">{t('Operations')}</h1>
+      <div className="page__head">
+        <h1 className="page__title">{t('Operations')}</h1>
+        <div className="page__actions">
+          <StartOperation />
+        </div>
+      </div>
       {!list.data && <Filters counts={undefined} />}
       <Loaded of={list} lines={8}>
         {(data) => (

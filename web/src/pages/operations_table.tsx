@@ -1,12 +1,13 @@
 import {type ReactNode, useMemo} from 'react';
 
 import type {Counter, OperationRow} from '../api/types';
-import {moment, shortId} from '../model/format';
+import {shortId} from '../model/format';
+import {waits} from '../model/operation';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {Export} from '../parts/export';
 import {type Column, Grid, useSorted} from '../parts/grid';
-import {Age, State} from '../parts/small';
+import {Age, Moment, State} from '../parts/small';
 import {to} from '../shell/routing';
 import {type Texts, useTexts} from '../text/i18n';
 
@@ -38,7 +39,7 @@ export function JobsBar({jobs}: {jobs: Counter | undefined}) {
   );
 }
 
-function columnsOf({t, locale}: Texts): Column<OperationRow>[] {
+function columnsOf({t}: Texts): Column<OperationRow>[] {
   return [
     {
       key: 'title', title: t('Operation'), width: 250, grow: true, value: (row) => row.brief_spec.title ?? row.id,
@@ -52,11 +53,12 @@ function columnsOf({t, locale}: Texts): Column<OperationRow>[] {
       ),
     },
     {
-      key: 'state', title: t('State'), width: 112, value: (row) => row.state,
+      key: 'state', title: t('State'), width: 128, value: (row) => row.state,
       render: (row) => (
         <span className="labels">
           <State name={row.state} />
           {row.suspended && <State name="suspended" />}
+          {waits(row) && <Anchor href={to.operation(row.id, 'why')}>{t('why?')}</Anchor>}
         </span>
       ),
     },
@@ -86,7 +88,7 @@ function columnsOf({t, locale}: Texts): Column<OperationRow>[] {
     },
     {
       key: 'start', title: t('Started'), width: 118, value: (row) => row.start_time,
-      render: (row) => moment(row.start_time, locale),
+      render: (row) => <Moment at={row.start_time} />,
     },
     {
       key: 'duration', title: t('Duration'), width: 96, numeric: true,

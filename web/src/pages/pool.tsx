@@ -1,19 +1,25 @@
-import {Button, Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
+import {Tab, TabList, TabPanel, TabProvider} from '@gravity-ui/uikit';
 import {useState} from 'react';
 
 import {escapeKey} from '../api/client';
 import {live, orchid, useCommand, useGet} from '../api/queries';
-import type {AuditRecord, OperationList, Pool} from '../api/types';
-import {amount, decimal, duration, moment, share, volume} from '../model/format';
+import type {OperationList, Pool} from '../api/types';
+import {amount, decimal, duration, share, volume} from '../model/format';
 import {charge, pathTo, rootName} from '../model/tree';
 import {Anchor} from '../parts/anchor';
 import {Meter, ShareBar} from '../parts/bars';
+import {Favourite} from '../parts/favourite';
+import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Copyable, Facts, Section, State} from '../parts/small';
-import {Empty, Loaded} from '../parts/states';
+import {Loaded} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
+import {isMissing, MissingPool} from './missing';
+import {StartOperation} from './operation_start';
 import {OperationsTable} from './operations_table';
+import {PoolAcl} from './pool_acl';
 import {CreatePool, DeletePool, MovePool, poolPath} from './pool_actions';
+import {PoolChanges} from './pool_changes';
 import {PoolCharts} from './pool_charts';
 import {ShareDerivation} from './pool_derivation';
 import {PoolEditor} from './pool_editor';
@@ -25,7 +31,11 @@ export function PoolPage({tree, name}: {tree: string; name: string}) {
   const all = useGet<Record<string, Pool>>(base, {fields: ['parent', 'is_ephemeral']}, {every: 10_000, large: true});
   return (
     <div className="page">
-      <Loaded of={pool}>{(data) => <Whole tree={tree} name={name} pool={data} all={all.data ?? {}} />}</Loaded>
+      {!pool.data && isMissing(pool.error) ? (
+        <MissingPool tree={tree} name={name} />
+      ) : (
+        <Loaded of={pool}>{(data) => <Whole tree={tree} name={name} pool={data} all={all.data ?? {}} />}</Loaded>
+      )}
     </div>
   );
 }
@@ -44,22 +54,36 @@ function Whole({tree, name, pool, all}: WholeProps) {
   const path = poolPath(tree, all, name);
   const close = () => setDialog('');
   const fixed = pool.is_ephemeral || name === rootName;
+  const ephemeral = pool.is_ephemeral ? t('The scheduler makes and removes ephemeral pools itself') : '';
+  const parent = path.slice(0, path.lastIndexOf('/'));
+  const mayCreate = useRefusal(fixed && pool.is_ephemeral ? [] : [[['modify_children', path], ['write', path]]]);
+  const mayUse = useRefusal(fixed ? [] : [[['use', path]]]);
+  const mayMove = useRefusal(fixed ? [] : [[['write', path]], [['modify_children', parent], ['write', parent]]]);
+  const mayDelete = useRefusal(fixed ? [] : [[['remove', path]], [['modify_children', parent], ['write', parent]]]);
   return (
     <>
       <Way tree={tree} name={name} all={all} />
       <div className="page__head">
         <h1 className="page__title">{name}</h1>
+        {!fixed && <Favourite tree={tree} pool={name} />}
         <State name={pool.mode} />
         {pool.integral_guarantee_type !== 'none' && <State name={pool.integral_guarantee_type} />}
         {pool.starvation_status !== 'non_starving' && <State name={pool.starvation_status} />}
         {pool.is_ephemeral && <State name="ephemeral" />}
         <div className="page__actions">
-          {!pool.is_ephemeral && <Button onClick={() => setDialog('create')}>{t('Create a subpool')}</Button>}
-          {!fixed && <Button onClick={() => setDialog('move')}>{t('Move')}</Button>}
-          {!fixed && (
-            <Button view="outlined-danger" onClick={() => setDialog('delete')}>
-              {t('Delete')}
-            </Button>
+          {name !== rootName && <StartOperation tree={tree} pool={name} refusal={mayUse} />}
+          <GuardedButton refusal={ephemeral || mayCreate} onClick={() => setDialog('create')}>
+            {t('Create a subpool')}
+          </GuardedButton>
+          {name !== rootName && (
+            <>
+              <GuardedButton refusal={ephemeral || mayMove} onClick={() => setDialog('move')}>
+                {t('Move')}
+              </GuardedButton>
+              <GuardedButton refusal={ephemeral || mayDelete} view="outlined-danger" onClick={() => setDialog('delete')}>
+                {t('Delete')}
+              </GuardedButton>
+            </>
           )}
         </div>
       </div>
@@ -69,6 +93,7 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <Tab value="charts">{t('Charts')}</Tab>
           <Tab value="operations">{t('Operations')}</Tab>
           {!fixed && <Tab value="attributes">{t('Attributes')}</Tab>}
+          {!fixed && <Tab value="acl">{t('Access')}</Tab>}
           <Tab value="changes">{t('Changes')}</Tab>
         </TabList>
         <div className="tabbody">
@@ -78,7 +103,8 @@ function Whole({tree, name, pool, all}: WholeProps) {
           <TabPanel value="attributes">
             {tab === 'attributes' && !fixed && <PoolEditor key={path} tree={tree} path={path} way={pathTo(all, name)} />}
           </TabPanel>
-          <TabPanel value="changes">{tab === 'changes' && <Changes path={path} />}</TabPanel>
+          <TabPanel value="acl">{tab === 'acl' && !fixed && <PoolAcl path={path} />}</TabPanel>
+          <TabPanel value="changes">{tab === 'changes' && <PoolChanges tree={tree} name={name} path={path} />}</TabPanel>
         </div>
       </TabProvider>
       {dialog === 'share' && <ShareDerivation tree={tree} name={name} all={all} onClose={close} />}
@@ -185,47 +211,4 @@ function PoolOperations({tree, name}: {tree: string; name: string}) {
       )}
     </Loaded>
   );
-}
-
-function Changes({path}: {path: string}) {
-  const {t, locale} = useTexts();
-  const audit = useCommand<{records: AuditRecord[]}>('list_audit', {object: path, limit: 200}, {every: 5000});
-  return (
-    <Loaded of={audit}>
-      {({records}) =>
-        records.length === 0 ? (
-          <Empty>{t('This pool has not been changed yet')}</Empty>
-        ) : (
-          <table className="plain">
-            <thead>
-              <tr>
-                <th>{t('Time')}</th>
-                <th>{t('User')}</th>
-                <th>{t('Command')}</th>
-                <th>{t('Change')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {records.map((record) => (
-                <tr key={record.id}>
-                  <td className="nowrap">{moment(record.timestamp, locale)}</td>
-                  <td>{record.user}</td>
-                  <td>
-                    <code>{record.command}</code>
-                  </td>
-                  <td className="diff">{textOf(record.after)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        )
-      }
-    </Loaded>
-  );
-}
-
-/** textOf formats a value of an audit record: a text or a document. */
-export function textOf(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  return typeof value === 'string' ? value.trim() : JSON.stringify(value);
 }

@@ -5,8 +5,10 @@ import {call, escapeKey} from '../api/client';
 import {orchid, useCommand, useGet} from '../api/queries';
 import type {Pool} from '../api/types';
 import {shellQuote} from '../model/format';
-import {type Document, poolIn, readValue, withNewPool, withoutPool, withValue} from '../model/options';
+import {readAmount} from '../model/amounts';
+import {type Document, poolIn, withNewPool, withoutPool, withValue} from '../model/options';
 import {pathTo, rootName} from '../model/tree';
+import {useRefusal} from '../parts/guarded';
 import {Confirm} from '../parts/small';
 import {navigate, to} from '../shell/routing';
 import {type Key, useTexts} from '../text/i18n';
@@ -50,15 +52,18 @@ export function CreatePool({tree, parent, onClose}: {tree: string; parent: strin
   const [typed, setTyped] = useState<string[]>([]);
   const {all, options} = useParents(tree);
   const wanted = useMemo(
-    () => firstOptions.reduce<Document>((own, option, i) => withValue(own, option.keys, readValue(typed[i] ?? '')), {}), [typed],
+    () => firstOptions.reduce<Document>((own, option, i) => withValue(own, option.keys, readAmount(option.keys.at(-1)!, typed[i] ?? '')), {}), [typed],
   );
   const attributes = {name: name.trim(), pool_tree: tree, ...(above === rootName ? {} : {parent_name: above}), ...wanted};
   const change = useCallback((document: Document) => withNewPool(document, pathTo(all, above), name.trim(), wanted), [all, above, name, wanted]);
+  const parentPath = poolPath(tree, all, above);
+  const refusal = useRefusal([[['modify_children', parentPath], ['write', parentPath]]]);
   return (
     <Confirm
       title={t('Create a pool')}
       action={t('Create')}
       disabled={name.trim() === ''}
+      refusal={refusal}
       command={`weir create scheduler_pool --attributes ${shellQuote(JSON.stringify(attributes))}`}
       run={() => call('create', {type: 'scheduler_pool', attributes})}
       done={t('Pool {name} was created', {name: name.trim()})}
@@ -72,7 +77,7 @@ export function CreatePool({tree, parent, onClose}: {tree: string; parent: strin
       <div className="fields">
         {firstOptions.map((option, i) => (
           <TextInput
-            key={option.title} label={t(option.title)} value={typed[i] ?? ''} placeholder={t('not set')} controlProps={{'aria-label': t(option.title)}}
+            key={option.title} label={t(option.title)} value={typed[i] ?? ''} placeholder={option.keys.at(-1) === 'memory' ? t('such as 64GiB') : t('not set')} controlProps={{'aria-label': t(option.title)}}
             onUpdate={(value) => setTyped(firstOptions.map((_, n) => (n === i ? value : (typed[n] ?? ''))))}
           />
         ))}
@@ -96,10 +101,12 @@ export function MovePool({tree, name, parent, onClose}: {tree: string; name: str
     },
     [all, name, above, next],
   );
+  const refusal = useRefusal([[['write', poolPath(tree, all, above)]]]);
   return (
     <Confirm
       title={t('Move pool {name}', {name})}
       action={t('Move')}
+      refusal={refusal}
       disabled={next.trim() === '' || from === into}
       command={`weir move ${shellQuote(from)} ${shellQuote(into)}`}
       run={async () => {

@@ -4,6 +4,7 @@ import {useMemo} from 'react';
 import {live, useCommand} from '../api/queries';
 import {type History, type Pool, type Resource, resources} from '../api/types';
 import {amount, decimal, duration, volume} from '../model/format';
+import {frameOf} from '../model/history';
 import {Chart, colors, type Line} from '../parts/chart';
 import {Section} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
@@ -20,7 +21,7 @@ function rangeStart(seconds: number): string {
 }
 
 export function PoolCharts({tree, name, pool}: {tree: string; name: string; pool: Pool}) {
-  const {t, word} = useTexts();
+  const {t, word, locale} = useTexts();
   const [range, setRange] = useQueryValue('range', '15m');
   const [resource, setResource] = useQueryValue('resource', 'cpu');
   const seconds = ranges[range] ?? 900;
@@ -42,7 +43,7 @@ export function PoolCharts({tree, name, pool}: {tree: string; name: string; pool
           value={range in ranges ? range : '15m'}
           onUpdate={setRange}
           aria-label={t('Time range')}
-          options={Object.keys(ranges).map((key) => ({value: key, content: key}))}
+          options={Object.entries(ranges).map(([key, seconds]) => ({value: key, content: duration(seconds * 1000, locale)}))}
         />
       </div>
       <Loaded of={history} lines={8}>
@@ -52,32 +53,10 @@ export function PoolCharts({tree, name, pool}: {tree: string; name: string; pool
   );
 }
 
-interface Frame {
-  times: number[];
-  line: (name: string, resource: Resource | null) => (number | null)[] | undefined;
-}
-
-/** frameOf aligns all series on one time axis; missing measurements are gaps. */
-function frameOf(data: History): Frame {
-  const at = new Map<number, number>();
-  for (const series of data.series) for (const [time] of series.points) at.set(new Date(time).getTime() / 1000, 0);
-  const times = [...at.keys()].sort((a, b) => a - b);
-  times.forEach((time, index) => at.set(time, index));
-  return {
-    times,
-    line: (name, resource) => {
-      const series = data.series.find((s) => s.name === name && s.resource === resource);
-      if (!series) return undefined;
-      const values: (number | null)[] = new Array(times.length).fill(null);
-      for (const [time, average] of series.points) values[at.get(new Date(time).getTime() / 1000)!] = average;
-      return values;
-    },
-  };
-}
-
 function Charts({data, resource, pool}: {data: History; resource: Resource; pool: Pool}) {
   const {t, word, locale} = useTexts();
   const frame = useMemo(() => frameOf(data), [data]);
+  const range: [number, number] = [new Date(data.from_time).getTime() / 1000, new Date(data.to_time).getTime() / 1000];
   const lines = (wanted: [string, string, string, Partial<Line>?, (Resource | null)?][]): Line[] =>
     wanted.flatMap(([name, label, color, more, of]) => {
       const values = frame.line(name, of === undefined ? resource : of);
@@ -141,10 +120,10 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
   return (
     <div className="charts">
       <Section title={t('{resource}: usage, demand, guarantees, limit', {resource: word(resource)})}>
-        <Chart label={t('Usage and demand over time')} times={frame.times} lines={use} print={print} />
+        <Chart label={t('Usage and demand over time')} times={frame.times} range={range} lines={use} print={print} />
       </Section>
       <Section title={t('{resource}: fair share by cause', {resource: word(resource)})}>
-        <Chart label={t('Fair share by cause over time')} times={frame.times} lines={causes} print={print} />
+        <Chart label={t('Fair share by cause over time')} times={frame.times} range={range} lines={causes} print={print} />
       </Section>
       {saved.length > 0 && (
         <Section
@@ -157,18 +136,18 @@ function Charts({data, resource, pool}: {data: History; resource: Resource; pool
             </span>
           }
         >
-          <Chart label={t('Accumulated volume over time')} times={frame.times} lines={saved} print={(v) => volume('cpu', v, locale)} />
+          <Chart label={t('Accumulated volume over time')} times={frame.times} range={range} lines={saved} print={(v) => volume('cpu', v, locale)} />
         </Section>
       )}
       {endurance.length > 0 && (
         <Section title={t('How long the full burst would last')}>
           <Chart
-            label={t('How long the full burst would last')} times={frame.times} lines={endurance} print={(v) => duration(v * 1000, locale)} height={180}
+            label={t('How long the full burst would last')} times={frame.times} range={range} lines={endurance} print={(v) => duration(v * 1000, locale)} height={180}
           />
         </Section>
       )}
       <Section title={t('Operations and jobs')}>
-        <Chart label={t('Counts over time')} times={frame.times} lines={counts} print={(v) => decimal(v, locale, 0)} height={180} />
+        <Chart label={t('Counts over time')} times={frame.times} range={range} lines={counts} print={(v) => decimal(v, locale, 0)} height={180} />
       </Section>
     </div>
   );

@@ -68,7 +68,7 @@ function Chain({tree, chain, pools, resource}: {tree: string; chain: string[]; p
   const {t, locale} = useTexts();
   return (
     <div className="scroll" tabIndex={0} role="region" aria-label={t('From the pool up to the root')}>
-      <table className="plain">
+      <table className="plain plain_tight plain_cards">
         <thead>
           <tr>
             <th>{t('From the pool up to the root')}</th>
@@ -96,15 +96,15 @@ function Chain({tree, chain, pools, resource}: {tree: string; chain: string[]; p
                 <th scope="row">
                   <Anchor href={to.pool(tree, name)}>{name}</Anchor>
                 </th>
-                <td className="numeric">{share(pool.fair_share[resource], locale)}</td>
-                <td className="plain__bar">
+                <td className="numeric" data-label={t('Fair share')}>{share(pool.fair_share[resource], locale)}</td>
+                <td className="plain__bar plain__bar_short" data-label={t('By cause')}>
                   <PartsBar whole={1} label={parts.map((part) => part.title).join(', ')} parts={parts} />
                 </td>
-                <td className="numeric">{share(pool.usage_share[resource], locale)}</td>
-                <td className="numeric">{share(pool.demand_share[resource], locale)}</td>
-                <td className="numeric">{share(pool.strong_guarantee_share[resource], locale)}</td>
-                <td className="numeric">{share(pool.limits_share[resource], locale)}</td>
-                <td className="numeric">{decimal(pool.weight, locale)}</td>
+                <td className="numeric" data-label={t('Usage')}>{share(pool.usage_share[resource], locale)}</td>
+                <td className="numeric" data-label={t('Demand')}>{share(pool.demand_share[resource], locale)}</td>
+                <td className="numeric" data-label={t('Guarantee')}>{share(pool.strong_guarantee_share[resource], locale)}</td>
+                <td className="numeric" data-label={t('Limit')}>{share(pool.limits_share[resource], locale)}</td>
+                <td className="numeric" data-label={t('Weight')}>{decimal(pool.weight, locale)}</td>
               </tr>
             );
           })}

@@ -4,7 +4,9 @@ import {useEffect, useMemo, useState} from 'react';
 import {changeAttributes} from '../api/client';
 import {refresh, useCommand} from '../api/queries';
 import {shellQuote} from '../model/format';
-import {at, difference, type Document, optionsOf, poolIn, readValue, withPool, withValue} from '../model/options';
+import {readAmount, writeAmount} from '../model/amounts';
+import {at, difference, type Document, optionsOf, poolIn, withPool, withValue} from '../model/options';
+import {GuardedButton, useRefusal} from '../parts/guarded';
 import {Command, Section} from '../parts/small';
 import {Loaded, Problem} from '../parts/states';
 import {type Key, useTexts} from '../text/i18n';
@@ -42,8 +44,10 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
     setDraft(withValue(options, keys, value));
   };
   const field = (keys: string[], title: string) => (
-    <OptionField key={keys.join('/')} title={title} value={at(options, keys)} onChange={(value) => put(keys, value)} />
+    <OptionField key={keys.join('/')} title={title} resource={keys.at(-1) ?? ''} value={at(options, keys)} onChange={(value) => put(keys, value)} />
   );
+  // What a pool gets is decided by those who may write to its parent, what happens in it by those who may write to it.
+  const refusal = useRefusal([[['write', path], ['write', path.slice(0, path.lastIndexOf('/'))]]]);
   const save = async () => {
     setBusy(true);
     setError(undefined);
@@ -106,10 +110,11 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
             </>
           )}
           {error !== undefined && <Problem error={error} />}
+          {refusal && <p className="muted">{refusal}</p>}
           <div className="editor__buttons">
-            <Button view="action" size="l" disabled={!changed} loading={busy} onClick={() => void save()}>
+            <GuardedButton view="action" size="l" disabled={!changed} loading={busy} refusal={refusal} onClick={() => void save()}>
               {t('Save')}
-            </Button>
+            </GuardedButton>
             <Button size="l" disabled={draft === undefined} onClick={() => setDraft(undefined)}>
               {t('Undo')}
             </Button>
@@ -121,22 +126,22 @@ function Form({tree, path, way, document}: EditorProps & {document: Document}) {
 }
 
 /** OptionField edits an option that is a number or an amount; empty means unset. */
-function OptionField({title, value, onChange}: {title: string; value: unknown; onChange: (value: unknown) => void}) {
+function OptionField({title, resource, value, onChange}: {title: string; resource: string; value: unknown; onChange: (value: unknown) => void}) {
   const {t} = useTexts();
-  const shown = value === undefined || value === null ? '' : String(value);
+  const shown = writeAmount(resource, value);
   const [text, setText] = useState(shown);
   // The field keeps the text as typed until the value changes elsewhere.
   useEffect(() => {
-    if (String(readValue(text) ?? '') !== shown) setText(shown);
+    if (writeAmount(resource, readAmount(resource, text)) !== shown) setText(shown);
   }, [shown]);
   return (
     <TextInput
       label={title}
       value={text}
-      placeholder={t('not set')}
+      placeholder={resource === 'memory' ? t('not set, or such as 64GiB') : t('not set')}
       onUpdate={(next) => {
         setText(next);
-        onChange(readValue(next));
+        onChange(readAmount(resource, next));
       }}
       controlProps={{'aria-label': title}}
     />

@@ -3,11 +3,11 @@ import {useMemo} from 'react';
 
 import {live, useCommand} from '../api/queries';
 import type {Amounts, Event} from '../api/types';
-import {decimal, duration, moment, shortId} from '../model/format';
+import {decimal, duration, shortId} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {Export} from '../parts/export';
 import {type Column, Grid} from '../parts/grid';
-import {Section} from '../parts/small';
+import {Moment, Section} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
@@ -108,7 +108,7 @@ export function PreemptionsTable({events, tall, brief}: PreemptionsProps) {
   const {t, word, locale} = texts;
   const all = useMemo<Column<Event>[]>(
     () => [
-      {key: 'time', title: t('Time'), width: 80, value: (e) => e.timestamp, render: (e) => moment(e.timestamp, locale)},
+      {key: 'time', title: t('Time'), width: 80, value: (e) => e.timestamp, render: (e) => <Moment at={e.timestamp} />},
       {
         key: 'lost', title: t('From pool'), width: 110, value: (e) => e.pool,
         render: (e) => e.pool && <Anchor href={to.pool(e.pool_tree ?? '', e.pool)}>{e.pool}</Anchor>,

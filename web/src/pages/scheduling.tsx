@@ -1,14 +1,20 @@
-import {Button, Checkbox, SegmentedRadioGroup, Select, TextInput} from '@gravity-ui/uikit';
+import {Button, Checkbox, Icon, SegmentedRadioGroup, Select, TextInput} from '@gravity-ui/uikit';
+import {StarFill} from '@gravity-ui/icons';
 import {useCallback, useMemo, useState} from 'react';
 
 import {escapeKey} from '../api/client';
-import {live, orchid, useGet} from '../api/queries';
+import {live, orchid, useGet, useSignal} from '../api/queries';
 import type {Cluster, LiveOperation, Pool} from '../api/types';
-import {forestOf, rootName, type Row, rowsOf} from '../model/tree';
+import {forestOf, rootName, type Row, rowsOf, topRows} from '../model/tree';
+import {Anchor} from '../parts/anchor';
+import {ColumnChoice, useChosen} from '../parts/columns';
 import {Export} from '../parts/export';
 import {comparison, Grid} from '../parts/grid';
+import {GuardedButton, useRefusal} from '../parts/guarded';
+import {useNarrow} from '../parts/narrow';
 import {Empty, Loaded, Problem} from '../parts/states';
 import {useCluster} from '../shell/cluster';
+import {favourites} from '../shell/settings';
 import {navigate, setQuery, to, useQueryValue} from '../shell/routing';
 import {useTexts} from '../text/i18n';
 import {columnsOf, fieldsOf, type Mode, modes} from './scheduling_columns';
@@ -47,12 +53,33 @@ function Trees({cluster}: {cluster: Cluster}) {
         />
         {summary && <TreeBars summary={summary} />}
       </div>
+      <Favourites />
       {summary ? (
         <PoolTable tree={tree} manyPools={summary.pool_count > manyPools} manyOperations={summary.operation_count > manyOperations} />
       ) : (
         <Problem title={t('There is no tree {name}', {name: tree})} />
       )}
     </>
+  );
+}
+
+/** Favourites links to the pools that the reader marked. */
+function Favourites() {
+  const {t} = useTexts();
+  const list = useSignal(favourites);
+  if (list.length === 0) return null;
+  return (
+    <nav className="favourites" aria-label={t('Favourites')}>
+      <Icon data={StarFill} size={14} className="star_marked" />
+      {list.map((key) => {
+        const [tree = '', pool = ''] = key.split('/');
+        return (
+          <Anchor key={key} href={to.pool(tree, pool)}>
+            {pool} <span className="muted">[{tree}]</span>
+          </Anchor>
+        );
+      })}
+    </nav>
   );
 }
 
@@ -87,6 +114,7 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
   const [order] = useQueryValue('sort');
   const [shown, setShown] = useQueryValue('operations', manyOperations ? 'no' : 'yes');
   const [creating, setCreating] = useState(false);
+  const refusal = useRefusal([[['modify_children', `//sys/pool_trees/${escapeKey(tree)}`], ['write', `//sys/pool_trees/${escapeKey(tree)}`]]]);
   const expansion = useExpansion(manyPools);
   const current = modes.some((m) => m.key === mode) ? (mode as Mode) : 'summary';
   const absolute = numbers === 'absolute';
@@ -96,22 +124,28 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
   const operations = useGet<Record<string, LiveOperation>>(
     `${base}/operations`, {fields: fields.operations}, {every: live, large: true, enabled: shown === 'yes'},
   );
-  const columns = useMemo(
-    () => columnsOf({mode: current, absolute, texts, tree, toggle: expansion.toggle}),
-    [current, absolute, texts, tree, expansion.toggle],
+  const narrow = useNarrow();
+  const all = useMemo(
+    () => columnsOf({mode: current, absolute, texts, tree, toggle: expansion.toggle, narrow}),
+    [current, absolute, texts, tree, expansion.toggle, narrow],
   );
+  const columns = useChosen(current, all);
   const rows = useMemo(() => {
     if (!pools.data) return [];
     const forest = forestOf(pools.data, shown === 'yes' ? operations.data : {});
-    return rowsOf(forest, {filter, isOpen: expansion.isOpen, compare: comparison(columns, order)});
-  }, [pools.data, operations.data, shown, filter, expansion.isOpen, columns, order]);
+    return rowsOf(forest, {filter, isOpen: expansion.isOpen, compare: comparison(all, order)});
+  }, [pools.data, operations.data, shown, filter, expansion.isOpen, all, order]);
+  const top = useMemo(() => topRows(rows, filter), [rows, filter]);
+  // The root has the sums of all pools, even if their dominant resources differ.
+  const root = current === 'summary' && filter === '' ? pools.data?.[rootName] : undefined;
+  const summed: Row[] = root ? [{kind: 'pool', key: 'root', name: rootName, depth: 0, pool: root, hasChildren: true, open: true}] : top;
   return (
     <>
       <div className="toolbar">
         <SegmentedRadioGroup
           value={current}
           onUpdate={setMode}
-          aria-label={t('Columns')}
+          aria-label={t('View')}
           options={modes.map((m) => ({value: m.key, content: t(m.title)}))}
         />
       </div>
@@ -139,10 +173,11 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
         <Button view="outlined" onClick={() => expansion.all(!expansion.allOpen)}>
           {expansion.allOpen ? t('Collapse all') : t('Expand all')}
         </Button>
+        <ColumnChoice table={current} columns={all} />
         <Export name={`pools-${tree}`} columns={columns} rows={rows} />
-        <Button view="action" onClick={() => setCreating(true)}>
+        <GuardedButton refusal={refusal} view="action" onClick={() => setCreating(true)}>
           {t('Create a pool')}
-        </Button>
+        </GuardedButton>
         <span className="muted toolbar__count" aria-live="off">
           {t('{n} {n|pool|pools}', {n: pools.data ? Object.keys(pools.data).length - 1 : 0})}
         </span>
@@ -162,6 +197,7 @@ function PoolTable({tree, manyPools, manyOperations}: {tree: string; manyPools: 
               toggle: (row, open) => expansion.toggle(row.name, open),
               open: (row) => navigate(row.kind === 'pool' ? to.pool(tree, row.name) : to.operation(row.name)),
             }}
+            totals={{title: t('Sum of {n} {n|pool|pools}', {n: top.length}), rows: summed}}
             empty={filter ? t('No name matches') : t('No pools yet')}
           />
         )}

@@ -75,7 +75,7 @@ function Tiles({report}: {report: SimulationReport}) {
       t('Wait per job (median)'), seconds(cluster.waits.p50, locale),
       t('99 %: {p99}, most: {max}', {p99: seconds(cluster.waits.p99, locale), max: seconds(cluster.waits.max, locale)}),
     ],
-    [t('Preemptions'), decimal(cluster.jobs.preempted, locale), t('{n} core-hours lost', {n: decimal((cluster.lost.cpu ?? 0) / 3600, locale, 1)})],
+    [t('Preemptions'), decimal(cluster.jobs.preempted, locale), t('{n} {n|core-hour|core-hours} lost', {n: decimal((cluster.lost.cpu ?? 0) / 3600, locale, 1)})],
     ...(report.expectations
       ? ([[t('Expectations'), failed === 0 ? t('all hold') : t('{n} failed', {n: failed}), t('{n} checked', {n: report.expectations.length}), failed === 0 ? 'good' : 'danger']] as [string, string, ReactNode, string][])
       : []),
@@ -341,7 +341,7 @@ function Operations({report}: {report: SimulationReport}) {
   return (
     <Section
       title={t('Operations')}
-      actions={report.operations_omitted ? <span className="muted">{t('{n} more are not listed', {n: report.operations_omitted})}</span> : undefined}
+      actions={report.operations_omitted ? <span className="muted">{t('{n} more {n|is|are} not listed', {n: report.operations_omitted})}</span> : undefined}
     >
       <Grid label={t('Operations')} columns={columns} rows={rows} rowKey={(o) => o.name} sort="sort" empty={t('No operations')} />
     </Section>

@@ -2,6 +2,7 @@ import {useThemeType} from '@gravity-ui/uikit';
 import {useEffect, useRef} from 'react';
 import uPlot from 'uplot';
 
+import {moment, tick} from '../model/format';
 import {useTexts} from '../text/i18n';
 
 export interface Line {
@@ -21,6 +22,8 @@ interface ChartProps {
   height?: number;
   /** printTime formats a moment on the axis; the default is the time of day. */
   printTime?: (seconds: number) => string;
+  /** range is the part of the time axis to show, in seconds; the default is where there are points. */
+  range?: [number, number];
   /** bars draws bars from one point to the next instead of lines. */
   stepped?: boolean;
 }
@@ -61,15 +64,14 @@ function stacked(lines: Line[]): (number | null)[][] {
 }
 
 /** Chart draws lines over time and shows their values under the pointer. */
-export function Chart({label, times, lines, print, height = 220, printTime, stepped}: ChartProps) {
+export function Chart({label, times, lines, print, height = 220, printTime, stepped, range}: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const dark = useThemeType() === 'dark';
   const {t, locale} = useTexts();
-  const timeOfDay = (at: number) =>
-    new Date(at * 1000).toLocaleTimeString(locale === 'ru' ? 'ru-RU' : 'en-GB', {hour: '2-digit', minute: '2-digit', second: '2-digit'});
-  const current = useRef({lines, print, printTime: printTime ?? timeOfDay});
-  current.current = {lines, print, printTime: printTime ?? timeOfDay};
+  const clock = (at: number) => moment(new Date(at * 1000).toISOString(), locale);
+  const current = useRef({lines, print, printTime: printTime ?? clock, range});
+  current.current = {lines, print, printTime: printTime ?? clock, range};
   const shape = lines.map((line) => `${line.label}${line.color}`).join('|');
   useEffect(() => {
     const element = host.current;
@@ -82,11 +84,11 @@ export function Chart({label, times, lines, print, height = 220, printTime, step
         height,
         legend: {live: true},
         cursor: {points: {size: 6}, y: false, sync: {key: 'weir'}},
-        scales: {x: {time: !printTime}, y: {range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1]}},
+        scales: {x: {time: !printTime, range: (_, min, max) => current.current.range ?? [min, max]}, y: {range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1]}},
         axes: [
           {
             stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, space: 80, incrs: steps,
-            values: (_, ticks) => ticks.map((at) => current.current.printTime(at)),
+            values: (_, ticks) => ticks.map((at) => (printTime ? printTime(at) : tick(at, ticks, locale))),
           },
           {stroke: ink, grid: {stroke: rule, width: 1}, ticks: {stroke: rule, width: 1}, size: 76, values: (_, ticks) => ticks.map((v) => current.current.print(v))},
         ],

@@ -14,6 +14,8 @@ export interface Column<Row> {
   render: (row: Row) => ReactNode;
   /** value is what the column is sorted by and exported as. */
   value?: (row: Row) => string | number | null | undefined;
+  /** total is what the last line says about several rows together. */
+  total?: (rows: Row[]) => ReactNode;
 }
 
 interface GridProps<Row> {
@@ -33,10 +35,12 @@ interface GridProps<Row> {
     open: (row: Row) => void;
   };
   empty?: ReactNode;
+  /** totals adds a last line that stays visible, about these rows. */
+  totals?: {title: string; rows: Row[]};
 }
 
 /** Grid is a table of any length: only the visible rows are in the document. */
-export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, sort, tree, empty}: GridProps<Row>) {
+export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, sort, tree, empty, totals}: GridProps<Row>) {
   const scroller = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(-1);
   const virtual = useVirtualizer({
@@ -70,7 +74,7 @@ export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, s
       ref={scroller}
       role={role}
       aria-label={label}
-      aria-rowcount={rows.length + 1}
+      aria-rowcount={rows.length + (totals ? 2 : 1)}
       aria-colcount={columns.length}
       tabIndex={0}
       onKeyDown={onKeyDown}
@@ -102,6 +106,17 @@ export function Grid<Row>({label, columns, rows, rowKey, tall, rowHeight = 36, s
               />
             );
           })}
+        </div>
+      )}
+      {totals && totals.rows.length > 0 && (
+        <div className="grid__foot" role="rowgroup" style={{minWidth: width}}>
+          <div className="grid__row" role="row" aria-rowindex={rows.length + 2} style={{gridTemplateColumns: template, height: rowHeight}}>
+            {columns.map((c, i) => (
+              <div key={c.key} role={cell} className={`grid__cell${c.numeric ? ' grid__cell_numeric' : ''}`}>
+                {i === 0 ? totals.title : c.total?.(totals.rows)}
+              </div>
+            ))}
+          </div>
         </div>
       )}
     </div>

@@ -1,10 +1,11 @@
 import {Button, ClipboardButton, Dialog, Label, type LabelProps, useToaster} from '@gravity-ui/uikit';
-import {type ReactNode, useEffect, useState} from 'react';
+import {type ReactNode, useEffect, useMemo, useRef, useState} from 'react';
 
 import {reasons} from '../api/client';
 import {refresh} from '../api/queries';
-import {duration} from '../model/format';
+import {duration, longMoment, moment} from '../model/format';
 import {useTexts} from '../text/i18n';
+import {GuardedButton} from './guarded';
 import {Problem} from './states';
 
 const themes: Record<string, LabelProps['theme']> = {
@@ -86,6 +87,18 @@ export function Age({since, until}: {since: string; until?: string | null}) {
   return <>{duration(end - new Date(since).getTime(), locale)}</>;
 }
 
+/** Moment shows an instant, and its date and time zone on a closer look. */
+export function Moment({at}: {at: string | null | undefined}) {
+  const {locale} = useTexts();
+  return at ? (
+    <time dateTime={at} title={longMoment(at, locale)}>
+      {moment(at, locale)}
+    </time>
+  ) : (
+    <>–</>
+  );
+}
+
 interface ConfirmProps {
   title: string;
   action: string;
@@ -93,17 +106,29 @@ interface ConfirmProps {
   command?: string;
   children?: ReactNode;
   disabled?: boolean;
+  /** refusal is why the reader may not do it. */
+  refusal?: string;
   run: () => Promise<unknown>;
   done: string;
   onClose: () => void;
 }
 
 /** Confirm asks before a change, and shows why it was refused. */
-export function Confirm({title, action, danger, command, children, disabled, run, done, onClose}: ConfirmProps) {
+export function Confirm({title, action, danger, command, children, disabled, refusal = '', run, done, onClose}: ConfirmProps) {
   const {t} = useTexts();
   const toaster = useToaster();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
+  const content = useRef<HTMLDivElement>(null);
+  // Focus goes to the first field, if there is one. The dialog is not in the document yet.
+  const first = useMemo(
+    () => ({
+      get current() {
+        return content.current?.querySelector<HTMLElement>('input:not([type=checkbox]), textarea') ?? null;
+      },
+    }),
+    [],
+  );
   const apply = async () => {
     setBusy(true);
     setError(undefined);
@@ -119,10 +144,10 @@ export function Confirm({title, action, danger, command, children, disabled, run
     }
   };
   return (
-    <Dialog open onClose={onClose} maxWidth="m" fullWidth aria-label={title} disableTransition>
+    <Dialog open onClose={onClose} maxWidth="m" fullWidth aria-label={title} initialFocus={first} disableTransition>
       <Dialog.Header caption={title} />
       <Dialog.Body>
-        <div className="stack">
+        <div className="stack" ref={content}>
           {children}
           {command && (
             <div>
@@ -137,9 +162,11 @@ export function Confirm({title, action, danger, command, children, disabled, run
         <Button view="flat" size="l" onClick={onClose}>
           {t('Cancel')}
         </Button>
-        <Button view={danger ? 'outlined-danger' : 'action'} size="l" loading={busy} disabled={disabled} onClick={() => void apply()}>
+        <GuardedButton
+          view={danger ? 'outlined-danger' : 'action'} size="l" loading={busy} disabled={disabled} refusal={refusal} onClick={() => void apply()}
+        >
           {action}
-        </Button>
+        </GuardedButton>
       </div>
     </Dialog>
   );

@@ -1,7 +1,7 @@
 import {Alert, Skeleton} from '@gravity-ui/uikit';
 import type {ReactNode} from 'react';
 
-import {ConnectionError, reasons} from '../api/client';
+import {ApiError, ConnectionError, reasons} from '../api/client';
 import {useTexts} from '../text/i18n';
 
 /** Problem shows why something is missing or was refused, in the server's words. */
@@ -50,7 +50,15 @@ interface Answer<T> {
 /** Loaded shows an answer, or that it is still loading, or why there is none. It keeps showing the last
  * answer. */
 export function Loaded<T>({of, children, lines}: {of: Answer<T>; children: (data: T) => ReactNode; lines?: number}) {
-  if (of.data !== undefined) return <>{children(of.data)}</>;
+  const {t} = useTexts();
+  if (of.data !== undefined) {
+    return (
+      <>
+        {of.error instanceof ApiError && <Problem title={t('This was the state until the server refused to tell more')} error={of.error} />}
+        {children(of.data)}
+      </>
+    );
+  }
   if (of.error) return <Problem error={of.error} />;
   return <Waiting lines={lines} />;
 }

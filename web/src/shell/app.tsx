@@ -3,8 +3,8 @@ import {lazy, Suspense, useEffect, useMemo} from 'react';
 
 import {signedOut} from '../api/client';
 import {useSignal} from '../api/queries';
-import {Problem, Waiting} from '../parts/states';
-import {TextsContext, textsIn, useTexts} from '../text/i18n';
+import {Waiting} from '../parts/states';
+import {TextsContext, textsIn} from '../text/i18n';
 import {ErrorBoundary} from './boundary';
 import {Frame} from './frame';
 import {usePath} from './routing';
@@ -14,6 +14,7 @@ import {SignIn} from './signin';
 // Each page is loaded when it is first opened.
 const HomePage = lazy(async () => ({default: (await import('../pages/home')).HomePage}));
 const EventsPage = lazy(async () => ({default: (await import('../pages/events')).EventsPage}));
+const MissingPage = lazy(async () => ({default: (await import('../pages/missing')).MissingPage}));
 const NodePage = lazy(async () => ({default: (await import('../pages/node')).NodePage}));
 const NodesPage = lazy(async () => ({default: (await import('../pages/nodes')).NodesPage}));
 const OperationPage = lazy(async () => ({default: (await import('../pages/operation')).OperationPage}));
@@ -52,7 +53,6 @@ export function App() {
 
 function Route() {
   const path = usePath();
-  const {t} = useTexts();
   const place = path.join('/');
   useEffect(() => {
     document.title = path.length > 0 ? `${path[path.length - 1]} · Weir` : 'Weir';
@@ -60,7 +60,7 @@ function Route() {
   }, [place]);
   return (
     <ErrorBoundary key={place}>
-      <Suspense fallback={<Waiting />}>{page(path) ?? <Problem title={t('Page not found')} />}</Suspense>
+      <Suspense fallback={<Waiting />}>{page(path) ?? <MissingPage />}</Suspense>
     </ErrorBoundary>
   );
 }

@@ -1,4 +1,3 @@
-import type {ErrorDocument} from '../api/client';
 import {live, useCommand} from '../api/queries';
 import type {Cluster} from '../api/types';
 
@@ -7,10 +6,11 @@ export function useCluster() {
   return useCommand<Cluster>('get_cluster', {}, {every: live});
 }
 
-/** alertsOf returns the alerts of a cluster and its trees as texts. */
-export function alertsOf(cluster: Cluster | undefined): string[] {
+/** alertsOf returns the alerts of a cluster and its trees as texts, except those of one type. */
+export function alertsOf(cluster: Cluster | undefined, except = ''): string[] {
   if (!cluster) return [];
-  const texts = cluster.alerts.map((alert: ErrorDocument | string) => (typeof alert === 'string' ? alert : alert.message));
+  const shown = cluster.alerts.filter((alert) => alert.attributes?.['alert_type'] !== except);
+  const texts = shown.map((alert) => alert.message);
   for (const [name, tree] of Object.entries(cluster.pool_trees)) {
     for (const alert of tree.alerts) if (!texts.includes(alert)) texts.push(`${name}: ${alert}`);
   }

@@ -1,10 +1,11 @@
 import {Alert, Button, DropdownMenu, Icon, Label, Popover} from '@gravity-ui/uikit';
 import {
-  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, Display, Globe, House, ListUl, Magnifier, Moon, NodesRight, Server, Sun, Thunderbolt, ListTimeline,
+  ArrowsRotateRight, Bell, ChartLine, CircleQuestion, Display, Globe, House, ListUl, Magnifier, Moon, NodesRight, Person, Server, Sun, Thunderbolt, ListTimeline,
 } from '@gravity-ui/icons';
 import {type ReactNode, useEffect, useState} from 'react';
 
 import {lostSince, signedOut, token} from '../api/client';
+import {useUser} from '../api/permissions';
 import {refresh, useSignal} from '../api/queries';
 import {moment} from '../model/format';
 import {Anchor} from '../parts/anchor';
@@ -143,6 +144,42 @@ function Alerts() {
   );
 }
 
+/** Reader shows who the server takes the reader for. */
+function Reader() {
+  const {t} = useTexts();
+  const user = useUser();
+  if (!user) return null;
+  const withToken = token.get() !== '';
+  return (
+    <Popover
+      hasArrow
+      placement="bottom-end"
+      content={
+        <div className="popover stack">
+          <p>{t('Signed in as {user}', {user})}</p>
+          {withToken ? (
+            <Button
+              onClick={() => {
+                token.set('');
+                signedOut.set(true);
+              }}
+            >
+              {t('Sign out')}
+            </Button>
+          ) : (
+            <p className="muted">{t('This cluster has no tokens yet, so everybody on its machine is root.')}</p>
+          )}
+        </div>
+      }
+    >
+      <Button view="flat" aria-label={t('Signed in as {user}', {user})} className="top__user">
+        <Icon data={Person} size={18} />
+        <span className="top__hint">{user}</span>
+      </Button>
+    </Popover>
+  );
+}
+
 const themes: {value: ThemeChoice; title: Key; icon: typeof Sun}[] = [
   {value: 'light', title: 'Light', icon: Sun},
   {value: 'dark', title: 'Dark', icon: Moon},
@@ -177,17 +214,7 @@ function Choices() {
           {text: 'Русский', selected: language === 'ru', action: () => locale.set('ru')},
         ]}
       />
-      {token.get() !== '' && (
-        <Button
-          view="flat"
-          onClick={() => {
-            token.set('');
-            signedOut.set(true);
-          }}
-        >
-          {t('Sign out')}
-        </Button>
-      )}
+      <Reader />
       <Popover
         hasArrow
         placement="bottom-end"

@@ -1,8 +1,9 @@
 import {Modal, TextInput} from '@gravity-ui/uikit';
-import {useEffect, useMemo, useState} from 'react';
+import {useQueries} from '@tanstack/react-query';
+import {useEffect, useMemo, useRef, useState} from 'react';
 
-import {useCommand, useGet, orchid} from '../api/queries';
-import {escapeKey} from '../api/client';
+import {useCommand, orchid} from '../api/queries';
+import {escapeKey, get} from '../api/client';
 import type {Node, OperationList, Pool} from '../api/types';
 import {rootName} from '../model/tree';
 import {useTexts} from '../text/i18n';
@@ -25,6 +26,7 @@ export function SearchDialog({onClose}: {onClose: () => void}) {
   const [text, setText] = useState('');
   const [asked, setAsked] = useState('');
   const [chosen, setChosen] = useState(0);
+  const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const timer = setTimeout(() => setAsked(text.trim()), 200);
     return () => clearTimeout(timer);
@@ -36,10 +38,10 @@ export function SearchDialog({onClose}: {onClose: () => void}) {
     onClose();
   };
   return (
-    <Modal open onOpenChange={(open) => !open && onClose()} aria-label={t('Search')} disableTransition>
+    <Modal open onOpenChange={(open) => !open && onClose()} aria-label={t('Search')} initialFocus={input} disableTransition>
       <div className="search">
         <TextInput
-          autoFocus
+          controlRef={input}
           size="xl"
           value={text}
           placeholder={t('Pool, operation, node')}
@@ -79,18 +81,27 @@ export function SearchDialog({onClose}: {onClose: () => void}) {
 
 function useHits(text: string, asked: string): Hit[] {
   const {t} = useTexts();
-  const tree = useCluster().data?.default_pool_tree ?? '';
-  const pools = useGet<Record<string, Pool>>(`${orchid}/pool_trees/${escapeKey(tree)}/pools`, {fields: ['parent']}, {enabled: tree !== '', large: true});
+  const trees = Object.keys(useCluster().data?.pool_trees ?? {});
+  const pools = useQueries({
+    queries: trees.map((tree) => {
+      const path = `${orchid}/pool_trees/${escapeKey(tree)}/pools`;
+      const fields = {fields: ['parent']};
+      return {queryKey: ['get', path, fields], queryFn: ({signal}: {signal: AbortSignal}) => get<Record<string, Pool>>(path, fields, signal), structuralSharing: false};
+    }),
+    combine: (answers) => answers.map((answer) => Object.keys(answer.data ?? {})),
+  });
   const operations = useCommand<OperationList>('list_operations', {filter: asked, limit: most, include_counters: false}, {enabled: asked !== ''});
   const nodes = useCommand<{nodes: Node[]}>('list_nodes', {filter: asked, limit: most}, {enabled: asked !== ''});
   return useMemo(() => {
     if (text === '') return [];
     const small = text.toLowerCase();
     const hits: Hit[] = [];
-    for (const name of Object.keys(pools.data ?? {})) {
-      if (hits.length >= most) break;
-      if (name === rootName || !name.toLowerCase().includes(small)) continue;
-      hits.push({key: `p${name}`, kind: t('Pool'), text: name, note: tree, href: to.pool(tree, name)});
+    for (const [i, tree] of trees.entries()) {
+      for (const name of pools[i] ?? []) {
+        if (hits.length >= most) break;
+        if (name === rootName || !name.toLowerCase().includes(small)) continue;
+        hits.push({key: `p${tree}/${name}`, kind: t('Pool'), text: name, note: tree, href: to.pool(tree, name)});
+      }
     }
     for (const row of operations.data?.operations ?? []) {
       hits.push({key: row.id, kind: t('Operation'), text: row.brief_spec.title ?? row.id, note: row.id, href: to.operation(row.id)});
@@ -100,5 +111,5 @@ function useHits(text: string, asked: string): Hit[] {
       hits.push({key: `n${node.address}`, kind: t('Node'), text: node.address, note: node.state, href: to.node(node.address)});
     }
     return hits;
-  }, [text, pools.data, operations.data, nodes.data, tree, t]);
+  }, [text, pools, operations.data, nodes.data, trees.join(), t]);
 }

@@ -20,6 +20,33 @@ function write(key: string, value: string) {
   }
 }
 
+/** stored is a signal that the browser remembers as JSON; a text that does not fit is ignored. */
+function stored<T>(key: string, fallback: T, fits: (value: unknown) => value is T): Signal<T> {
+  let start = fallback;
+  try {
+    const value: unknown = JSON.parse(read(key) ?? 'null');
+    if (fits(value)) start = value;
+  } catch {
+    // It was not written by this page.
+  }
+  const signal = new Signal(start);
+  signal.subscribe(() => write(key, JSON.stringify(signal.get())));
+  return signal;
+}
+
+const areNames = (value: unknown): value is string[] => Array.isArray(value) && value.every((one) => typeof one === 'string');
+
+/** favourites are the paths "tree/pool" of the pools that the reader marked. */
+export const favourites = stored<string[]>('weir.favourites', [], areNames);
+
+/** hiddenColumns are the names "mode/column" of the columns of the table of pools that the reader hid. */
+export const hiddenColumns = stored<string[]>('weir.hidden-columns', [], areNames);
+
+/** toggled returns a list with a name added, or removed if it is there. */
+export function toggled(list: string[], name: string): string[] {
+  return list.includes(name) ? list.filter((one) => one !== name) : [...list, name];
+}
+
 const storedTheme = read('weir.theme');
 export const theme = new Signal<ThemeChoice>(storedTheme === 'light' || storedTheme === 'dark' ? storedTheme : 'system');
 theme.subscribe(() => write('weir.theme', theme.get()));

@@ -948,7 +948,10 @@ type HeartbeatRequest struct {
 	OrdersSeen uint64  `protobuf:"varint,5,opt,name=orders_seen,json=ordersSeen,proto3" json:"orders_seen,omitempty"`
 	Report     *Report `protobuf:"bytes,6,opt,name=report,proto3" json:"report,omitempty"`
 	// More results wait than fit into this report: the node sends the next one at once.
-	More          bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,7,opt,name=more,proto3" json:"more,omitempty"`
+	// The scheduler may keep this request open for this long while it has no orders for the node.
+	// Zero: it must answer at once.
+	HoldUs        int64 `protobuf:"varint,8,opt,name=hold_us,json=holdUs,proto3" json:"hold_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1030,6 +1033,13 @@ func (x *HeartbeatRequest) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *HeartbeatRequest) GetHoldUs() int64 {
+	if x != nil {
+		return x.HoldUs
+	}
+	return 0
 }
 
 // Report is the state of the node, or what has changed in it.
@@ -1338,7 +1348,9 @@ type JobIdentity struct {
 	// How long the job may wait on the node until jobs that were preempted for it have ended.
 	WaitTimeoutUs int64 `protobuf:"varint,16,opt,name=wait_timeout_us,json=waitTimeoutUs,proto3" json:"wait_timeout_us,omitempty"`
 	// Proves to a later leader that the job was assigned to this node.
-	Proof         []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
+	Proof []byte `protobuf:"bytes,17,opt,name=proof,proto3" json:"proof,omitempty"`
+	// The number of the job in its task; unset by schedulers that do not count it.
+	TaskIndex     *uint64 `protobuf:"varint,18,opt,name=task_index,json=taskIndex,proto3,oneof" json:"task_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1490,6 +1502,13 @@ func (x *JobIdentity) GetProof() []byte {
 		return x.Proof
 	}
 	return nil
+}
+
+func (x *JobIdentity) GetTaskIndex() uint64 {
+	if x != nil && x.TaskIndex != nil {
+		return *x.TaskIndex
+	}
+	return 0
 }
 
 // MemoryReserve states how the memory of a job was computed when it was created.
@@ -2271,7 +2290,9 @@ type HeartbeatResponse struct {
 	// Present if the settings have changed.
 	Settings *Settings `protobuf:"bytes,11,opt,name=settings,proto3" json:"settings,omitempty"`
 	// There are more orders than fit into this response: send the next heartbeat at once.
-	More          bool `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,12,opt,name=more,proto3" json:"more,omitempty"`
+	// The scheduler holds heartbeats that have hold_us: send the next one soon.
+	Holds         bool `protobuf:"varint,13,opt,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2386,6 +2407,13 @@ func (x *HeartbeatResponse) GetSettings() *Settings {
 func (x *HeartbeatResponse) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *HeartbeatResponse) GetHolds() bool {
+	if x != nil {
+		return x.Holds
 	}
 	return false
 }
@@ -3983,7 +4011,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	" \x01(\x03R\x16memoryWatchdogPeriodUs\x12A\n" +
 	"\x1dresource_adjustment_period_us\x18\v \x01(\x03R\x1aresourceAdjustmentPeriodUs\x12=\n" +
 	"\x1bmemory_overdraft_timeout_us\x18\f \x01(\x03R\x18memoryOverdraftTimeoutUs\x127\n" +
-	"\x18cpu_overdraft_timeout_us\x18\r \x01(\x03R\x15cpuOverdraftTimeoutUs\"\x83\x02\n" +
+	"\x18cpu_overdraft_timeout_us\x18\r \x01(\x03R\x15cpuOverdraftTimeoutUs\"\x9c\x02\n" +
 	"\x10HeartbeatRequest\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12 \n" +
@@ -3992,7 +4020,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\vorders_seen\x18\x05 \x01(\x04R\n" +
 	"ordersSeen\x12,\n" +
 	"\x06report\x18\x06 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x12\n" +
-	"\x04more\x18\a \x01(\bR\x04more\"\xaa\x01\n" +
+	"\x04more\x18\a \x01(\bR\x04more\x12\x17\n" +
+	"\ahold_us\x18\b \x01(\x03R\x06holdUs\"\xaa\x01\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
@@ -4018,7 +4047,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\rmemory_in_use\x18\x04 \x01(\x03R\vmemoryInUse\x12 \n" +
 	"\vutilization\x18\x05 \x01(\x03R\vutilization\x12\x14\n" +
 	"\x05fault\x18\x06 \x01(\tR\x05fault\x12\x15\n" +
-	"\x06job_id\x18\a \x01(\tR\x05jobId\"\x9c\x04\n" +
+	"\x06job_id\x18\a \x01(\tR\x05jobId\"\xcf\x04\n" +
 	"\vJobIdentity\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\x05R\toperation\x12!\n" +
@@ -4037,7 +4066,10 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05index\x18\x0e \x01(\x04R\x05index\x12\x14\n" +
 	"\x05stage\x18\x0f \x01(\rR\x05stage\x12&\n" +
 	"\x0fwait_timeout_us\x18\x10 \x01(\x03R\rwaitTimeoutUs\x12\x14\n" +
-	"\x05proof\x18\x11 \x01(\fR\x05proof\"\xe5\x01\n" +
+	"\x05proof\x18\x11 \x01(\fR\x05proof\x12\"\n" +
+	"\n" +
+	"task_index\x18\x12 \x01(\x04H\x00R\ttaskIndex\x88\x01\x01B\r\n" +
+	"\v_task_index\"\xe5\x01\n" +
 	"\rMemoryReserve\x12\x19\n" +
 	"\buser_job\x18\x01 \x01(\x03R\auserJob\x12\x1b\n" +
 	"\tjob_proxy\x18\x02 \x01(\x03R\bjobProxy\x12\x1c\n" +
@@ -4121,7 +4153,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x0fexec_started_us\x18\x03 \x01(\x03R\rexecStartedUs\x12(\n" +
 	"\x10exec_finished_us\x18\x04 \x01(\x03R\x0eexecFinishedUs\x12\x1f\n" +
 	"\vfinished_us\x18\x05 \x01(\x03R\n" +
-	"finishedUs\"\xc6\x04\n" +
+	"finishedUs\"\xdc\x04\n" +
 	"\x11HeartbeatResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x04R\bsequence\x12+\n" +
@@ -4135,7 +4167,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x12cpu_limits_counted\x18\n" +
 	" \x03(\v2\x16.weir.node.v1.CpuLimitR\x10cpuLimitsCounted\x122\n" +
 	"\bsettings\x18\v \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12\x12\n" +
-	"\x04more\x18\f \x01(\bR\x04more\"4\n" +
+	"\x04more\x18\f \x01(\bR\x04more\x12\x14\n" +
+	"\x05holds\x18\r \x01(\bR\x05holds\"4\n" +
 	"\bCpuLimit\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\x8e\x02\n" +
@@ -4443,6 +4476,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10].OneofWrappers = []any{}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
 		(*Order_Start)(nil),
