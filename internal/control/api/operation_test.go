@@ -200,7 +200,7 @@ func TestAnAbortedOperationTellsWhy(t *testing.T) {
 	if got := text(o, "result", "error", "message"); !strings.Contains(got, "Operation aborted") {
 		t.Error(got)
 	}
-	if inner := dug(o, "result", "error", "inner_errors").Items(); len(inner) != 1 || text(inner[0], "message") != "It is morning" {
+	if inner := dug(o, "result", "error", "inner_errors").Items(); len(inner) != 1 || text(inner[0], "message") != "it is morning" {
 		t.Error(o)
 	}
 	events := dug(o, "events").Items()

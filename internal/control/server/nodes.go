@@ -426,7 +426,7 @@ func (t *term) receive(node *activeNode, report *nodeproto.Report, finished map[
 // nodeChanged processes a change of a node's resources.
 func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 	record := *node.record
-	record.Online, record.LastSeen = true, t.now
+	record.Online, record.LastSeen, record.RegistrationError = true, t.now, ""
 	if status != nil {
 		record.Status = status
 		if limits := nodeproto.FromAmounts(status.GetLimits()); status.GetLimits() != nil {

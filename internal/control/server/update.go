@@ -123,13 +123,16 @@ func (t *term) forgetVolumes() {
 // nodeStorePeriod is how often the store records that a node is online.
 const nodeStorePeriod = time.Minute
 
+// refusedPeriod is how long a node that was not registered is reported after its last attempt.
+const refusedPeriod = 10 * time.Minute
+
 // followNodes finds the nodes that are silent, and records those that are online.
 func (t *term) followNodes() {
 	timeout := t.server.settings().offlineAfter()
 	t.showTreesOfNodes()
 	var strays, unwell, refused []string
 	for _, node := range t.nodeList {
-		if node.record.RegistrationError != "" {
+		if node.record.RegistrationError != "" && t.now.Sub(node.record.LastSeen) <= refusedPeriod {
 			refused = append(refused, node.record.Name+" ("+node.record.RegistrationError+")")
 		}
 		if node.session == nil {

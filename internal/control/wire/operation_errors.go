@@ -96,21 +96,32 @@ func OperationResult(e *operation.Error) yson.Node {
 			yson.Pair("code", yson.Int64(0)), yson.Pair("message", yson.String("")),
 			yson.Pair("attributes", yson.Map()), yson.Pair("inner_errors", yson.List()))
 	}
+	return operationResult(e, sentence(e.Message))
+}
+
+func operationResult(e *operation.Error, message string) yson.Node {
 	inner := make([]yson.Node, len(e.Inner))
 	for i := range e.Inner {
-		inner[i] = OperationResult(&e.Inner[i])
+		said := e.Inner[i].Message // by the user who aborted the operation
+		if e.Message != operationAborted {
+			said = sentence(said)
+		}
+		inner[i] = operationResult(&e.Inner[i], said)
 	}
 	return yson.Map(
 		yson.Pair("code", yson.Int64(int64(e.Code))),
-		yson.Pair("message", yson.String(sentence(e.Message))),
+		yson.Pair("message", yson.String(message)),
 		yson.Pair("attributes", yson.Map()),
 		yson.Pair("inner_errors", yson.List(inner...)))
 }
 
+// operationAborted is the error of an operation that a user aborted. Inside it is what the user said.
+const operationAborted = "operation aborted"
+
 // sentence capitalises a message, as clients and the tests of others expect.
 func sentence(text string) string {
 	switch {
-	case text == "operation aborted":
+	case text == operationAborted:
 		return "Operation aborted by user request"
 	case text != "" && text[0] >= 'a' && text[0] <= 'z':
 		return strings.ToUpper(text[:1]) + text[1:]

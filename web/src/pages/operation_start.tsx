@@ -51,7 +51,7 @@ function StartDialog({start, onClose}: {start: Draft; onClose: () => void}) {
       action={t('Start')}
       disabled={draft.command.trim() === '' || wrong.length > 0}
       refusal={refusal}
-      command={draft.command.trim() === '' ? undefined : commandLineOf(written)}
+      command={draft.command.trim() === '' || wrong.length > 0 ? undefined : commandLineOf(written)}
       run={async () => {
         const {operation_id: id} = await call<{operation_id: string}>('start_operation', {operation_type: 'vanilla', spec: specOf(written)});
         navigate(to.operation(id));

@@ -173,7 +173,7 @@ function Head<Row>({column, sort}: {column: Column<Row>; sort?: string}) {
     );
   }
   return (
-    <div role="columnheader" className={className} title={column.hint} aria-sort={up ? 'ascending' : down ? 'descending' : 'none'}>
+    <div role="columnheader" className={className} title={column.hint ?? column.title} aria-sort={up ? 'ascending' : down ? 'descending' : 'none'}>
       <button type="button" className="grid__sort" onClick={() => setOrder(down ? column.key : up ? '' : `-${column.key}`)}>
         {column.title}
         <span aria-hidden="true">{up ? ' ↑' : down ? ' ↓' : ''}</span>

@@ -192,7 +192,7 @@ export const russian = {
   'Memory': 'Память',
   'Memory in use': 'Занятая память',
   'Memory limit': 'Лимит на память',
-  'Memory limit per job': 'Лимит на память джоба',
+  'Memory limit per job': 'Память на джоб',
   'Memory reserve': 'Резерв памяти',
   'Memory: reserved and used': 'Память: резерв и потребление',
   'Memory: usage / reserve': 'Память: потребление / резерв',
