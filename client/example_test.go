@@ -181,18 +181,14 @@ func ExampleClient_ExplainOperation() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, tree := range why.Trees {
-		for _, task := range tree.Tasks {
-			for _, obstacle := range task.Obstacles {
-				fmt.Printf("%s: needs %v, too small are %d of %d nodes\n", obstacle.Resource, obstacle.Needed, obstacle.TooSmallNodes, tree.Nodes)
-			}
-		}
+	for _, blocker := range why.Blockers {
+		fmt.Println(blocker.Code)
 	}
 	if err := c.AbortOperation(ctx, id, ""); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// cpu: needs 100, too small are 2 of 2 nodes
+	// job_larger_than_any_node
 }
 
 // Create a pool, set one of its options, and remove it.

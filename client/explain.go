@@ -14,11 +14,136 @@ type Explanation struct {
 	// BlockedBy is why no job can start even on free resources, such as
 	// operation_suspended or no_pending_jobs; empty if nothing blocks the operation.
 	BlockedBy string `yson:"blocked_by"`
+	// AsOf is the moment of the answer, on the clock of leader Epoch.
+	AsOf  time.Time `yson:"as_of"`
+	Epoch int64     `yson:"epoch"`
+	// StartsNow is set if jobs start at the next heartbeats; then Blockers is empty. Otherwise
+	// Blockers are what keeps all jobs waiting, what to fix first at the top. Then are the
+	// blockers of further jobs.
+	StartsNow *StartsNow `yson:"starts_at_next_heartbeat"`
+	Blockers  []Blocker  `yson:"blockers"`
+	Then      []Blocker  `yson:"then"`
+	Kinds     []Kind     `yson:"kinds"`
 	// HeldBack describes what the leader reserves in the operation's trees, and until
 	// when, for nodes that have not reported since it took the lease; empty if nothing.
 	HeldBack string            `yson:"held_back"`
 	Trees    []TreeExplanation `yson:"pool_trees"`
 	Raw      Value             `yson:"."`
+}
+
+// StartsNow are jobs that start at the next heartbeats.
+type StartsNow struct {
+	Jobs int64  `yson:"job_count"`
+	Node string `yson:"node"` // of the first job
+}
+
+// Kind is the waiting jobs of one task in one tree.
+type Kind struct {
+	Tree         string     `yson:"pool_tree"`
+	Pool         string     `yson:"pool"`
+	Task         string     `yson:"task_name"`
+	JobResources Resources  `yson:"job_resources"`
+	WaitingJobs  int64      `yson:"waiting_job_count"`
+	Nodes        int64      `yson:"node_count"`
+	FittingNodes int64      `yson:"fitting_node_count"` // nodes with room for a job
+	LastStart    time.Time  `yson:"last_start_time"`
+	StartsNow    *StartsNow `yson:"starts_at_next_heartbeat"`
+	Blockers     []Blocker  `yson:"blockers"`
+	Then         []Blocker  `yson:"then"`
+}
+
+// Blocker is one reason why jobs wait.
+type Blocker struct {
+	Code  string `yson:"code"`  // such as limit or node_resources
+	Class string `yson:"class"` // gate, never, state, limit, share, nodes or turn
+	Text  string `yson:"text"`  // the reason in words, with amounts and holders
+	Tree  string `yson:"pool_tree"`
+	Task  string `yson:"task_name"` // empty if it concerns all tasks
+	Pool  string `yson:"pool"`      // owns the limit or filter; empty if the operation does
+	// Since is since when it blocks; SinceKind is last_start if that is the time of the last start.
+	Since     time.Time `yson:"since"`
+	SinceKind string    `yson:"since_kind"`
+	Until     time.Time `yson:"until"`
+	// Sole reports that its removal alone lets jobs start, StartsWithout how many. Both are set
+	// by ExplainOperationFully only.
+	Sole          bool  `yson:"sole"`
+	StartsWithout int64 `yson:"starts_without_it"`
+	Raw           Value `yson:"."`
+}
+
+// PoolExplanation states what a pool demands and does not have, and why.
+type PoolExplanation struct {
+	Tree     string    `yson:"pool_tree"`
+	Pool     string    `yson:"pool"`
+	AsOf     time.Time `yson:"as_of"`
+	Usage    Resources `yson:"usage"`
+	Demand   Resources `yson:"demand"`
+	Resource string    `yson:"resource"` // the dominant resource of the demand; amounts below are of it
+	Gap      float64   `yson:"gap"`      // demand minus usage
+	// Waterfall divides the gap by first blocker; the amounts sum to it.
+	Waterfall []WaterfallRow     `yson:"waterfall"`
+	Waiting   []WaitingOperation `yson:"waiting_operations"` // those that wait for most
+	Raw       Value              `yson:"."`
+}
+
+// WaterfallRow is the part of a gap that has one cause.
+type WaterfallRow struct {
+	Code       string   `yson:"code"` // starts_now, or the code of the blocker
+	Amount     float64  `yson:"amount"`
+	Jobs       int64    `yson:"waiting_job_count"`
+	Operations int64    `yson:"operation_count"`
+	Blocker    *Blocker `yson:"blocker"` // nil for starts_now
+}
+
+// WaitingOperation is an operation that waits in a pool.
+type WaitingOperation struct {
+	Operation string  `yson:"operation"` // its alias or id
+	Pool      string  `yson:"pool"`
+	Amount    float64 `yson:"amount"`
+	Jobs      int64   `yson:"waiting_job_count"`
+	Code      string  `yson:"code"`
+	Text      string  `yson:"text"`
+}
+
+// ClusterExplanation states what waits in all trees.
+type ClusterExplanation struct {
+	AsOf  time.Time         `yson:"as_of"`
+	Gates []ClusterGate     `yson:"gates"`
+	Nodes []GatedNode       `yson:"node_gates"`
+	Trees []PoolExplanation `yson:"pool_trees"`
+	Raw   Value             `yson:"."`
+}
+
+// ClusterGate keeps all nodes from getting jobs.
+type ClusterGate struct {
+	Code  string    `yson:"code"`
+	Since time.Time `yson:"since"`
+	Until time.Time `yson:"until"`
+}
+
+// GatedNode is a node that gets no jobs.
+type GatedNode struct {
+	Node string `yson:"node"`
+	Code string `yson:"code"` // banned, draining, jobs_disabled, no_tree or awaited
+}
+
+// JobExplanation states where a job runs and what may preempt it, or how it ended.
+type JobExplanation struct {
+	JobID       string    `yson:"job_id"`
+	OperationID string    `yson:"operation_id"`
+	Running     bool      `yson:"running"`
+	Task        string    `yson:"task_name"`
+	Node        string    `yson:"node"`
+	Pool        string    `yson:"pool"`
+	Stage       string    `yson:"stage"` // the part of the heartbeat that started it
+	Started     time.Time `yson:"start_time"`
+	Class       string    `yson:"preemption_class"`
+	Preempted   bool      `yson:"preempted"`
+	// PreemptedBefore is the number of the operation's jobs that would be preempted before it.
+	PreemptedBefore int64   `yson:"preempted_before_it"`
+	Satisfaction    float64 `yson:"satisfaction"`
+	State           string  `yson:"state"` // of a job that has ended
+	Raw             Value   `yson:"."`
 }
 
 // TreeExplanation is the part of an Explanation about one of the operation's trees.
@@ -129,4 +254,34 @@ type FairShareLink struct {
 // id or alias.
 func (c *Client) ExplainOperation(ctx context.Context, name string) (*Explanation, error) {
 	return ask[Explanation](ctx, c, "explain_operation", operationNamed(name))
+}
+
+// ExplainOperationFully is ExplainOperation that also finds out which blockers alone keep jobs from
+// starting. It costs more.
+func (c *Client) ExplainOperationFully(ctx context.Context, name string) (*Explanation, error) {
+	key := operationNamed(name)
+	return ask[Explanation](ctx, c, "explain_operation", struct {
+		ID    string `yson:"operation_id"`
+		Alias string `yson:"operation_alias"`
+		Sole  bool   `yson:"sole"`
+	}{key.ID, key.Alias, true})
+}
+
+// ExplainPool explains what a pool demands and does not have. An empty tree is the default one.
+func (c *Client) ExplainPool(ctx context.Context, tree, pool string) (*PoolExplanation, error) {
+	parameters := map[string]any{"pool": pool}
+	if tree != "" {
+		parameters["pool_tree"] = tree
+	}
+	return ask[PoolExplanation](ctx, c, "explain_pool", parameters)
+}
+
+// ExplainCluster explains what waits in all trees.
+func (c *Client) ExplainCluster(ctx context.Context) (*ClusterExplanation, error) {
+	return ask[ClusterExplanation](ctx, c, "explain_cluster", map[string]any{})
+}
+
+// ExplainJob explains where a job runs and what may preempt it, or how it ended.
+func (c *Client) ExplainJob(ctx context.Context, id string) (*JobExplanation, error) {
+	return ask[JobExplanation](ctx, c, "explain_job", map[string]any{"job_id": id})
 }

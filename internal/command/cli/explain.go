@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,15 +17,22 @@ func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	var tree string
 	cmd := &cobra.Command{
-		Use:   "explain OPERATION|POOL",
-		Short: "Explain why an operation's jobs wait, or what bounds a pool",
-		Long: `Explain why an operation's jobs wait: every reason, with amounts, pools and nodes; what starvation and
-preemption will do for it; and where its fair share comes from, pool by pool. Or explain a pool: what it uses, demands and is
-entitled to, which limits it has reached, and where its fair share comes from. pool:NAME is always a pool.`,
+		Use:   "explain OPERATION|JOB|POOL|cluster",
+		Short: "Explain what jobs wait for",
+		Long: `Explain why an operation's jobs wait: a list of blockers, what to fix first at the top, with amounts, pools, nodes, and who
+holds what is short; what starvation and preemption will do for it; and where its fair share comes from, pool by pool. Jobs that
+start at the next heartbeats have no blockers.
+
+Explain a pool: what it uses, demands and is entitled to, and what it demands and does not have, by first blocker; pool:NAME is
+always a pool. Explain the cluster in the same way, tree by tree. Explain a job: where it runs and what may preempt it, or how it
+ended.
+
+An answer is about a moment at most one update period ago. Whatever it is, the exit code is 0.`,
 		Example: `  weir explain '*nightly'
   weir explain '*nightly' -o json
-  weir explain research`,
-		Args: oneName("operation or pool"),
+  weir explain pool:research
+  weir explain cluster`,
+		Args: oneName("operation, job or pool"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			operations, directive := r.completeOperations()(cmd, args, prefix)
 			pools, _ := r.completePools()(cmd, args, prefix)
@@ -37,27 +45,16 @@ entitled to, which limits it has reached, and where its fair share comes from. p
 	return r.addTo(cmd)
 }
 
-var blocks = map[string]string{
-	"operation_not_running": "it does not run yet, or no more",
-	"operation_suspended":   "it is suspended; weir op resume lets it go on",
-	"operation_failing":     "it is failing and waits for its running jobs",
-	"no_pending_jobs":       "all its jobs run or are done",
-	"backing_off":           "nodes could not start its jobs, so it waits before it tries again; weir job list shows why",
-}
-
-func writeExplanation(w io.Writer, x *client.Explanation) error {
+func writeExplanation(w io.Writer, x *client.Explanation, name string) error {
 	paint := painter(w)
 	fmt.Fprintf(w, "Operation %s is %s; it was started %s ago.\n", paint(styleBold, x.OperationID), stateStyle(paint, string(x.State)), shortDuration(x.Age))
-	if x.BlockedBy != "" {
-		fmt.Fprintf(w, "No job can start: %s.\n", firstNonEmpty(blocks[x.BlockedBy], x.BlockedBy))
-	}
 	if x.HeldBack != "" {
 		fmt.Fprintf(w, "%s.\n", x.HeldBack)
 	}
+	writeWaiting(w, x, name)
 	for i := range x.Trees {
 		tree := &x.Trees[i]
 		fmt.Fprintf(w, "\nIn tree %s, pool %s: %d running, %d waiting.\n", tree.Tree, paint(styleBold, tree.Pool), tree.RunningJobs, tree.WaitingJobs)
-		writeObstacles(w, tree)
 		writeHope(w, tree)
 		if err := writeShare(w, tree.FairShare); err != nil {
 			return err
@@ -66,71 +63,87 @@ func writeExplanation(w io.Writer, x *client.Explanation) error {
 	return nil
 }
 
-// writeObstacles writes what keeps jobs waiting in a tree.
-func writeObstacles(w io.Writer, tree *client.TreeExplanation) {
-	if q := tree.WaitsFor; q != nil {
-		fmt.Fprintf(w, "  The operation waits for pool %s, which runs %d of at most %d operations; %d wait before it.\n", q.Pool, q.Running, q.Limit, q.Ahead)
-	}
-	for i := range tree.Obstacles {
-		if tree.Obstacles[i].Reason != "no_available_demand" { // nothing waits, which is already printed
-			fmt.Fprintf(w, "  %s.\n", obstacleText(&tree.Obstacles[i]))
+// writeWaiting writes which jobs start at the next heartbeats and, if none does, what they wait for.
+func writeWaiting(w io.Writer, x *client.Explanation, name string) {
+	if x.StartsNow != nil {
+		fmt.Fprintf(w, "%s: %s at the next heartbeats, the first on %s.\n", name, plural(x.StartsNow.Jobs, "job starts", "jobs start"), x.StartsNow.Node)
+		if len(x.Then) > 0 {
+			fmt.Fprintln(w, "Then:")
+			writeBlockers(w, x.Then, x.AsOf)
 		}
-	}
-	if tree.WaitingJobs == 0 {
 		return
 	}
-	for _, task := range tree.Tasks {
-		if task.WaitingJobs == 0 {
-			continue
+	if len(x.Kinds) > 0 {
+		var waiting []string
+		var since time.Time
+		for _, k := range x.Kinds {
+			waiting = append(waiting, fmt.Sprintf("%s of task %s, each with %s", plural(k.WaitingJobs, "job", "jobs"), k.Task, amountsText(k.JobResources)))
+			if since.IsZero() || k.LastStart.Before(since) {
+				since = k.LastStart
+			}
 		}
-		fmt.Fprintf(w, "  Task %s: %s, each with %s; a job would fit on %s now.\n", task.Task, plural(task.WaitingJobs, "job waits", "jobs wait"),
-			amountsText(task.JobResources), ofNodes(task.FittingNodes, tree.Nodes))
-		for i := range task.Obstacles {
-			fmt.Fprintf(w, "    %s.\n", obstacleText(&task.Obstacles[i]))
-		}
+		fmt.Fprintf(w, "%s waits: %s%s\n", name, strings.Join(waiting, "; "), sinceText(since, x.AsOf, ", since "))
+	} else if len(x.Blockers) > 0 {
+		fmt.Fprintf(w, "%s starts no jobs:\n", name)
 	}
-	if tree.Nodes == 0 {
-		fmt.Fprintln(w, "  The tree has no nodes.")
-	} else if tree.FittingNodes > 0 {
-		fmt.Fprintf(w, "  A waiting job would fit on %s right now: it can start at their next heartbeats.\n", ofNodes(tree.FittingNodes, tree.Nodes))
+	writeBlockers(w, x.Blockers, x.AsOf)
+	writeRoom(w, x)
+}
+
+// writeBlockers writes a list of blockers, what to fix first at the top.
+func writeBlockers(w io.Writer, list []client.Blocker, now time.Time) {
+	width := 0
+	for i := range list {
+		width = max(width, len(list[i].Code))
+	}
+	for i := range list {
+		b := &list[i]
+		text := b.Text
+		if b.Task != "" {
+			text = "task " + b.Task + ": " + text
+		}
+		fmt.Fprintf(w, "%-3d%-*s  %s\n", i+1, width, b.Code, text)
+		times := ""
+		if b.SinceKind != "last_start" {
+			times = sinceText(b.Since, now, "since ")
+		}
+		if !b.Until.IsZero() {
+			times = strings.TrimSpace(times + " until " + clockText(now, b.Until) + " at the latest")
+		}
+		if times != "" {
+			fmt.Fprintf(w, "   %-*s  %s\n", width, "", times)
+		}
 	}
 }
 
-// obstacleText is an obstacle in words.
-func obstacleText(o *client.Obstacle) string {
-	owner := "the operation"
-	if o.Pool != "" {
-		owner = "pool " + o.Pool
+// writeRoom writes how many nodes have room, and what would start without single blockers.
+func writeRoom(w io.Writer, x *client.Explanation) {
+	var parts []string
+	for _, k := range x.Kinds {
+		if k.FittingNodes > 0 {
+			parts = append(parts, fmt.Sprintf("%s room for a job of task %s", hasNodes(k.FittingNodes, k.Nodes), k.Task))
+		}
 	}
-	nodes, kind := plural(o.Nodes, "node", "nodes"), firstNonEmpty(o.Resource, "resource")
-	text := ""
-	switch o.Reason {
-	case "unmatched_scheduling_tag":
-		return fmt.Sprintf("%s excluded by the filter of %s", plural(o.Nodes, "node is", "nodes are"), owner)
-	case "min_needed_resources_unsatisfied":
-		text = fmt.Sprintf("On %s there is too little %s left", nodes, kind)
-	case "resource_limits_exceeded", "pool_resource_limits_exceeded":
-		text = fmt.Sprintf("The %s limit of %s is reached", kind, owner)
-	case "fair_share_exceeded":
-		return "It is preempted gracefully and has its fair share, so it gets no more"
-	case "operation_suspended":
-		return "The operation is suspended"
-	case "operation_pending":
-		return "Pool " + owner + " runs no more operations"
-	case "bad_packing":
-		return "Other nodes suited its jobs better than " + nodes + " lately"
-	case "node_banned":
-		return "It avoids " + nodes + " where its jobs failed"
-	default:
-		text = strings.ReplaceAll(o.Reason, "_", " ")
+	for i := range x.Blockers {
+		if b := &x.Blockers[i]; b.Sole {
+			parts = append(parts, fmt.Sprintf("Without blocker %d, %s now", i+1, plural(b.StartsWithout, "job would start", "jobs would start")))
+		}
 	}
-	if o.Resource != "" {
-		text += fmt.Sprintf(": a job needs %s, there is %s", amountText(kind, o.Needed), amountText(kind, o.Available))
+	if len(parts) > 0 {
+		fmt.Fprintln(w, strings.Join(parts, ". ")+".")
 	}
-	if o.TooSmallNodes > 0 {
-		text += fmt.Sprintf("; %s too small even when empty", plural(o.TooSmallNodes, "node is", "nodes are"))
+}
+
+func hasNodes(n, of int64) string {
+	return fmt.Sprintf("%d of %s", n, plural(of, "node has", "nodes have"))
+}
+
+// sinceText is a moment and how long ago it was, empty for the zero time.
+func sinceText(at, now time.Time, prefix string) string {
+	if at.IsZero() {
+		return ""
 	}
-	return text
+	return fmt.Sprintf("%s%s (%s)", prefix, clockText(now, at), shortDuration(now.Sub(at)))
 }
 
 // writeHope writes what starvation and preemption will do.
@@ -225,8 +238,6 @@ func plural(n int64, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
-
-func ofNodes(n, of int64) string { return fmt.Sprintf("%d of %s", n, plural(of, "node", "nodes")) }
 
 // amountText writes an amount that the API gives in the units that people write.
 func amountText(kind string, value float64) string {

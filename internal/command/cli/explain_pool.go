@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,8 +15,14 @@ import (
 // poolPrefix marks a pool whose name could also be an operation's.
 const poolPrefix = "pool:"
 
-// explain explains an operation or a pool.
+// wholeCluster is the name that explains all trees.
+const wholeCluster = "cluster"
+
+// explain explains an operation, a job, a pool or the cluster.
 func (s *session) explain(tree, name string) error {
+	if name == wholeCluster {
+		return s.explainCluster()
+	}
 	if pool, marked := strings.CutPrefix(name, poolPrefix); marked {
 		return s.explainPool(tree, pool)
 	}
@@ -26,11 +33,82 @@ func (s *session) explain(tree, name string) error {
 	if err != nil {
 		return err
 	}
-	x, err := s.ExplainOperation(s.ctx, id)
+	x, err := s.ExplainOperationFully(s.ctx, id)
+	if errors.Is(err, client.CodeNoOperation) && !strings.HasPrefix(name, "*") {
+		job, failed := s.ExplainJob(s.ctx, name)
+		if failed == nil {
+			return s.print(job.Raw, func(w io.Writer) error { return writeJobExplanation(w, job) })
+		}
+		if !errors.Is(failed, client.CodeNoJob) {
+			return failed
+		}
+	}
 	if err != nil {
 		return err
 	}
-	return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x) })
+	return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x, name) })
+}
+
+// explainCluster explains what waits in all trees.
+func (s *session) explainCluster() error {
+	x, err := s.ExplainCluster(s.ctx)
+	if err != nil {
+		return err
+	}
+	return s.print(x.Raw, func(w io.Writer) error {
+		for _, g := range x.Gates {
+			fmt.Fprintf(w, "No node gets jobs: %s%s.\n", strings.ReplaceAll(g.Code, "_", " "), sinceText(g.Since, x.AsOf, ", since "))
+		}
+		for _, n := range x.Nodes {
+			fmt.Fprintf(w, "Node %s gets no jobs: %s.\n", n.Node, strings.ReplaceAll(n.Code, "_", " "))
+		}
+		for i := range x.Trees {
+			fmt.Fprintf(w, "Tree %s:\n", x.Trees[i].Tree)
+			if err := writeWaterfall(w, &x.Trees[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeWaterfall writes what a pool demands and does not have, by first blocker.
+func writeWaterfall(w io.Writer, x *client.PoolExplanation) error {
+	if len(x.Waterfall) == 0 {
+		fmt.Fprintln(w, "  Nothing waits.")
+		return nil
+	}
+	fmt.Fprintf(w, "  Of %s it demands %s and does not have %s:\n", x.Resource, amountText(x.Resource, x.Demand.Of(x.Resource)), amountText(x.Resource, x.Gap))
+	t := newTable(w)
+	t.row("  "+x.Resource, "jobs", "operations", "waits for")
+	t.alignRight(1, 2)
+	for _, row := range x.Waterfall {
+		text := "starts at the next heartbeats"
+		if row.Blocker != nil {
+			text = row.Code + ": " + row.Blocker.Text
+		}
+		t.row("  "+amountText(x.Resource, row.Amount), strconv.FormatInt(row.Jobs, 10), strconv.FormatInt(row.Operations, 10), text)
+	}
+	return t.flush()
+}
+
+// writeJobExplanation writes where a job runs and what may preempt it, or how it ended.
+func writeJobExplanation(w io.Writer, j *client.JobExplanation) error {
+	if !j.Running {
+		fmt.Fprintf(w, "Job %s of operation %s has ended: %s. weir job get %s shows more.\n", j.JobID, j.OperationID, j.State, j.JobID)
+		return nil
+	}
+	fmt.Fprintf(w, "Job %s of task %s has run on %s since %s, in pool %s; the stage %s started it.\n", j.JobID, j.Task, j.Node, stamp(j.Started), j.Pool, orNothing(j.Stage))
+	switch {
+	case j.Preempted:
+		fmt.Fprintln(w, "It is being preempted.")
+	case j.Class == "non_preemptible":
+		fmt.Fprintf(w, "It is not preempted for others: with it, its operation is within its fair share (satisfaction %.2f).\n", j.Satisfaction)
+	default:
+		fmt.Fprintf(w, "It is %s: its operation has more than its share (satisfaction %.2f); %s preempted before it.\n",
+			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job is", "jobs are"))
+	}
+	return nil
 }
 
 // explainPool explains what a pool uses, what it is entitled to and what bounds it. The answer
@@ -45,11 +123,21 @@ func (s *session) explainPool(tree, name string) error {
 		}
 		chain, all[at] = append(chain, p), p.Raw
 	}
-	answer, err := client.ValueOf(map[string]any{"pool": name, "pools": all})
+	x, err := s.ExplainPool(s.ctx, tree, name)
 	if err != nil {
 		return err
 	}
-	return s.print(answer, func(w io.Writer) error { return writePoolExplanation(w, chain) })
+	answer, err := client.ValueOf(map[string]any{"pool": name, "pools": all, "explanation": x.Raw})
+	if err != nil {
+		return err
+	}
+	return s.print(answer, func(w io.Writer) error {
+		if err := writePoolExplanation(w, chain); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+		return writeWaterfall(w, x)
+	})
 }
 
 func writePoolExplanation(w io.Writer, chain []*client.Pool) error {

@@ -109,11 +109,11 @@ func TestExplanationsNameWhatIsShort(t *testing.T) {
 	b := newTestbed(t, 1)
 	b.pool("narrow", "<Root>", "resource_limits={cpu=2}")
 	huge := strings.TrimSpace(b.ok("run", "--detach", "--cpu", "64", "--", "sleep 1000"))
-	b.until(func() bool { return strings.Contains(b.ok("explain", huge), "too small even when empty") }, "a job that is too large for all nodes")
+	b.until(func() bool { return strings.Contains(b.ok("explain", huge), "the largest node that it may use has") }, "a job that is too large for all nodes")
 	b.ok("run", "--detach", "-p", "narrow", "--cpu", "2", "--", "sleep 1000")
 	second := strings.TrimSpace(b.ok("run", "--detach", "-p", "narrow", "--cpu", "2", "--", "sleep 1000"))
 	b.until(func() bool {
-		return strings.Contains(b.ok("explain", second), "The cpu limit of pool narrow is reached: a job needs 2, there is 0")
+		return strings.Contains(b.ok("explain", second), "pool narrow may use 2 cpu (resource_limits); 2 in use, a job needs 2: 2 short. Held: ")
 	},
 		"a pool at its limit")
 }

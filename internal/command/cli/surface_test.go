@@ -183,6 +183,16 @@ func TestAPoolIsExplained(t *testing.T) {
 	if out := b.ok("explain", "research", "-o", "json"); !strings.Contains(out, `"pool": "research"`) || !strings.Contains(out, "<Root>") {
 		t.Errorf("as JSON: %s", out)
 	}
+	if out := b.ok("explain", "cluster"); !strings.Contains(out, "Tree default:\n") {
+		t.Errorf("the cluster: %s", out)
+	}
+	job := strings.Fields(b.ok("op", "jobs", "*nightly", "-q"))[0]
+	if out := b.ok("explain", job); !strings.Contains(out, "Job "+job+" of task ") || !strings.Contains(out, " in pool research") {
+		t.Errorf("a job: %s", out)
+	}
+	if said := b.refused("explain", "1-2-3-4"); !strings.Contains(said, "No such operation") {
+		t.Errorf("neither an operation nor a job: %q", said)
+	}
 	if said := b.refused("explain", "pool:moon"); !strings.Contains(said, "moon") {
 		t.Errorf("a pool that does not exist: %q", said)
 	}

@@ -29,6 +29,7 @@ type Scheduler struct {
 	EventLog  EventLog
 	SelfCheck SelfCheck
 	Overload  Overload
+	Analysis  Analysis
 
 	Periods    Periods
 	Nodes      NodeRules
@@ -167,11 +168,26 @@ type Overload struct {
 	BytesInFlight, BytesPerCaller opt[int64]
 }
 
+// Analysis configures what questions about the cluster may cost.
+type Analysis struct {
+	Workers, Questions opt[int]
+	CPU                opt[float64]
+}
+
 // softHeartbeatRows are outside the section, where YTsaurus has them.
 var softHeartbeatRows = []row[Overload]{
 	live("soft_concurrent_heartbeat_limit", "While more requests than this wait, the scheduler answers further heartbeats without scheduling jobs. The default of YTsaurus is 50; here all requests wait in one queue, so it is 500.",
 		func(c *Overload) *opt[int] { return &c.SoftHeartbeats }, counts.Default(500)),
 }
+
+var analysis = newGroup([]row[Analysis]{
+	live("workers", "How many questions are answered at a time.",
+		func(c *Analysis) *opt[int] { return &c.Workers }, document.Between(document.Ints, 1, 64).Default(1)),
+	live("cpu", "The part of a core that all answers together use. The default is 0.25 on machines with up to 4 cores, otherwise 1.",
+		func(c *Analysis) *opt[float64] { return &c.CPU }, document.Between(document.Numbers, 0.01, 64)),
+	live("questions_per_minute", "How many questions each user may ask in a minute. Further ones are refused with a code that clients retry.",
+		func(c *Analysis) *opt[int] { return &c.Questions }, counts.Default(30)),
+})
 
 var overload = newGroup([]row[Overload]{
 	live("max_queue_length", "While more requests than this wait for the loop, further requests are refused with a code that clients retry.",
@@ -246,6 +262,7 @@ var schedulerGroup = newGroup(
 		part("history", "Time series for the charts.", func(c *Scheduler) *History { return &c.History }, history),
 		part("event_log", "The log of scheduling decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
+		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	within(periodRows, func(c *Scheduler) *Periods { return &c.Periods }),

@@ -39,6 +39,7 @@ const patience = 2 * time.Minute
 func quickSettings() server.Settings {
 	s := server.DefaultSettings()
 	s.UpdatePeriod, s.ProgressPeriod = 10*time.Millisecond, 10*time.Millisecond
+	s.AnalysisCPU, s.QuestionsPerMinute = 64, 1_000_000
 	// On a busy machine, renewing the lease or committing may take long.
 	s.StandbyPoll, s.LeaseTTL, s.StallPatience = 20*time.Millisecond, time.Minute, time.Hour
 	return s

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// explainOperation explains why an operation's jobs wait: every reason, with amounts, and the
-// derivation of its share.
+// explainOperation explains why an operation's jobs wait: one list of blockers in the order in which
+// to fix them, the conditions behind it, and the derivation of the operation's share.
 func explainOperation(c *call) (yson.Node, error) {
 	if err := c.Live(); err != nil {
 		return yson.Node{}, err
@@ -21,16 +21,22 @@ func explainOperation(c *call) (yson.Node, error) {
 	if err := v.MustLive(); err != nil {
 		return yson.Node{}, err
 	}
-	x, err := c.Server.ExplainOperation(c.Context, v.Key())
+	sole, err := c.Parameters.Boolean("sole", false)
 	if err != nil {
 		return yson.Node{}, err
 	}
-	trees, names := make([]yson.Node, len(x.Trees)), make([]string, len(x.Trees))
+	answer, err := c.Server.ExplainOperation(c.Context, c.Who.User, v.Number, sole)
+	if err != nil {
+		return yson.Node{}, err
+	}
+	found, names := answer.Value, c.operationNames()
+	x := &found.Facts
+	trees, treeNames := make([]yson.Node, len(x.Trees)), make([]string, len(x.Trees))
 	for i := range x.Trees {
-		trees[i], names[i] = explainedTree(&x.Trees[i]), x.Trees[i].Tree
+		trees[i], treeNames[i] = explainedTree(&x.Trees[i]), x.Trees[i].Tree
 	}
 	held := yson.Entity()
-	if text := c.Server.HeldBackIn(names...); text != "" {
+	if text := c.Server.HeldBackIn(treeNames...); text != "" {
 		held = yson.String(text)
 	}
 	block := yson.Entity()
@@ -49,6 +55,12 @@ func explainOperation(c *call) (yson.Node, error) {
 		yson.Pair("backs_off_until", backoff),
 		yson.Pair("held_back", held),
 		yson.Pair("age", wire.Milliseconds(x.Age)),
+		yson.Pair("as_of", wire.Instant(answer.Glass.AsOf)),
+		yson.Pair("epoch", yson.Int64(int64(answer.Glass.Epoch))),
+		yson.Pair("starts_at_next_heartbeat", startsNode(found.Starts, found.Node)),
+		yson.Pair("blockers", blockerNodes(found.Blockers, names)),
+		yson.Pair("then", blockerNodes(found.Then, names)),
+		yson.Pair("kinds", kindNodes(found.Kinds, names)),
 		yson.Pair("pool_trees", yson.List(trees...))), nil
 }
 

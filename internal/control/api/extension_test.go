@@ -70,6 +70,24 @@ func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
 	if !found {
 		t.Error(tasks)
 	}
+	n := c.node("explain_operation", fmt.Sprintf("{operation_id=%q; sole=%%true}", limited))
+	first := dug(n, "blockers").Items()[0]
+	if text(first, "code") != "limit" || text(first, "class") != "limit" || text(first, "pool") != "small" || text(first, "option") != "resource_limits" ||
+		real(first, "limit") != 2 || real(first, "used") != 2 || real(first, "needed") != 1 || real(first, "short") != 1 ||
+		dug(first, "sole").String() != "%true" || whole(first, "starts_without_it") != 3 || text(first, "since") == "" ||
+		text(dug(first, "holders").Items()[0], "operation") != limited || dug(n, "starts_at_next_heartbeat").String() != "#" {
+		t.Error(n)
+	}
+	pool := c.node("explain_pool", `{pool=small}`)
+	rows := dug(pool, "waterfall").Items()
+	if text(pool, "resource") != "cpu" || real(pool, "gap") != 3 || len(rows) != 1 || text(rows[0], "code") != "limit" || real(rows[0], "amount") != 3 {
+		t.Error(pool)
+	}
+	if got := dug(c.node("explain_cluster", `{}`), "pool_trees").Items(); len(got) != 1 || text(got[0], "pool") != "<Root>" {
+		t.Error(got)
+	}
+	c.refused("explain_pool", `{pool=moon}`, "", wire.CodeResolve, "moon")
+	c.refused("explain_job", `{job_id="1-2-3-4"}`, "", wire.CodeNoSuchJob)
 	c.must("abort_operation", fmt.Sprintf("{operation_id=%q}", second), "")
 	c.reaches(second, "aborted")
 	c.refused("explain_operation", fmt.Sprintf("{operation_id=%q}", second), "", wire.CodeOperationState, "aborted")

@@ -50,6 +50,9 @@ var samples = map[string]struct{ parameters, data string }{
 	"list_operations":             {parameters: `{}`},
 	"list_operation_events":       {parameters: `{operation_id="OPERATION"}`},
 	"explain_operation":           {parameters: `{operation_id="OPERATION"}`},
+	"explain_pool":                {parameters: `{pool="p"}`},
+	"explain_cluster":             {},
+	"explain_job":                 {parameters: `{job_id="JOB"}`},
 
 	"list_jobs":            {parameters: `{operation_id="OPERATION"}`},
 	"get_job":              {parameters: `{job_id="JOB"}`},

@@ -1,5 +1,7 @@
 package api
 
+import "github.com/weirhq/weir/internal/control/pathtree"
+
 // Parameters that commands about operations and jobs share.
 var (
 	operationID    = parameter{"operation_id", aString, "", "the operation: its id, or its alias, which starts with an asterisk"}
@@ -80,8 +82,21 @@ var operationCommands = []command{
 		parameters: append([]parameter{operationID, operationAlias}, eventParameters...), run: listOperationEvents,
 	},
 	{
-		name: "explain_operation", about: "explains what an operation waits for, with amounts", needs: readOperation,
-		parameters: []parameter{operationID, operationAlias}, run: explainOperation,
+		name: "explain_operation", about: "explains what an operation waits for, with amounts: one list of blockers, what to fix first at the top", needs: readOperation,
+		parameters: []parameter{operationID, operationAlias, {"sole", aBoolean, "false", "finds out which blockers alone keep its jobs from starting"}},
+		run:        explainOperation,
+	},
+	{
+		name: "explain_pool", about: "explains what a pool demands and does not have, by first blocker", needs: readAt(pathtree.PoolTreesPath),
+		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}},
+		run:        explainPool,
+	},
+	{
+		name: "explain_cluster", about: "explains what waits in all trees, and which gates are closed", needs: readAt("//sys/scheduler"), run: explainCluster,
+	},
+	{
+		name: "explain_job", about: "explains where a job runs and what may preempt it, or how it ended", needs: readJob,
+		parameters: []parameter{jobID, operationID, operationAlias}, run: explainJob,
 	},
 }
 

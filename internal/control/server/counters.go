@@ -14,6 +14,7 @@ type counters struct {
 	preemptions       atomic.Uint64
 	adopted           atomic.Uint64
 	skipped           atomic.Uint64
+	glasses           atomic.Uint64 // forks of the core for analyses
 	heartbeats        atomic.Uint64
 	heartbeatNanos    atomic.Uint64
 	updates           atomic.Uint64

@@ -6,23 +6,100 @@ import (
 	"fmt"
 
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/why"
 )
 
-// ExplainOperation explains the current state of an operation that has not ended.
-// It examines all nodes of the operation's trees.
-func (s *Server) ExplainOperation(ctx context.Context, key OperationKey) (core.OperationExplanation, error) {
-	return askHow(ctx, s, true, func(t *term) (core.OperationExplanation, error) {
-		t.answerNow = true
-		op, err := t.find(key)
-		if err != nil {
-			return core.OperationExplanation{}, err
+// Answer is an answer with the moment that it is about.
+type Answer[T any] struct {
+	Glass *Glass
+	Value T
+}
+
+// question answers a question of a user on a glass, off the loop. If the subject is unknown there,
+// it may be newer than the glass: then it answers on a fresh one.
+func question[T any](ctx context.Context, s *Server, user string, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
+	for _, fresh := range []bool{false, true} {
+		if a.Glass, err = s.look(ctx, fresh); err != nil {
+			return a, err
 		}
-		found, err := t.core.ExplainOperation(t.now, op.record.Number)
-		if errors.Is(err, core.ErrNoOperation) {
-			err = fmt.Errorf("%w: %s", ErrOperationEnded, op.record.ID)
+		err = s.analyse(ctx, user, func(proceed func() bool) (err error) {
+			a.Value, err = f(a.Glass.scene(), proceed)
+			return err
+		})
+		var pool *core.PoolError
+		if !errors.Is(err, core.ErrNoOperation) && !errors.Is(err, why.ErrNoJob) && !errors.As(err, &pool) {
+			break
 		}
-		return found, err
+	}
+	if errors.Is(err, why.ErrStopped) {
+		err = fmt.Errorf("%w: the answer takes longer than %v", ErrBusy, analysisBudget)
+	}
+	return a, err
+}
+
+// ExplainOperation explains what an operation that has not ended waits for. With sole, it finds out
+// which blockers alone keep its jobs from starting.
+func (s *Server) ExplainOperation(ctx context.Context, user string, id core.OperationID, sole bool) (Answer[*why.Operation], error) {
+	a, err := question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
+		x, err := scene.Operation(id)
+		if err == nil && sole {
+			scene.Sole(x.Blockers, proceed)
+		}
+		return x, err
 	})
+	if errors.Is(err, core.ErrNoOperation) {
+		err = fmt.Errorf("%w: %s", ErrOperationEnded, s.NameOf(id))
+	}
+	return a, err
+}
+
+// ExplainPool explains what a pool demands and does not have.
+func (s *Server) ExplainPool(ctx context.Context, user, tree, pool string) (Answer[*why.Pool], error) {
+	return question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
+		return scene.Pool(tree, pool, proceed)
+	})
+}
+
+// ExplainJob explains a running job.
+func (s *Server) ExplainJob(ctx context.Context, user string, id core.JobID) (Answer[*why.Job], error) {
+	return question(ctx, s, user, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
+}
+
+// Cluster explains what all trees demand and do not have.
+type Cluster struct {
+	Gates why.Gates
+	Trees []*why.Pool
+}
+
+// ExplainCluster explains what waits in the whole cluster.
+func (s *Server) ExplainCluster(ctx context.Context, user string) (Answer[*Cluster], error) {
+	trees := s.Trees()
+	return question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
+		x := &Cluster{Gates: scene.Gates()}
+		for _, name := range scene.Trees() {
+			if _, there := trees.Find(name); !there {
+				continue
+			}
+			root, err := scene.Pool(name, core.RootName, proceed)
+			if err != nil {
+				return nil, err
+			}
+			x.Trees = append(x.Trees, root)
+		}
+		return x, nil
+	})
+}
+
+// NameOf returns what users call an operation: its alias, or its id.
+func (s *Server) NameOf(id core.OperationID) string {
+	op, ok := s.numbers.get(id)
+	switch {
+	case !ok:
+		return fmt.Sprintf("operation %d", id)
+	case op.Alias() != "":
+		return op.Alias()
+	}
+	return op.ID.String()
 }
 
 // RunningJobs returns the running jobs of an operation as the core sees them, with

@@ -358,7 +358,7 @@ func (t *term) flush() error {
 func (t *term) settle(result commitResult) {
 	t.durable = result.batch.number
 	if result.receipt.Revision > 0 {
-		t.flight = nil
+		t.flight, t.revision = nil, result.receipt.Revision
 		t.stalledSince.Store(0)
 		t.server.counters.commits.Add(1)
 		t.server.counters.rows.Add(uint64(result.batch.rows.Len()))

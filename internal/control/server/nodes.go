@@ -603,7 +603,7 @@ func (t *term) overload() bool {
 	waiting := len(t.requests)
 	over := waiting > t.server.settings().SoftQueue
 	if over != t.overloaded {
-		t.overloaded = over
+		t.overloaded, t.overloadedSince = over, t.now
 		message := ""
 		if over {
 			message = fmt.Sprintf("%d requests wait: nodes report, but get no new jobs", waiting)

@@ -19,6 +19,7 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/notation"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // newTerm builds a core from the stored state.
@@ -114,6 +115,18 @@ type storedClocks struct {
 type storedClock struct {
 	BelowSince time.Time             `json:"below_since"`
 	Starvation scheduling.Starvation `json:"starvation,omitempty"`
+	// Full states since when limits have left no room; see scheduling.Clock.
+	Full [resource.KindCount]int64 `json:"full_since,omitzero"`
+}
+
+// clock returns the clock as the core knows it.
+func (c storedClock) clock() scheduling.Clock {
+	return scheduling.Clock{BelowSince: c.BelowSince, Starvation: c.Starvation, Full: c.Full}
+}
+
+// storedClockOf returns the stored form of a clock.
+func storedClockOf(c scheduling.Clock) storedClock {
+	return storedClock{c.BelowSince, c.Starvation, c.Full}
 }
 
 // reviveClocks continues volumes and starvation from their stored state. The time without a
@@ -122,9 +135,10 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 	clocks := map[string]storedClocks{}
 	shift := func(c storedClock, saved time.Time) scheduling.Clock {
 		if c.BelowSince.IsZero() {
-			return scheduling.Clock{}
+			return c.clock()
 		}
-		return scheduling.Clock{BelowSince: t.now.Add(c.BelowSince.Sub(saved)), Starvation: c.Starvation}
+		c.BelowSince = t.now.Add(c.BelowSince.Sub(saved))
+		return c.clock()
 	}
 	states := map[volumeKey]*core.PoolState{}
 	at := func(key volumeKey) *core.PoolState {
@@ -143,8 +157,7 @@ func (t *term) reviveClocks(rows *store.Rows) map[string]storedClocks {
 			at(volumeKey{row.Tree, name}).Clock = shift(clock, row.Updated)
 		}
 		for id, clock := range c.Operations {
-			shifted := shift(clock, row.Updated)
-			c.Operations[id] = storedClock{shifted.BelowSince, shifted.Starvation}
+			c.Operations[id] = storedClockOf(shift(clock, row.Updated))
 		}
 		clocks[row.Tree] = c
 	}
@@ -236,7 +249,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	for _, p := range row.Pools {
 		clock := clocks[p.Tree].Operations[record.Number]
 		revived.Places = append(revived.Places, core.Place{
-			Tree: p.Tree, Pool: p.Pool, Clock: scheduling.Clock{BelowSince: clock.BelowSince, Starvation: clock.Starvation},
+			Tree: p.Tree, Pool: p.Pool, Clock: clock.clock(),
 		})
 	}
 	t.operations[record.Number] = op

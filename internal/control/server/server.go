@@ -74,6 +74,8 @@ type Server struct {
 	registry      *Registry
 	chronicle     chronicle
 	alerts        alertBoard
+	glass         glassCase
+	analyses      *analyses
 	counters      counters
 }
 
@@ -85,6 +87,7 @@ func New(o Options) *Server {
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),
+		glass: glassCase{making: make(chan struct{}, 1)}, analyses: newAnalyses(),
 	}
 	if s.log == nil {
 		s.log = slog.Default()

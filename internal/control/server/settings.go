@@ -52,6 +52,11 @@ type Settings struct {
 	// SoftQueue is the number of waiting requests above which heartbeats get no
 	// work; HardQueue is the number above which other requests are refused.
 	SoftQueue, HardQueue int
+	// AnalysisWorkers is the number of questions that are answered at a time, and AnalysisCPU the
+	// part of a core that they use together. QuestionsPerMinute is how many each user may ask.
+	AnalysisWorkers    int
+	AnalysisCPU        float64
+	QuestionsPerMinute int
 	// MaxBatch is the maximum number of requests per commit.
 	MaxBatch int
 	// CommitWindow is how long a commit waits for more requests.
@@ -96,6 +101,9 @@ func DefaultSettings() Settings {
 		MaxNodes:            100_000,
 		SoftQueue:           500,
 		HardQueue:           20_000,
+		AnalysisWorkers:     1,
+		AnalysisCPU:         defaultAnalysisCPU(),
+		QuestionsPerMinute:  30,
 		MaxBatch:            1024,
 		HistoryPeriod:       time.Second,
 		RetentionPeriod:     time.Minute,

@@ -86,16 +86,19 @@ type term struct {
 	deadline time.Time
 	awaited  map[string]bool
 
-	failure       error // if set, the term ends
-	overloaded    bool
-	lastProgress  time.Time
-	lastHistory   time.Time
-	lastSelfCheck time.Time
-	selfCheckCost time.Duration
-	clocks        map[string][]byte // each tree's clocks as stored
-	volumes       map[volumeKey][]byte
-	starvation    map[starvingKey]starving
-	states        []core.PoolState
+	failure    error // if set, the term ends
+	overloaded bool
+	// overloadedSince is when the current overload was noticed, and begun when the term started.
+	overloadedSince, begun time.Time
+	revision               int64 // of the store, as of the last commit
+	lastProgress           time.Time
+	lastHistory            time.Time
+	lastSelfCheck          time.Time
+	selfCheckCost          time.Duration
+	clocks                 map[string][]byte // each tree's clocks as stored
+	volumes                map[volumeKey][]byte
+	starvation             map[starvingKey]starving
+	states                 []core.PoolState
 }
 
 // activeOperation is an operation that has not ended.
@@ -144,6 +147,7 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
 	t.now = t.clock()
+	t.begun = t.now
 	t.show()
 	t.server.publishTerm(t)
 	err := t.loop(ctx)

@@ -62,14 +62,15 @@ func (t *term) storeClocks() {
 	}
 	t.states = t.core.PoolStates(t.states[:0])
 	saving := 0
-	clocks := map[string]*storedClocks{}
+	clocks, running := map[string]*storedClocks{}, map[string]bool{}
 	for _, name := range t.slots.names {
 		clocks[name] = &storedClocks{Pools: map[string]storedClock{}, Operations: map[core.OperationID]storedClock{}}
 	}
 	for i := range t.states {
 		s := &t.states[i]
 		if s.Clock != (scheduling.Clock{}) {
-			clocks[s.Tree].Pools[s.Pool] = storedClock{s.Clock.BelowSince, s.Clock.Starvation}
+			clocks[s.Tree].Pools[s.Pool] = storedClockOf(s.Clock)
+			running[s.Tree] = running[s.Tree] || !s.Clock.BelowSince.IsZero()
 		}
 		if s.State == (fairshare.State{}) {
 			continue
@@ -87,7 +88,8 @@ func (t *term) storeClocks() {
 	for id := range t.operations {
 		for _, p := range t.core.PlacesOf(id) {
 			if p.Clock != (scheduling.Clock{}) {
-				clocks[p.Tree].Operations[id] = storedClock{p.Clock.BelowSince, p.Clock.Starvation}
+				clocks[p.Tree].Operations[id] = storedClockOf(p.Clock)
+				running[p.Tree] = running[p.Tree] || !p.Clock.BelowSince.IsZero()
 			}
 		}
 	}
@@ -95,8 +97,7 @@ func (t *term) storeClocks() {
 		data := mustJSON(clocks[name])
 		// A running clock is written again even if it has not changed: the row's time tells how
 		// long it has run.
-		running := len(clocks[name].Pools)+len(clocks[name].Operations) > 0
-		if running || !bytes.Equal(t.clocks[name], data) {
+		if running[name] || !bytes.Equal(t.clocks[name], data) {
 			t.clocks[name] = data
 			t.open.rows.Put.Clocks = append(t.open.rows.Put.Clocks, store.Clock{Tree: name, Updated: t.now, Data: data})
 		}

@@ -37,7 +37,7 @@ func TestAnOperationWhoseJobsCannotStartIsTriedMoreAndMoreSlowly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		x, err := core.ExplainOperation(now, id)
+		x, err := core.ExplainOperation(now, id, nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}

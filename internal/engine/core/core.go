@@ -19,7 +19,7 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// The owner chooses identifiers small and dense, because they index slices.
+// The owner chooses identifiers of nodes and trees small and dense, because they index slices.
 type (
 	// NodeID identifies a node.
 	NodeID int32
@@ -46,10 +46,13 @@ type Core struct {
 	defaultTree TreeID
 	nodes       []*node
 	pulses      []pulse // of nodes, by number
-	operations  []*running
-	live        []OperationID // operations that have not ended, in the order they were started
-	jobs        map[JobID]jobPlace
-	nextJob     JobID
+	// operations are those that have not ended; nextOperation is larger than every
+	// identifier that was ever used.
+	operations    map[OperationID]*running
+	nextOperation OperationID
+	live          []OperationID // operations that have not ended, in the order they were started
+	jobs          map[JobID]jobPlace
+	nextJob       JobID
 	// userPools maps users to the pools in which their ephemeral pools are
 	// created.
 	userPools map[string]string
@@ -135,7 +138,7 @@ func DefaultSettings() Settings {
 
 // New returns a core without trees, nodes and operations.
 func New(settings Settings) *Core {
-	return &Core{settings: settings, jobs: map[JobID]jobPlace{}, defaultTree: none}
+	return &Core{settings: settings, operations: map[OperationID]*running{}, jobs: map[JobID]jobPlace{}, defaultTree: none}
 }
 
 // node is a machine.
@@ -314,12 +317,15 @@ type Stopped struct {
 }
 
 // NextOperation returns the smallest identifier that a new operation may get.
-func (c *Core) NextOperation() OperationID { return OperationID(len(c.operations)) }
+func (c *Core) NextOperation() OperationID { return c.nextOperation }
 
 // operationAt returns an operation that has not ended, or nil.
-func (c *Core) operationAt(id OperationID) *running {
-	if id < 0 || int(id) >= len(c.operations) {
-		return nil
-	}
-	return c.operations[id]
+func (c *Core) operationAt(id OperationID) *running { return c.operations[id] }
+
+// addOperation adds an operation as the last one.
+func (c *Core) addOperation(op *running) {
+	c.operations[op.id] = op
+	c.nextOperation = max(c.nextOperation, op.id+1)
+	c.enlist(op)
+	c.painter.renumbered = true
 }

@@ -23,21 +23,34 @@ type OperationExplanation struct {
 	// zero while the operation does not back off.
 	BacksOffUntil time.Time
 	// Age is the time since it was started.
-	Age   time.Duration
-	Trees []TreeExplanation
+	Age       time.Duration
+	StartTime time.Time
+	Trees     []TreeExplanation
 }
 
 // TreeExplanation explains an operation in one of its trees.
 type TreeExplanation struct {
+	ID         TreeID
 	Tree, Pool string
 	// Waits is set while limits on the number of operations keep it from
 	// running.
 	Waits *CountLimit
 
 	RunningJobs, WaitingJobs int32
-	// Nodes is the number of nodes in the tree; Fitting is the number of them on
-	// which a waiting job would fit right now, if it were this operation's turn.
-	Nodes, Fitting int
+	// Nodes is the number of nodes in the tree; Fitting is the number of open and
+	// matching nodes with room for a waiting job, whatever the limits say. Closed is
+	// the number of nodes that get no jobs for reasons outside the core.
+	Nodes, Fitting, Closed int
+	// LastStart is when a job last started in this tree, or when the operation
+	// entered it. Satisfaction orders operations; FIFO reports that their pool
+	// orders them by age instead. PackingRefusals counts the nodes on which only
+	// packing kept jobs waiting.
+	LastStart       time.Time
+	Satisfaction    float64
+	FIFO            bool
+	PackingRefusals uint32
+	// Usage and Demand are as of the last update, or now if there was none.
+	Usage, Demand resource.Amounts
 	// Obstacles apply to all waiting jobs; those of single tasks are in Tasks.
 	Obstacles []Obstacle
 	Tasks     []TaskExplanation
@@ -57,15 +70,15 @@ type CountLimit struct {
 	// Ahead is the number of operations in front of it that wait for the same
 	// pool.
 	Ahead int
+	// Oldest are the operations that have run in the pool for longest, at most
+	// three.
+	Oldest []OperationID
 }
 
 // TaskExplanation explains the waiting jobs of one task.
 type TaskExplanation struct {
-	Task      string
-	Resources resource.Amounts
-	Waiting   int32
-	// Fitting is the number of nodes on which a job would fit right now.
-	Fitting   int
+	Task string
+	scheduling.GroupExplanation
 	Obstacles []Obstacle
 }
 
@@ -82,6 +95,13 @@ type Obstacle struct {
 	// Nodes is the number of nodes with this obstacle, TooSmall the number of
 	// them that would have it even if they were empty.
 	Nodes, TooSmall int
+	// At lists the nodes, and Names the first of them, at most five.
+	At    []scheduling.Node
+	Names []string
+	// Limit, Used, Option and Since describe a limit; see scheduling.Obstacle.
+	Limit, Used int64
+	Option      scheduling.LimitOption
+	Since       time.Time
 }
 
 // PreemptionExplanation states whether preemption can help the operation.
@@ -110,47 +130,59 @@ type ShareLink struct {
 	fairshare.Link
 }
 
-// ExplainOperation explains the situation of an operation. It visits all
-// nodes of its trees, so call it on a user's request, not on every update.
-func (c *Core) ExplainOperation(now time.Time, id OperationID) (OperationExplanation, error) {
+// ExplainOperation explains the situation of an operation. closed reports nodes
+// that get no jobs for reasons that the core does not know; nil means none. It
+// visits all nodes of its trees, so call it on a user's request, not on every
+// update. Explanations of one core may run concurrently. Only with preemption
+// does it find out what preemption could do.
+func (c *Core) ExplainOperation(now time.Time, id OperationID, closed func(NodeID) bool, preemption bool) (OperationExplanation, error) {
 	op := c.operationAt(id)
 	if op == nil {
 		return OperationExplanation{}, ErrNoOperation
 	}
 	x := OperationExplanation{
 		Operation: id, State: op.controller.State(), Suspended: op.controller.Life().Suspended,
-		Block: op.controller.Blocked(), Age: now.Sub(op.controller.StartTime()),
+		Block: op.controller.Blocked(), Age: now.Sub(op.controller.StartTime()), StartTime: op.controller.StartTime(),
 	}
 	x.BacksOffUntil, _ = op.controller.BacksOffUntil()
 	for i := range op.places {
-		x.Trees = append(x.Trees, c.explainPlace(op, &op.places[i]))
+		x.Trees = append(x.Trees, c.explainPlace(op, &op.places[i], closed, preemption))
 	}
 	return x, nil
 }
 
-func (c *Core) explainPlace(op *running, at *place) TreeExplanation {
+func (c *Core) explainPlace(op *running, at *place, closed func(NodeID) bool, preemption bool) TreeExplanation {
 	t := c.trees[at.tree]
-	found := t.state.Explain(at.slot)
+	var shut func(scheduling.Node) bool
+	if closed != nil {
+		shut = func(n scheduling.Node) bool { return closed(t.nodes[n]) }
+	}
+	found := t.state.Explain(at.slot, shut, preemption)
+	queue := t.state.Queue(at.slot)
 	x := TreeExplanation{
+		ID: t.id, LastStart: queue.LastStart, Satisfaction: queue.Satisfaction, FIFO: queue.FIFO, PackingRefusals: queue.PackingRefusals,
+		Usage: queue.Usage, Demand: queue.Demand,
 		Tree: t.name, Pool: at.pool, RunningJobs: t.state.Jobs(at.slot).RunningJobs, WaitingJobs: found.Waiting,
-		Nodes: found.Nodes, Fitting: found.Fitting, Starvation: found.Starvation, Clamps: t.state.Patience(at.slot).Clamped(&at.options),
+		Nodes: found.Nodes, Fitting: found.Fitting, Closed: found.Closed, Starvation: found.Starvation, Clamps: t.state.Patience(at.slot).Clamped(&at.options),
 		Preemption: PreemptionExplanation{PreemptionOutlook: found.Preemption, Starver: t.poolAt(found.Preemption.By, at.slot)},
 	}
 	if limit, ok := t.state.CountLimit(at.slot); ok {
-		x.Waits = &CountLimit{Pool: t.state.PoolName(limit.Pool), Running: limit.Running, Limit: limit.Limit, Ahead: limit.Ahead}
+		x.Waits = &CountLimit{Pool: t.state.PoolName(limit.Pool), Running: limit.Running, Limit: limit.Limit, Ahead: limit.Ahead, Oldest: t.oldest(limit.Pool, 3)}
 	}
 	spec := op.controller.Spec()
 	for g := range found.Groups {
 		group := &found.Groups[g]
-		x.Tasks = append(x.Tasks, TaskExplanation{
-			Task: spec.Tasks[g].Name, Resources: group.Resources, Waiting: group.Waiting, Fitting: group.Fitting,
-		})
+		x.Tasks = append(x.Tasks, TaskExplanation{Task: spec.Tasks[g].Name, GroupExplanation: *group})
 	}
 	for i := range found.Obstacles {
 		o := &found.Obstacles[i]
 		named := Obstacle{
 			Refusal: o.Refusal, Pool: t.poolAt(o.Element, at.slot), Resource: o.Resource,
-			Needed: o.Needed, Available: o.Available, Nodes: o.Nodes, TooSmall: o.TooSmall,
+			Needed: o.Needed, Available: o.Available, Nodes: o.Nodes, TooSmall: o.TooSmall, At: o.At,
+			Limit: o.Limit, Used: o.Used, Option: o.Option, Since: o.Since,
+		}
+		for _, n := range o.At[:min(len(o.At), mostNamed)] {
+			named.Names = append(named.Names, c.nodes[t.nodes[n]].name)
 		}
 		if o.Group == none {
 			x.Obstacles = append(x.Obstacles, named)
@@ -162,6 +194,24 @@ func (c *Core) explainPlace(op *running, at *place) TreeExplanation {
 		x.Share = t.explainShare(&found.Share, at.slot)
 	}
 	return x
+}
+
+// mostNamed is how many nodes an obstacle names.
+const mostNamed = 5
+
+// oldest returns the operations that run below a pool, those that were started
+// first, at most count.
+func (t *tree) oldest(pool int32, count int) (list []OperationID) {
+	for _, id := range t.core.live {
+		at := t.core.operations[id].placeIn(t.id)
+		if at == nil || len(list) == count {
+			continue
+		}
+		if runs, _ := t.state.IsRunning(at.slot); runs && t.state.IsBelow(pool, at.slot) {
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 // poolAt returns the name of a pool; empty for the operation itself and for

@@ -10,9 +10,12 @@ import (
 
 // Fork returns an independent copy for what-if questions: a change of one
 // does not affect the other. Specifications and configurations are shared,
-// because they are replaced, never changed.
+// because they are replaced, never changed. It takes time and memory in
+// proportion to what lives. Forks of one core may be made concurrently. A fork
+// updates its trees one after the other.
 func (c *Core) Fork() *Core {
 	f := *c
+	f.together = nil
 	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.painter = nil, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.stirred, f.timed = slices.Clone(c.stirred), slices.Clone(c.timed)
@@ -24,14 +27,12 @@ func (c *Core) Fork() *Core {
 			f.nodes[i] = &own
 		}
 	}
-	f.operations = make([]*running, len(c.operations))
-	for i, op := range c.operations {
-		if op != nil {
-			own := *op
-			own.controller, own.places = op.controller.Clone(), slices.Clone(op.places)
-			own.hosted, own.touched = slices.Clone(op.hosted), false
-			f.operations[i] = &own
-		}
+	f.operations = make(map[OperationID]*running, len(c.live))
+	for _, id := range c.live {
+		own := *c.operations[id]
+		own.controller, own.places = own.controller.Clone(), slices.Clone(own.places)
+		own.hosted, own.touched = slices.Clone(own.hosted), false
+		f.operations[id] = &own
 	}
 	f.trees = make([]*tree, len(c.trees))
 	for i, t := range c.trees {

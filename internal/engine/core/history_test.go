@@ -402,7 +402,7 @@ func (w *world) look(op OperationID) {
 		w.JobsOn(n.ID)
 	}
 	w.JobsOf(op)
-	_, err := w.ExplainOperation(w.now, op)
+	_, err := w.ExplainOperation(w.now, op, nil, true)
 	if _, there := s.Operation(op); there != (err == nil) {
 		w.tb.Fatalf("operation %d is there: %v, explained: %v", op, there, err)
 	}

@@ -26,7 +26,7 @@ var ErrNoOperation = errors.New("there is no such operation, or it has ended")
 // refuses the whole operation, or is left out with
 // erase_trees_with_pool_limit_violations.
 func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *operation.Spec, out *Decisions) error {
-	if c.operationAt(id) != nil || int(id) < len(c.operations) {
+	if c.operationAt(id) != nil || id < c.nextOperation {
 		return fmt.Errorf("operation %d already exists", id)
 	}
 	if len(c.live) >= c.settings.MaxOperations {
@@ -63,10 +63,7 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 			return err
 		}
 	}
-	c.operations = append(c.operations, make([]*running, int(id)+1-len(c.operations))...)
-	c.operations[id] = op
-	c.enlist(op)
-	c.painter.renumbered = true
+	c.addOperation(op)
 	out.Operations = append(out.Operations, OperationChange{Operation: id, State: operation.Pending})
 	// Seat it in all of its trees before one of them lets it run: from then on
 	// all of them are notified of its jobs.
@@ -280,7 +277,7 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // forget removes an operation that has ended, and admits waiting operations
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
-	c.operations[op.id] = nil
+	delete(c.operations, op.id)
 	if op.pends {
 		c.pending--
 	}

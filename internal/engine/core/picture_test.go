@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,7 @@ func TestAPictureIsReadWhileTheCoreGoesOn(t *testing.T) {
 	w, hog, late := busy(t)
 	s := w.Picture(w.now)
 	jobs := w.JobsOf(hog)
-	x, err := w.ExplainOperation(w.now, late)
+	x, err := w.ExplainOperation(w.now, late, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func summary(s *Picture, jobs []JobInfo, x *OperationExplanation) string {
 
 func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	w, hog, late := busy(t)
-	x, err := w.ExplainOperation(w.now, late)
+	x, err := w.ExplainOperation(w.now, late, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +196,9 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	first, second := in.Tasks[0], in.Tasks[1]
-	if first.Task != "first" || len(first.Obstacles) != 1 || first.Obstacles[0] != (Obstacle{
+	if first.Task != "first" || len(first.Obstacles) != 1 || !reflect.DeepEqual(first.Obstacles[0], Obstacle{
 		Refusal: scheduling.RefusedNodeResources, Resource: resource.CPU, Needed: 3_00, Available: 2_00, Nodes: 2, TooSmall: 1,
+		At: []scheduling.Node{0, 1}, Names: []string{"node0", "node1"},
 	}) {
 		t.Errorf("%+v", first)
 	}
@@ -210,16 +212,17 @@ func TestAnExplanationNamesEveryObstacle(t *testing.T) {
 	if p := in.Preemption; p.Priority != scheduling.NonStarving || p.Starver != "" || p.Normal != 1 {
 		t.Errorf("%+v", p)
 	}
-	h, err := w.ExplainOperation(w.now, hog)
+	h, err := w.ExplainOperation(w.now, hog, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := h.Trees[0].Tasks[0].Obstacles; len(o) != 1 || o[0] != (Obstacle{
+	if o := h.Trees[0].Tasks[0].Obstacles; len(o) != 1 || o[0].Limit == 0 || !reflect.DeepEqual(o[0], Obstacle{
 		Refusal: scheduling.RefusedPoolLimit, Pool: "c", Resource: resource.CPU, Needed: 1_00,
+		Limit: o[0].Used, Used: o[0].Limit, Option: scheduling.ByResourceLimits, Since: w.now,
 	}) {
 		t.Errorf("%+v", o)
 	}
-	if _, err := w.ExplainOperation(w.now, 99); err != ErrNoOperation {
+	if _, err := w.ExplainOperation(w.now, 99, nil, true); err != ErrNoOperation {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,14 +231,14 @@ func TestAnExplanationNamesThePoolThatRunsNoMore(t *testing.T) {
 	w, _, _ := busy(t)
 	w.mustStart("{pool: b, " + oneJob)
 	last := w.mustStart("{pool: b, " + oneJob)
-	x, err := w.ExplainOperation(w.now.Add(time.Minute), last)
+	x, err := w.ExplainOperation(w.now.Add(time.Minute), last, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if x.State != operation.Pending || x.Age != time.Minute {
 		t.Errorf("%s for %v", x.State, x.Age)
 	}
-	if waits := x.Trees[0].Waits; waits == nil || *waits != (CountLimit{Pool: "a", Running: 1, Limit: 1, Ahead: 1}) {
+	if waits := x.Trees[0].Waits; waits == nil || !reflect.DeepEqual(*waits, CountLimit{Pool: "a", Running: 1, Limit: 1, Ahead: 1, Oldest: waits.Oldest}) || len(waits.Oldest) != 1 {
 		t.Errorf("%+v", waits)
 	}
 	if o := x.Trees[0].Obstacles; len(o) != 1 || o[0].Refusal != scheduling.RefusedCount || o[0].Pool != "a" || o[0].Available != 1 {

@@ -100,10 +100,7 @@ func (c *Core) revive(now time.Time, r *Revived, out *Decisions) error {
 	if err := orphan(controller, now); err != nil {
 		return err
 	}
-	c.operations = append(c.operations, make([]*running, max(0, int(r.Operation)+1-len(c.operations)))...)
-	c.operations[r.Operation] = op
-	c.enlist(c.operations[r.Operation])
-	c.painter.renumbered = true
+	c.addOperation(op)
 	for i, t := range trees {
 		c.reseat(op, &op.places[i], t)
 		t.state.SetClock(op.places[i].slot, clocks[i])

@@ -132,7 +132,7 @@ func TestAnOperationMayWaitWhenItsNodesAreAllBanned(t *testing.T) {
 	if got := len(w.JobsOn(3)); got != 2 {
 		t.Errorf("%d jobs on a new node", got)
 	}
-	x, err := w.ExplainOperation(w.now, id)
+	x, err := w.ExplainOperation(w.now, id, nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,15 +125,7 @@ func (t *Tree) leave(slot int32) {
 	t.mark(slot, forBoth)
 	op := e.operation
 	if op.waitsAt != none {
-		p := t.elements[op.waitsAt].pool
-		t.mark(op.waitsAt, forBoth)
-		for i, waiting := range p.waiting {
-			if waiting == slot {
-				p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
-				break
-			}
-		}
-		op.waitsAt = none
+		t.leaveQueue(op.waitsAt, slot)
 	}
 	running := 0
 	if op.running {

@@ -22,21 +22,44 @@ type Obstacle struct {
 	// Available the most there is: under the limit, or on the best node.
 	Resource          resource.Kind
 	Needed, Available int64
+	// Limit, Used, Option and Since describe a limit: its amount, what the element
+	// uses, the option that sets it, and since when updates have found no room
+	// under it for the smallest waiting job (zero if that is unknown).
+	Limit, Used int64
+	Option      LimitOption
+	Since       time.Time
 	// Nodes is the number of nodes with this obstacle, TooSmall the number of
-	// them that would have it even if they were empty.
+	// them that would have it even if they were empty. At lists them.
 	Nodes, TooSmall int
+	At              []Node
+}
+
+// LimitOption is the option that sets a limit.
+type LimitOption uint8
+
+const (
+	ByResourceLimits LimitOption = iota
+	ByMaxShareRatio
+	// ByTagFilter: the nodes that match the element's filter have no more.
+	ByTagFilter
+)
+
+// String returns the name of the option in outputs.
+func (o LimitOption) String() string {
+	return [...]string{"resource_limits", "max_share_ratio", "scheduling_tag_filter"}[o]
 }
 
 // Explanation is why waiting jobs of an operation do not start.
 type Explanation struct {
 	Waiting int32
-	// Nodes is the number of nodes in the tree; Fitting is the number of them on
-	// which a waiting job would fit right now, if it were this operation's turn.
-	Nodes, Fitting int
-	Obstacles      []Obstacle
-	Groups         []GroupExplanation
-	Starvation     StarvationOutlook
-	Preemption     PreemptionOutlook
+	// Nodes is the number of nodes in the tree; Fitting is the number of open and
+	// matching nodes with room for a waiting job, whatever the limits say. Closed is
+	// the number of nodes that get no jobs for reasons outside the tree.
+	Nodes, Fitting, Closed int
+	Obstacles              []Obstacle
+	Groups                 []GroupExplanation
+	Starvation             StarvationOutlook
+	Preemption             PreemptionOutlook
 	// Share derives the fair share; HasShare is false before the first update.
 	Share    fairshare.Derivation
 	HasShare bool
@@ -45,8 +68,16 @@ type Explanation struct {
 // GroupExplanation explains one kind of jobs.
 type GroupExplanation struct {
 	Group
-	// Fitting is the number of nodes on which a job would fit right now.
-	Fitting int
+	// Fitting is the number of nodes with room for a job, Lacking the number of open
+	// and matching ones without, TooSmall the number of these that lack room even if
+	// empty. Free is what the lacking nodes have left together.
+	Fitting, Lacking, TooSmall int
+	Free                       resource.Amounts
+	// Largest is the most of every resource that a matching node has.
+	Largest resource.Amounts
+	// Need is what a node must have free: what a job needs, and at least the tree's
+	// min_spare_resources.
+	Need resource.Amounts
 }
 
 // StarvationOutlook states whether an element starves, and when it will.
@@ -80,9 +111,18 @@ type PreemptionOutlook struct {
 	Normal, Aggressive int
 }
 
-// Explain finds every obstacle for an operation's waiting jobs. It visits all
-// nodes, so call it on a user's request, not on heartbeats.
-func (t *Tree) Explain(slot int32) Explanation {
+// Explain finds every obstacle for an operation's waiting jobs. closed reports
+// nodes that get no jobs for reasons outside the tree; nil means none. It visits
+// all nodes, so call it on a user's request, not on heartbeats. It changes
+// nothing: explanations of one tree may run concurrently. Only with preemption does
+// it find out what preemption could do, which costs the most.
+func (t *Tree) Explain(slot int32, closed func(Node) bool, preemption bool) Explanation {
+	own := *t // with its own scratch memory
+	own.victimList, own.usableList, own.taken = nil, nil, nil
+	return own.explain(slot, closed, preemption)
+}
+
+func (t *Tree) explain(slot int32, closed func(Node) bool, preemption bool) Explanation {
 	op := t.elements[slot].operation
 	x := Explanation{Waiting: op.waiting, Starvation: t.starvationOutlook(slot)}
 	x.Preemption.Priority, x.Preemption.By = t.priority(slot), none
@@ -91,9 +131,10 @@ func (t *Tree) Explain(slot int32) Explanation {
 	}
 	if x.HasShare = t.elements[slot].known && t.result.Pool(t.elements[slot].parent) != nil; x.HasShare {
 		x.Share = fairshare.Explain(&t.shares, &t.result, slot)
+		x.Share.Share = t.SplitByCause(slot)
 	}
 	for _, g := range op.groups {
-		x.Groups = append(x.Groups, GroupExplanation{Group: g})
+		x.Groups = append(x.Groups, GroupExplanation{Group: g, Need: g.Resources.Max(t.settings.MinSpare)})
 	}
 	add := func(o Obstacle) { x.Obstacles = append(x.Obstacles, o) }
 	if !t.explainState(slot, add) {
@@ -104,7 +145,14 @@ func (t *Tree) Explain(slot int32) Explanation {
 			t.explainLimits(slot, int32(g), add)
 		}
 	}
-	t.explainNodes(slot, &x, add)
+	t.explainNodes(slot, &x, closed, add)
+	if preemption && t.mayStart(slot) { // else limits leave no room, whatever is preempted
+		for at := range t.nodes {
+			if n := &t.nodes[at]; n.alive && t.excluder(slot, n) == none && !op.avoids(n.id) && (closed == nil || !closed(n.id)) {
+				t.explainPreemption(slot, n, &x.Preemption)
+			}
+		}
+	}
 	return x
 }
 
@@ -131,6 +179,56 @@ func (t *Tree) explainState(slot int32, add func(Obstacle)) bool {
 	return true
 }
 
+// Queue is what decides when an operation is served.
+type Queue struct {
+	// LastStart is when a job last started, or when the operation entered the tree.
+	LastStart    time.Time
+	Satisfaction float64
+	FIFO         bool // its pool orders operations by age
+	// PackingRefusals counts the nodes on which only packing kept jobs waiting.
+	PackingRefusals uint32
+	// Usage and Demand are those of the last update.
+	Usage, Demand resource.Amounts
+}
+
+// Queue returns what decides when an operation is served.
+func (t *Tree) Queue(slot int32) Queue {
+	e := &t.elements[slot]
+	op := e.operation
+	share := &t.shares.Elements[slot]
+	return Queue{
+		LastStart: latest(op.startedAt, op.activatedAt), Satisfaction: e.satisfaction, FIFO: t.elements[e.parent].pool.fifo,
+		PackingRefusals: op.refusals[RefusedPacking], Usage: share.Usage, Demand: share.Demand,
+	}
+}
+
+// Usage returns what an element uses now.
+func (t *Tree) Usage(slot int32) resource.Amounts { return t.elements[slot].usage }
+
+// UsageOn returns what each operation, by slot, uses of a resource on some nodes.
+func (t *Tree) UsageOn(nodes []Node, k resource.Kind) []int64 {
+	amounts := make([]int64, len(t.elements))
+	for _, n := range nodes {
+		for _, id := range t.nodes[n].allocations {
+			amounts[t.allocations[id].operation] += t.allocations[id].usage[k]
+		}
+	}
+	return amounts
+}
+
+// OldestStart returns when the oldest running job of an operation started; zero if
+// none runs.
+func (t *Tree) OldestStart(slot int32) time.Time {
+	at := t.elements[slot].operation.oldest
+	if at == none {
+		return time.Time{}
+	}
+	return t.allocations[at].progress
+}
+
+// IsBelow reports whether an element is a pool or somewhere below it.
+func (t *Tree) IsBelow(pool, slot int32) bool { return t.isWithin(pool, slot) }
+
 func (t *Tree) starvationOutlook(slot int32) StarvationOutlook {
 	e := &t.elements[slot]
 	s := StarvationOutlook{
@@ -154,16 +252,83 @@ func (t *Tree) explainLimits(slot, group int32, add func(Obstacle)) {
 	refusal := RefusedOperationLimit
 	for at := slot; ; at = t.elements[at].parent {
 		e := &t.elements[at]
+		byRatio := Obstacle{Element: none}
 		for _, k := range resource.Kinds {
-			if room := e.limits[k] - e.usage[k]; need[k] > 0 && room < need[k] {
-				add(Obstacle{Refusal: refusal, Group: group, Element: at, Resource: k, Needed: need[k], Available: max(room, 0)})
+			room := e.limits[k] - e.usage[k]
+			if need[k] == 0 || room >= need[k] {
+				continue
 			}
+			o := Obstacle{
+				Refusal: refusal, Group: group, Element: at, Resource: k, Needed: need[k], Available: max(room, 0),
+				Limit: e.limits[k], Used: e.usage[k], Option: t.limitOption(at, k), Since: e.rest().fullSince(k),
+			}
+			if o.Option != ByMaxShareRatio {
+				add(o)
+			} else if byRatio.Element == none || t.part(&need, k) > t.part(&need, byRatio.Resource) {
+				byRatio = o // one option is one obstacle: that of the largest part of the tree
+			}
+		}
+		if byRatio.Element != none {
+			add(byRatio)
 		}
 		if at == 0 {
 			return
 		}
 		refusal = RefusedPoolLimit
 	}
+}
+
+// part returns what share of the tree's total an amount is.
+func (t *Tree) part(amounts *resource.Amounts, k resource.Kind) float64 {
+	return amounts.Share(t.total)[k]
+}
+
+// limitOption returns the option that sets the limit of an element on a resource.
+func (t *Tree) limitOption(slot int32, k resource.Kind) LimitOption {
+	e := &t.elements[slot]
+	if specified, ok := e.rest().specified.Get(k); ok && specified <= e.limits[k] {
+		return ByResourceLimits
+	}
+	own := t.shares.Elements[slot].Limits.OrUnlimited()[k]
+	filtered := e.operation != nil && !e.operation.filter.IsEmpty() || e.pool != nil && !e.pool.filter.IsEmpty()
+	if filtered && own <= e.limits[k] {
+		return ByTagFilter
+	}
+	return ByMaxShareRatio
+}
+
+// SplitByCause returns an element's fair share by cause. An operation has its part
+// of what its pool has by each cause: the parts of a pool's operations and pools
+// sum to the pool's.
+func (t *Tree) SplitByCause(slot int32) fairshare.Split {
+	split := t.result.Split(slot)
+	e := &t.elements[slot]
+	if e.operation == nil || t.result.Pool(e.parent) == nil {
+		return split
+	}
+	left := t.result.Split(e.parent) // by the pool's operations together
+	var siblings resource.Shares
+	for other := range t.elements {
+		o := &t.elements[other]
+		switch {
+		case o.parent != e.parent || other == 0 || o.kind == fairshare.KindNone || !o.known:
+		case o.operation != nil:
+			siblings = siblings.Add(t.result.Elements[other].FairShare)
+		default:
+			own := t.result.Split(int32(other))
+			left.Strong, left.Integral = left.Strong.Sub(own.Strong), left.Integral.Sub(own.Integral)
+		}
+	}
+	for k, share := range split.Total {
+		if siblings[k] <= 0 {
+			continue
+		}
+		part := share / siblings[k]
+		split.Strong[k] = min(max(left.Strong[k], 0)*part, share)
+		split.Integral[k] = min(max(left.Integral[k], 0)*part, share-split.Strong[k])
+		split.WeightProportional[k] = share - split.Strong[k] - split.Integral[k]
+	}
+	return split
 }
 
 // excluder returns the operation or the lowest pool above it whose filter
@@ -182,7 +347,7 @@ func (t *Tree) excluder(slot int32, n *node) int32 {
 
 // explainNodes counts nodes by obstacle: filters, bans and, for every kind of
 // jobs, the scarce resources.
-func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
+func (t *Tree) explainNodes(slot int32, x *Explanation, closed func(Node) bool, add func(Obstacle)) {
 	op := t.elements[slot].operation
 	var excluded []Obstacle // by excluder, from the operation up
 	for at := slot; at != 0; at = t.elements[at].parent {
@@ -199,19 +364,22 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 		if by := t.excluder(slot, n); by != none {
 			for i := range excluded {
 				if excluded[i].Element == by {
-					excluded[i].Nodes++
+					excluded[i].meets(n)
 				}
 			}
 			continue
 		}
 		if op.avoids(n.id) {
-			banned.Nodes++
+			banned.meets(n)
+			continue
+		}
+		if closed != nil && closed(n.id) {
+			x.Closed++
 			continue
 		}
 		if t.explainNode(op, n, short, x) {
 			x.Fitting++
 		}
-		t.explainPreemption(slot, n, &x.Preemption)
 	}
 	for _, o := range append(excluded, banned) {
 		if o.Nodes > 0 {
@@ -222,11 +390,17 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, add func(Obstacle)) {
 		for k, o := range short[g] {
 			if o.Nodes > 0 {
 				o.Refusal, o.Group, o.Element = RefusedNodeResources, int32(g), none
-				o.Resource, o.Needed = resource.Kind(k), op.groups[g].Resources[k]
+				o.Resource, o.Needed = resource.Kind(k), x.Groups[g].Need[k]
 				add(o)
 			}
 		}
 	}
+}
+
+// meets counts a node with the obstacle.
+func (o *Obstacle) meets(n *node) {
+	o.Nodes++
+	o.At = append(o.At, n.id)
 }
 
 // explainNode notes what a node lacks for each kind of waiting jobs, and
@@ -237,22 +411,29 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 		if op.groups[g].Waiting == 0 {
 			continue
 		}
-		need, lacks := op.groups[g].Resources, false
+		group := &x.Groups[g]
+		need := group.Need
+		group.Largest = group.Largest.Max(n.limits)
+		if free.Dominates(need) {
+			group.Fitting++
+			fits = true
+			continue
+		}
+		group.Lacking++
+		group.Free = group.Free.Add(free.Max(resource.Amounts{}))
+		if !n.limits.Dominates(need) {
+			group.TooSmall++
+		}
 		for k := range need {
 			if free[k] >= need[k] {
 				continue
 			}
-			lacks = true
 			o := &short[g][k]
-			o.Nodes++
+			o.meets(n)
 			o.Available = max(o.Available, free[k])
 			if n.limits[k] < need[k] {
 				o.TooSmall++
 			}
-		}
-		if !lacks {
-			x.Groups[g].Fitting++
-			fits = true
 		}
 	}
 	return fits
@@ -262,6 +443,15 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 // the allocations that may be preempted. If nothing starves, it treats the
 // operation itself as the starving element.
 func (t *Tree) explainPreemption(slot int32, n *node, o *PreemptionOutlook) {
+	most := n.free() // with everything preempted that any stage may preempt
+	for _, id := range n.allocations {
+		if a := &t.allocations[id]; t.isVictim(a, StageAggressive) {
+			most = most.Add(a.usage)
+		}
+	}
+	if !t.elements[slot].operation.mayFit(&most) {
+		return
+	}
 	for _, stage := range [...]Stage{StageAggressive, StageNormal} {
 		starver := t.starver(slot, stage)
 		if starver == 0 {

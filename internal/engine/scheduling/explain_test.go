@@ -2,7 +2,7 @@ package scheduling
 
 import (
 	"crypto/sha256"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
@@ -37,7 +37,7 @@ func TestEveryObstacleIsNamedWithItsAmounts(t *testing.T) {
 	tree.SetOperation(slot, OperationParameters{Filter: filter, Patience: effective(0, 0, 0).Starvation})
 	tree.pass(time.Second)
 	tree.beat()
-	x := tree.Explain(slot)
+	x := tree.Explain(slot, nil, true)
 	if x.Waiting != 2 || x.Nodes != 3 || x.Fitting != 1 {
 		t.Errorf("%d jobs wait; %d of %d nodes would do", x.Waiting, x.Fitting, x.Nodes)
 	}
@@ -51,11 +51,11 @@ func TestEveryObstacleIsNamedWithItsAmounts(t *testing.T) {
 		t.Errorf("the nodes: %+v", o)
 	}
 	second := tree.operation(t, "pool", "second", job(1, 1), 1)
-	if o, ok := find(tree.Explain(second), RefusedCount); !ok || o.Element != pool || o.Needed != 2 || o.Available != 1 {
+	if o, ok := find(tree.Explain(second, nil, true), RefusedCount); !ok || o.Element != pool || o.Needed != 2 || o.Available != 1 {
 		t.Errorf("the count: %+v", o)
 	}
 	tree.Suspend(slot, true)
-	if _, ok := find(tree.Explain(slot), RefusedSuspended); !ok {
+	if _, ok := find(tree.Explain(slot, nil, true), RefusedSuspended); !ok {
 		t.Error("suspension is not named")
 	}
 }
@@ -73,13 +73,13 @@ func TestBannedNodesAndFiltersOfPoolsAreCountedApart(t *testing.T) {
 	tree.Ban(slot, banned)
 	tree.pass(time.Second)
 	want := []Obstacle{
-		{Refusal: RefusedTag, Group: none, Element: slot, Nodes: 1},
-		{Refusal: RefusedTag, Group: none, Element: pool, Nodes: 1},
-		{Refusal: RefusedBanned, Group: none, Element: slot, Nodes: 1},
-		{Refusal: RefusedNodeResources, Element: none, Resource: resource.CPU, Needed: 5_00, Available: 4_00, Nodes: 1, TooSmall: 1},
+		{Refusal: RefusedTag, Group: none, Element: slot, Nodes: 1, At: []Node{2}},
+		{Refusal: RefusedTag, Group: none, Element: pool, Nodes: 1, At: []Node{3}},
+		{Refusal: RefusedBanned, Group: none, Element: slot, Nodes: 1, At: []Node{1}},
+		{Refusal: RefusedNodeResources, Element: none, Resource: resource.CPU, Needed: 5_00, Available: 4_00, Nodes: 1, TooSmall: 1, At: []Node{0}},
 	}
-	x := tree.Explain(slot)
-	if !slices.Equal(x.Obstacles, want) || x.Nodes != 4 || x.Fitting != 0 {
+	x := tree.Explain(slot, nil, true)
+	if !reflect.DeepEqual(x.Obstacles, want) || x.Nodes != 4 || x.Fitting != 0 {
 		t.Errorf("%d nodes, %d fit, %+v", x.Nodes, x.Fitting, x.Obstacles)
 	}
 }
@@ -88,7 +88,7 @@ func TestAnExplanationSaysWhenAnOperationStarvesAndWhomItMayPreempt(t *testing.T
 	tree := starved(t, job(3, 1))
 	slot := tree.slots["starved"]
 	began := tree.now
-	x := tree.Explain(slot)
+	x := tree.Explain(slot, nil, true)
 	s := x.Starvation
 	if s.Status != BelowFairShare || s.Starvation != NonStarving || s.BelowSince != began || s.Timeout != 30*time.Second || s.Aggressive || s.Tolerance != 0.8 {
 		t.Errorf("at first: %+v", s)
@@ -103,7 +103,7 @@ func TestAnExplanationSaysWhenAnOperationStarvesAndWhomItMayPreempt(t *testing.T
 		t.Errorf("its jobs: %+v", g)
 	}
 	tree.pass(31 * time.Second)
-	x = tree.Explain(slot)
+	x = tree.Explain(slot, nil, true)
 	if p := x.Preemption; p.Priority != Starving || p.By != slot || x.Starvation.StarvingSince != tree.now {
 		t.Errorf("later: %+v, %+v", p, x.Starvation)
 	}
@@ -113,7 +113,7 @@ func TestAnExplanationSaysWhenAnOperationStarvesAndWhomItMayPreempt(t *testing.T
 		return [32]byte(h.Sum(nil))
 	}
 	before := hash()
-	tree.Explain(slot)
+	tree.Explain(slot, nil, true)
 	if hash() != before {
 		t.Error("an explanation changes the tree")
 	}

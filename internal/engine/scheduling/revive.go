@@ -62,22 +62,26 @@ func (t *Tree) insertAllocation(l *ledger, at, before Allocation) {
 	l.count++
 }
 
-// Clock states since when an element has been below its fair share.
+// Clock states since when an element has been below its fair share, and since
+// when its limits have left no room, by resource.
 type Clock struct {
 	BelowSince time.Time
 	Starvation Starvation
+	// Full is in microseconds since 1970; zero means that there is room.
+	Full [resource.KindCount]int64
 }
 
 // Clock returns the clock of an element; the zero value means that the
 // element has enough.
 func (t *Tree) Clock(slot int32) Clock {
 	e := &t.elements[slot]
-	return Clock{e.belowSince, e.starvation}
+	return Clock{e.belowSince, e.starvation, e.rest().full}
 }
 
 // SetClock restores the starvation clock of an element.
 func (t *Tree) SetClock(slot int32, c Clock) {
 	t.elements[slot].belowSince, t.elements[slot].starvation = c.BelowSince, c.Starvation
+	t.elements[slot].rest().full = c.Full
 	t.mark(slot, forBoth)
 	t.watch(slot)
 }

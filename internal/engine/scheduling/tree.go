@@ -40,7 +40,8 @@ type Tree struct {
 	isDue     []bool  // the same by slot
 	// room changes when smaller jobs wait than before, so that full nodes may have
 	// room again.
-	room uint32
+	room    uint32
+	updates uint64 // counts updates
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
@@ -125,6 +126,20 @@ type element struct {
 type background struct {
 	specified     resource.Partial // the configured part of the limits
 	starvingSince time.Time        // when it started to starve, zero while it does not
+	full          fullClocks
+}
+
+// fullClocks state, by resource, since when updates have found no room under a
+// limit for the smallest waiting job, in microseconds since 1970; zero means that
+// there was room.
+type fullClocks [resource.KindCount]int64
+
+// fullSince returns since when a limit has left no room; zero if it leaves some.
+func (b *background) fullSince(k resource.Kind) time.Time {
+	if b.full[k] == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(b.full[k]).UTC()
 }
 
 // rest returns the background of an element.
@@ -173,6 +188,7 @@ type poolState struct {
 	maxRunning, maxOperations int
 	running, operations       int
 	waiting                   []int32 // operations kept from running by this pool's limit
+	watched                   uint64  // the last update that watched its limits
 
 	background
 }

@@ -64,6 +64,10 @@ func (t *Tree) publishAll(now time.Time) {
 		t.publish(now, slot)
 		t.watchClock(slot)
 	}
+	t.updates++
+	for _, slot := range t.due {
+		t.watchAbove(now, slot)
+	}
 	t.toUpdate = t.toUpdate[:0]
 	t.forgetClocks()
 }
@@ -104,6 +108,50 @@ func (t *Tree) mergeDue() {
 		}
 	}
 	clear(t.isDue)
+}
+
+// watchAbove watches the limits of an element and of the pools above it, each pool
+// once an update: what waits or runs in an element changes their room.
+func (t *Tree) watchAbove(now time.Time, slot int32) {
+	for t.elements[slot].kind != fairshare.KindNone {
+		if p := t.elements[slot].pool; p != nil {
+			if p.watched == t.updates {
+				return
+			}
+			p.watched = t.updates
+		}
+		t.watchLimits(now, slot)
+		if slot == 0 {
+			return
+		}
+		slot = t.elements[slot].parent
+	}
+}
+
+// watchLimits notes since when the limits of an element leave no room for the
+// smallest job that waits in it. The clocks are exact to one update.
+func (t *Tree) watchLimits(now time.Time, slot int32) {
+	e := &t.elements[slot]
+	full := &e.rest().full
+	if e.limits == resource.UnlimitedAmounts() {
+		*full = fullClocks{}
+		return
+	}
+	var least resource.Amounts
+	switch {
+	case e.pool != nil && len(e.pool.heap) > 0:
+		least = e.pool.least
+	case e.operation != nil && e.operation.isCandidate():
+		least = e.operation.leastWaiting()
+	}
+	for k := range least {
+		switch {
+		case least[k] <= 0 || e.limits[k]-e.usage[k] >= least[k]:
+			full[k] = 0
+		case full[k] == 0:
+			full[k] = now.UnixMicro()
+		}
+	}
 }
 
 // Pass records an update that is left out because it would change nothing.

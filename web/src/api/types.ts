@@ -306,14 +306,13 @@ export interface History {
   series: {name: string; resource: Resource | null; points: [string, number, number][]}[];
 }
 
-export interface Obstacle {
-  reason: string;
-  pool: string | null;
-  resource?: Resource;
-  needed?: number;
-  available?: number;
-  node_count?: number;
-  too_small_node_count?: number;
+/** Blocker is one reason why jobs wait. */
+export interface Blocker {
+  code: string;
+  text: string;
+  pool?: string;
+  pool_tree?: string;
+  task_name?: string;
 }
 
 export interface ShareLink {
@@ -335,13 +334,11 @@ export interface TreeExplanation {
   node_count: number;
   fitting_node_count: number;
   waits_for: {pool: string; running: number; max_running_operation_count: number; ahead: number} | null;
-  obstacles: Obstacle[];
   tasks: {
     task_name: string;
     job_resources: Amounts;
     waiting_job_count: number;
     fitting_node_count: number;
-    obstacles: Obstacle[];
   }[];
   starvation: {
     scheduling_status: string;
@@ -371,6 +368,9 @@ export interface Explanation {
   state: string;
   suspended: boolean;
   blocked_by: string | null;
+  starts_at_next_heartbeat: {job_count: number; node: string} | null;
+  blockers: Blocker[];
+  then: Blocker[];
   age: number;
   pool_trees: TreeExplanation[];
 }

@@ -1,25 +1,29 @@
 import {Alert} from '@gravity-ui/uikit';
 
-import {live, useCommand} from '../api/queries';
-import {type Explanation, type Obstacle, resources, type Resource, type ShareLink, type TreeExplanation} from '../api/types';
+import {useCommand} from '../api/queries';
+import {type Explanation, resources, type Resource, type ShareLink, type TreeExplanation} from '../api/types';
 import {amount, decimal, duration, moment, share} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
 import {Facts, Section} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {to} from '../shell/routing';
-import {type Texts, useTexts} from '../text/i18n';
+import {useTexts} from '../text/i18n';
+
+/** slow is how often the answer is asked for, in milliseconds: users may ask 30 questions a minute. */
+const slow = 5000;
 
 /** WhyTab shows what each pending job waits for, and how the share was computed. */
 export function WhyTab({id, ended}: {id: string; ended: boolean}) {
   const {t} = useTexts();
-  const explanation = useCommand<Explanation>('explain_operation', {operation_id: id}, {every: live, enabled: !ended});
+  const explanation = useCommand<Explanation>('explain_operation', {operation_id: id}, {every: slow, enabled: !ended});
   if (ended) return <Empty>{t('The operation has ended')}</Empty>;
   return (
     <Loaded of={explanation}>
       {(data) => (
         <>
           <Verdict data={data} />
+          <Blockers data={data} />
           {data.pool_trees.map((tree) => (
             <Tree key={tree.pool_tree} tree={tree} />
           ))}
@@ -44,35 +48,27 @@ function Verdict({data}: {data: Explanation}) {
   );
 }
 
-/** sentence describes an obstacle in words, with its amounts. */
-function sentence(o: Obstacle, {t, word, locale}: Texts): string {
-  let text = word(o.reason);
-  if (o.needed !== undefined && o.available !== undefined) {
-    const print = (value: number) => (o.resource ? amount(o.resource, value, locale) : String(value));
-    text += `: ${t('needs {needed}, there is {available}', {needed: print(o.needed), available: print(o.available)})}`;
-    if (o.resource) text += ` ${word(o.resource)}`;
-  }
-  if (o.node_count) text += `; ${t('on {n} {n|node|nodes}', {n: o.node_count})}`;
-  if (o.too_small_node_count) text += `, ${t('{n} of them too small even when empty', {n: o.too_small_node_count})}`;
-  return text;
-}
-
-function Obstacles({list, tree}: {list: Obstacle[]; tree: string}) {
-  const texts = useTexts();
-  if (list.length === 0) return <span className="muted">{texts.t('nothing blocks it')}</span>;
+/** Blockers lists what keeps jobs waiting, what to fix first at the top. */
+function Blockers({data}: {data: Explanation}) {
+  const {t} = useTexts();
+  const starts = data.starts_at_next_heartbeat;
+  const list = starts ? data.then : data.blockers;
+  if (list.length === 0) return null;
   return (
-    <ul className="reasons">
-      {list.map((o, i) => (
-        <li key={i}>
-          {o.pool && (
-            <>
-              <Anchor href={to.pool(tree, o.pool)}>{o.pool}</Anchor>:{' '}
-            </>
-          )}
-          {sentence(o, texts)}
-        </li>
-      ))}
-    </ul>
+    <Section title={t('What blocks it')}>
+      <ol className="reasons">
+        {list.map((blocker, i) => (
+          <li key={i}>
+            {blocker.pool && blocker.pool_tree && (
+              <>
+                <Anchor href={to.pool(blocker.pool_tree, blocker.pool)}>{blocker.pool}</Anchor>:{' '}
+              </>
+            )}
+            {blocker.text}
+          </li>
+        ))}
+      </ol>
+    </Section>
   );
 }
 
@@ -90,12 +86,6 @@ function Tree({tree}: {tree: TreeExplanation}) {
           })}
         />
       )}
-      {(tree.obstacles.length > 0 || tree.tasks.every((task) => task.obstacles.length === 0)) && (
-        <>
-          <h3>{t('What blocks it')}</h3>
-          <Obstacles list={tree.obstacles} tree={tree.pool_tree} />
-        </>
-      )}
       <div className="scroll" tabIndex={0} role="region" aria-label={t('Tasks')}>
         <table className="plain">
           <thead>
@@ -104,7 +94,6 @@ function Tree({tree}: {tree: TreeExplanation}) {
               <th className="numeric">{t('Waiting jobs')}</th>
               <th className="numeric">{t('Nodes that fit')}</th>
               <th>{t('Each job needs')}</th>
-              <th>{t('What blocks it')}</th>
             </tr>
           </thead>
           <tbody>
@@ -119,7 +108,6 @@ function Tree({tree}: {tree: TreeExplanation}) {
                     .map((r) => `${word(r)} ${amount(r, task.job_resources[r], locale)}`)
                     .join(', ')}
                 </td>
-                <td>{task.waiting_job_count > 0 ? <Obstacles list={task.obstacles} tree={tree.pool_tree} /> : <span className="muted">–</span>}</td>
               </tr>
             ))}
           </tbody>

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// ErrBusy is returned for a question that must wait too long, or that would exceed what its user
+// may ask. It is a case of ErrOverloaded.
+var ErrBusy = fmt.Errorf("%w: analyses are busy", ErrOverloaded)
+
+// Limits of analyses.
+const (
+	// busyPatience is how long a question waits for its turn.
+	busyPatience = 10 * time.Second
+	// analysisBudget is how long one question may run.
+	analysisBudget = 2 * time.Second
+	// pausePeriod is the interval between checks whether the loop has caught up.
+	pausePeriod = 20 * time.Millisecond
+)
+
+// analyses bound what questions about the core cost. Workers run them beside the loop.
+type analyses struct {
+	mutex sync.Mutex
+	// running is the number of questions that run; free is when the next one may start, so that
+	// all together stay below the part of a core that they may use.
+	running int
+	free    time.Time
+	users   map[string]*asker
+	changed chan struct{} // closed and replaced when a question ends
+}
+
+// asker is a user who asks.
+type asker struct {
+	running bool
+	asked   []time.Time // the questions of the last minute
+}
+
+func newAnalyses() *analyses {
+	return &analyses{users: map[string]*asker{}, changed: make(chan struct{})}
+}
+
+// defaultAnalysisCPU is the part of a core that analyses may use by default.
+func defaultAnalysisCPU() float64 {
+	if runtime.NumCPU() <= 4 {
+		return 0.25
+	}
+	return 1
+}
+
+// analyse runs a question of a user on a worker. The question must stop soon after proceed returns
+// false.
+func (s *Server) analyse(ctx context.Context, user string, question func(proceed func() bool) error) error {
+	deadline := time.Now().Add(busyPatience)
+	if err := s.analyses.admit(ctx, s, user, deadline); err != nil {
+		return err
+	}
+	began := time.Now()
+	defer func() { s.analyses.done(user, time.Since(began), s.settings()) }()
+	if err := s.calm(ctx, deadline); err != nil {
+		return err
+	}
+	end := time.Now().Add(analysisBudget)
+	return question(func() bool { return ctx.Err() == nil && time.Now().Before(end) })
+}
+
+// admit waits until the user and a worker are free.
+func (a *analyses) admit(ctx context.Context, s *Server, user string, deadline time.Time) error {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		settings, now := s.settings(), time.Now()
+		a.mutex.Lock()
+		who := a.users[user]
+		if who == nil {
+			who = &asker{}
+			a.users[user] = who
+		}
+		for len(who.asked) > 0 && now.Sub(who.asked[0]) > time.Minute {
+			who.asked = who.asked[1:]
+		}
+		if most := settings.QuestionsPerMinute; len(who.asked) >= most {
+			a.mutex.Unlock()
+			return fmt.Errorf("%w: user %s has asked %d questions in the last minute, which is the limit", ErrBusy, user, most)
+		}
+		wait := a.free.Sub(now)
+		if !who.running && a.running < max(settings.AnalysisWorkers, 1) && wait <= 0 {
+			who.running = true
+			who.asked = append(who.asked, now)
+			a.running++
+			a.mutex.Unlock()
+			return nil
+		}
+		changed := a.changed
+		a.mutex.Unlock()
+		pause := time.NewTimer(max(wait, time.Millisecond))
+		var paused <-chan time.Time
+		if wait > 0 {
+			paused = pause.C
+		}
+		select {
+		case <-changed:
+		case <-paused:
+		case <-timer.C:
+			pause.Stop()
+			return fmt.Errorf("%w: the question has waited for %v", ErrBusy, busyPatience)
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+		pause.Stop()
+	}
+}
+
+// done ends a question. The next one waits so long that analyses stay below their part of a core.
+func (a *analyses) done(user string, took time.Duration, settings *Settings) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.running--
+	who := a.users[user]
+	who.running = false
+	if len(who.asked) == 0 {
+		delete(a.users, user)
+	}
+	for name, other := range a.users { // forget users who ask no more
+		if n := len(other.asked); !other.running && n > 0 && time.Since(other.asked[n-1]) > time.Minute {
+			delete(a.users, name)
+		}
+	}
+	if cpu := settings.AnalysisCPU; cpu > 0 && cpu < 1 {
+		if free := time.Now().Add(time.Duration(float64(took) * (1/cpu - 1))); free.After(a.free) {
+			a.free = free
+		}
+	}
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// calm waits while the loop's queue is too long or the store stalls.
+func (s *Server) calm(ctx context.Context, deadline time.Time) error {
+	for {
+		t := s.term.Load()
+		if t == nil {
+			return s.refusal()
+		}
+		if len(t.requests) <= s.settings().SoftQueue && !t.stalled() {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: the scheduler is overloaded, or its store does not answer", ErrBusy)
+		}
+		select {
+		case <-time.After(pausePeriod):
+		case <-t.over:
+			return ErrNotLeading
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
