@@ -30,7 +30,7 @@ func (r *run) observe(operations bool) {
 	var picture *core.Picture
 	if !known {
 		r.looks++
-		picture = r.core.PictureWithoutNodes(r.date())
+		picture = r.core.PictureOfShares(r.date())
 	}
 	if all || picture != nil && b.totalsDiffer(picture) {
 		for seen := range b.viewed.Operations() {

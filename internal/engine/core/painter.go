@@ -39,14 +39,20 @@ type copies struct{ pools, seats, operations, nodes int }
 // has changed since the last picture, plus a cheap check of every element and
 // node. It does not contain running jobs: see JobsOf and JobsOn.
 func (c *Core) Picture(now time.Time) *Picture {
-	picture := c.PictureWithoutNodes(now)
+	picture := c.picture(now, true)
 	c.painter.paintNodes(c, picture)
 	return picture
 }
 
-// PictureWithoutNodes is a Picture that knows of no nodes, for who looks at shares
-// often: between two updates most nodes of a busy cluster change.
-func (c *Core) PictureWithoutNodes(now time.Time) *Picture {
+// PictureOfShares is a Picture for who looks at shares often. It knows of no nodes,
+// because between two updates most nodes of a busy cluster change. Attributes of
+// operations that follow from their number of neighbours, Seat.Shares, may be those
+// of an earlier picture.
+func (c *Core) PictureOfShares(now time.Time) *Picture { return c.picture(now, false) }
+
+// picture returns a picture without nodes; attributes states whether Seat.Shares
+// must be up to date.
+func (c *Core) picture(now time.Time, attributes bool) *Picture {
 	p := &c.painter
 	p.copied = copies{}
 	picture := &Picture{Time: now, Default: c.defaultTree, Trees: make([]*Tree, len(c.trees))}
@@ -54,7 +60,7 @@ func (c *Core) PictureWithoutNodes(now time.Time) *Picture {
 		if i >= len(p.trees) {
 			p.trees = append(p.trees, &treePainter{})
 		}
-		picture.Trees[i] = p.trees[i].paint(c, t, &p.copied)
+		picture.Trees[i] = p.trees[i].paint(c, t, &p.copied, attributes)
 	}
 	p.paintOperations(c, picture)
 	return picture
@@ -255,8 +261,8 @@ func (t *tally) add(other *tally, sign int32) {
 }
 
 // paint makes the next picture of a tree.
-func (p *treePainter) paint(c *Core, t *tree, copied *copies) *Tree {
-	p.changed = t.state.TakeChanges(p.changed[:0])
+func (p *treePainter) paint(c *Core, t *tree, copied *copies, attributes bool) *Tree {
+	p.changed = t.state.TakeChanges(p.changed[:0], attributes)
 	if last := len(p.changed) - 1; last >= 0 { // they are in order
 		for len(p.slots) <= int(p.changed[last]) {
 			p.slots = append(p.slots, painted{pool: none})

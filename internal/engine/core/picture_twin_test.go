@@ -153,7 +153,7 @@ func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
 			w.step(r)
 			switch rapid.IntRange(0, 5).Draw(r, "look") {
 			case 3:
-				w.PictureWithoutNodes(w.now)
+				w.PictureOfShares(w.now)
 			case 0, 1:
 				checkPicture(r, w.Core, w.Picture(w.now))
 			case 2:

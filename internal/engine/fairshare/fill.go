@@ -58,6 +58,7 @@ func (e *Engine) historicFactor(tree *Tree, slot int32, period, elapsed time.Dur
 func (e *Engine) fill(tree *Tree, result *Result) {
 	since := result.filled
 	before := result.Pools
+	result.Reoffered = result.Reoffered[:0]
 	if e.light && result.engine == e && since == e.updates-1 && since >= e.rebuiltAt && len(tree.States) == 0 && len(result.States) == 0 {
 		e.fillPaths(result)
 		return
@@ -77,7 +78,10 @@ func (e *Engine) fill(tree *Tree, result *Result) {
 		p := &e.pools[at]
 		offers := e.fillPool(p, at, result, before)
 		if p.changedAt > since || !offers {
-			e.fillOperations(p, result, offers)
+			e.fillOperations(p, result)
+		}
+		if !offers {
+			result.Reoffered = append(result.Reoffered, p.slot)
 		}
 	}
 	e.fillRoot(result)
@@ -105,7 +109,10 @@ func (e *Engine) fillPaths(result *Result) {
 		p := &e.pools[at]
 		offers := e.fillPool(p, at, result, result.Pools)
 		if p.changedAt == e.updates || !offers {
-			e.fillOperations(p, result, offers)
+			e.fillOperations(p, result)
+		}
+		if !offers {
+			result.Reoffered = append(result.Reoffered, p.slot)
 		}
 	}
 	if e.reweighed {
@@ -131,17 +138,13 @@ func (e *Engine) fillPaths(result *Result) {
 	e.fillRoot(result)
 }
 
-// fillOperations writes the outcome of the operations directly in a pool; same
-// reports whether they have the same attributes as before.
-func (e *Engine) fillOperations(p *pool, result *Result, same bool) {
+// fillOperations writes the outcome of the operations directly in a pool.
+func (e *Engine) fillOperations(p *pool, result *Result) {
 	for _, slot := range p.children {
 		if e.nodes[slot].pool >= 0 {
 			continue
 		}
 		e.fillElement(result, slot, -1)
-		if !same {
-			result.alter(slot)
-		}
 	}
 }
 

@@ -19,11 +19,14 @@ type Result struct {
 	// indexed like Elements; empty if none does.
 	Promised []resource.Shares
 	// Changed reports, by slot, whether anything above may differ from what this
-	// Result held for the slot before the last update, Attributes included. It may
-	// be true for an unchanged element, but never false for a changed one.
+	// Result held for the slot before the last update. It may be true for an
+	// unchanged element, but never false for a changed one.
 	Changed []bool
 	// Altered lists the slots for which Changed is true, in no particular order.
 	Altered []int32
+	// Reoffered lists the pools in which Attributes of operations may differ, whether
+	// Changed is true for these or not.
+	Reoffered []int32
 
 	engine *Engine // that filled it
 	filled uint64  // the update it was filled by

@@ -54,12 +54,16 @@ type glance struct {
 // TakeChanges appends the slots, free ones included, whose Pool, Operation or
 // Groups may differ from those at the last call, in order, and clears their marks.
 // The result may contain unchanged slots; slots that are not in it have not
-// changed.
-func (t *Tree) TakeChanges(into []int32) []int32 {
+// changed. Unless attributes is set, it may lack operations that differ only in
+// Details.Shares, until the next call that sets it.
+func (t *Tree) TakeChanges(into []int32, attributes bool) []int32 {
 	if t.shownTotal != t.total {
 		t.markAll(forReaders)
 	}
 	t.shownTotal = t.total
+	if attributes {
+		t.showReoffered()
+	}
 	for len(t.shown) < len(t.elements) {
 		t.shown = append(t.shown, glance{})
 	}
@@ -74,6 +78,22 @@ func (t *Tree) TakeChanges(into []int32) []int32 {
 	}
 	t.toShow = t.toShow[:0]
 	return into
+}
+
+// showReoffered marks the operations in pools that offer other attributes.
+func (t *Tree) showReoffered() {
+	if len(t.reoffered) == 0 {
+		return
+	}
+	for slot := range t.elements {
+		if e := &t.elements[slot]; e.operation != nil && t.elements[e.parent].reoffered {
+			t.mark(int32(slot), forReaders)
+		}
+	}
+	for _, slot := range t.reoffered {
+		t.elements[slot].reoffered = false
+	}
+	t.reoffered = t.reoffered[:0]
 }
 
 // TakeNodeChange reports whether NodeDetails may differ from those at the

@@ -24,10 +24,10 @@ func (t *Tree) Clone() *Tree {
 	c.below, c.resized, c.due, c.isDue = slices.Clone(t.below), slices.Clone(t.resized), nil, nil
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
-	c.shown, c.toUpdate, c.toShow = nil, nil, nil
+	c.shown, c.toUpdate, c.toShow, c.reoffered = nil, nil, nil, nil
 	for slot := range c.elements {
 		e := &c.elements[slot]
-		e.changed = 0
+		e.changed, e.reoffered = 0, false
 		c.mark(int32(slot), forBoth)
 		if e.pool != nil {
 			p := *e.pool

@@ -60,6 +60,7 @@ type Tree struct {
 
 	toUpdate   []int32  // elements marked forUpdate
 	toShow     []int32  // elements marked for readers
+	reoffered  []int32  // pools in which readers see other attributes of operations
 	shown      []glance // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
 }
@@ -111,6 +112,7 @@ type element struct {
 	changed    marks
 	watched    bool // it is in Tree.below
 	resized    bool // it is in Tree.resized
+	reoffered  bool // it is in Tree.reoffered
 	excess     bool // it counts in Tree.excesses
 	patience   pooltree.Starvation
 

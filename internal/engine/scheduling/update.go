@@ -34,6 +34,12 @@ func (t *Tree) Update(now time.Time) *fairshare.Result {
 	t.shares.Tracked, t.shares.Touched = true, append(t.shares.Touched[:0], t.toUpdate...)
 	t.engine.Update(&t.shares, elapsed, &t.result)
 	t.keepStates()
+	for _, slot := range t.result.Reoffered {
+		if e := &t.elements[slot]; !e.reoffered {
+			e.reoffered = true
+			t.reoffered = append(t.reoffered, slot)
+		}
+	}
 	t.publishAll(now)
 	t.listStarving()
 	return &t.result
