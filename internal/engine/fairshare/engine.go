@@ -41,7 +41,7 @@ type Engine struct {
 	recounted    bool   // usage and demand of all pools are computed again
 	plain        bool   // see findPlain
 	timeless     bool   // see Timeless
-	reweighed    bool   // weights differ, so that estimates may
+	reweighed    bool   // weights differ, so that estimates of pools may
 	light        bool   // nothing changes but on paths to changed elements
 	truncates    bool   // see truncate
 	canSkip      bool   // unchanged divisions need not be recomputed

@@ -482,7 +482,7 @@ func (e *Engine) weigh(tree *Tree, elapsed time.Duration) {
 			}
 			p.weights += weight
 		}
-		e.reweighed = e.reweighed || p.weights != before
+		e.reweighed = e.reweighed || p.weights != before && len(p.subpools) > 0 // operations have no estimates of their own
 	}
 }
 
