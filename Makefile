@@ -140,10 +140,11 @@ v2: ## tests of containers and isolated jobs for a machine without Go, such as o
 	@scripts/v2.sh bin/v2
 
 .PHONY: bench
-bench: ## run benchmarks into bin/bench.txt and summarise them (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
+bench: ## run benchmarks into bin/bench.txt and summarise them, with the rows of bench/README.md (BENCH=regexp BENCHCOUNT=6 BASE=old.txt)
 	@mkdir -p bin
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 2h $(BENCHPKG) | tee bin/bench.txt
 	go tool benchstat $(BASE) bin/bench.txt
+	scripts/benchrows.sh bench/README.md bin/bench.txt
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck, deadcode and go mod tidy

@@ -40,13 +40,13 @@ func BenchmarkGrid(b *testing.B) {
 	})
 }
 
-// BenchmarkDay simulates a day of 10,000 nodes, 95 % full, with 100 pools and a
+// BenchmarkBusyDay simulates a day of 10,000 nodes, 95 % full, with 100 pools and a
 // million jobs.
-func BenchmarkDay(b *testing.B) { benchmark(b, busyDay(10_000), nil) }
+func BenchmarkBusyDay(b *testing.B) { benchmark(b, busyDay(10_000), nil) }
 
 // BenchmarkOverload simulates clusters with six times more work than they can do,
-// so that the queue grows to the end. Every second run lasts twice as long as the
-// first: cost that follows events doubles.
+// so that the queue grows to the end. Each run is twice as long as the one before:
+// cost that follows events doubles.
 func BenchmarkOverload(b *testing.B) {
 	for _, hours := range []int{2, 4, 8} {
 		b.Run(fmt.Sprintf("running/%dh", hours), func(b *testing.B) { benchmark(b, overload(hours, 1_000_000), nil) })
