@@ -99,9 +99,13 @@ func (e *Engine) fillPaths(result *Result) {
 	result.Changed = resize(result.Changed, len(e.nodes))
 	clear(result.Changed[min(known, len(result.Changed)):])
 	result.Elements = resize(result.Elements, len(e.nodes))
+	for slot := known; slot < len(e.nodes); slot++ { // free ones among them do not differ from nothing
+		result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
+		result.alter(int32(slot))
+	}
 	for _, slot := range e.differ {
 		result.alter(slot)
-		if int(slot) >= known || e.nodes[slot].kind == KindNone {
+		if e.nodes[slot].kind == KindNone {
 			result.Elements[slot] = ElementResult{Pool: -1, FIFOIndex: -1}
 		}
 	}
