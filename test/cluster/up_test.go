@@ -133,6 +133,36 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
+	directory, group := t.TempDir(), newGroup()
+	u := startUp(t, directory, group)
+	script, data := filepath.Join(t.TempDir(), "count.sh"), filepath.Join(t.TempDir(), "data")
+	for _, err := range []error{
+		os.WriteFile(script, []byte("#!/bin/sh\ncat in/bytes | wc -c\nls -R\n"), 0o755), os.WriteFile(data, []byte{0, 0xff, '\n', 1, 2}, 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	output := u.mustWeir("run", "-q", "--file", script, "--file", data+":in/bytes", "--", "./count.sh")
+	if fields := strings.Fields(output); len(fields) == 0 || fields[0] != "5" || !strings.Contains(output, "bytes") {
+		t.Errorf("the job printed %q, want that it counted 5 bytes", output)
+	}
+	output, err := u.weir("run", "--", "./up_test.go") // a file here, which the job does not see
+	if err == nil || err.(*exec.ExitError).ExitCode() != 127 || !strings.Contains(output, "weir run --file ./up_test.go -- ./up_test.go") {
+		t.Errorf("%v, %q; want exit code 127 and how to take the file along", err, output)
+	}
+	spec := filepath.Join(t.TempDir(), "spec.yaml")
+	if err := os.WriteFile(spec, []byte("{tasks: {a: {job_count: 1, command: cat shadow, file_paths: [/etc/shadow]}}, max_failed_job_count: 1}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := u.weir("op", "start", "--wait", spec); err == nil || !strings.Contains(output, "node/files/allow") {
+		t.Errorf("%v, %q; want that files of the node are refused", err, output)
+	}
+	u.interrupt()
+	checkNothingIsLeft(t, directory, group)
+}
+
 func TestUpWithADataDirectoryGoesOn(t *testing.T) {
 	directory, group := t.TempDir(), newGroup()
 	data, gate := filepath.Join(directory, "data"), filepath.Join(directory, "gate")

@@ -45,6 +45,7 @@ type obeyed struct {
 	Isolation  agent.Isolation
 	Supervised bool
 	Check      agent.Check
+	Files      []string
 }
 
 // machineForTests is the machine that the tests assume.
@@ -53,7 +54,7 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
-		Supervised: isSupervised(&c.Node), Check: checkOf(&c.Node.Health),
+		Supervised: isSupervised(&c.Node), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
 	}
 	o.Isolation, _ = isolationOf(&c.Node.Isolation)
 	o.Isolation.UIDs = agent.UIDRange{} // they depend on who runs the test

@@ -26,6 +26,7 @@ type runCall struct {
 	memory, timeLimit string
 	jobs, retries     int64
 	environment       []string
+	files             []string
 	tag               string
 	weight            float64
 	detach, quiet     bool
@@ -41,11 +42,15 @@ func newRunCommand(opts *options) *cobra.Command {
 is printed when they end; with several jobs every line starts with the job's number. A single
 COMMAND goes to the shell unchanged, so it may have pipes; several words are quoted.
 
+Jobs run on other machines, in an empty directory: they see no files of yours but those that
+--file takes along.
+
 The exit code is that of the job that failed first, 0 if all completed, 1 if there is none.
 Ctrl-C aborts the operation; on a terminal it asks first.`,
 		Example: `  weir run -- echo hello
   weir run -p research --cpu 2 --memory 1GiB --jobs 3 -- 'echo job $YT_JOB_COOKIE'
   weir run --detach --title later -- sleep 1
+  weir run --file README.md:notes -- wc -l notes
   weir run -- false  # exit 1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -66,6 +71,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "number of jobs; YT_JOB_COOKIE has the job's number")
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
+	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name; together at most 1 MiB (repeatable)")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
 	flags.Float64Var(&c.weight, "weight", 0, "weight among the operations of the pool")
@@ -109,6 +115,7 @@ func (c *runCall) run(s *session, args []string) error {
 	}
 	err = s.verdict(id, last)
 	if output.exit > 0 && output.exit < 256 {
+		c.adviseFile(s, args, output.exit)
 		return &jobExit{output.exit}
 	}
 	return err
@@ -183,6 +190,10 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		}
 		environment[name] = value
 	}
+	files, err := c.readFiles()
+	if err != nil {
+		return nil, err
+	}
 	task := map[string]any{
 		"command": command, "job_count": c.jobs, "cpu_limit": c.cpu, "memory_limit": memory, "redirect_stdout_to_stderr": true,
 	}
@@ -196,6 +207,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		given bool
 		value any
 	}{
+		{task, "file_paths", len(files) > 0, files},
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},

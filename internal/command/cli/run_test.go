@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +47,33 @@ func TestRunEndsAsItsJobsDo(t *testing.T) {
 				t.Errorf("a quiet run said %q", errs)
 			}
 		})
+	}
+}
+
+func TestRunTakesFilesAlong(t *testing.T) {
+	b := newTestbed(t, 1)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("script.sh", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("large", make([]byte, 1<<20+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.ok("run", "--file", "script.sh:bin/s", "-f", "script.sh", "--", "true")
+	for _, test := range []struct{ file, want string }{
+		{"none", "no such file"}, {dir, "is a directory"}, {"large", "1048577 bytes"}, {"script.sh:../s", "stays inside"}, {"/dev/null", "not a plain file"},
+	} {
+		if code, _, errs := b.call("run", "--file", test.file, "--", "true"); code != ExitWrongCall || !strings.Contains(errs, test.want) {
+			t.Errorf("%s: exit code %d, %q; want %q", test.file, code, errs, test.want)
+		}
+	}
+	_, _, errs := b.call("run", "--", "./script.sh; exit 127")
+	if !strings.Contains(errs, "weir run --file ./script.sh -- ./script.sh") {
+		t.Errorf("nothing explains how to take the script along: %q", errs)
+	}
+	if _, _, errs := b.call("run", "--file", "script.sh", "--", "./script.sh; exit 127"); strings.Contains(errs, "take it along") {
+		t.Errorf("the script was taken along, and still: %q", errs)
 	}
 }
 

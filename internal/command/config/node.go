@@ -23,6 +23,7 @@ type Node struct {
 	Cgroup           Cgroup
 	Supervisor       opt[bool]
 	Isolation        Isolation
+	Files            NodeFiles
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
 	GPUs             NodeGPUs
@@ -155,6 +156,16 @@ var nodeHealthGroup = newGroup([]row[NodeHealth]{
 		func(c *NodeHealth) *opt[string] { return &c.OnFailure }, wordsOf("drain", "alert").Default("drain")),
 })
 
+// NodeFiles configures which files of the node jobs may use.
+type NodeFiles struct {
+	Allow opt[[]string]
+}
+
+var nodeFilesGroup = newGroup([]row[NodeFiles]{
+	fixed("allow", "Directories whose files jobs may name in file_paths. Jobs that name other files of the node fail. Links that lead out of them are not followed.",
+		func(c *NodeFiles) *opt[[]string] { return &c.Allow }, paths),
+})
+
 // NodeGPUs configures how a node finds its GPUs and reads their state.
 type NodeGPUs struct {
 	Command, Tool opt[string]
@@ -239,6 +250,7 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
+		part("files", "Which files of the node jobs may use.", func(c *Node) *NodeFiles { return &c.Files }, nodeFilesGroup),
 		part("health", "A command of the administrator that says whether the node is well.", func(c *Node) *NodeHealth { return &c.Health }, nodeHealthGroup),
 		part("gpus", "How the node finds its GPUs and reads their state. It offers those that the driver has, or the first of them if resources sets a smaller number.", func(c *Node) *NodeGPUs { return &c.GPUs }, nodeGPUGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),

@@ -20,6 +20,9 @@ func startOperation(c *call) (yson.Node, error) {
 	if err := c.checkStart(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
+	if err := c.fixFiles(c.start.Spec); err != nil {
+		return yson.Node{}, err
+	}
 	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start})
 	if err != nil {
 		return yson.Node{}, err
@@ -40,7 +43,11 @@ func (c *call) readStart() (*operation.Specification, error) {
 		return nil, wire.Errorf(wire.CodeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", wire.CutText(kind, 100)).
 			With("operation_type", yson.String(kind))
 	}
-	given, err := c.Parameters.Document("spec")
+	described, err := c.Parameters.Mapping("spec")
+	if err != nil {
+		return nil, err
+	}
+	given, err := wire.ToDocument(keepFileAttributes(described))
 	if err != nil {
 		return nil, err
 	}

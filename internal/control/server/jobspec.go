@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"path"
 	"strings"
 
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -65,23 +64,15 @@ func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {
 	}
 }
 
-// jobFile returns a task's file: a path on every node, or a map with a name and
-// content. The specification was validated when it was read.
-func jobFile(f document.Value) *nodev1.File {
-	if text, isText := f.Text(); isText {
-		return &nodev1.File{Path: path.Base(text), Source: &nodev1.File_NodePath{NodePath: strings.TrimPrefix(text, "file:")}}
-	}
-	file := &nodev1.File{}
-	for _, e := range f.Entries() {
-		text, _ := e.Value.Text()
-		switch document.Normal(e.Key) {
-		case "file_name", "name", "path":
-			file.Path = text
-		case "content":
-			file.Source = &nodev1.File_Content{Content: []byte(text)}
-		case "executable":
-			file.Executable, _ = e.Value.Bool()
-		}
+// jobFile returns a task's file. The specification was validated when it was read, and files of the tree were replaced by
+// their contents when the operation started.
+func jobFile(entry document.Value) *nodev1.File {
+	f, _ := operation.ReadFile(entry)
+	file := &nodev1.File{Path: f.Name, Executable: f.Executable.Value()}
+	if f.NodePath != "" {
+		file.Source = &nodev1.File_NodePath{NodePath: f.NodePath}
+	} else {
+		file.Source = &nodev1.File_Content{Content: f.Content}
 	}
 	return file
 }

@@ -93,7 +93,7 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.Command }, document.Words),
 		document.Plain("environment", "Environment variables for the command.",
 			func(c *Task) *[]document.Named[string] { return &c.Environment }, environment),
-		document.Plain("file_paths", "Files to put into the sandbox.",
+		document.Plain("file_paths", "Files to put into the sandbox: paths of files in the tree, with the attributes file_name and executable, or maps with file_name and content. Together at most 1 MiB. Paths on the nodes only where node/files/allow permits them.",
 			func(c *Task) *[]document.Value { return &c.FilePaths }, document.ListOf(filePath)),
 		document.Maybe("cpu_limit", "Cores per job.",
 			func(c *Task) *opt[int64] { return &c.CPULimit }, cpuAmount.Default(resource.CPU.Scale())),

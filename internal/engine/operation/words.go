@@ -26,7 +26,7 @@ var (
 	netAmount      = amountType(resource.Network)
 	memoryAmount   = amountType(resource.Memory)
 	someMemory     = document.AtLeast(memoryAmount, 1)
-	filePath       = document.Anything.That("a path, or a map with a path in $value", document.RuleWrongType, isPath)
+	filePath       = document.Anything.That("the path of a file in the tree or on the nodes, or a map with file_name and content", document.RuleWrongType, isFile)
 	anyMap         = document.Anything.That("a map", document.RuleWrongType, func(v document.Value) bool { return v.Kind() == document.MapKind })
 	environment    = environmentType()
 	operationAlias = document.Texts.That("a string that starts with * and has more characters", document.RuleBadFormat,
@@ -51,16 +51,6 @@ func isListOfMaps(v document.Value) bool {
 		}
 	}
 	return v.Kind() == document.ListKind
-}
-
-// isPath accepts the two JSON forms of a Cypress path: plain text, and text
-// with attributes.
-func isPath(v document.Value) bool {
-	if v.Kind() == document.MapKind {
-		v, _ = v.Get("$value")
-	}
-	text, ok := v.Text()
-	return ok && text != ""
 }
 
 func environmentType() document.Type[[]document.Named[string]] {

@@ -46,8 +46,10 @@ type Options struct {
 	Isolation  Isolation
 	GPUs       GPUs
 	Check      Check
-	Driver     cgroup.Driver
-	Rules      Rules
+	// Files are the directories whose files jobs may name in file_paths.
+	Files  []string
+	Driver cgroup.Driver
+	Rules  Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
@@ -55,6 +57,27 @@ func TestTheLimitOfProcessesIsThatOfTheCoresThatAJobHasOrdered(t *testing.T) {
 		if got := describedBy(t, rules, spec).Container.ProcessLimit; got != k.want {
 			t.Errorf("%s: %d, want %d", k.name, got, k.want)
 		}
+	}
+}
+
+func TestFilesOfTheNodeNeedItsOperatorsPermission(t *testing.T) {
+	a := &Agent{Options: Options{Files: []string{"/opt/data", "/srv"}}}
+	for path, want := range map[string]string{
+		"/opt/data/x": "/opt/data", "/opt/data/a/b": "/opt/data", "/srv": "/srv", "/etc/shadow": "", "/opt/database": "", "/opt": "", "/opt/data/../x": "", "opt/data/x": "",
+	} {
+		if got := a.allowing(path); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	spec := &nodev1.JobSpec{Command: "true", Files: []*nodev1.File{{Path: "x", Source: &nodev1.File_NodePath{NodePath: "/etc/shadow"}}}}
+	driver, err := cgroup.NewProcessLimits("weir-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Driver = driver
+	_, err = a.describe(&nodeproto.Start{Identity: &nodev1.JobIdentity{JobId: "1"}, Spec: spec})
+	if !errors.Is(err, jobproxy.ErrInvalid) || !strings.Contains(err.Error(), "node/files/allow") || !strings.Contains(err.Error(), "--file") {
+		t.Errorf("got %v, want a refusal that names the setting and --file", err)
 	}
 }
 

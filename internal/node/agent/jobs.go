@@ -311,7 +311,14 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		d.Tmpfs = append(d.Tmpfs, jobproxy.Tmpfs{Path: v.GetPath(), Size: v.GetSize()})
 	}
 	for _, f := range spec.GetFiles() {
-		d.Files = append(d.Files, jobproxy.File{Path: f.GetPath(), Executable: f.GetExecutable(), Content: f.GetContent(), Source: f.GetNodePath()})
+		file := jobproxy.File{Path: f.GetPath(), Executable: f.GetExecutable(), Content: f.GetContent(), Source: f.GetNodePath()}
+		if file.Source != "" {
+			if file.Root = a.allowing(file.Source); file.Root == "" {
+				return nil, fmt.Errorf("%w: file_paths: %s is a file of the node, and its operator has not allowed it (node/files/allow); "+
+					"put the file into the tree, or start the job with weir run --file", jobproxy.ErrInvalid, file.Source)
+			}
+		}
+		d.Files = append(d.Files, file)
 	}
 	if m := spec.GetCpuMonitor(); m != nil {
 		d.CPUMonitor = &cpumonitor.Options{
@@ -322,6 +329,16 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 		}
 	}
 	return d, nil
+}
+
+// allowing returns the allowed directory that a path of the node is in, empty if there is none.
+func (a *Agent) allowing(name string) string {
+	for _, parent := range a.Files {
+		if inside, err := filepath.Rel(parent, name); err == nil && filepath.IsLocal(inside) {
+			return parent
+		}
+	}
+	return ""
 }
 
 func (a *Agent) memoryOf(identity *nodev1.JobIdentity, spec *nodev1.JobSpec) jobproxy.Memory {

@@ -89,6 +89,9 @@ type File struct {
 	Executable bool   `json:"executable,omitempty"`
 	Content    []byte `json:"content,omitempty"`
 	Source     string `json:"source,omitempty"`
+	// Root is a directory of the node that Source must not lead out of, by links or otherwise; empty if Source may be
+	// any file.
+	Root string `json:"root,omitempty"`
 }
 
 // Tmpfs is an in-memory file system. Path is relative to the sandbox; "." is the whole sandbox.

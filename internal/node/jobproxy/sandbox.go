@@ -193,7 +193,7 @@ func putFile(ctx context.Context, root *os.Root, f File, owner *Credential) erro
 	}
 	var from io.Reader = bytes.NewReader(f.Content)
 	if f.Source != "" {
-		source, err := os.Open(f.Source)
+		source, err := openSource(f, owner)
 		if err != nil {
 			return err
 		}
@@ -220,6 +220,38 @@ func putFile(ctx context.Context, root *os.Root, f File, owner *Credential) erro
 		err = file.Chown(int(owner.UID), int(owner.GID))
 	}
 	return err
+}
+
+// openSource opens a file of the node. A job with a user id of its own gets only what every user may read.
+func openSource(f File, owner *Credential) (*os.File, error) {
+	if f.Root == "" {
+		return os.Open(f.Source)
+	}
+	root, err := os.OpenRoot(f.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	inside, err := filepath.Rel(f.Root, f.Source)
+	if err != nil {
+		return nil, err
+	}
+	source, err := root.OpenFile(inside, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not block
+	if err != nil {
+		return nil, err
+	}
+	info, err := source.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is not a plain file", f.Source)
+	case owner != nil && info.Mode()&0o004 == 0:
+		err = fmt.Errorf("%s: not every user of the node may read it", f.Source)
+	default:
+		return source, nil
+	}
+	source.Close()
+	return nil, err
 }
 
 func chown(path string, owner *Credential) error {

@@ -1,0 +1,115 @@
+package operation
+
+import (
+	"encoding/base64"
+	"path"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirhq/weir/internal/value/document"
+)
+
+// File is a file of a task's sandbox, as an entry of file_paths describes it. Either TreePath or NodePath is set, or the
+// entry has the content itself.
+type File struct {
+	// Name is the path in the sandbox. It is relative and stays inside.
+	Name string
+	// Executable is unset if the entry does not state it.
+	Executable document.Optional[bool]
+	Content    []byte
+	TreePath   string // starts with two slashes
+	NodePath   string // absolute
+}
+
+// MaxFileContent is the most that the files of an operation may contain together: they are part of its specification,
+// which schedulers store and nodes receive with every first job.
+const MaxFileContent = 1 << 20
+
+// ReadFile reads an entry of file_paths: the path of a file in the tree ("//home/ann/tool") or on the nodes
+// ("/opt/tool" or "file:/opt/tool"), plain or with the attributes file_name and executable; or a map with file_name and
+// either content or content_base64. It reports whether the entry is one of them.
+func ReadFile(v document.Value) (File, bool) {
+	var f File
+	target, attributes := v, document.Value{}
+	if v.Kind() == document.MapKind {
+		if _, given := v.Get("$value"); !given {
+			return readContent(v)
+		}
+		target, _ = v.Get("$value")
+		attributes, _ = v.Get("$attributes")
+	}
+	text, ok := target.Text()
+	if !ok {
+		return f, false
+	}
+	switch text = strings.TrimPrefix(text, "file:"); {
+	case strings.HasPrefix(text, "//"):
+		f.TreePath = text
+	case strings.HasPrefix(text, "/"):
+		f.NodePath = path.Clean(text)
+	default:
+		return f, false
+	}
+	f.Name = path.Base(text)
+	return f, f.describe(attributes) && f.isInside()
+}
+
+// readContent reads a file that is given with its content.
+func readContent(v document.Value) (f File, ok bool) {
+	text, plain := v.Get("content")
+	encoded, coded := v.Get("content_base64")
+	if plain == coded || !f.describe(v) || !f.isInside() {
+		return f, false
+	}
+	if plain {
+		content, ok := text.Text()
+		f.Content = []byte(content)
+		return f, ok
+	}
+	content, ok := encoded.Text()
+	if !ok {
+		return f, false
+	}
+	data, err := base64.StdEncoding.DecodeString(content)
+	f.Content = data
+	return f, err == nil
+}
+
+// describe reads the name and the mode of a file from a map, which may be absent.
+func (f *File) describe(attributes document.Value) bool {
+	if name, given := attributes.Get("file_name"); given {
+		text, ok := name.Text()
+		if !ok {
+			return false
+		}
+		f.Name = text
+	}
+	if mode, given := attributes.Get("executable"); given {
+		executable, ok := mode.Bool()
+		if !ok {
+			return false
+		}
+		f.Executable = document.Some(executable)
+	}
+	return true
+}
+
+// isInside reports whether the file has a name in the sandbox.
+func (f *File) isInside() bool {
+	return f.Name != "" && filepath.IsLocal(f.Name) && filepath.Clean(f.Name) != "." && !strings.ContainsRune(f.Name, 0)
+}
+
+// Inline returns the entry of file_paths that gives a file with its content.
+func (f *File) Inline() document.Value {
+	content := document.Pair("content", document.Text(string(f.Content)))
+	if !utf8.Valid(f.Content) {
+		content = document.Pair("content_base64", document.Text(base64.StdEncoding.EncodeToString(f.Content)))
+	}
+	return document.Map(document.Pair("file_name", document.Text(f.Name)), document.Pair("executable", document.Bool(f.Executable.Value())), content)
+}
+
+func isFile(v document.Value) bool {
+	_, ok := ReadFile(v)
+	return ok
+}
