@@ -3,6 +3,8 @@ package server
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -77,7 +79,7 @@ func (t *term) started(s *core.Started) {
 	}
 	identity := &nodev1.JobIdentity{
 		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
-		Cookie: s.Cookie, Index: s.Index, TaskIndex: &s.TaskIndex, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
+		Cookie: s.Cookie, Index: s.Index, TaskIndex: proto.Uint64(s.TaskIndex), GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
