@@ -3,8 +3,6 @@ package server
 import (
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -71,7 +69,7 @@ func (t *term) markDirty(id core.OperationID) {
 // started orders a node to start a job.
 func (t *term) started(s *core.Started) {
 	op, node := t.operations[s.Operation], t.nodeList[s.Node]
-	number := uint64(s.Job)
+	number, taskIndex := uint64(s.Job), s.TaskIndex
 	job := &Job{
 		Number: s.Job, ID: guid.OfJob(number), Operation: s.Operation, JobRef: s.JobRef,
 		TaskName: op.record.Spec.Tasks[s.Task].Name, Tree: t.slots.names[s.Tree], Node: node.record.Name, State: "waiting",
@@ -79,7 +77,7 @@ func (t *term) started(s *core.Started) {
 	}
 	identity := &nodev1.JobIdentity{
 		Number: number, Operation: int32(s.Operation), OperationId: op.record.ID.String(), Task: s.Task, TaskName: job.TaskName,
-		Cookie: s.Cookie, Index: s.Index, TaskIndex: proto.Uint64(s.TaskIndex), GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
+		Cookie: s.Cookie, Index: s.Index, TaskIndex: &taskIndex, GangIncarnation: s.Incarnation, Tree: int32(s.Tree), TreeName: job.Tree,
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
