@@ -97,6 +97,7 @@ func blockerNode(b *why.Blocker, names namer) yson.Node {
 		default:
 			amount("free", b.Free)
 			add("fragmented", yson.Boolean(b.Fragmented))
+			add("spare", yson.Boolean(b.Spare))
 		}
 	}
 	counts("node_count", b.Nodes)

@@ -135,6 +135,9 @@ type Blocker struct {
 	Need, Short, Limit, Used, Free int64
 	// Fragmented reports that the nodes have enough together, but none alone.
 	Fragmented bool
+	// Spare reports that Need is what a node must have free before it takes any job, which is
+	// more than a job needs.
+	Spare bool
 
 	// Nodes counts the nodes concerned, TooSmall those that are too small even when
 	// empty. Names are the first of them; Gates counts them by gate.

@@ -159,3 +159,22 @@ func TestEveryCodeHasANameAClassAndAText(t *testing.T) {
 		last = code.Class()
 	}
 }
+
+// A small job waits for the spare resources of a node, not for what it needs itself.
+func TestSpareResourcesOfANodeAreNamedAsSuch(t *testing.T) {
+	w := newWorld(t, "pools: {research: {}}")
+	w.addNode(0, 2)
+	w.mustStart("{pool: research, tasks: {a: {job_count: 1, cpu_limit: 1.5, memory_limit: 1GiB}}}")
+	w.pass(time.Second)
+	w.beat(0)
+	small := w.mustStart("{pool: research, tasks: {a: {job_count: 1, cpu_limit: 0.1, memory_limit: 1GiB}}}")
+	w.pass(time.Second)
+	x := w.explain(small)
+	if codes(x.Blockers) != "node_resources" || !x.Blockers[0].Spare {
+		t.Fatalf("%s: %+v", codes(x.Blockers), x.Blockers)
+	}
+	const want = "a node takes jobs only while it has 1 free (min_spare_allocation_resources_on_node), the most that is free on one is 0.5"
+	if got := x.Blockers[0].Text(named); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -409,6 +409,7 @@ func (s *Scene) shortOnNodes(c *core.Core, tree *core.TreeExplanation, task int3
 		b.Short = o.Needed - o.Available
 	}
 	b.Fragmented = t.Free.Dominates(t.Need)
+	b.Spare = b.Need > t.Group.Resources[b.Resource]
 	b.hold(c.HoldersOn(tree.ID, b.at, b.Resource))
 	return b
 }

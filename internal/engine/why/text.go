@@ -82,10 +82,14 @@ func (b *Blocker) option() string {
 
 func (b *Blocker) nodesText(amount func(int64) string) string {
 	text := fmt.Sprintf("no node has room: %s %s", count(b.Nodes, "lacks", "lack"), b.Resource)
+	needs := "a job needs " + amount(b.Need)
+	if b.Spare {
+		needs = "a node takes jobs only while it has " + amount(b.Need) + " free (min_spare_allocation_resources_on_node)"
+	}
 	if b.Free > 0 {
-		text += fmt.Sprintf("; a job needs %s, the most that is free on one is %s", amount(b.Need), amount(b.Free))
+		text += fmt.Sprintf("; %s, the most that is free on one is %s", needs, amount(b.Free))
 	} else {
-		text += fmt.Sprintf("; a job needs %s, none is free", amount(b.Need))
+		text += fmt.Sprintf("; %s, none is free", needs)
 	}
 	if b.Fragmented {
 		text += "; together they have enough (fragmentation)"
