@@ -69,7 +69,8 @@ func (t *Trees) withFilters(choose func(*TreeConfig) *nodefilter.Filter) *Trees 
 
 // settleFilters chooses the filters in force after a change: the stored ones, unless a node
 // would be in two trees. Then each tree keeps the filter that it had before, except those
-// that can have theirs without harm; earlier trees are tried first.
+// that can have theirs without harm; earlier trees are tried first. A new leader does not
+// know the nodes that have yet to come back, so until then it releases no filter.
 func (t *term) settleFilters(before, after *Trees) (*Trees, error) {
 	conflict := func(trees *Trees) error {
 		named, err := t.slots.arrange(trees, t.hasOperations)
@@ -78,7 +79,14 @@ func (t *term) settleFilters(before, after *Trees) (*Trees, error) {
 		}
 		return t.core.CheckTrees(named)
 	}
-	next := after.withFilters(func(*TreeConfig) *nodefilter.Filter { return nil })
+	missing := t.missesNodes()
+	waits := func(tree *TreeConfig) *nodefilter.Filter {
+		if old, there := before.Find(tree.Name); missing && there && old.inForce != nil && old.stored() == tree.stored() {
+			return old.inForce
+		}
+		return nil
+	}
+	next := after.withFilters(waits)
 	err := conflict(next)
 	var two *core.TwoTreesError
 	if !errors.As(err, &two) {
@@ -102,7 +110,7 @@ func (t *term) settleFilters(before, after *Trees) (*Trees, error) {
 	}
 	for i := range next.List {
 		name := next.List[i].Name
-		if next.List[i].inForce == nil {
+		if next.List[i].inForce == nil || waits(&next.List[i]) != nil {
 			continue
 		}
 		trial := next.withFilters(func(tree *TreeConfig) *nodefilter.Filter {
@@ -116,6 +124,15 @@ func (t *term) settleFilters(before, after *Trees) (*Trees, error) {
 		}
 	}
 	return next, nil
+}
+
+// missesNodes reports whether a node that was online lately, under an earlier leader, has
+// not registered yet.
+func (t *term) missesNodes() bool {
+	lately := t.server.settings().Core.NodeTimeout + nodeStorePeriod
+	return slices.ContainsFunc(t.nodeList, func(node *activeNode) bool {
+		return node.session == nil && !node.record.LastSeen.IsZero() && t.now.Sub(node.record.LastSeen) < lately
+	})
 }
 
 // settle replaces the configuration by the one with filters chosen, and the rows of trees
@@ -155,7 +172,7 @@ const retryTimeout = 10 * time.Second
 // retryFilters puts stored filters into force once no node is in the way. It does so by an
 // edit that changes nothing else, because edits run one after another.
 func (t *term) retryFilters() {
-	if !t.trees.holdsFilters() || t.retrying.Load() {
+	if !t.trees.holdsFilters() || t.retrying.Load() || t.missesNodes() {
 		return
 	}
 	settled, err := t.settleFilters(t.trees, t.trees)

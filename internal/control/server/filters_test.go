@@ -69,8 +69,11 @@ func TestFilterThatMakesTreesShareNodesIsStoredAndNotInForce(t *testing.T) {
 	}
 	s.stop()
 
-	// The next leader has the same filters in force.
+	// The next leader has the same filters in force, also before its nodes have come back.
 	s = lead(t, directory)
+	if err := s.EditTrees(t.Context(), tester, func(trees *Trees) (*Trees, error) { return trees, nil }); err != nil {
+		t.Fatal(err)
+	}
 	a, b = withTag(t, "node-1", "cpu"), withTag(t, "node-2", "gpu")
 	a.beat(s)
 	b.beat(s)
