@@ -32,7 +32,6 @@ type gpuState struct {
 	readings []gpu.Reading
 	reading  bool
 	next     time.Time // when the next reading is due
-	problem  string    // why there are no readings
 }
 
 func newGPUState(count int) gpuState {
@@ -136,16 +135,13 @@ func (a *Agent) checkGPUs(now time.Time) {
 // every device is suspect.
 func (a *Agent) judgeGPUs(taken []bool, readings map[string]gpu.Reading, err error) {
 	s := &a.gpus
-	if s.problem = ""; err != nil {
-		s.problem = err.Error()
-	}
 	changed := false
 	for i, device := range a.GPUs.Devices {
 		r, found := readings[device.ID]
 		fault := r.Fault
 		switch {
 		case err != nil:
-			fault = "its state cannot be read: " + s.problem
+			fault = "its state cannot be read: " + err.Error()
 		case !found:
 			fault = "it is missing"
 		case fault == "" && len(r.Processes) > 0 && !taken[i] && !s.taken[i]:
