@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // call sends a command with a value in JSON and returns the answer. It repeats a command that is refused because the disk
@@ -104,6 +105,91 @@ func TestTheConfigurationChangesWhileTheSchedulerRuns(t *testing.T) {
 	}
 	if got := s.Server.Settings().SnapshotPeriod; got != 5*time.Minute {
 		t.Errorf("what is removed holds: %v", got)
+	}
+}
+
+// Options that a tree does not set come from the templates whose filters match its name, the one with the
+// highest priority first. Templates change while the scheduler runs; the trees' own options stay as written.
+func TestTreesFollowTheirTemplates(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	s := c.scheduler
+	const templates = "//sys/scheduler/config/template_pool_tree_config_map"
+	must := func(method, command, path, value string) string {
+		t.Helper()
+		status, text := call(t, s, method, command, path, value)
+		if status != http.StatusOK {
+			t.Fatalf("%s %s %s: %d, %s", command, path, value, status, text)
+		}
+		return text
+	}
+	setting := func(option string) int {
+		t.Helper()
+		tree, there := s.Server.Trees().Find("default")
+		if !there {
+			t.Fatal("there is no default tree")
+		}
+		settings := tree.Tree.Settings()
+		switch option {
+		case "max_operation_count":
+			return settings.MaxOperationCount.Value()
+		case "max_running_operation_count_per_pool":
+			return settings.MaxRunningOperationCountPerPool.Value()
+		}
+		return settings.MaxOperationCountPerPool.Value()
+	}
+	// becomes waits until the loop has published the trees.
+	becomes := func(option string, want int) {
+		t.Helper()
+		if !expected.Soon(func() bool { return setting(option) == want }) {
+			t.Errorf("%s is %d, want %d", option, setting(option), want)
+		}
+	}
+	must(http.MethodPut, "set", "//sys/pool_trees/default/@config/max_operation_count", "3000")
+	must(http.MethodPut, "set", templates, `{
+		"all": {"priority": 1, "filter": ".*", "config": {"max_operation_count": 4000, "max_operation_count_per_pool": 7, "max_running_operation_count_per_pool": 5}},
+		"some": {"priority": 2, "filter": "def.*", "config": {"max_running_operation_count_per_pool": 4}},
+		"others": {"priority": 3, "filter": "def", "config": {"max_running_operation_count_per_pool": 3}}}`)
+	becomes("max_running_operation_count_per_pool", 4) // by the higher priority; "def" is not the whole name
+	becomes("max_operation_count_per_pool", 7)         // by the lower
+	becomes("max_operation_count", 3000)               // by the tree itself
+	if got := must(http.MethodGet, "get", "//sys/pool_trees/default/@config", ""); strings.Contains(got, "per_pool") {
+		t.Errorf("the tree's own configuration is %s", got)
+	}
+	if got := must(http.MethodGet, "get", "//sys/pool_trees/default/@max_operation_count_per_pool", ""); !strings.Contains(got, "7") {
+		t.Errorf("the option reads as %s", got)
+	}
+	// An edit of the tree keeps the templates.
+	must(http.MethodPut, "set", "//sys/pool_trees/default/@config/max_operation_count", "3500")
+	becomes("max_operation_count", 3500)
+	becomes("max_operation_count_per_pool", 7)
+
+	for value, says := range map[string]string{
+		`{"a": {"filter": "x"}, "b": {"filter": "y"}}`:                  "has the same priority",
+		`{"a": {"config": {}}}`:                                         "a template needs a filter",
+		`{"a": {"filter": "("}}`:                                        "a regular expression",
+		`{"a": {"filter": "x", "config": {"nodes_filter": "ssd"}}}`:     "every tree sets its own nodes_filter",
+		`{"a": {"filter": "x", "config": {"max_operation_count": -1}}}`: "max_operation_count",
+	} {
+		status, text := call(t, s, http.MethodPut, "set", templates, value)
+		if status != http.StatusBadRequest || !strings.Contains(text, says) {
+			t.Errorf("%s: %d, %s, want %q", value, status, text, says)
+		}
+	}
+	becomes("max_operation_count_per_pool", 7)
+
+	// A template that would make a tree invalid does not hold for it, and an alert reports this.
+	must(http.MethodPut, "set", templates, `{"all": {"filter": ".*", "config": {"max_operation_count_per_pool": 6, "max_running_operation_count_per_pool": 9}}}`)
+	alerted := func() bool {
+		return strings.Contains(must(http.MethodGet, "get", "//sys/scheduler/@alerts", ""), "does not follow template_pool_tree_config_map")
+	}
+	if !expected.Soon(alerted) {
+		t.Error("there is no alert about the template")
+	}
+	becomes("max_operation_count_per_pool", 7)
+	must(http.MethodPost, "remove", templates, "")
+	becomes("max_operation_count_per_pool", 50)
+	if !expected.Soon(func() bool { return !alerted() }) {
+		t.Error("the alert stays")
 	}
 }
 

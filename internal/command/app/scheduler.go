@@ -272,6 +272,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.AnalysisCPU = c.Analysis.CPU.Or(s.AnalysisCPU)
 	s.QuestionsPerMinute = c.Analysis.Questions.Or(s.QuestionsPerMinute)
 	s.SoftQueue = c.Overload.SoftHeartbeats.Or(s.SoftQueue)
+	s.Templates = c.Templates.Value()
 	s.HardQueue = c.Overload.QueueLength.Or(s.HardQueue)
 	s.RetentionPeriod = c.Retention.Period.Or(s.RetentionPeriod)
 	s.Retention = store.Policy{

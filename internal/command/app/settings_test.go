@@ -79,6 +79,8 @@ func others(s config.Setting) []string {
 		return []string{"cpu=3,memory=1GiB"}
 	case "list":
 		return []string{"x,y", "/x,/y", "[{name: x}, {name: y}]"}
+	case "map":
+		return []string{"{x: {filter: y}}"}
 	}
 	return append(append([]string{}, s.Info.Shape.Values...), "x")
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 )
 
@@ -85,6 +86,9 @@ func (c *checker) together(a string, hasA bool, b string, hasB bool) {
 }
 
 func (c *checker) scheduler(s *Scheduler) {
+	pooltree.CheckTemplates(s.Templates.Value(), func(path string, rule document.Rule, message string) {
+		c.refuse("scheduler/template_pool_tree_config_map/"+path, rule, "%s", message)
+	})
 	c.numbers("scheduler/soft_concurrent_heartbeat_limit", s.Overload.SoftHeartbeats,
 		"scheduler/overload/max_queue_length", s.Overload.QueueLength)
 	c.durations("scheduler/retention/stderr", s.Retention.Stderr, "scheduler/retention/jobs", s.Retention.Jobs)

@@ -50,7 +50,6 @@ var keptScheduler = slices.Concat(
 	keptBecause("operations and their running jobs are always revived", "enable_job_revival", "enable_snapshot_loading"),
 	keptBecause("there are no tentative trees", "operations_without_tentative_pool_trees", "default_tentative_pool_trees"),
 	keptBecause("an operation is bound to one tree whenever it requests it", "enable_schedule_in_single_tree"),
-	keptBecause("every pool tree has its own configuration", "template_pool_tree_config_map"),
 	keptBecause("it tunes internals of YTsaurus",
 		"node_shard_count", "node_shard_submit_allocations_to_strategy_period node_shard_submit_jobs_to_strategy_period",
 		"node_shard_exec_nodes_cache_update_period", "node_changes_count_threshold_to_update_cache", "exec_node_descriptors_update_period",

@@ -268,7 +268,7 @@ func fromText(shape document.Shape, text string) document.Value {
 		}
 	case "list":
 		return listFromText(shape, text)
-	case "resources":
+	case "resources", "map":
 		return mapFromText(text)
 	}
 	return document.Text(text)

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -35,6 +36,7 @@ type Scheduler struct {
 	Nodes      NodeRules
 	Operations OperationRules
 	Memory     MemoryDigest
+	Templates  opt[pooltree.Templates]
 
 	// Extras are options of YTsaurus's scheduler that have no effect here, and unknown options from
 	// a patch.
@@ -264,6 +266,10 @@ var schedulerGroup = newGroup(
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
+	},
+	[]row[Scheduler]{
+		live("template_pool_tree_config_map", "Options for all pool trees whose names match a filter. A tree's own options override them.",
+			func(c *Scheduler) *opt[pooltree.Templates] { return &c.Templates }, pooltree.TemplatesType).noFlag(),
 	},
 	within(periodRows, func(c *Scheduler) *Periods { return &c.Periods }),
 	within(nodeRuleRows, func(c *Scheduler) *NodeRules { return &c.Nodes }),

@@ -54,18 +54,18 @@ func (c *call) plan(trees *server.Trees) (*poolPlan, error) {
 		p.before = there.Tree
 	} else {
 		p.isNew = true
-		if p.before, _, err = pooltree.FromValue(document.Map(), pooltree.Options{}); err != nil {
+		if p.before, _, err = pooltree.FromValue(document.Map(), trees.Options(name)); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.read(c.Parameters); err != nil {
+	if err := p.read(c.Parameters, trees.Options(name)); err != nil {
 		return nil, err
 	}
 	p.changes = pooltree.Diff(p.before, p.after)
 	return p, nil
 }
 
-func (p *poolPlan) read(given wire.Parameters) error {
+func (p *poolPlan) read(given wire.Parameters, options pooltree.Options) error {
 	n, ok := given.Get("document")
 	if !ok {
 		return wire.Missing("document")
@@ -74,7 +74,6 @@ func (p *poolPlan) read(given wire.Parameters) error {
 	if err != nil {
 		return err
 	}
-	options := pooltree.Options{KeepUnknown: true}
 	var v document.Value
 	if text, isText := n.Text(); isText {
 		options.File = file

@@ -43,11 +43,7 @@ func (c *call) readStart() (*operation.Specification, error) {
 		return nil, wire.Errorf(wire.CodeGeneric, "Operations of type %q are not supported: there are no tables here; start a vanilla operation", wire.CutText(kind, 100)).
 			With("operation_type", yson.String(kind))
 	}
-	described, err := c.Parameters.Mapping("spec")
-	if err != nil {
-		return nil, err
-	}
-	given, err := wire.ToDocument(keepFileAttributes(described))
+	given, err := c.describedStart()
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +54,45 @@ func (c *call) readStart() (*operation.Specification, error) {
 	return spec, nil
 }
 
-// mayUsePools reads the specification and checks whether the user may use its pools.
-func (c *call) mayUsePools() (err error) {
-	if c.start, err = c.readStart(); err != nil {
-		return err
+// describedStart is the specification as the request has it.
+func (c *call) describedStart() (document.Value, error) {
+	described, err := c.Parameters.Mapping("spec")
+	if err != nil {
+		return document.Value{}, err
 	}
+	return wire.ToDocument(keepFileAttributes(described))
+}
+
+// anyTask stands in for tasks that cannot be read.
+var anyTask = document.Map(document.Pair("any", document.Map(document.Pair("job_count", document.Int(1)), document.Pair("command", document.Text("true")))))
+
+// readPools reads the specification of an operation whose tasks cannot be read, as far as pools need
+// it; nil if more is wrong.
+func (c *call) readPools() *operation.Specification {
+	if kind, err := c.Parameters.NeedText("operation_type"); err != nil || kind != vanilla {
+		return nil
+	}
+	given, err := c.describedStart()
+	if err != nil {
+		return nil
+	}
+	spec, err := operation.Read(given.With("tasks", anyTask), operation.ReadOptions{File: "spec"})
+	if err != nil {
+		return nil
+	}
+	return spec
+}
+
+// mayUsePools reads the specification and checks whether the user may use its pools. As in YTsaurus,
+// an operation that pools refuse is refused for that reason, even if its tasks are wrong too.
+func (c *call) mayUsePools() error {
+	start, invalid := c.readStart()
+	if invalid != nil {
+		if start = c.readPools(); start == nil {
+			return invalid
+		}
+	}
+	c.start = start
 	trees, err := c.treesOf(c.start.Spec)
 	if err != nil {
 		return err
@@ -77,7 +107,15 @@ func (c *call) mayUsePools() (err error) {
 			return err
 		}
 	}
-	return nil
+	if invalid != nil {
+		if err := c.checkStart(start.Spec); err != nil {
+			return err
+		}
+		if err := c.Server.AcceptsOperation(c.Context, c.Who.User, start.Spec); err != nil {
+			return err
+		}
+	}
+	return invalid
 }
 
 // poolIn is the operation's pool in a tree: the one that the specification names, or the user's.

@@ -88,7 +88,7 @@ func makeTree(c *Request, attributes yson.Node, ignoreExisting bool) (guid.ID, e
 		if err != nil {
 			return nil, err
 		}
-		tree, warnings, err := pooltree.FromValue(config, pooltree.Options{KeepUnknown: true})
+		tree, warnings, err := pooltree.FromValue(config, trees.Options(name))
 		if err != nil {
 			return nil, err
 		}

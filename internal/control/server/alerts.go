@@ -49,6 +49,8 @@ type alertBoard struct {
 	// leftOut are the stored pools and trees that this term could not read. Only the
 	// loop uses it.
 	leftOut []string
+	// untemplated are the trees that later templates would have made invalid.
+	untemplated []string
 }
 
 // raise sets the alert of a kind. If it is already raised, it keeps its start

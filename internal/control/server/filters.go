@@ -60,7 +60,7 @@ func (t *Trees) holdsFilters() bool {
 // withFilters returns a configuration in which each tree has the filter that the function
 // returns; nil is the stored one.
 func (t *Trees) withFilters(choose func(*TreeConfig) *nodefilter.Filter) *Trees {
-	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	next := t.clone()
 	for i := range next.List {
 		next.List[i].inForce = choose(&next.List[i])
 	}

@@ -131,7 +131,7 @@ func (s *Server) copyTrees(c *standbyCopy) {
 	for _, row := range c.pools {
 		rows.Pools = append(rows.Pools, row)
 	}
-	trees, _ := treesOf(rows) // the leader reports what was left out
+	trees, _ := treesOf(rows, s.settings().Templates) // the leader reports what was left out
 	s.trees.Store(trees)
 }
 

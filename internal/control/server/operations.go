@@ -37,6 +37,12 @@ func (s *Server) StartOperation(ctx context.Context, who Caller, start Start) (g
 	return ask(ctx, s, func(t *term) (guid.ID, error) { return t.startOperation(who, start) })
 }
 
+// AcceptsOperation returns why pools would refuse an operation of a user now, whatever its tasks are.
+func (s *Server) AcceptsOperation(ctx context.Context, user string, spec *operation.Spec) error {
+	_, err := ask(ctx, s, func(t *term) (struct{}, error) { return struct{}{}, t.core.Accepts(user, spec) })
+	return err
+}
+
 func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 	spec := start.Spec.Spec
 	if alias := spec.Alias.Value(); alias != "" {

@@ -87,7 +87,7 @@ func (t *term) showRevived() {
 }
 
 func (t *term) reviveTrees(rows *store.Rows) error {
-	trees, problems := treesOf(rows)
+	trees, problems := treesOf(rows, t.server.settings().Templates)
 	for _, problem := range problems {
 		t.server.log.Error("ignoring a stored pool or pool tree", "problem", problem)
 	}

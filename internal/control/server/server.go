@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/guid"
 )
 
@@ -121,6 +122,31 @@ func (t *term) obeySettings() {
 	if err := t.apply(&core.SettingsInput{Settings: settings.Core}); err != nil {
 		t.server.log.Error("the core refuses the settings and keeps the previous ones", "error", err)
 	}
+	t.obeyTemplates(settings.Templates)
+}
+
+// obeyTemplates changes the trees if other templates hold for them. Nothing is stored: templates are
+// settings.
+func (t *term) obeyTemplates(templates pooltree.Templates) {
+	if t.trees == nil || pooltree.SameTemplates(t.trees.templates, templates) {
+		return
+	}
+	trees, problems := t.trees.withTemplates(templates)
+	named, err := t.slots.arrange(trees, t.hasOperations)
+	if err == nil {
+		err = t.apply(&core.TreesInput{Trees: named, Default: trees.knownDefault()})
+	}
+	if err != nil {
+		t.server.log.Error("the core refuses the templates of pool trees and keeps the previous ones", "error", err)
+		return
+	}
+	t.slots.commit(named)
+	t.trees = trees
+	t.open.published = append(t.open.published, func(store.Receipt) {
+		t.server.trees.Store(trees)
+		t.server.alerts.untemplated = problems
+		t.server.alerts.alertTrees(trees)
+	})
 }
 
 // Rederive recomputes the settings from the registry and applies them. Call it when Derive would return others.

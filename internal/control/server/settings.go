@@ -6,11 +6,14 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 )
 
 // Settings configure a server. All of them may change while it leads.
 type Settings struct {
 	Core core.Settings
+	// Templates have values for options that pool trees do not set.
+	Templates pooltree.Templates
 	// UpdatePeriod is the interval between fair-share updates.
 	UpdatePeriod time.Duration
 	// LeaseTTL is how long a leader keeps a lease that it does not renew. It renews

@@ -24,7 +24,7 @@ func (b *alertBoard) alertTrees(trees *Trees) {
 		missing = fmt.Sprintf("Default tree %q is missing: operations without pool_trees are refused", trees.Default)
 	}
 	b.set(AlertDefaultTree, missing)
-	problems := append(slices.Clone(b.leftOut), trees.heldFilters()...)
+	problems := slices.Concat(b.leftOut, b.untemplated, trees.heldFilters())
 	var unusable []string
 	for i := range trees.List {
 		tree := trees.List[i].Tree

@@ -17,6 +17,42 @@ import (
 type Trees struct {
 	Default string
 	List    []TreeConfig
+	// templates have values for options that trees do not set. They are settings of the
+	// scheduler and not stored with the trees.
+	templates pooltree.Templates
+}
+
+// clone returns a copy whose trees can be replaced.
+func (t *Trees) clone() *Trees {
+	next := *t
+	next.List = slices.Clone(t.List)
+	return &next
+}
+
+// Options returns how a tree of this name is read.
+func (t *Trees) Options(name string) pooltree.Options {
+	return pooltree.Options{KeepUnknown: true, Template: pooltree.FromTemplates(t.templates, name)}
+}
+
+// withTemplates returns the trees with other templates. A tree that would not be valid keeps the
+// previous ones and is reported.
+func (t *Trees) withTemplates(templates pooltree.Templates) (next *Trees, problems []string) {
+	next = t.clone()
+	next.templates = templates
+	for i := range next.List {
+		tree := &next.List[i]
+		changed, err := tree.Tree.WithTemplate(pooltree.FromTemplates(templates, tree.Name))
+		if err != nil {
+			problems = append(problems, templateProblem(tree.Name, err))
+			continue
+		}
+		tree.Tree = changed
+	}
+	return next, problems
+}
+
+func templateProblem(tree string, err error) string {
+	return fmt.Sprintf("Pool tree %q does not follow template_pool_tree_config_map, because it would not be valid: %v", tree, err)
 }
 
 // TreeConfig is one tree with its pools. It keeps unknown options.
@@ -55,7 +91,7 @@ func (t *Trees) Find(name string) (*TreeConfig, bool) {
 // Put returns a configuration in which the named tree has this value; a new name adds a
 // tree.
 func (t *Trees) Put(name string, tree *pooltree.Tree) *Trees {
-	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	next := t.clone()
 	if old, there := next.Find(name); there {
 		old.Tree = tree
 		return next
@@ -66,12 +102,8 @@ func (t *Trees) Put(name string, tree *pooltree.Tree) *Trees {
 
 // Remove returns a configuration without a tree.
 func (t *Trees) Remove(name string) *Trees {
-	next := &Trees{Default: t.Default}
-	for _, tree := range t.List {
-		if tree.Name != name {
-			next.List = append(next.List, tree)
-		}
-	}
+	next := t.clone()
+	next.List = slices.DeleteFunc(next.List, func(tree TreeConfig) bool { return tree.Name == name })
 	if next.Default == name {
 		next.Default = ""
 	}
@@ -81,7 +113,7 @@ func (t *Trees) Remove(name string) *Trees {
 // Rename returns a configuration in which a pool keeps its identity under another name.
 // The tree must already have the new name.
 func (t *Trees) Rename(tree, from, to string) *Trees {
-	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	next := t.clone()
 	if config, there := next.Find(tree); there {
 		config.objects = maps.Clone(config.objects)
 		config.objects[to] = config.objects[from]
@@ -93,7 +125,7 @@ func (t *Trees) Rename(tree, from, to string) *Trees {
 // Identify returns a configuration in which a new pool has this identity, or a new tree
 // if the pool is empty. Without it, the server assigns identities to new objects.
 func (t *Trees) Identify(tree, pool string, id guid.ID) *Trees {
-	next := &Trees{Default: t.Default, List: slices.Clone(t.List)}
+	next := t.clone()
 	config, there := next.Find(tree)
 	switch {
 	case !there:

@@ -18,8 +18,10 @@ import (
 // treesOf reads a configuration from rows. One bad row must not keep the cluster from
 // having a leader: a tree or pool that cannot be read is left out, with the pools below
 // it, and reported. Its row stays in the store until a pool of its name is created again.
-func treesOf(rows *store.Rows) (t *Trees, problems []string) {
-	t = &Trees{}
+//
+// A tree that templates would make invalid does without them.
+func treesOf(rows *store.Rows, templates pooltree.Templates) (t *Trees, problems []string) {
+	t = &Trees{templates: templates}
 	for _, s := range rows.Settings {
 		if s.Name == defaultTreeSetting {
 			t.Default = string(s.Document)
@@ -31,7 +33,20 @@ func treesOf(rows *store.Rows) (t *Trees, problems []string) {
 		tree := TreeConfig{Name: row.Name, Object: attributes.Object, objects: map[string]Object{}, inForce: attributes.FilterInForce}
 		var wrong []string
 		if err == nil {
-			wrong, err = tree.read(row.Config, rows.Pools)
+			plain := tree
+			options := t.Options(row.Name)
+			wrong, err = tree.read(row.Config, rows.Pools, options)
+			if len(templates) > 0 && (err != nil || len(wrong) > 0) {
+				because := err
+				options.Template = pooltree.TreeConfig{}
+				plain.objects = map[string]Object{}
+				if less, without := plain.read(row.Config, rows.Pools, options); without == nil && (err != nil || len(less) < len(wrong)) {
+					if because == nil {
+						because = errors.New(strings.Join(wrong, "; "))
+					}
+					tree, wrong, err = plain, append(less, templateProblem(row.Name, because)), nil
+				}
+			}
 		}
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("pool tree %s: %v", row.Name, err))
@@ -53,7 +68,7 @@ type storedChild struct {
 
 // read builds the tree from its own row and the rows of its pools. It reports the pools
 // that it leaves out. It returns an error if there is no tree at all.
-func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, err error) {
+func (t *TreeConfig) read(config []byte, rows []store.Pool, options pooltree.Options) (problems []string, err error) {
 	root, err := notation.ParseJSON("", config)
 	if err != nil {
 		return nil, err
@@ -87,10 +102,10 @@ func (t *TreeConfig) read(config []byte, rows []store.Pool) (problems []string, 
 			return strings.Compare(a.name, b.name)
 		})
 	}
-	limits := pooltree.DefaultLimits()
-	limits.MaxSubtreeSize = 0 // administrators may have raised it
+	options.Limits = pooltree.DefaultLimits()
+	options.Limits.MaxSubtreeSize = 0 // administrators may have raised it
 	for {
-		t.Tree, _, err = pooltree.FromValue(nestPools("", root, children, leftOut), pooltree.Options{KeepUnknown: true, Limits: limits})
+		t.Tree, _, err = pooltree.FromValue(nestPools("", root, children, leftOut), options)
 		if err == nil {
 			break
 		}

@@ -29,35 +29,16 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 	if c.operationAt(id) != nil || id < c.nextOperation {
 		return fmt.Errorf("operation %d already exists", id)
 	}
-	if len(c.live) >= c.settings.MaxOperations {
-		return ErrTooManyOperations
-	}
-	trees, err := c.treesOf(spec)
+	trees, places, parents, err := c.reserve(user, spec)
 	if err != nil {
 		return err
 	}
-	op := &running{id: id, user: user, controller: operation.New(spec, now)}
+	op := &running{id: id, user: user, controller: operation.New(spec, now), places: places}
 	if c.settings.Memory != nil {
 		if err := op.controller.Configure(*c.settings.Memory); err != nil {
 			return err
 		}
 	}
-	var parents []*pool
-	var refused []error
-	taking := trees[:0]
-	for _, t := range trees {
-		at, parent, err := t.reserve(user, spec)
-		if err != nil {
-			refused = append(refused, err)
-			continue
-		}
-		taking, parents = append(taking, t), append(parents, parent)
-		op.places = append(op.places, at)
-	}
-	if len(refused) > 0 && (len(taking) == 0 || !spec.EraseTreesWithLimitViolation.Value()) {
-		return errors.Join(refused...)
-	}
-	trees = taking
 	for step := operation.Register; step < operation.Admit; step++ {
 		if _, err := op.controller.Advance(step, now); err != nil {
 			return err
@@ -74,6 +55,39 @@ func (c *Core) startOperation(now time.Time, id OperationID, user string, spec *
 		c.announce(now, op, t, out)
 	}
 	return nil
+}
+
+// Accepts returns why an operation of a user would be refused now: by a pool that
+// does not exist or has no room for one more, or by the limit of the scheduler. It
+// looks at no task of the specification.
+func (c *Core) Accepts(user string, spec *operation.Spec) error {
+	_, _, _, err := c.reserve(user, spec)
+	return err
+}
+
+// reserve finds the trees that take an operation, its place in each of them and the
+// parents of pools to be made. It changes nothing.
+func (c *Core) reserve(user string, spec *operation.Spec) (taking []*tree, places []place, parents []*pool, err error) {
+	if len(c.live) >= c.settings.MaxOperations {
+		return nil, nil, nil, ErrTooManyOperations
+	}
+	trees, err := c.treesOf(spec)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var refused []error
+	for _, t := range trees {
+		at, parent, err := t.reserve(user, spec)
+		if err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		taking, parents, places = append(taking, t), append(parents, parent), append(places, at)
+	}
+	if len(refused) > 0 && (len(taking) == 0 || !spec.EraseTreesWithLimitViolation.Value()) {
+		return nil, nil, nil, errors.Join(refused...)
+	}
+	return taking, places, parents, nil
 }
 
 // announce starts a new operation if a tree runs it; otherwise it reports the

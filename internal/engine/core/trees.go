@@ -121,12 +121,12 @@ func (c *Core) newTree(id TreeID, name string, config *pooltree.Tree) *tree {
 }
 
 func (t *tree) settings(config *pooltree.Tree) scheduling.Settings {
-	s, explicit := config.Settings(), config.Config()
+	s, chosen := config.Settings(), config.Chosen()
 	order, _ := s.FIFOOrder.Get()
 	return scheduling.Settings{
 		TreePreemption: s.Preemption,
 		// The core's setting is the default of a tree.
-		MinSpare:           explicit.MinSpareResources.Value().Or(t.core.settings.MinSpare),
+		MinSpare:           chosen.MinSpareResources.Value().Or(t.core.settings.MinSpare),
 		FIFOBySatisfaction: order == pooltree.BySatisfaction,
 		GuaranteesFirst:    s.GuaranteePriorityScheduling.Value(),
 		OvercommitPatience: t.core.settings.OvercommitPatience,

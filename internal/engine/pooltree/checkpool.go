@@ -81,12 +81,12 @@ func (c *checker) names(indices []int) string {
 
 func (c *checker) presetRules(p *Pool) {
 	for _, name := range p.config.Presets.Value() {
-		if _, ok := c.tree.config.preset(name); ok || hasWrong(c.draft.wrong, "pool_config_presets") {
+		if _, ok := c.tree.settings.preset(name); ok || hasWrong(c.draft.wrong, "pool_config_presets") {
 			continue
 		}
 		message := fmt.Sprintf("the tree has no preset %q in pool_config_presets", name)
 		var known []string
-		for _, preset := range c.tree.config.PoolConfigPresets {
+		for _, preset := range c.tree.settings.PoolConfigPresets {
 			known = append(known, preset.Name)
 		}
 		if nearest, found := document.Nearest(name, known); found {
@@ -105,7 +105,7 @@ func (c *checker) presetRules(p *Pool) {
 func (t *Tree) UnknownPresets() (list []document.Named[string]) {
 	for p := range t.Pools() {
 		for _, name := range p.config.Presets.Value() {
-			if _, ok := t.config.preset(name); !ok {
+			if _, ok := t.settings.preset(name); !ok {
 				list = append(list, document.Named[string]{Name: p.name, Value: name})
 			}
 		}

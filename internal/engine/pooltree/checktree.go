@@ -15,7 +15,7 @@ func intFact(name string, n int) document.Entry { return document.Pair(name, doc
 
 // treeRules applies the rules between options of the tree.
 func (c *checker) treeRules() {
-	explicit, settings := &c.tree.config, &c.tree.settings
+	explicit, settings := c.tree.Chosen(), &c.tree.settings
 	c.treeCounts("max_operation_count", explicit.MaxOperationCount, settings.MaxOperationCount.Value(),
 		"max_running_operation_count", explicit.MaxRunningOperationCount, settings.MaxRunningOperationCount.Value())
 	c.treeCounts("max_operation_count_per_pool", explicit.MaxOperationCountPerPool, settings.MaxOperationCountPerPool.Value(),

@@ -27,6 +27,9 @@ func reference() string {
 		}
 	}
 	section("## Options of a tree", "", TreeOptions.Options())
+	section("### Templates of trees", "The scheduler's setting `template_pool_tree_config_map` names templates. A tree whose whole name matches the `filter` of a template\n"+
+		"has the options of its `config` that it does not set itself. Options are read as if the tree had set them; `@config` has the tree's own.\n\n"+
+		"```yaml\nscheduler:\n  template_pool_tree_config_map:\n    gpus: {priority: 10, filter: gpu_.*, config: {main_resource: gpu}}\n```\n\n", templateTable.Options())
 	section("### `integral_guarantees` of a tree", "", treeIntegralTable.Options())
 	section("### `packing`", "", packingTable.Options())
 	section("### `batch_operation_scheduling`", "", batchTable.Options())

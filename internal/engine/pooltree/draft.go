@@ -15,9 +15,10 @@ type Draft struct {
 	// is theirs in the tree.
 	Pools []PoolDraft
 
-	source  document.Value
-	wrong   []string
-	lenient bool // see Options.KeepUnknown
+	source   document.Value
+	wrong    []string
+	lenient  bool       // see Options.KeepUnknown
+	template TreeConfig // see Options.Template
 }
 
 // PoolDraft is a pool of a Draft.

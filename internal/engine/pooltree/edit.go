@@ -89,7 +89,7 @@ func (t *Tree) With(edits ...Edit) (*Tree, document.Problems, error) {
 }
 
 func (t *Tree) draft() *Draft {
-	d := &Draft{lenient: t.lenient, Config: t.config, Pools: make([]PoolDraft, 0, t.Len())}
+	d := &Draft{lenient: t.lenient, template: t.template, Config: t.config, Pools: make([]PoolDraft, 0, t.Len())}
 	for p := range t.Pools() {
 		parent, _ := p.Parent()
 		d.Pools = append(d.Pools, PoolDraft{Name: p.name, Parent: parent.name, Config: p.config})

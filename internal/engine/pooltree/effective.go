@@ -183,7 +183,7 @@ func (t *Tree) inherit() {
 		parent := &t.pools[p.parent]
 		own := &p.config.Preemption
 		if p.config.Presets.IsSet() {
-			merged := t.config.withPresets(p.config)
+			merged := t.settings.withPresets(p.config)
 			own = &merged
 		}
 		passed[i] = passed[p.parent].below(own)

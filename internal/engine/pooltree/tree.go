@@ -36,6 +36,7 @@ func (l Limits) orDefault() Limits {
 type Tree struct {
 	config   TreeConfig
 	settings TreeConfig
+	template TreeConfig // see Options.Template
 	// pools has the root at index 0 and the rest depth first, children in their
 	// order.
 	pools  []Pool
@@ -66,6 +67,9 @@ type Options struct {
 	// have, and warns about them. It holds for edits of the tree too.
 	KeepUnknown bool
 	Keys        Keys
+	// Template has values for options that the tree does not set. It holds for edits
+	// of the tree too.
+	Template TreeConfig
 }
 
 // FromValue reads a tree from a document. The error is of type document.Problems
@@ -73,7 +77,9 @@ type Options struct {
 func FromValue(v document.Value, options Options) (*Tree, document.Problems, error) {
 	r := document.NewReader(options.File)
 	r.KeepUnknown = options.KeepUnknown
-	tree := Read(r, v, options.Keys).Build(r, options.Limits)
+	draft := Read(r, v, options.Keys)
+	draft.template = options.Template
+	tree := draft.Build(r, options.Limits)
 	return tree, r.Warnings(), r.Problems().Err()
 }
 
@@ -81,8 +87,10 @@ func FromValue(v document.Value, options Options) (*Tree, document.Problems, err
 // and warnings to the reader. It returns nil if the reader has problems, earlier
 // ones included.
 func (d *Draft) Build(r *document.Reader, limits Limits) *Tree {
-	c := &checker{r: r, base: r.Path(), draft: d, tree: &Tree{config: d.Config, limits: limits.orDefault(), lenient: r.KeepUnknown || d.lenient}}
-	c.tree.settings = d.Config.Settings()
+	c := &checker{r: r, base: r.Path(), draft: d, tree: &Tree{
+		config: d.Config, template: d.template, limits: limits.orDefault(), lenient: r.KeepUnknown || d.lenient,
+	}}
+	c.tree.settings = c.tree.Chosen().Settings()
 	c.structure()
 	c.tree.inherit()
 	c.treeRules()
@@ -97,6 +105,25 @@ func (d *Draft) Build(r *document.Reader, limits Limits) *Tree {
 
 // Config returns the options that were set explicitly.
 func (t *Tree) Config() TreeConfig { return t.config }
+
+// Chosen returns the options that were set, by the tree itself or by its template.
+func (t *Tree) Chosen() TreeConfig {
+	chosen := t.config
+	TreeOptions.Fill(&chosen, &t.template)
+	return chosen
+}
+
+// WithTemplate returns the tree with another template. The error is of type
+// document.Problems.
+func (t *Tree) WithTemplate(template TreeConfig) (*Tree, error) {
+	if TreeOptions.Equal(&t.template, &template) {
+		return t, nil
+	}
+	r, draft := document.NewReader(""), t.draft()
+	draft.template = template
+	tree := draft.Build(r, t.limits)
+	return tree, r.Problems().Err()
+}
 
 // Settings returns the options with defaults filled in. Options that are unset
 // in it have no default.
