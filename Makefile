@@ -97,13 +97,21 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-together tests-tree tests-supervised tests-core tests-real tests-browser tests-faults ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+tests: tests-together tests-tree tests-beside ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
 
 # Most of the first group is one long test at a time, so both cores have work only with the second
 # beside it.
 .PHONY: tests-together
 tests-together:
 	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
+
+# The browser leaves half of the machine to the tests with real jobs and faults, which wait for events
+# most of the time. These follow each other, since each takes the machine's control groups for itself.
+.PHONY: tests-beside tests-real-ones
+tests-beside: build
+	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-browser tests-real-ones
+tests-real-ones:
+	@failed=0; for part in supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
 
 .PHONY: tests-sequential tests-tree tests-supervised tests-concurrent tests-core tests-real tests-browser tests-faults
 tests-sequential: packages = $(call chosen,$(filter-out $(READS_TREE),$(SEQUENTIAL)))
