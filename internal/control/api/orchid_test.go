@@ -189,6 +189,66 @@ func TestEveryFieldOfTheReferenceIsThereInBothViews(t *testing.T) {
 	}
 }
 
+// The limited demand of an element is its share at suggestion 1: what it would get if it were alone. A
+// limit on one resource bounds the others with it, by the children's mix.
+func TestLimitedDemandIsTheShareAtSuggestionOne(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "a", "a/inner", "b", "free")
+	c.set("//sys/pools/a/@resource_limits", "{cpu=10}")
+	c.set("//sys/pool_trees/default/@config/fair_share_starvation_timeout", "120000") // preempt nothing
+	c.withNodes(10)                                                                   // 40 cores
+	vector := func(n yson.Node, attribute string) [2]float64 {
+		memory, _ := dug(n, attribute, "memory").Int64()
+		return [2]float64{real(n, attribute, "cpu"), float64(memory)}
+	}
+	near := func(a, b [2]float64) bool {
+		return math.Abs(a[0]-b[0]) < 0.02 && math.Abs(a[1]-b[1]) < 1e-6*b[1]+16
+	}
+	// of waits until an element is in the state that is asked for, and returns it: what it has is of one update.
+	of := func(path string, is func(n yson.Node) bool) (n yson.Node) {
+		t.Helper()
+		c.eventually(path+" is as expected", func() bool {
+			if c.must("exists", fmt.Sprintf("{path=%q;return_only_value=%%true}", newView+path), "") != "%true" {
+				return false
+			}
+			n = c.tree(newView + path)
+			return is(n)
+		})
+		return n
+	}
+	c.start(job("inner", "sleep", 20))
+	c.start(`{pool=inner;tasks={work={job_count=20;command=sleep;cpu_limit=1.0;memory_limit=2147483648}}}`)
+	a := of("pools/a", func(n yson.Node) bool {
+		return vector(n, "resource_demand")[0] == 40 && vector(n, "resource_usage")[0] == 10 && near(vector(n, "fair_resources"), vector(n, "limited_resource_demand"))
+	})
+	alone := vector(a, "limited_resource_demand")
+	if demand := vector(a, "resource_demand"); alone[0] != 10 || alone[1] >= demand[1]/2 {
+		t.Errorf("it would get %v of %v: the limit on cores does not bound memory", alone, demand)
+	}
+	// Others take cores away from it, but not what it would get alone.
+	c.start(job("b", "sleep", 4000))
+	b := of("pools/b", func(n yson.Node) bool { return vector(n, "fair_resources")[0] > 20 })
+	if got := vector(b, "limited_resource_demand"); math.Abs(got[0]-40) > 0.02 {
+		t.Errorf("a pool that demands more than the cluster would get %v", got)
+	}
+	if got := vector(c.tree(newView+"pools/a"), "limited_resource_demand"); !near(got, alone) {
+		t.Errorf("the limited demand is %v beside others, %v alone", got, alone)
+	}
+	// Without limits in the way it is the demand, and a limit of an operation bounds all of its resources.
+	c.start(job("free", "sleep", 5))
+	free := of("pools/free", func(n yson.Node) bool {
+		return vector(n, "resource_demand")[0] == 5 && vector(n, "limited_resource_demand")[0] > 0
+	})
+	if got, want := vector(free, "limited_resource_demand"), vector(free, "resource_demand"); !near(got, want) {
+		t.Errorf("the limited demand is %v, the demand %v", got, want)
+	}
+	limited := c.start(`{pool=b;resource_limits={cpu=5};tasks={work={job_count=10;command=sleep;cpu_limit=1.0;memory_limit=536870912}}}`)
+	of("operations/"+limited, func(n yson.Node) bool {
+		got, demand := vector(n, "limited_resource_demand"), vector(n, "resource_demand")
+		return demand[0] == 10 && math.Abs(got[0]-5) < 0.02 && math.Abs(got[1]/demand[1]-0.5) < 0.01
+	})
+}
+
 // The dynamic characteristics that the document about pools names.
 func TestDynamicCharacteristicsOfOperationsAndPools(t *testing.T) {
 	t.Parallel()

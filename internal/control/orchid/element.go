@@ -231,10 +231,10 @@ var commonFields = []field{
 	sharesField("demand_share", func(e *element) resource.Shares { return e.details.Shares.Demand }),
 	numberField("demand_ratio", func(e *element) float64 { return e.details.Shares.Demand.Largest() }),
 	numberField("dominant_demand_share", func(e *element) float64 { return e.details.Shares.Demand.Largest() }),
-	amountsField("limited_resource_demand", func(e *element) resource.Amounts { return e.details.LimitedDemand }),
-	sharesField("limited_demand_share", func(e *element) resource.Shares { return e.details.LimitedDemand.Share(e.total()) }),
+	amountsField("limited_resource_demand", func(e *element) resource.Amounts { return e.limitedDemand().Of(e.total()) }),
+	sharesField("limited_demand_share", (*element).limitedDemand),
 	numberField("dominant_limited_demand_share", func(e *element) float64 {
-		return e.details.LimitedDemand.Share(e.total()).Largest()
+		return e.limitedDemand().Largest()
 	}),
 
 	amountsField("resource_limits", func(e *element) resource.Amounts { return e.details.Limits }),

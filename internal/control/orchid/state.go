@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // State is the state of a server after an update, with indices for readers. They share it until the
@@ -34,6 +35,9 @@ type Tree struct {
 
 	once     sync.Once
 	defaults pooltree.TreeConfig
+
+	limiting sync.Once
+	limited  []resource.Shares // the limited demand of pools, by number
 
 	texts writtenMaps
 }

@@ -34,10 +34,9 @@ type Details struct {
 	Promised  fairshare.Split
 	BestShare resource.Shares
 	// Limits are what the element may use, Specified the configured part of
-	// them. LimitedDemand is its demand within its limits.
-	Limits        resource.Amounts
-	Specified     resource.Partial
-	LimitedDemand resource.Amounts
+	// them.
+	Limits    resource.Amounts
+	Specified resource.Partial
 	// Patience is the effective setting, after inheritance.
 	Patience                  pooltree.Starvation
 	BelowSince, StarvingSince time.Time
@@ -114,7 +113,6 @@ func (t *Tree) details(slot int32) Details {
 		BestShare: t.shares.Elements[slot].BestShare,
 	}
 	d.LocalSatisfaction = e.entitlement.satisfaction(&d.UsageShare)
-	d.LimitedDemand = d.Demand.Min(d.Limits)
 	if e.known {
 		d.Share = t.result.Split(slot)
 		d.Shares, d.Weight = t.result.Attributes(&t.shares, slot), t.result.Elements[slot].Weight
