@@ -184,6 +184,42 @@ func TestASilentPoolIsForgotten(t *testing.T) {
 	}
 }
 
+// A pool that is removed and comes back continues its blocks as if the recorder had held them all the time, and in
+// between it is held packed.
+func TestAPoolThatComesBackContinuesItsBlocks(t *testing.T) {
+	r := NewRecorder()
+	var s stored
+	second := func(i int) time.Time { return noon.Add(time.Duration(i) * time.Second) }
+	record := func(from, to int) {
+		for i := from; i < to; i++ {
+			r.Record(second(i), "main", "prod", []float64{float64(i % 60)})
+		}
+		s.put(r.Flush(second(to)))
+	}
+	record(0, 600)
+	for i := 600; i < 7200; i += 10 {
+		s.put(r.Flush(second(i)))
+	}
+	p := r.pools[poolName{"main", "prod"}]
+	if p == nil || len(p.asleep) == 0 {
+		t.Fatal("the silent pool is not asleep")
+	}
+	for l := range p.open {
+		if len(p.open[l].columns) > 0 {
+			t.Errorf("%v of the silent pool are unpacked", Level(l))
+		}
+	}
+	record(7200, 7800)
+	s.put(r.Flush(second(12000)))
+	if got := len(pointsOf(t, s[Minutes], 0)); got != 20 {
+		t.Errorf("%d minutes, want 10 before and 10 after the pause", got)
+	}
+	hours := pointsOf(t, s[Hours], 0)
+	if len(hours) != 2 || math.Abs(hours[0].Average-29.5) > 0.1 || math.Abs(hours[1].Average-29.5) > 0.1 {
+		t.Errorf("hours: %v", hours)
+	}
+}
+
 func TestTheRecordersPointsReplaceStoredOnes(t *testing.T) {
 	at := func(s int, v float64) Point { return Point{noon.Add(time.Duration(s) * time.Second), v, v} }
 	got := Merge([]Point{at(0, 1), at(1, 1), at(2, 1)}, []Point{at(2, 9), at(3, 9)})

@@ -24,6 +24,9 @@ type poolRecord struct {
 	full []Block
 	// rising[l] collects the incomplete point of level l+1.
 	rising [levelCount - 1]rollup
+	// asleep has the open blocks of a pool that no longer records, packed: a removed pool may come back while its
+	// blocks, which span days, are not full.
+	asleep []Block
 }
 
 // openBlock is a block that still grows.
@@ -57,6 +60,7 @@ func (r *Recorder) Record(now time.Time, tree, pool string, values []float64) {
 		p = &poolRecord{}
 		r.pools[name] = p
 	}
+	p.wake(r, now)
 	second := now.Unix()
 	if b := &p.open[Seconds]; len(b.slots) > 0 && second <= b.last() {
 		return
@@ -168,7 +172,8 @@ func (b *openBlock) pack(name poolName, l Level) Block {
 
 // Flush returns the blocks that changed since the last Flush, ordered by tree, pool, level and start, and drops those
 // that are full. Blocks that are not full are returned again, longer, after they have changed. Pools that have been
-// silent for the span of a block are dropped as soon as everything of them is stored.
+// silent for the span of a block fall asleep as soon as everything of them is stored, and are dropped when none of
+// their blocks can be continued.
 func (r *Recorder) Flush(now time.Time) []Block {
 	var blocks []Block
 	for name, p := range r.pools {
@@ -184,8 +189,10 @@ func (r *Recorder) Flush(now time.Time) []Block {
 				b.changed = false
 			}
 		}
-		if silent && !p.isRising() && p.isOver(now) {
-			delete(r.pools, name)
+		if silent && !p.isRising() {
+			if p.fallAsleep(name, now); len(p.asleep) == 0 {
+				delete(r.pools, name)
+			}
 		}
 	}
 	slices.SortFunc(blocks, func(a, b Block) int {
@@ -204,15 +211,26 @@ func (p *poolRecord) isRising() bool {
 	return false
 }
 
-// isOver reports whether the time of all open blocks has passed, so that none will be continued.
-func (p *poolRecord) isOver(now time.Time) bool {
+// fallAsleep packs the open blocks and drops those whose time has passed.
+func (p *poolRecord) fallAsleep(name poolName, now time.Time) {
 	for l := range p.open {
-		b := &p.open[l]
-		if len(b.slots) > 0 && (b.start+levels[l].points)*levels[l].step > now.Unix() {
-			return false
+		if b := &p.open[l]; len(b.slots) > 0 {
+			p.asleep = append(p.asleep, b.pack(name, Level(l)))
+			*b = openBlock{}
 		}
 	}
-	return true
+	p.asleep = slices.DeleteFunc(p.asleep, func(b Block) bool { return !b.Start.Add(b.Level.Span()).After(now) })
+}
+
+// wake opens the blocks of a pool that records again, if their time has not passed.
+func (p *poolRecord) wake(r *Recorder, now time.Time) {
+	asleep := p.asleep
+	p.asleep = nil
+	for _, b := range asleep {
+		if b.Start.Add(b.Level.Span()).After(now) {
+			_ = r.Restore(now, b) // a block that was packed here can be unpacked
+		}
+	}
 }
 
 // Restore continues a block that was stored before it was full, after a restart. Pass it the blocks that contain the
