@@ -20,6 +20,7 @@ import (
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/api"
+	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
@@ -38,6 +39,7 @@ type Scheduler struct {
 	Key *api.Key
 
 	db       *store.Store
+	blobs    *blob.Store
 	http     *http.Server
 	listener net.Listener
 	local    net.Listener // nil if there is none
@@ -67,12 +69,16 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	blobs, err := openBlobs(ctx, c, log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("scheduler/files/storage: %w", err), db.Close())
+	}
 	listener, err := net.Listen("tcp", c.Listen.Value())
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, blobs.Close(), db.Close())
 	}
 	s := &Scheduler{
-		db: db, listener: listener, log: log, version: version, Address: listener.Addr().String(), Key: api.NewKey(), reload: newReloader(log),
+		db: db, blobs: blobs, listener: listener, log: log, version: version, Address: listener.Addr().String(), Key: api.NewKey(), reload: newReloader(log),
 	}
 	if s.local, err = s.listenLocal(c); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -91,7 +97,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
 	s.Server = server.New(server.Options{
-		Store: db, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
+		Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
 	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
@@ -141,6 +147,21 @@ func storeURL(c *config.Scheduler) (string, error) {
 		return "", fmt.Errorf("data_dir: %w", err)
 	}
 	return "sqlite:" + filepath.Join(directory, "weir.db"), nil
+}
+
+// openBlobs opens the blob storage; by default, a directory in the data directory. A scheduler whose store is elsewhere may
+// have no data directory: it has no blob storage then.
+func openBlobs(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*blob.Store, error) {
+	directory := c.DataDir.Value()
+	if address, given := c.Files.Storage.Get(); given {
+		return blob.Open(ctx, address, filepath.Join(directory, "uploads"))
+	}
+	blobs, err := blob.Directory(filepath.Join(directory, "blobs"))
+	if err != nil && c.Store.IsSet() {
+		log.Warn("no blob storage: files have at most 64 KiB", "error", err)
+		return nil, nil
+	}
+	return blobs, err
 }
 
 // Run serves until ctx is cancelled, then stops in order: it releases the lease, waits for requests
@@ -197,7 +218,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, s.blobs.Close(), s.db.Close())
 }
 
 // Reload reads the files of keys again, and the configuration if there is a way to.
@@ -229,7 +250,7 @@ func (s *Scheduler) onLead(begin func() error) { s.begin = begin }
 
 // Close closes what NewScheduler opened.
 func (s *Scheduler) Close() error {
-	problems := []error{s.listener.Close(), s.db.Close()}
+	problems := []error{s.listener.Close(), s.blobs.Close(), s.db.Close()}
 	if s.local != nil {
 		problems = append(problems, s.local.Close())
 	}
@@ -283,6 +304,10 @@ func settingsOf(c *config.Scheduler) server.Settings {
 			history.Seconds: c.History.Seconds.Value(), history.Minutes: c.History.Minutes.Value(), history.Hours: c.History.Hours.Value(),
 		},
 	}
+	s.MaxFileSize = c.Files.MaxSize.Or(s.MaxFileSize)
+	s.FileQuota = c.Files.Quota.Or(s.FileQuota)
+	s.ContentGrace = c.Files.Grace.Or(s.ContentGrace)
+	s.CollectPeriod = c.Files.Interval.Or(s.CollectPeriod)
 	s.SelfCheckPeriod = c.SelfCheck.Period.Or(s.SelfCheckPeriod)
 	if !c.SelfCheck.Enabled.Or(true) {
 		s.SelfCheckPeriod = 0

@@ -21,7 +21,7 @@ import (
 // which cannot be compared. For them the test checks only that the source reads them.
 var opened = map[string]bool{
 	"scheduler/listen": true, "scheduler/advertise": true, "scheduler/data_dir": true, "scheduler/store": true,
-	"scheduler/store_password_file": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
+	"scheduler/store_password_file": true, "scheduler/files/storage": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
 	"scheduler/socket": true, "scheduler/trust_loopback": true, // see socket_test.go
 	"scheduler/tls/certificate": true, "scheduler/tls/key": true, "scheduler/tls/client_ca": true, "scheduler/tls/self_signed": true,
 	"scheduler/log/level": true, "scheduler/log/format": true,

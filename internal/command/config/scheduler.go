@@ -31,6 +31,7 @@ type Scheduler struct {
 	SelfCheck SelfCheck
 	Overload  Overload
 	Analysis  Analysis
+	Files     Files
 
 	Periods    Periods
 	Nodes      NodeRules
@@ -176,6 +177,27 @@ type Analysis struct {
 	CPU                opt[float64]
 }
 
+// Files configures where the contents of files are and how large they may be.
+type Files struct {
+	Storage         opt[string]
+	MaxSize, Quota  opt[int64]
+	Grace, Interval opt[time.Duration]
+}
+
+var filesGroup = newGroup([]row[Files]{
+	fixed("storage", "Where contents above 64 KiB are: s3://BUCKET?region=REGION, with endpoint=URL and use_path_style=true for stores other than Amazon's; the environment has the keys, "+
+		"as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Unset: the directory blobs in the data directory, which only this scheduler uses.",
+		func(c *Files) *opt[string] { return &c.Storage }, blobURLs).common(),
+	live("max_size", "The size limit of one file.",
+		func(c *Files) *opt[int64] { return &c.MaxSize }, memory.Default(16<<30)),
+	live("quota_per_user", "How many bytes each user's contents above 64 KiB may have together: files in the tree, files of operations, and what jobs leave behind. Equal contents count once. 0: no limit.",
+		func(c *Files) *opt[int64] { return &c.Quota }, memory.Default(100<<30)),
+	live("grace", "How long a content that nothing uses any more is kept.",
+		func(c *Files) *opt[time.Duration] { return &c.Grace }, timeouts.Default(24*time.Hour)),
+	live("collect_period", "How often the storage is searched for such contents.",
+		func(c *Files) *opt[time.Duration] { return &c.Interval }, periods.Default(time.Hour)),
+})
+
 // softHeartbeatRows are outside the section, where YTsaurus has them.
 var softHeartbeatRows = []row[Overload]{
 	live("soft_concurrent_heartbeat_limit", "While more requests than this wait, the scheduler answers further heartbeats without scheduling jobs. The default of YTsaurus is 50; here all requests wait in one queue, so it is 500.",
@@ -265,6 +287,7 @@ var schedulerGroup = newGroup(
 		part("event_log", "The log of scheduling decisions.", func(c *Scheduler) *EventLog { return &c.EventLog }, eventLog),
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
+		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	[]row[Scheduler]{

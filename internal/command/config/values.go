@@ -31,6 +31,7 @@ var (
 	addresses        = addressType(true)
 	peers            = addressType(false)
 	storeURLs        = storeURLType()
+	blobURLs         = document.Texts.That("s3://BUCKET?region=REGION", document.RuleBadFormat, isBlobURL)
 	names            = document.Texts.That("a name of letters, digits and . _ - :, at most 100 bytes", document.RuleBadFormat, isName)
 	paths            = document.Distinct(document.ListOf(absolutePaths), func(a, b string) bool { return a == b })
 	absolutePaths    = document.Texts.That("an absolute path without . and .., below the root", document.RuleBadFormat, isCleanPath)
@@ -171,6 +172,11 @@ func isStoreURL(text string) bool {
 		return parsed.Host != "" && strings.Trim(parsed.Path, "/") != ""
 	}
 	return false
+}
+
+func isBlobURL(text string) bool {
+	parsed, err := url.Parse(text)
+	return err == nil && parsed.Scheme == "s3" && parsed.Host != "" && parsed.User == nil
 }
 
 // secretType reads text without ever repeating it.

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -234,7 +235,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 			Parameters: wire.Parameters{Node: cmd.declared(m.parameters)}, ID: id,
 		},
 		api: a, command: cmd, version: version, data: m.input, dataAs: m.inputAs,
-		outputAs: &m.outputAs,
+		outputAs: &m.outputAs, stream: m.stream,
 	}
 	return c, m, c.readMutation()
 }
@@ -279,6 +280,10 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 		if about, err := yson.Append(nil, c.about, yson.Text); err == nil && len(c.about.Entries()) > 0 {
 			w.Header().Set("X-YT-Response-Parameters", string(about))
 		}
+		if c.answerStream != nil {
+			a.replyStream(w, c)
+			return
+		}
 	}
 	if !c.command.changes { // what has been done is not refused for its answer
 		if err := m.account.TakeAnswer(int64(len(body))); err != nil {
@@ -288,6 +293,16 @@ func (a *API) reply(w http.ResponseWriter, c *call, m *message, n yson.Node) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write(body)
+}
+
+// replyStream copies an answer to the client. If it breaks off, the client gets less than the announced length, and the
+// connection is closed.
+func (a *API) replyStream(w http.ResponseWriter, c *call) {
+	defer c.answerStream.Close()
+	w.Header().Set("Content-Length", strconv.FormatInt(c.answerSize, 10))
+	if n, err := io.Copy(w, c.answerStream); err == nil && n != c.answerSize && c.Context.Err() == nil {
+		a.log.Error("a file is shorter than its row states", "request", c.ID, "got", n, "want", c.answerSize)
+	}
 }
 
 // tellWarnings writes warnings into a header. Clients that do not know the header ignore it.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"io"
 	"runtime/debug"
 
 	"github.com/weirhq/weir/internal/control/auth"
@@ -25,6 +26,8 @@ type call struct {
 	data   []byte
 	dataAs wire.Format
 	value  *yson.Node
+	// stream is the input of commands that read it themselves; nil if the request has none.
+	stream *stream
 
 	retry bool
 
@@ -43,6 +46,9 @@ type call struct {
 	resultKey string
 	answer    []byte // for commands with binary output
 	about     yson.Node
+	// answerStream replaces answer if it is not nil; it has answerSize bytes.
+	answerStream io.ReadCloser
+	answerSize   int64
 	// outputAs is the format of the answer, nil in a batch. whole is an answer that was written without a value; see writeWhole.
 	outputAs *wire.Format
 	whole    [][]byte
@@ -79,6 +85,12 @@ func (c *call) refusal(err error) *wire.Error {
 // answerBytes sets the answer of a command with binary output, and the facts about it that a header carries.
 func (c *call) answerBytes(data []byte, about ...yson.Entry) (yson.Node, error) {
 	c.answer, c.about = data, yson.Map(about...)
+	return yson.Map(), nil
+}
+
+// answerFrom sets an answer that is copied to the client, and closes it then.
+func (c *call) answerFrom(data io.ReadCloser, size int64, about ...yson.Entry) (yson.Node, error) {
+	c.answerStream, c.answerSize, c.about = data, size, yson.Map(about...)
 	return yson.Map(), nil
 }
 

@@ -40,6 +40,8 @@ type command struct {
 	// input is the type of the request's body, none by default. output is the type of the answer,
 	// structured by default.
 	input, output dataType
+	// streams reports whether run reads the request's body itself, as it arrives: [call.content].
+	streams bool
 	// heavy commands carry much data; clients request a host first.
 	heavy bool
 	// local commands need nothing that only the leader knows: any server answers them.

@@ -56,7 +56,9 @@ func (a *API) forward(w http.ResponseWriter, r *http.Request, c *call, m *messag
 	for _, name := range []string{"X-YT-Request-Id", "X-YT-Proxy", "Cache-Control"} {
 		w.Header().Del(name) // the leader sets its own
 	}
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
+	if m.stream == nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(m.body)), int64(len(m.body))
+	}
 	a.proxy.ServeHTTP(w, r)
 }
 

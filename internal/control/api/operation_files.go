@@ -1,6 +1,7 @@
 package api
 
 import (
+	"io"
 	"slices"
 
 	"github.com/weirhq/weir/internal/control/pathtree"
@@ -59,7 +60,13 @@ func (c *call) readTreeFile(f *operation.File) error {
 	if !ok || n.Kind() != "file" || len(t.Attribute) > 0 {
 		return wire.Errorf(wire.CodeGeneric, "Node %s is not a file", t.Path)
 	}
-	f.Content = n.Row.Document
+	if f.Content = n.Row.Document; n.Row.Content != "" && n.Size() <= operation.MaxFileContent {
+		if f.Content, err = c.wholeContent(n); err != nil {
+			return err
+		}
+	} else if n.Row.Content != "" {
+		return wire.Errorf(wire.CodeGeneric, "The file has %d bytes; the limit is %d", n.Size(), operation.MaxFileContent)
+	}
 	if f.Executable.IsSet() {
 		return nil
 	}
@@ -67,6 +74,16 @@ func (c *call) readTreeFile(f *operation.File) error {
 	executable, _ := value.Boolean()
 	f.Executable = document.Some(executable)
 	return err
+}
+
+// wholeContent reads a file of the blob storage.
+func (c *call) wholeContent(n *pathtree.PlainNode) ([]byte, error) {
+	in, err := c.Server.Content(c.Context, n.Row.Content, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return io.ReadAll(in)
 }
 
 // keepFileAttributes writes the paths in file_paths that have attributes as maps with $value and $attributes, which a

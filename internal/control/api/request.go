@@ -21,7 +21,7 @@ import (
 // Limits on requests.
 const (
 	maxParameters  = 8 << 20  // bytes of parameters and of structured input
-	maxBinaryInput = 32 << 20 // bytes of a file
+	maxBinaryInput = 32 << 20 // bytes of binary input that is not a stream
 	maxHeaderParts = 1000     // pieces of split parameters
 	maxGuestInput  = 64 << 10 // bytes of a body without a token
 	maxGuests      = 1 << 20  // bytes of all such bodies at a time
@@ -35,6 +35,14 @@ type message struct {
 	input      []byte // the command's data, decompressed
 	inputAs    wire.Format
 	outputAs   wire.Format
+	stream     *stream // instead of body and input, for commands that read the body themselves
+}
+
+// stream is a body that a command reads.
+type stream struct {
+	body     io.Reader
+	encoding string
+	length   int64 // negative if it is not known
 }
 
 // readMessage reads the parts of a request. The memory that it takes is charged to the user who makes
@@ -49,13 +57,18 @@ func (a *API) readMessage(w http.ResponseWriter, r *http.Request, cmd *command, 
 		limit, most = maxGuestInput, maxGuests
 	}
 	m := &message{account: a.options.Budget.Open(who.Real, most)}
+	var data []byte
 	var err error
-	if m.body, err = m.account.ReadAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength); err != nil {
-		return m, requestBroken(err)
-	}
-	data, err := m.decompress(r.Header.Get("Content-Encoding"), limit)
-	if err != nil {
-		return m, err
+	encoding := r.Header.Get("Content-Encoding")
+	if cmd.streams && r.Method == http.MethodPut {
+		m.stream = &stream{r.Body, encoding, r.ContentLength}
+	} else {
+		if m.body, err = m.account.ReadAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength); err != nil {
+			return m, requestBroken(err)
+		}
+		if data, err = m.decompress(encoding, limit); err != nil {
+			return m, err
+		}
 	}
 	query, err := wire.QueryParameters(r.URL.RawQuery)
 	if err != nil {
@@ -111,28 +124,9 @@ func requestBroken(err error) error {
 
 // decompress undoes a content encoding. Some clients declare gzip and send zlib.
 func (m *message) decompress(encoding string, limit int64) ([]byte, error) {
-	data := m.body
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
-	case "", "identity":
-		return data, nil
-	case "gzip", "x-gzip", "deflate", "zlib":
-	default:
-		return nil, wire.Errorf(wire.CodeGeneric, "Content encoding %q is not supported: use gzip, deflate or identity", wire.CutText(encoding, 100))
-	}
-	if len(data) == 0 {
-		return nil, nil
-	}
-	in := bufio.NewReader(bytes.NewReader(data))
-	var unpacked io.Reader
-	magic, err := in.Peek(2)
-	switch {
-	case err == nil && magic[0] == 0x1f && magic[1] == 0x8b:
-		unpacked, err = gzip.NewReader(in)
-	case err == nil:
-		unpacked, err = zlib.NewReader(in)
-	}
-	if err != nil {
-		return nil, wire.Errorf(wire.CodeGeneric, "The body of the request is neither gzip nor zlib").Because(err)
+	unpacked, packed, err := unpack(bytes.NewReader(m.body), encoding)
+	if err != nil || !packed || len(m.body) == 0 {
+		return m.body, err
 	}
 	out, err := m.account.ReadAll(io.LimitReader(unpacked, limit+1), -1)
 	var full *gate.Full
@@ -145,6 +139,31 @@ func (m *message) decompress(encoding string, limit int64) ([]byte, error) {
 		return nil, wire.Errorf(wire.CodeGeneric, "The request is longer than %d bytes", limit)
 	}
 	return out, nil
+}
+
+// unpack returns a body without its content encoding, and whether it had one.
+func unpack(body io.Reader, encoding string) (unpacked io.Reader, packed bool, err error) {
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return body, false, nil
+	case "gzip", "x-gzip", "deflate", "zlib":
+	default:
+		return nil, false, wire.Errorf(wire.CodeGeneric, "Content encoding %q is not supported: use gzip, deflate or identity", wire.CutText(encoding, 100))
+	}
+	in := bufio.NewReader(body)
+	magic, err := in.Peek(2)
+	switch {
+	case err == io.EOF && len(magic) == 0:
+		return in, true, nil
+	case err == nil && magic[0] == 0x1f && magic[1] == 0x8b:
+		unpacked, err = gzip.NewReader(in)
+	case err == nil:
+		unpacked, err = zlib.NewReader(in)
+	}
+	if err != nil {
+		return nil, false, wire.Errorf(wire.CodeGeneric, "The body of the request is neither gzip nor zlib").Because(err)
+	}
+	return unpacked, true, nil
 }
 
 // headerParameters reads X-YT-Parameters, or its base64 pieces.

@@ -85,7 +85,8 @@ var pathCommands = []command{
 	},
 	{
 		name: "write_file", about: "sets the content of a file, and creates the file if it does not exist", needs: changeNodes, changes: true,
-		parameters: []parameter{thePath}, input: rawBytes, heavy: true, run: writeFile,
+		parameters: []parameter{thePath, {"sha256", aString, "", "refuses a content with another SHA-256"}},
+		input:      rawBytes, streams: true, heavy: true, run: writeFile,
 	},
 	{
 		name: "read_file", about: "returns a file or a part of it", needs: readPath,

@@ -1,6 +1,7 @@
 package pathtree
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -166,6 +168,9 @@ func (n *PlainNode) Value(*Request) (yson.Node, error) {
 
 // Attribute returns the attributes that users set, and those of some types and paths.
 func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, bool, error) {
+	if n.Kind() == "file" && name == "content_hash" { // nobody can set it
+		return yson.String(cmp.Or(n.Row.Content, checksum.Of(n.Row.Document).String())), true, nil
+	}
 	if data, there := n.info.Custom[name]; there {
 		value, err := wire.Unstored(data)
 		if n.Path == "//sys" && name == "config" {
@@ -185,9 +190,17 @@ func (n *PlainNode) Attribute(c *Request, _ *Place, name string) (yson.Node, boo
 		_, err := c.follow(&Place{Object: n, Key: n.Path})
 		return yson.Boolean(err != nil), true, nil
 	case n.Kind() == "file" && (name == "uncompressed_data_size" || name == "compressed_data_size"):
-		return yson.Int64(int64(len(n.Row.Document))), true, nil
+		return yson.Int64(n.Size()), true, nil
 	}
 	return yson.Entity(), false, nil
+}
+
+// Size is the size of a file.
+func (n *PlainNode) Size() int64 {
+	if n.Row.Content != "" {
+		return n.Row.ContentSize
+	}
+	return int64(len(n.Row.Document))
 }
 
 // AttributeNames lists the attributes that users set, and those of some types and paths.
@@ -200,7 +213,7 @@ func (n *PlainNode) AttributeNames(*Request) (builtin, custom []string) {
 	case "link":
 		builtin = []string{"target_path", "broken"}
 	case "file":
-		builtin = []string{"compressed_data_size", "uncompressed_data_size"}
+		builtin = []string{"compressed_data_size", "content_hash", "uncompressed_data_size"}
 	}
 	switch n.Path {
 	case "//sys":

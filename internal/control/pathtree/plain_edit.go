@@ -502,6 +502,9 @@ func (c *Request) transplantRows(r *server.Registry, batch *store.Batch, from, t
 				info.ID = id
 			}
 			row.Created, row.Modified = c.Now, c.Now
+			if row.Content != "" {
+				row.ContentUser = c.Who.User
+			}
 			if row.Attributes, err = json.Marshal(info); err != nil {
 				return err
 			}

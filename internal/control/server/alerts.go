@@ -33,6 +33,8 @@ const (
 	AlertFiles         AlertKind = "files_not_read"
 	AlertClock         AlertKind = "clock_was_set"
 	AlertLoopback      AlertKind = "loopback_trusted"
+	AlertBlobs         AlertKind = "blobs_unavailable"
+	AlertBlobsApart    AlertKind = "blobs_not_shared"
 )
 
 // Alert is a condition that administrators should know about.

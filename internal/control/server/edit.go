@@ -165,6 +165,7 @@ func (t *term) draftRegistry(edits []RegistryEdit) (*store.Batch, draft, error) 
 	for _, e := range edits {
 		rows, err := e.Edit(t.registry)
 		if err == nil {
+			withUses(t.registry, rows)
 			err = checkRegistryRows(rows)
 		}
 		if err != nil {

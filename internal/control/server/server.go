@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -20,6 +21,8 @@ import (
 // Options configure a server.
 type Options struct {
 	Store *store.Store
+	// Blobs keeps contents of files that are too large for the store. Without it, files are small.
+	Blobs *blob.Store
 	// Name identifies this process among all others. Address is where clients and
 	// nodes reach it.
 	Name    string
@@ -41,6 +44,7 @@ type Options struct {
 // any goroutine.
 type Server struct {
 	store   *store.Store
+	blobs   *blob.Store // nil if there is none
 	ledger  ledger // the store, for calls that only a leader makes
 	name    string
 	address string
@@ -61,6 +65,7 @@ type Server struct {
 	epochFloor    int64 // the latest epoch that nodes have seen; only Run and its term use it
 
 	editing       chan struct{}       // full while a caller changes the configuration of pools
+	charging      chan struct{}       // full while a caller makes a user use a content
 	specs         map[int32]*readSpec // specifications that Run has read while it stood by; only Run uses them
 	copied        *standbyCopy        // what Run has read while it stands by, nil if nothing; only Run uses it
 	trees         atomic.Pointer[Trees]
@@ -83,8 +88,8 @@ type Server struct {
 // New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
-		began: time.Now(), editing: make(chan struct{}, 1), specs: map[int32]*readSpec{},
+		store: o.Store, blobs: o.Blobs, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
+		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),

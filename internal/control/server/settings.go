@@ -69,6 +69,12 @@ type Settings struct {
 	// RetentionPeriod is how often old rows are deleted, according to Retention.
 	RetentionPeriod time.Duration
 	Retention       store.Policy
+	// MaxFileSize is the size limit of one file in the blob storage. FileQuota is how much each user may have there; zero
+	// means no limit.
+	MaxFileSize, FileQuota int64
+	// CollectPeriod is how often contents that nothing uses are searched for. They are deleted when they have not been used
+	// for ContentGrace.
+	CollectPeriod, ContentGrace time.Duration
 	// JobStarts reports whether job starts are written to the event log.
 	JobStarts bool
 	// StarvationEvents reports whether the event log records when pools and
@@ -114,6 +120,10 @@ func DefaultSettings() Settings {
 			OperationAge: 90 * 24 * time.Hour, JobAge: 14 * 24 * time.Hour, OutputAge: 7 * 24 * time.Hour,
 			EventAge: 7 * 24 * time.Hour, Events: 1_000_000, AuditAge: 365 * 24 * time.Hour, Tombstones: 10_000,
 		},
+		MaxFileSize:      16 << 30,
+		FileQuota:        100 << 30,
+		CollectPeriod:    time.Hour,
+		ContentGrace:     24 * time.Hour,
 		JobStarts:        true,
 		StarvationEvents: true,
 		PoolChange:       true,

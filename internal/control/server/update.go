@@ -167,6 +167,15 @@ func (t *term) followNodes() {
 	t.server.alerts.set(AlertNodesRefused, listed("nodes are not registered", refused))
 	t.server.alerts.set(AlertNodesUnwell, listed("nodes are unwell", unwell))
 	t.server.alerts.set(AlertLoopback, t.server.trustText())
+	t.server.alerts.set(AlertBlobsApart, t.server.apartText())
+}
+
+// apartText returns the alert about a blob storage that other schedulers cannot read; empty if there is none.
+func (s *Server) apartText() string {
+	if s.blobs == nil || s.blobs.IsShared() || !s.store.IsShared() {
+		return ""
+	}
+	return "several schedulers can use the store, but the contents of files are in a directory of this one; set files/storage to a bucket that all of them reach"
 }
 
 // trustText returns the alert about trust in this machine; empty if there is none. Tokens end the trust.

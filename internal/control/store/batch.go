@@ -10,7 +10,8 @@ import (
 // not exist is not an error.
 //
 // If several rows to put have the same key, the last one wins; for jobs, the first finished one.
-// Deleting an operation also deletes its specification, progress, snapshot, jobs and their output.
+// Deleting an operation also deletes its specification, progress, snapshot, jobs, their output and its
+// uses of contents.
 //
 // After ErrUnavailable or ErrFull, the same unchanged batch may be passed to Commit again.
 type Batch struct {

@@ -229,7 +229,7 @@ func (w *writer) write(ctx context.Context, batch *Batch, receipt *Receipt) erro
 // removeDependents deletes the rows that belong to operations.
 func (w *writer) removeDependents(ctx context.Context, operations []Operation) error {
 	for _, o := range operations {
-		for _, table := range []string{"operation_specs", "operation_progress", "controller_snapshots", "jobs", "job_outputs"} {
+		for _, table := range []string{"operation_specs", "operation_progress", "controller_snapshots", "jobs", "job_outputs", "content_uses"} {
 			if _, err := w.exec(ctx, "DELETE FROM "+table+" WHERE operation = $1", int64(o.Number)); err != nil {
 				return fmt.Errorf("delete from %s: %w", table, err)
 			}

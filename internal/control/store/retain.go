@@ -38,17 +38,17 @@ type Policy struct {
 
 // Removed counts the rows that Retain deleted.
 type Removed struct {
-	Operations, Jobs, Outputs, Events, Audit, Mutations, Tombstones, History int64
+	Operations, Jobs, Outputs, ContentUses, Events, Audit, Mutations, Tombstones, History int64
 }
 
-// Retain deletes what the policy does not keep, and expired mutations, in bounded transactions under the lease. If
+// Retain deletes what the policy does not keep, expired mutations and expired uses of contents, in bounded transactions under the lease. If
 // it stops early, with ErrFenced or because ctx was cancelled, the next call continues.
 func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time.Time) (Removed, error) {
 	r := &retainer{Store: s, lease: lease, policy: policy, now: now, rows: policy.BatchRows}
 	if r.rows <= 0 {
 		r.rows = 500
 	}
-	for _, step := range []func(context.Context) error{r.mutations, r.operations, r.jobs, r.outputs, r.log, r.history, r.tombstones} {
+	for _, step := range []func(context.Context) error{r.mutations, r.contentUses, r.operations, r.jobs, r.outputs, r.log, r.history, r.tombstones} {
 		if err := step(ctx); err != nil {
 			return r.removed, fmt.Errorf("retain: %w", err)
 		}
@@ -113,6 +113,10 @@ func (r *retainer) mutations(ctx context.Context) error {
 	return r.all(ctx, &r.removed.Mutations, "mutations", "id", "expires < $1", microseconds(r.now))
 }
 
+func (r *retainer) contentUses(ctx context.Context) error {
+	return r.all(ctx, &r.removed.ContentUses, "content_uses", "content, holder", "expires <> 0 AND expires < $1", microseconds(r.now))
+}
+
 // operations removes operations with all that belongs to them, a few at a time.
 func (r *retainer) operations(ctx context.Context) error {
 	c := &conditions{}
@@ -166,6 +170,9 @@ func (r *retainer) bury(ctx context.Context, numbers []int64) error {
 		return err
 	}
 	if err := r.all(ctx, &r.removed.Jobs, "jobs", "number", "operation"+among); err != nil {
+		return err
+	}
+	if err := r.all(ctx, &r.removed.ContentUses, "content_uses", "content, holder", "operation"+among); err != nil {
 		return err
 	}
 	var unused int64

@@ -31,6 +31,7 @@ type Rows struct {
 	// The following rows are only put and queried: Load and Changes leave them out.
 
 	JobOutputs    []JobOutput
+	ContentUses   []ContentUse
 	Events        []Event
 	Audit         []AuditRecord
 	HistorySeries []HistorySeries
@@ -74,6 +75,11 @@ type PathNode struct {
 	Attributes []byte
 	Created    time.Time
 	Modified   time.Time
+	// Content is the SHA-256 of a file's content if that is in the blob storage, ContentSize its size and ContentUser the user
+	// who wrote it. Otherwise they are zero, and Document is the content.
+	Content     string
+	ContentSize int64
+	ContentUser string
 }
 
 // TreePool is an operation's pool in a tree.
@@ -168,6 +174,21 @@ type JobOutput struct {
 	Operation int32
 	Written   time.Time
 	Data      []byte
+}
+
+// ContentUse states that a content of the blob storage is used. The content is kept as long as it has a use.
+type ContentUse struct {
+	Content string // key; SHA-256
+	// Holder is what uses the content, such as "path://home/tool" or "operation:7".
+	Holder string // key
+	// User is the user in whose quota it counts. A content counts once, however many uses of it the user has.
+	User string
+	Size int64
+	// Operation and Job are set for uses that end with an operation.
+	Operation int32
+	Job       uint64
+	Expires   time.Time // zero: not by itself
+	Document  []byte    // what the holder stores about it
 }
 
 // Volume is a pool's integral volume at a time.

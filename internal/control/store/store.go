@@ -171,6 +171,9 @@ func (r reader) QueryContext(ctx context.Context, query string, args ...any) (*s
 }
 
 // row reads the first row of a query, or returns sql.ErrNoRows.
+// IsShared reports whether processes on other machines can use the same store.
+func (s *Store) IsShared() bool { return s.engine.network }
+
 func (s *Store) row(ctx context.Context, query string, args []any, into ...any) error {
 	found := false
 	err := scanAll(ctx, reader{s}, query, args, func(scan func(...any) error) error {

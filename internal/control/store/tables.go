@@ -26,6 +26,7 @@ var tables = []anyTable{
 	&aclsTable,
 	&mutationsTable,
 	&jobOutputsTable,
+	&contentUsesTable,
 	&eventsTable,
 	&auditTable,
 	&historySeriesTable,
@@ -109,6 +110,9 @@ var pathNodesTable = table[PathNode]{
 		{column: "attributes", at: func(r *PathNode) any { return &r.Attributes }},
 		{column: "created", at: func(r *PathNode) any { return &r.Created }},
 		{column: "modified", at: func(r *PathNode) any { return &r.Modified }},
+		{column: "content", at: func(r *PathNode) any { return &r.Content }},
+		{column: "content_size", at: func(r *PathNode) any { return &r.ContentSize }},
+		{column: "content_user", at: func(r *PathNode) any { return &r.ContentUser }},
 	},
 	tracked: true,
 }
@@ -342,6 +346,21 @@ var jobOutputsTable = table[JobOutput]{
 		{column: "operation", at: func(r *JobOutput) any { return &r.Operation }},
 		{column: "written", at: func(r *JobOutput) any { return &r.Written }},
 		{column: "data", at: func(r *JobOutput) any { return &r.Data }},
+	},
+}
+
+var contentUsesTable = table[ContentUse]{
+	name: "content_uses", keys: 2,
+	slice: func(rows *Rows) *[]ContentUse { return &rows.ContentUses },
+	fields: []field[ContentUse]{
+		{column: "content", at: func(r *ContentUse) any { return &r.Content }},
+		{column: "holder", at: func(r *ContentUse) any { return &r.Holder }},
+		{column: "user_name", at: func(r *ContentUse) any { return &r.User }},
+		{column: "size", at: func(r *ContentUse) any { return &r.Size }},
+		{column: "operation", at: func(r *ContentUse) any { return &r.Operation }},
+		{column: "job", at: func(r *ContentUse) any { return &r.Job }},
+		{column: "expires", at: func(r *ContentUse) any { return &r.Expires }},
+		{column: "document", at: func(r *ContentUse) any { return &r.Document }},
 	},
 }
 

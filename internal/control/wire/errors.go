@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/value/document"
@@ -27,6 +28,7 @@ const (
 	CodeResolve         = 500
 	CodeAlreadyExists   = 501
 	CodeMaxChildren     = 502
+	CodeAccountLimit    = 902
 	CodeNoSuchOperation = 1915
 	CodeNoSuchJob       = 1916
 	CodeNoSuchAttribute = 1920
@@ -89,6 +91,7 @@ func AsError(err error) *Error {
 		refused  *auth.Unauthenticated
 		problems document.Problems
 		large    *http.MaxBytesError
+		quota    *server.QuotaError
 	)
 	switch {
 	case errors.As(err, &denied):
@@ -106,6 +109,9 @@ func AsError(err error) *Error {
 		return problemsError(problems)
 	case errors.As(err, &large):
 		return Errorf(CodeGeneric, "The request is longer than %d bytes", large.Limit)
+	case errors.As(err, &quota):
+		return Errorf(CodeAccountLimit, "%s", quota.Error()).With("user", yson.String(quota.User)).With("used", yson.Int64(quota.Used)).
+			With("wanted", yson.Int64(quota.Wanted)).With("limit", yson.Int64(quota.Limit))
 	case errors.Is(err, server.ErrNotLeading), errors.Is(err, server.ErrUnknownOutcome):
 		return Unavailable(err.Error())
 	case errors.Is(err, server.ErrOverloaded):
@@ -116,6 +122,8 @@ func AsError(err error) *Error {
 		return Unavailable("the store does not answer")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return Errorf(CodeTimeout, "The request was given up: %s", err.Error())
+	case errors.Is(err, blob.ErrUnavailable):
+		return Unavailable(err.Error())
 	case errors.Is(err, auth.ErrExists):
 		return Errorf(CodeAlreadyExists, "%s", err.Error())
 	}
