@@ -17,7 +17,7 @@ func everything() store.Rows {
 		Counters:  []store.Counter{{Name: "job", Value: 1 << 40}},
 		Trees:     []store.Tree{{Name: "main", Config: doc("c"), Attributes: doc("a")}},
 		Pools:     []store.Pool{{Tree: "main", Name: "prod", Parent: "root", Attributes: doc("p")}},
-		PathNodes: []store.PathNode{{Path: "//home/ann", Type: "map_node", Document: doc("d"), Attributes: doc("a"), Created: at(1), Modified: at(2)}},
+		PathNodes: []store.PathNode{{Path: "//home/ann", Type: "map_node", Document: doc("d"), Attributes: doc("a"), Created: at(1), Modified: at(2), Content: "ab", ContentSize: 3, ContentUser: "ann"}},
 		Operations: []store.Operation{{
 			Number: 7, ID: "1-2-3-4", Alias: "*nightly", Type: "map", User: "ann", State: "running", Suspended: true, Title: "Ночной расчёт",
 			Pools: []store.TreePool{{Tree: "gpu", Pool: "x"}, {Tree: "main", Pool: "prod"}}, Filter: "words", HasFailedJobs: true,

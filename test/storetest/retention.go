@@ -129,6 +129,37 @@ var retentionChecks = []check{
 		_, err := f.s.Mutation(f.ctx, "b")
 		f.ok(err)
 	}},
+	{"uses of contents go with their operation, or when they expire", func(f *fixture) {
+		archive(f)
+		f.put(store.Rows{ContentUses: []store.ContentUse{
+			{Content: "a", Holder: "operation:1", User: "ann", Size: 5, Operation: 1},
+			{Content: "a", Holder: "path://home/a", User: "ann", Size: 5},
+			{Content: "b", Holder: "job:9", User: "ann", Size: 7, Operation: 1, Job: 1<<63 + 9, Document: []byte("{}")},
+			{Content: "c", Holder: "upload:ann", User: "ann", Size: 1, Expires: at(2)},
+			{Content: "d", Holder: "upload:bob", User: "bob", Size: 2, Expires: at(4)},
+		}})
+		usage := func(user string, want int64) {
+			f.Helper()
+			used, err := f.s.ContentUsage(f.ctx, user)
+			f.ok(err)
+			f.same(used, want)
+		}
+		usage("ann", 13)
+		usage("nobody", 0)
+		of, err := f.s.OperationContents(f.ctx, 1, 1<<63+9)
+		f.ok(err)
+		f.same(of, []store.ContentUse{{Content: "b", Holder: "job:9", User: "ann", Size: 7, Operation: 1, Job: 1<<63 + 9, Document: []byte("{}")}})
+		f.same(f.retain(store.Policy{}, at(3)), store.Removed{ContentUses: 1})
+		removed := f.retain(store.Policy{OperationAge: time.Hour}, at(3600+150))
+		f.same(removed, store.Removed{Operations: 1, Jobs: 1, Outputs: 1, ContentUses: 3})
+		usage("ann", 5)
+		left, err := f.s.Contents(f.ctx)
+		f.ok(err)
+		f.same(left, []string{"a"})
+		uses, err := f.s.ContentUses(f.ctx, "ann", "a")
+		f.ok(err)
+		f.same(uses, []store.ContentUse{{Content: "a", Holder: "path://home/a", User: "ann", Size: 5}})
+	}},
 	{"history is limited by level", func(f *fixture) {
 		var rows store.Rows
 		for _, level := range history.Levels {

@@ -20,7 +20,10 @@ func newBackupCommand(opts *options) *cobra.Command {
 		Short: "Save the scheduler's whole state to a file",
 		Long: `Save the scheduler's whole state to a file: trees, operations, jobs, users, tokens (as
 hashes), charts. The scheduler keeps running; the file is a consistent snapshot. - means standard
-output. Only administrators may do this. weir restore loads the file into an empty store.`,
+output. Only administrators may do this. weir restore loads the file into an empty store.
+
+The file does not have the contents of files above 64 KiB. They are in the scheduler's blob storage: save
+the directory blobs of its data directory, or the bucket that files/storage names, after the backup.`,
 		Example: `  weir backup weir.backup
   weir backup - | wc -c`,
 		Args: oneFile,

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
+	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
@@ -68,7 +70,11 @@ func launch(t testing.TB, directory string) *cluster {
 	}
 	listener := httptest.NewUnstartedServer(nil)
 	address := listener.Listener.Addr().String()
-	s := server.New(server.Options{Store: db, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
+	blobs, err := blob.Directory(filepath.Join(directory, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(server.Options{Store: db, Blobs: blobs, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
 	listener.Config.Handler = New(s, Options{Version: "test", Log: quiet, TrustLoopback: true})
 	listener.Start()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +87,7 @@ func launch(t testing.TB, directory string) *cluster {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if err := db.Close(); err != nil {
+		if err := errors.Join(blobs.Close(), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})

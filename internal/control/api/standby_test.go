@@ -45,6 +45,10 @@ func TestAStandbyForwardsToTheLeader(t *testing.T) {
 		t.Error(got)
 	}
 	standby.follows("//sys/pools", `{"a"={};}`)
+	standby.must("write_file", `{path="//home/large"}`, contentOf("forwarded"))
+	if got := standby.must("read_file", `{path="//home/large"}`, ""); got != contentOf("forwarded") {
+		t.Errorf("the file has %d bytes", len(got))
+	}
 	standby.refused("get", `{path="//sys/pools/nope"}`, "", wire.CodeResolve)
 
 	// A request is forwarded only once.

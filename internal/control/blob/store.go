@@ -28,7 +28,16 @@ var (
 	ErrUnavailable = errors.New("the blob storage does not work")
 )
 
-func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+// failure is an ErrUnavailable with its cause.
+type failure struct{ cause error }
+
+func unavailable(err error) error { return &failure{err} }
+
+func (f *failure) Error() string { return ErrUnavailable.Error() + ": " + f.cause.Error() }
+
+func (f *failure) Unwrap() error { return f.cause }
+
+func (f *failure) Is(target error) bool { return target == ErrUnavailable }
 
 // Store keeps contents in a bucket. It is safe for concurrent use.
 type Store struct {

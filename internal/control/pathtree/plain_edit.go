@@ -456,6 +456,9 @@ func (n *PlainNode) Move(c *Request, at *Place, to *Place, keys []string, copyin
 	id := n.info.ID
 	if copying {
 		id = NewID(plainGUID(n.Kind()))
+		if err := c.mayUseContents(n.Path); err != nil {
+			return guid.ID{}, err
+		}
 	}
 	c.Remembered = id.String()
 	return id, c.EditRegistry(JoinPath(above.Path, strings.Join(keys, "/")), func(r *server.Registry) (*store.Batch, error) {
@@ -480,6 +483,20 @@ func (n *PlainNode) Move(c *Request, at *Place, to *Place, keys []string, copyin
 		}
 		return batch, c.transplantRows(r, batch, n.Path, path, id, copying)
 	})
+}
+
+// mayUseContents refuses to copy files of other users that the caller's quota has no room for.
+func (c *Request) mayUseContents(path string) error {
+	size := int64(0)
+	for _, row := range rowsFrom(c.Server.Registry(), path) {
+		if row.ContentUser != c.Who.User {
+			size += row.ContentSize
+		}
+	}
+	if size == 0 {
+		return nil
+	}
+	return c.Server.CheckQuota(c.Context, c.Who.User, size)
 }
 
 // transplantRows adds the rows that copy or move a node and everything below it to another path.

@@ -38,7 +38,7 @@ func (s *Server) PutContent(ctx context.Context, user string, content io.Reader,
 	if announced > limit {
 		return nil, fmt.Errorf("%w: it has %d bytes, and the limit is %d", blob.ErrTooLarge, announced, limit)
 	}
-	if err := s.checkQuota(ctx, user, max(announced, 0)); err != nil {
+	if err := s.CheckQuota(ctx, user, max(announced, 0)); err != nil {
 		return nil, err
 	}
 	return s.blobs.Put(ctx, content, limit, want)
@@ -57,7 +57,7 @@ func (s *Server) Charge(ctx context.Context, user string, content *blob.Content,
 		return err
 	}
 	if len(uses) == 0 {
-		if err := s.checkQuota(ctx, user, content.Size); err != nil {
+		if err := s.CheckQuota(ctx, user, content.Size); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Server) Charge(ctx context.Context, user string, content *blob.Content,
 }
 
 // CheckQuota refuses contents of a size that a user may not use in addition.
-func (s *Server) checkQuota(ctx context.Context, user string, size int64) error {
+func (s *Server) CheckQuota(ctx context.Context, user string, size int64) error {
 	used, err := s.store.ContentUsage(ctx, user)
 	if err != nil {
 		return err

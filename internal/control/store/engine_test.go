@@ -87,6 +87,10 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 			url := e.fresh(t)
 			open(t, url)
 			db := raw(t, url)
+			var version int
+			if err := db.QueryRow("SELECT version FROM schema_version").Scan(&version); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := db.Exec("UPDATE schema_version SET version = 999"); err != nil {
 				t.Fatal(err)
 			}
@@ -94,8 +98,35 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 			if !errors.Is(err, store.ErrTooNew) || !strings.Contains(err.Error(), "999") {
 				t.Errorf("the error is %v", err)
 			}
-			if _, err := db.Exec("UPDATE schema_version SET version = 1"); err != nil {
+			if _, err := db.Exec("UPDATE schema_version SET version = $1", version); err != nil {
 				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// The first version had no contents: its rows stay, and its tables get what they lack.
+func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			url := e.fresh(t)
+			open(t, url)
+			db := raw(t, url)
+			for _, statement := range []string{
+				"DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
+				"ALTER TABLE path_nodes DROP COLUMN content_user", "INSERT INTO path_nodes VALUES ('//home/a', 'document', '', '', 1, 2, 0)",
+				"UPDATE schema_version SET version = 1",
+			} {
+				if _, err := db.Exec(statement); err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+			}
+			state, err := open(t, url).Load(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rows := state.Rows.PathNodes; len(rows) != 1 || rows[0].Path != "//home/a" || rows[0].Content != "" {
+				t.Errorf("got %+v", rows)
 			}
 		})
 	}
