@@ -162,11 +162,7 @@ func TestABodyThatBreaksOffChangesNothing(t *testing.T) {
 		response.Body.Close()
 		t.Fatalf("got status %d", response.StatusCode)
 	}
-	for deadline := time.Now().Add(patience); len(spool(t, directory)) > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("uploads are left: %v", spool(t, directory))
-		}
-	}
+	c.eventually("the upload is discarded", func() bool { return len(spool(t, directory)) == 0 })
 	if c.do("get", `{path="//home/new/@id"}`, "").status == http.StatusOK || len(stored(t, directory)) > 0 {
 		t.Error("a part of a file is stored")
 	}
@@ -218,11 +214,7 @@ func TestContentsOfRemovedFilesAreDeleted(t *testing.T) {
 	c = launch(t, directory)
 	c.Configure(settings)
 	<-c.Led()
-	for deadline := time.Now().Add(patience); len(stored(t, directory)) > 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("got %v", stored(t, directory))
-		}
-	}
+	c.eventually("contents without a use are deleted", func() bool { return len(stored(t, directory)) == 1 })
 	if got := c.must("read_file", `{path="//home/kept"}`, ""); got != contentOf("kept") {
 		t.Errorf("got %d bytes", len(got))
 	}

@@ -199,7 +199,7 @@ func TestTheSecretOfATokenIsToldOnceAndKeptNowhere(t *testing.T) {
 	if strings.Contains(log.String()+events, token) {
 		t.Error("the secret is in the log or the events")
 	}
-	files, err := filepath.Glob(filepath.Join(directory, "*"))
+	files, err := filepath.Glob(filepath.Join(directory, "*.db*"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -45,7 +45,7 @@ type Options struct {
 type Server struct {
 	store   *store.Store
 	blobs   *blob.Store // nil if there is none
-	ledger  ledger // the store, for calls that only a leader makes
+	ledger  ledger      // the store, for calls that only a leader makes
 	name    string
 	address string
 	log     *slog.Logger
