@@ -53,7 +53,7 @@ func DefaultOptions() Options {
 // Image is an image that is ready to be used.
 type Image struct {
 	Name   imagename.Name // with its digest
-	Layers []string       // directories, the uppermost first
+	Layers []string       // directories, the uppermost first, relative to the directory of the cache
 	// Environment has the variables of its configuration, Directory its working directory, Shell what runs commands.
 	Environment []string
 	Directory   string
@@ -292,7 +292,7 @@ func (c *Cache) hold(r *record, n imagename.Name, job string) *Image {
 	_ = os.Chtimes(c.recordPath(r.Digest), r.lastUse, r.lastUse) // after a restart the image looks older than it is
 	img := &Image{Name: n, Environment: r.Environment, Directory: r.Directory, Shell: r.Shell}
 	for _, id := range slices.Backward(r.Layers) {
-		img.Layers = append(img.Layers, filepath.Join(c.layerDir(id), filesDir))
+		img.Layers = append(img.Layers, filepath.Join(layersDir, strings.TrimPrefix(id, digestStart), filesDir))
 	}
 	return img
 }
@@ -315,32 +315,35 @@ func (c *Cache) Release(job string) {
 	delete(c.holds, job)
 }
 
-// isSound reports whether all layers of an image are there and unchanged. A layer is looked at once in the life of a
-// cache; a damaged one is deleted unless a job uses it.
+// isSound reports whether all layers of an image are there and unchanged.
 func (c *Cache) isSound(r *record) bool {
 	sound := true
 	for _, id := range unique(r.Layers) {
-		c.mu.Lock()
-		l := c.layers[id]
-		checked := l != nil && l.checked
-		c.mu.Unlock()
-		if checked {
-			continue
-		}
-		if l != nil {
-			print, err := fingerprint(filepath.Join(c.layerDir(id), filesDir))
-			if err == nil && print == l.Fingerprint {
-				c.mu.Lock()
-				l.checked = true
-				c.mu.Unlock()
-				continue
-			}
-			c.Log.Warn("a layer in the cache is damaged and will be fetched again", "layer", id, "error", err)
-			c.dropLayer(id)
-		}
-		sound = false
+		sound = c.soundLayer(id) != nil && sound
 	}
 	return sound
+}
+
+// soundLayer returns a layer that is there and unchanged, else nil. A layer is looked at once in the life of a cache; a
+// damaged one is dropped.
+func (c *Cache) soundLayer(id string) *layerRecord {
+	c.mu.Lock()
+	l := c.layers[id]
+	checked := l != nil && l.checked
+	c.mu.Unlock()
+	if l == nil || checked {
+		return l
+	}
+	print, err := fingerprint(filepath.Join(c.layerDir(id), filesDir))
+	if err != nil || print != l.Fingerprint {
+		c.Log.Warn("a layer in the cache is damaged and will be fetched again", "layer", id, "error", err)
+		c.dropLayer(id)
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.checked = true
+	return l
 }
 
 // dropLayer forgets a layer and deletes it. Files that a job may still use stay until no job uses any image.
@@ -415,10 +418,11 @@ func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
 		left.Entries -= entries
 		r.Layers = append(r.Layers, l.diffID)
 	}
-	if r.Shell, err = c.shellOf(r); err != nil {
+	if err := c.inspect(r); err != nil {
 		return err
 	}
-	if err := writeRecord(c.recordPath(r.Digest), r); err != nil {
+	// A layer that a crash of the machine cut off belongs to no image, or its fingerprint differs.
+	if err := errors.Join(syncAll(c.Directory), writeRecord(c.recordPath(r.Digest), r)); err != nil {
 		return spaceFault(err)
 	}
 	c.mu.Lock()
@@ -428,18 +432,23 @@ func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
 	return nil
 }
 
-// shellOf finds what can run commands in an image.
-func (c *Cache) shellOf(r *record) (string, error) {
+// inspect finds what can run commands in an image, and whether jobs can use its working directory.
+func (c *Cache) inspect(r *record) error {
 	var layers []string
 	for _, id := range slices.Backward(r.Layers) {
 		layers = append(layers, filepath.Join(c.layerDir(id), filesDir))
 	}
+	const execute = 0o001 // for jobs, which own no file of an image
+	if info, err := lookup(layers, r.Directory); r.Directory == "/" || err != nil || !info.IsDir() || info.Mode()&execute == 0 {
+		r.Directory = ""
+	}
 	for _, shell := range []string{"/bin/bash", "/bin/sh"} {
-		if info, err := lookup(layers, shell); err == nil && info.Mode().IsRegular() && info.Mode()&0o001 != 0 {
-			return shell, nil
+		if info, err := lookup(layers, shell); err == nil && info.Mode().IsRegular() && info.Mode()&execute != 0 {
+			r.Shell = shell
+			return nil
 		}
 	}
-	return "", faultf(Invalid, "it has neither /bin/bash nor /bin/sh, which run the command of a job")
+	return faultf(Invalid, "it has neither /bin/bash nor /bin/sh, which run the command of a job")
 }
 
 func (c *Cache) pin(layers []layer) {
@@ -467,9 +476,7 @@ func (c *Cache) fetchLayer(ctx context.Context, l layer, left Limits) (size int6
 		return 0, 0, err
 	}
 	defer done()
-	c.mu.Lock()
-	r := c.layers[l.diffID]
-	c.mu.Unlock()
+	r := c.soundLayer(l.diffID)
 	if r == nil {
 		if r, err = c.unpackLayer(ctx, l, left); reasonOf(err, "") == NoSpace {
 			c.Trim(0)
@@ -523,9 +530,6 @@ func (c *Cache) unpackLayer(ctx context.Context, l layer, left Limits) (r *layer
 		return nil, err
 	}
 	if err := writeRecord(filepath.Join(temporary, layerFile), r); err != nil {
-		return nil, spaceFault(err)
-	}
-	if err := syncAll(temporary); err != nil {
 		return nil, spaceFault(err)
 	}
 	c.mu.Lock()

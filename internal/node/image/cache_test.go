@@ -202,7 +202,7 @@ func TestAnImageIsFetchedOnceAndItsLayersAreShared(t *testing.T) {
 	if img.Shell != "/bin/sh" || img.Directory != "/work" || !slices.Equal(img.Environment, []string{"PATH=/opt/bin", "MODEL=small"}) || len(img.Layers) != 2 {
 		t.Errorf("%+v", img)
 	}
-	if text, err := os.ReadFile(filepath.Join(img.Layers[0], "work/a")); err != nil || string(text) != "1" {
+	if text, err := os.ReadFile(filepath.Join(c.Directory, img.Layers[0], "work/a")); err != nil || string(text) != "1" {
 		t.Errorf("the uppermost layer has %q, %v", text, err)
 	}
 	before := r.blobs.Load()
@@ -502,7 +502,7 @@ func TestADamagedLayerIsFetchedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := damage(img.Layers[0]); err != nil {
+		if err := damage(filepath.Join(c.Directory, img.Layers[0])); err != nil {
 			t.Fatal(err)
 		}
 		if c, err = Open(c.Options); err != nil {
@@ -513,7 +513,7 @@ func TestADamagedLayerIsFetchedAgain(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 			continue
 		}
-		if text, err := os.ReadFile(filepath.Join(img.Layers[0], "work/a")); err != nil || string(text) != "content" {
+		if text, err := os.ReadFile(filepath.Join(c.Directory, img.Layers[0], "work/a")); err != nil || string(text) != "content" {
 			t.Errorf("%s: %q, %v", what, text, err)
 		}
 	}
@@ -543,7 +543,7 @@ func TestImagesInUseSurviveCollectionAlsoAfterARestart(t *testing.T) {
 		c.Release(fmt.Sprint(i))
 	}
 	for _, dir := range used.Layers {
-		if _, err := os.Stat(dir); err != nil {
+		if _, err := os.Stat(filepath.Join(c.Directory, dir)); err != nil {
 			t.Errorf("a running job lost a layer: %v", err)
 		}
 	}

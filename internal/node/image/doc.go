@@ -7,8 +7,8 @@
 //	            points/HEX           the uppermost layer of every root: where the init mounts things
 //
 // Images share layers. A layer is read-only and belongs to root; jobs mount the layers of their image over each other
-// (package jobinit). It appears in the cache by one rename, when its content has been checked against both digests and
-// is on disk, so a crash leaves nothing half-made. A node is only given digests: the scheduler resolves tags (Resolve).
+// (package jobinit). It appears in the cache by one rename, when its content has been checked against both digests;
+// the record of its image follows when everything is on disk. What a crash leaves half-made is deleted or fetched again. A node is only given digests: the scheduler resolves tags (Resolve).
 //
 // What an image contains is not trusted. Unpacking never leaves the layer's directory, makes no devices, drops extended
 // attributes, owners and setuid bits, and bounds sizes and counts.

@@ -55,6 +55,13 @@ type Plan struct {
 	Writable  []string // and those that it may write to as well, as far as their permissions allow
 	Hide      []string // paths that the job must not see
 	Volumes   []string // where in the sandbox the mounts belong that the init was given, in their order
+	// Layers, if set, are the directories of an image that the root is made of instead of the machine's programs, the
+	// uppermost first, relative to LayerDir. The first one has everything that is mounted on. For Full only.
+	Layers   []string
+	LayerDir string
+	// Upper and Work are empty directories for what the job changes in the image. Unset: the root is read-only.
+	Upper, Work string
+	Binds       []Bind // files of the machine that the root shows read-only; with Layers only
 	// Devices are device files that the job has besides the harmless ones; for Full only.
 	Devices []Device
 	// SharedMemory is the size of /dev/shm, in bytes.
@@ -72,6 +79,9 @@ type Plan struct {
 	Dir       string
 	Entrances int // how many control groups the command enters, through files that the init was given
 }
+
+// Bind shows a file of the machine at a path of the root.
+type Bind struct{ Source, Target string }
 
 // Device is a device file of a job.
 type Device struct {
@@ -175,9 +185,16 @@ func (c *coder) plan(p *Plan) {
 	c.text(&p.Root)
 	c.text(&p.Sandbox)
 	c.text(&p.Temporary)
-	for _, texts := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hide, &p.Volumes, &p.Args, &p.Env} {
+	for _, texts := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hide, &p.Volumes, &p.Args, &p.Env, &p.Layers} {
 		list(c, texts, c.text)
 	}
+	for _, text := range []*string{&p.LayerDir, &p.Upper, &p.Work} {
+		c.text(text)
+	}
+	list(c, &p.Binds, func(b *Bind) {
+		c.text(&b.Source)
+		c.text(&b.Target)
+	})
 	list(c, &p.Devices, func(d *Device) {
 		c.text(&d.Name)
 		c.text(&d.Source)

@@ -17,7 +17,10 @@ func (p *Plan) surround() error {
 	}
 	before := unix.Umask(0)
 	defer unix.Umask(before)
-	if p.Level == Full {
+	switch {
+	case p.Level == Full && len(p.Layers) > 0:
+		return p.imageRoot()
+	case p.Level == Full:
 		return p.ownRoot()
 	}
 	return p.sharedRoot()
@@ -108,10 +111,13 @@ func (p *Plan) ownRoot() error {
 	if err := p.hide(root); err != nil {
 		return err
 	}
-	return enter(root)
+	if err := enter(root); err != nil {
+		return err
+	}
+	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
 }
 
-// enter makes a directory the root, read-only, and detaches everything else.
+// enter makes a directory the root and detaches everything else.
 func enter(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return step("enter the root", err)
@@ -123,10 +129,7 @@ func enter(root string) error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return step("detach the machine's tree", err)
 	}
-	if err := unix.Chdir("/"); err != nil {
-		return step("enter the root", err)
-	}
-	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
+	return step("enter the root", unix.Chdir("/"))
 }
 
 // sharedRoot keeps the machine's tree, read-only but for the sandbox and places that everybody may write to.

@@ -183,6 +183,7 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 		plan.ReadOnly, plan.Writable, plan.Hide = i.ReadOnly, i.Writable, i.Hide
 		plan.SharedMemory, plan.AllowPtrace = i.SharedMemory, i.AllowPtrace
 	}
+	p.addImage(plan)
 	return plan
 }
 
