@@ -65,6 +65,10 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, err
 	}
+	registries, err := registriesOf(&c.Images)
+	if err != nil {
+		return nil, err
+	}
 	db, err := store.Open(ctx, url)
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -100,7 +104,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
-	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
+	s.http = gate.NewServer(s.handler(c, registries), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
 }
 

@@ -52,7 +52,29 @@ func writeNode(w io.Writer, n *client.Node) error {
 	for i := range n.GPUs {
 		row(fmt.Sprint("gpu ", i), gpuText(&n.GPUs[i]))
 	}
+	for i := range n.Images {
+		row(fmt.Sprint("image ", i), imageText(&n.Images[i]))
+	}
 	return t.flush()
+}
+
+// imageText describes an image in a line: its name, how large it is, and who uses it.
+func imageText(i *client.Image) string {
+	parts := []string{i.Name + "@" + i.Digest}
+	if i.Size > 0 {
+		parts = append(parts, amountText("memory", float64(i.Size)))
+	}
+	switch {
+	case i.Jobs == 1:
+		parts = append(parts, "1 job")
+	case i.Jobs > 1:
+		parts = append(parts, fmt.Sprint(i.Jobs, " jobs"))
+	case i.LastUse.IsZero():
+		parts = append(parts, "not used yet")
+	default:
+		parts = append(parts, "last used "+stamp(i.LastUse))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // gpuText describes a device in a line: what it is, who has it, and how it does.

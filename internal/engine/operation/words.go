@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/imagename"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -34,7 +35,13 @@ var (
 	annotations = anyMap.That("a map of at most 10 KiB", document.RuleOutOfRange, isShort)
 	accessList  = document.Anything.That("a list of maps", document.RuleWrongType, isListOfMaps)
 	signal      = signalType()
+	imageNames  = document.Texts.That("the name of an image like registry.example/train:v1", document.RuleBadFormat, isImage)
 )
+
+func isImage(text string) bool {
+	_, err := imagename.Parse(text)
+	return err == nil
+}
 
 // maxAnnotations is the maximum size of annotations as JSON.
 const maxAnnotations = 10 << 10

@@ -45,6 +45,7 @@ type Options struct {
 	Supervisor []string
 	Isolation  Isolation
 	GPUs       GPUs
+	Images     Images
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
 	Files  []string
@@ -162,6 +163,7 @@ type Agent struct {
 	health    health
 	gpus      gpuState
 	checks    checkState
+	images    imageState
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
@@ -198,6 +200,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		if err := a.supervisor.Ensure(ready); err != nil { // before anything else touches the jobs
 			return nil, err
 		}
+	}
+	if err := a.openImages(); err != nil {
+		return nil, err
 	}
 	restored, err := a.restore(ctx)
 	if err != nil {
@@ -260,6 +265,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.checkHealth()
 	a.checkGPUs(time.Now())
 	a.checkNode(time.Now())
+	a.tendImages()
 	a.tellNode()
 	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
 	defer adjust.Stop()
@@ -280,6 +286,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.checkHealth()
 			a.checkGPUs(time.Now())
 			a.checkNode(time.Now())
+			a.tendImages()
 			a.tellNode()
 		case <-timer.C:
 		}

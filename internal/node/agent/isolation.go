@@ -128,9 +128,13 @@ func (p *uidPool) free(uid uint32) { delete(p.taken, uid) }
 // isolate completes the description of a job with what it may see and whom it runs as.
 func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) error {
 	i := &a.Isolation
-	if i.Level != jobinit.None {
+	level := i.Level
+	if d.Image != nil { // an image is a root of its own
+		level = jobinit.Full
+	}
+	if level != jobinit.None {
 		d.Isolation = &jobproxy.Isolation{
-			Level: i.Level, ReadOnly: i.ReadOnly, Writable: i.Writable, Hide: i.Hide, AllowPtrace: i.AllowPtrace,
+			Level: level, ReadOnly: i.ReadOnly, Writable: i.Writable, Hide: i.Hide, AllowPtrace: i.AllowPtrace,
 			SharedMemory: defaultSharedMemory,
 		}
 		if limit := spec.GetMemoryLimit(); limit > 0 {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
@@ -33,6 +34,8 @@ type job struct {
 	queued  bool     // it waits for room
 	uid     uint32   // the user id that it has taken; zero if none
 	gpus    []string // the ids of its GPUs
+	// preparing ends the preparation of its image; nil if there is none.
+	preparing context.CancelFunc
 }
 
 // requested is the memory that the node counts for the job.
@@ -113,6 +116,9 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 				a.freeGPUs(j)
 			}
 		}
+		if j.result == nil {
+			a.keepImage(description)
+		}
 		restored = append(restored, job)
 	}
 	a.Log.Info("jobs of an earlier life", "count", len(restored))
@@ -170,6 +176,9 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err == nil {
+		err = a.describeImage(description, s.Spec.GetImage())
+	}
+	if err == nil {
 		err = a.isolate(j, description, s.Spec)
 	}
 	if err != nil {
@@ -187,12 +196,21 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.launch(j, description)
 }
 
-// launch starts a job.
+// launch starts a job as soon as its image is ready.
 func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	if err := a.giveGPUs(j, description); err != nil {
 		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
 		return
 	}
+	if description.Image != nil {
+		a.prepareImage(j, description)
+		return
+	}
+	a.launchPrepared(j, description)
+}
+
+// launchPrepared starts a job.
+func (a *Agent) launchPrepared(j *job, description *jobproxy.Description) {
 	a.work(func() {
 		a.launches <- struct{}{}
 		dir, err := a.launchIn(description)
@@ -247,6 +265,10 @@ const reasonNoLocalUser = "no_local_user"
 // cannotStart is the result of a job whose proxy cannot start. An invalid description is the job's fault.
 func cannotStart(j *job, err error) *nodev1.JobResult {
 	result := notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error())
+	var failed *image.Error
+	if errors.As(err, &failed) {
+		return imageResult(j, failed)
+	}
 	if errors.Is(err, errNoLocalUser) {
 		result.AbortReason, result.Error.Message = reasonNoLocalUser, err.Error()
 	}
@@ -413,6 +435,10 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	case j == nil || j.result != nil:
 		return
 	case j.queued: // it has no process yet
+		a.finish(j, notStarted(j, order.Reason, order.Message))
+		return
+	case j.preparing != nil:
+		j.preparing()
 		a.finish(j, notStarted(j, order.Reason, order.Message))
 		return
 	}
@@ -587,6 +613,7 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	j.result, j.queued = result, false
 	a.freeGPUs(j)
+	a.releaseImage(j)
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()

@@ -389,11 +389,11 @@ func (c *Cache) sweep() {
 
 // fetch gets an image and all its layers that the cache does not have.
 func (c *Cache) fetch(ctx context.Context, n imagename.Name) error {
-	source, err := c.open(ctx, n)
+	source, hasManifest, err := c.open(ctx, n)
 	if err != nil {
 		return err
 	}
-	found, err := read(source)
+	found, err := read(source, hasManifest)
 	if err != nil {
 		return classify(cmp.Or(n.Registry, "of this node"), err)
 	}
@@ -566,6 +566,17 @@ func spaceFault(err error) error {
 		return &fault{NoSpace, err}
 	}
 	return err
+}
+
+// Shrink deletes a fifth of what nobody uses, for a disk that runs full.
+func (c *Cache) Shrink() {
+	c.mu.Lock()
+	total := int64(0)
+	for _, l := range c.layers {
+		total += l.Size
+	}
+	c.mu.Unlock()
+	c.Trim(total - 1)
 }
 
 // Trim deletes images that no job uses, the least recently used first, if the layers take more than a limit.

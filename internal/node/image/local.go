@@ -23,7 +23,8 @@ type Local struct {
 	Name   imagename.Name // with its digest; the repository is empty if the image has no name
 	Source string
 
-	open func() (v1.Image, error)
+	isArchive bool
+	open      func() (v1.Image, error)
 }
 
 // refName is where layouts keep the names of images.
@@ -129,7 +130,7 @@ func readArchive(path string) (found []Local, err error) {
 		}
 		for _, n := range tags {
 			n.Digest = id.String()
-			found = append(found, Local{Name: n, Source: path, open: open})
+			found = append(found, Local{Name: n, Source: path, isArchive: true, open: open})
 		}
 	}
 	return found, nil

@@ -19,22 +19,22 @@ import (
 var platform = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 // open finds an image by its digest: among the files of the node, then in its registry.
-func (c *Cache) open(ctx context.Context, n imagename.Name) (v1.Image, error) {
+func (c *Cache) open(ctx context.Context, n imagename.Name) (img v1.Image, hasManifest bool, err error) {
 	local, problem := findLocal(c.Preload)
 	if found, ok := withDigest(local, n.Digest); ok {
 		img, err := found.open()
 		if err != nil && reasonOf(err, "") == "" {
 			err = &fault{Invalid, fmt.Errorf("%s: %w", found.Source, err)}
 		}
-		return img, err
+		return img, !found.isArchive, err
 	}
 	if problem != nil {
 		c.Log.Warn("images of the node cannot be read", "error", problem)
 	}
 	if n.Registry == "" {
-		return nil, faultf(Unknown, "this node does not have it, and its name has no registry")
+		return nil, false, faultf(Unknown, "this node does not have it, and its name has no registry")
 	}
-	return ask(ctx, c.Registries, n, func(reference name.Reference, options []remote.Option) (v1.Image, error) {
+	img, err = ask(ctx, c.Registries, n, func(reference name.Reference, options []remote.Option) (v1.Image, error) {
 		described, err := remote.Get(reference, options...)
 		if err != nil {
 			return nil, err
@@ -48,6 +48,7 @@ func (c *Cache) open(ctx context.Context, n imagename.Name) (v1.Image, error) {
 		}
 		return fromIndex(index)
 	})
+	return img, true, err
 }
 
 // fromIndex picks the image for this machine.
@@ -82,8 +83,9 @@ type contents struct {
 	compressed int64
 }
 
-// read reads the configuration and lists the layers of an image.
-func read(img v1.Image) (*contents, error) {
+// read reads the configuration and lists the layers of an image. It asks for sizes only if the image has a manifest: the
+// library would make one for an image in an archive, and compress everything for it.
+func read(img v1.Image, hasManifest bool) (*contents, error) {
 	config, err := img.ConfigFile()
 	if err != nil {
 		return nil, err
@@ -113,10 +115,15 @@ func read(img v1.Image) (*contents, error) {
 		}
 		c.layers = append(c.layers, layer{diffID, l.Uncompressed})
 	}
-	if manifest, err := img.Manifest(); err == nil {
-		for _, l := range manifest.Layers {
-			c.compressed += l.Size
-		}
+	if !hasManifest {
+		return c, nil
+	}
+	manifest, err := img.Manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range manifest.Layers {
+		c.compressed += l.Size
 	}
 	return c, nil
 }

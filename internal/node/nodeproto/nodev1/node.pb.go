@@ -1129,8 +1129,10 @@ type NodeStatus struct {
 	Alerts             []string               `protobuf:"bytes,8,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	LoadX100           int64                  `protobuf:"varint,9,opt,name=load_x100,json=loadX100,proto3" json:"load_x100,omitempty"` // the one-minute load average
 	Gpus               []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Images that the node has: those that were used last first, at most 100.
+	Images        []*CachedImage `protobuf:"bytes,20,rep,name=images,proto3" json:"images,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -1233,6 +1235,90 @@ func (x *NodeStatus) GetGpus() []*Gpu {
 	return nil
 }
 
+func (x *NodeStatus) GetImages() []*CachedImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// CachedImage is a container image of a node.
+type CachedImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // as it was asked for; empty if it has none
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`                              // unpacked; zero if it has not been unpacked
+	LastUseUs     int64                  `protobuf:"varint,4,opt,name=last_use_us,json=lastUseUs,proto3" json:"last_use_us,omitempty"` // zero if no job has used it
+	Jobs          int32                  `protobuf:"varint,5,opt,name=jobs,proto3" json:"jobs,omitempty"`                              // that use it now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CachedImage) Reset() {
+	*x = CachedImage{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CachedImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CachedImage) ProtoMessage() {}
+
+func (x *CachedImage) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CachedImage.ProtoReflect.Descriptor instead.
+func (*CachedImage) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CachedImage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CachedImage) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *CachedImage) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CachedImage) GetLastUseUs() int64 {
+	if x != nil {
+		return x.LastUseUs
+	}
+	return 0
+}
+
+func (x *CachedImage) GetJobs() int32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
 // Gpu is the state of one device of a node.
 type Gpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1249,7 +1335,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1347,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1360,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Gpu) GetId() string {
@@ -1357,7 +1443,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1455,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1468,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1526,7 +1612,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1624,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1637,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1621,7 +1707,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1719,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1732,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1774,7 +1860,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1872,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1885,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -1914,7 +2000,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2012,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2025,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetCode() int32 {
@@ -1987,7 +2073,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2085,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2098,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Attribute) GetName() string {
@@ -2044,7 +2130,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2142,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2155,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Statistic) GetPath() string {
@@ -2128,7 +2214,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2226,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2239,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2204,7 +2290,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2302,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2315,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2299,7 +2385,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2397,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2410,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2428,7 +2514,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2526,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2539,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2487,7 +2573,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2585,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2598,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2606,7 +2692,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2704,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2717,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2670,7 +2756,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2768,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2781,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2749,7 +2835,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2847,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2860,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -2830,7 +2916,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2928,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2941,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -2889,7 +2975,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +2987,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +3000,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -2934,7 +3020,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3032,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3045,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Variable) GetName() string {
@@ -3006,16 +3092,18 @@ type JobSpec struct {
 	AheadMemoryReserve            int64                  `protobuf:"varint,25,opt,name=ahead_memory_reserve,json=aheadMemoryReserve,proto3" json:"ahead_memory_reserve,omitempty"`                                      // zero: 100 MiB
 	JobProxyMemoryOvercommitLimit int64                  `protobuf:"varint,26,opt,name=job_proxy_memory_overcommit_limit,json=jobProxyMemoryOvercommitLimit,proto3" json:"job_proxy_memory_overcommit_limit,omitempty"` // zero: none
 	// Options that the scheduler does not know and passes on, in JSON.
-	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
-	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
-	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
+	Extra          []byte    `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	DiskSpaceLimit int64     `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
+	InodeLimit     int64     `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
+	Image          *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                                            // unset: the programs of the node
+	GpuCheck       *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"`                      // unset: none
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3115,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3128,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3246,6 +3334,126 @@ func (x *JobSpec) GetInodeLimit() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetImage() *JobImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *JobSpec) GetGpuCheck() *GpuCheck {
+	if x != nil {
+		return x.GpuCheck
+	}
+	return nil
+}
+
+// JobImage is the container image that is the root of a job.
+type JobImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest
+	Writable      bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobImage) Reset() {
+	*x = JobImage{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobImage) ProtoMessage() {}
+
+func (x *JobImage) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
+func (*JobImage) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *JobImage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobImage) GetWritable() bool {
+	if x != nil {
+		return x.Writable
+	}
+	return false
+}
+
+// GpuCheck is a command that runs before the command of a job with GPUs.
+type GpuCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuCheck) Reset() {
+	*x = GpuCheck{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuCheck) ProtoMessage() {}
+
+func (x *GpuCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
+func (*GpuCheck) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *GpuCheck) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *GpuCheck) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3264,7 +3472,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3484,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3497,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *File) GetPath() string {
@@ -3386,7 +3594,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3606,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3619,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3448,7 +3656,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3668,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3681,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3563,7 +3771,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3783,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3796,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3621,7 +3829,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +3841,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +3854,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -3708,7 +3916,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3928,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3941,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -3754,7 +3962,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3974,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3987,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -3806,7 +4014,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +4026,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +4039,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -3852,7 +4060,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4072,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4085,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -3900,7 +4108,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4120,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4133,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4026,7 +4234,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.weir.node.v1.JobResultR\aresults\x12,\n" +
-	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\x85\x03\n" +
+	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\xb8\x03\n" +
 	"\n" +
 	"NodeStatus\x12-\n" +
 	"\x06limits\x18\x01 \x01(\v2\x15.weir.node.v1.AmountsR\x06limits\x12+\n" +
@@ -4039,7 +4247,14 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06alerts\x18\b \x03(\tR\x06alerts\x12\x1b\n" +
 	"\tload_x100\x18\t \x01(\x03R\bloadX100\x12%\n" +
 	"\x04gpus\x18\n" +
-	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\"\xb6\x01\n" +
+	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\x121\n" +
+	"\x06images\x18\x14 \x03(\v2\x19.weir.node.v1.CachedImageR\x06images\"\x81\x01\n" +
+	"\vCachedImage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x1e\n" +
+	"\vlast_use_us\x18\x04 \x01(\x03R\tlastUseUs\x12\x12\n" +
+	"\x04jobs\x18\x05 \x01(\x05R\x04jobs\"\xb6\x01\n" +
 	"\x03Gpu\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -4208,7 +4423,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xf2\n" +
 	"\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
@@ -4243,8 +4458,16 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
 	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
 	"\vinode_limit\x18\x1d \x01(\x03R\n" +
-	"inodeLimitB\x14\n" +
-	"\x12_restart_exit_code\"\xbf\x01\n" +
+	"inodeLimit\x12,\n" +
+	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
+	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheckB\x14\n" +
+	"\x12_restart_exit_code\":\n" +
+	"\bJobImage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
+	"\bGpuCheck\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -4358,7 +4581,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -4375,36 +4598,39 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),  // 12: weir.node.v1.HeartbeatRequest
 	(*Report)(nil),            // 13: weir.node.v1.Report
 	(*NodeStatus)(nil),        // 14: weir.node.v1.NodeStatus
-	(*Gpu)(nil),               // 15: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 16: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 17: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 18: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 19: weir.node.v1.JobResult
-	(*Error)(nil),             // 20: weir.node.v1.Error
-	(*Attribute)(nil),         // 21: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 22: weir.node.v1.Statistic
-	(*Output)(nil),            // 23: weir.node.v1.Output
-	(*Timings)(nil),           // 24: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 25: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 26: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 27: weir.node.v1.Order
-	(*StartOrder)(nil),        // 28: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 29: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 30: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 31: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 32: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 33: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 34: weir.node.v1.JobSpec
-	(*File)(nil),              // 35: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 36: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 37: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 38: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 39: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 40: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 41: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 42: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 43: weir.node.v1.Stale
-	(*Refusal)(nil),           // 44: weir.node.v1.Refusal
+	(*CachedImage)(nil),       // 15: weir.node.v1.CachedImage
+	(*Gpu)(nil),               // 16: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 17: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 18: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 19: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 20: weir.node.v1.JobResult
+	(*Error)(nil),             // 21: weir.node.v1.Error
+	(*Attribute)(nil),         // 22: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 23: weir.node.v1.Statistic
+	(*Output)(nil),            // 24: weir.node.v1.Output
+	(*Timings)(nil),           // 25: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 26: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 27: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 28: weir.node.v1.Order
+	(*StartOrder)(nil),        // 29: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 30: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 31: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 32: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 33: weir.node.v1.AcknowledgeOrder
+	(*Variable)(nil),          // 34: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 35: weir.node.v1.JobSpec
+	(*JobImage)(nil),          // 36: weir.node.v1.JobImage
+	(*GpuCheck)(nil),          // 37: weir.node.v1.GpuCheck
+	(*File)(nil),              // 38: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 39: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 40: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 41: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 42: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 43: weir.node.v1.UploadResponse
+	(*NotLeader)(nil),         // 44: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 45: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 46: weir.node.v1.Stale
+	(*Refusal)(nil),           // 47: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -4414,61 +4640,64 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	11, // 4: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
 	10, // 5: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
 	13, // 6: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	18, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	19, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	19, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	20, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
 	14, // 9: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
 	6,  // 10: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
 	6,  // 11: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	15, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	6,  // 13: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	17, // 14: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	16, // 15: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 16: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	6,  // 17: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 18: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	22, // 19: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	16, // 20: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 21: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	20, // 22: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	22, // 23: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	23, // 24: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	23, // 25: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	24, // 26: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	21, // 27: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	20, // 28: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	10, // 29: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	27, // 30: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	34, // 31: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 32: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 33: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	26, // 34: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	11, // 35: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	28, // 36: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	29, // 37: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	30, // 38: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	32, // 39: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	16, // 40: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	33, // 41: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	31, // 42: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	31, // 43: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	33, // 44: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	35, // 45: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	36, // 46: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	37, // 47: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	38, // 48: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	4,  // 49: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 50: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 51: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	12, // 52: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	39, // 53: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	9,  // 54: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	25, // 55: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	40, // 56: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	54, // [54:57] is the sub-list for method output_type
-	51, // [51:54] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	16, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	15, // 13: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
+	6,  // 14: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	18, // 15: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	17, // 16: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 17: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	6,  // 18: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 19: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	23, // 20: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	17, // 21: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 22: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	21, // 23: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	23, // 24: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	24, // 25: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	24, // 26: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	25, // 27: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	22, // 28: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	21, // 29: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	10, // 30: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	28, // 31: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	35, // 32: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 33: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	6,  // 34: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	27, // 35: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	11, // 36: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	29, // 37: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	30, // 38: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	31, // 39: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	33, // 40: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	17, // 41: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	34, // 42: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	32, // 43: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	32, // 44: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	34, // 45: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	38, // 46: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	39, // 47: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	40, // 48: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	41, // 49: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	36, // 50: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	37, // 51: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	4,  // 52: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	5,  // 53: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	7,  // 54: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	12, // 55: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	42, // 56: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	9,  // 57: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	26, // 58: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	43, // 59: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	57, // [57:60] is the sub-list for method output_type
+	54, // [54:57] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4476,16 +4705,16 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
@@ -4496,7 +4725,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   39,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
