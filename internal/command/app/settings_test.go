@@ -31,6 +31,8 @@ var opened = map[string]bool{
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, // see images_test.go
+	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true,
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
@@ -46,6 +48,7 @@ type obeyed struct {
 	Supervised bool
 	Check      agent.Check
 	Files      []string
+	Images     image.Options
 }
 
 // machineForTests is the machine that the tests assume.
@@ -55,6 +58,7 @@ func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
 		Supervised: isSupervised(&c.Node), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
+		Images: imageOptions(&c.Node.Images, "", nil, nil),
 	}
 	o.Isolation, _ = isolationOf(&c.Node.Isolation)
 	o.Isolation.UIDs = agent.UIDRange{} // they depend on who runs the test

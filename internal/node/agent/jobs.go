@@ -329,6 +329,9 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	for _, v := range slices.Concat(spec.GetEnvironment(), s.Environment) {
 		d.Environment = append(d.Environment, jobproxy.Variable{Name: v.GetName(), Value: v.GetValue()})
 	}
+	if check := spec.GetGpuCheck(); check != nil && spec.GetGpuLimit() > 0 {
+		d.GPUCheck = append([]string{check.GetPath()}, check.GetArgs()...)
+	}
 	for _, v := range spec.GetTmpfsVolumes() {
 		d.Tmpfs = append(d.Tmpfs, jobproxy.Tmpfs{Path: v.GetPath(), Size: v.GetSize()})
 	}
@@ -519,7 +522,7 @@ var outcomes = map[jobproxy.Outcome]nodev1.JobState{
 func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 	out := &nodev1.JobResult{
 		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason, GpuDevices: j.gpus,
-		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero(),
+		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero() && r.AbortReason != jobproxy.GPUCheckFailed,
 		Timings: &nodev1.Timings{
 			AcceptedUs: nodeproto.ToMicros(r.Timings.Accepted), ExecStartedUs: nodeproto.ToMicros(r.Timings.ExecStarted),
 			ExecFinishedUs: nodeproto.ToMicros(r.Timings.ExecFinished), FinishedUs: nodeproto.ToMicros(r.Timings.Finished),
@@ -612,6 +615,9 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 // finish records the end of a job.
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	j.result, j.queued = result, false
+	if result.GetAbortReason() == jobproxy.GPUCheckFailed {
+		a.setGPUsAside(j, time.Now())
+	}
 	a.freeGPUs(j)
 	a.releaseImage(j)
 	a.session.JobFinished(result)

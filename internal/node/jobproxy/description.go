@@ -60,6 +60,8 @@ type Description struct {
 	Disk Disk `json:"disk,omitzero"`
 	// GPUs are those of the job. Unset: the node has none.
 	GPUs *GPUs `json:"gpus,omitempty"`
+	// GPUCheck is a program with arguments that must succeed before the command starts.
+	GPUCheck []string `json:"gpu_check,omitempty"`
 
 	Container Container `json:"container"`
 	Memory    Memory    `json:"memory"`
@@ -310,6 +312,11 @@ func (d *Description) Validate() error {
 	}
 	if d.Image != nil {
 		problems = append(problems, d.Image.check(d.Isolation)...)
+	}
+	for _, word := range d.GPUCheck {
+		if strings.ContainsRune(word, 0) {
+			refuse("gpu_check", "must not hold a zero byte")
+		}
 	}
 	if d.GPUs != nil {
 		problems = append(problems, d.GPUs.check()...)

@@ -172,7 +172,7 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 	plan := &jobinit.Plan{
 		Level: p.level(), HostName: hostName(p.job.JobID), UserNamespace: os.Getuid() != 0 && p.level() != jobinit.None,
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
-		Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: dir, Entrances: entrances,
+		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Entrances: entrances,
 		Devices: p.gpuDevices(),
 		Limits:  []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
 	}
