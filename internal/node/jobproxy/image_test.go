@@ -47,7 +47,7 @@ func inImage(t testing.TB, job *Description, config v1.Config, paths []string, l
 func TestAJobRunsInItsImage(t *testing.T) {
 	n := hostedNode(t)
 	job := inImage(t, n.isolated(`id -u; echo $PATH $MODEL $HOME $SHELL; pwd; echo root $(ls /); cat /etc/release /etc/passwd /etc/group
-		echo hosts $(stat -c %s /etc/hosts); cat /job/file; touch /x; touch /etc/y; touch /job/z /tmp/z /dev/shm/z && echo written; ls /usr; ls -A /sys`),
+		echo hosts $(stat -c %s /etc/hosts); cat /job/file; touch /x; touch /etc/y; touch /job/z $TMPDIR/z /dev/shm/z && echo written; ls /usr; ls -A /sys`),
 		v1.Config{Env: []string{"PATH=/opt:/bin", "MODEL=small", "HOME=/root"}, WorkingDir: "/work", User: "1000"}, nil)
 	job.Files = []File{{Path: "file", Content: []byte("content\n")}}
 	info, err := os.Stat("/etc/hosts")
@@ -104,12 +104,12 @@ func TestLinksOfAnImageLeadNowhere(t *testing.T) {
 		links = append(links, fakeimage.Entry{Name: name, Link: outside, Kind: tar.TypeSymlink})
 	}
 	links = append(links, fakeimage.Entry{Name: "etc/passwd", Link: filepath.Join(outside, "secret"), Kind: tar.TypeSymlink},
-		fakeimage.Entry{Name: "etc/resolv.conf", Link: "/proc/1/root/etc/shadow", Kind: tar.TypeSymlink})
+		fakeimage.Entry{Name: "etc/resolv.conf", Link: filepath.Join("/proc/1/root", "etc/shadow"), Kind: tar.TypeSymlink})
 	shown, inTemporary := "/opt", t.TempDir() // whose place in the image is a link
 	if info, err := os.Stat(shown); err != nil || !info.IsDir() {
 		t.Skipf("NO %s HERE: %v", shown, err)
 	}
-	job := n.isolated("cat /out/secret /proc/1/root" + outside + "/secret; ls /dev /job; cat /etc/passwd; stat -c '%n %F' " + shown + " " + inTemporary)
+	job := n.isolated("cat /out/secret " + filepath.Join("/proc/1/root", outside, "secret") + "; ls /dev /job; cat /etc/passwd; stat -c '%n %F' " + shown + " " + inTemporary)
 	job.Isolation.ReadOnly = []string{shown, inTemporary}
 	text := n.completed(t, inImage(t, job, v1.Config{}, []string{shown}, fakeimage.Layer(t, links...)))
 	has(t, text, "urandom", "weir:x:", shown+" directory\n", inTemporary+" directory\n")
