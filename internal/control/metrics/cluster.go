@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
@@ -27,6 +28,7 @@ type cluster struct {
 	version  string
 	revision string
 	trees    []poolTree // of the current scrape
+	notifier *notify.Notifier
 
 	size     float64
 	sizedAt  time.Time
@@ -141,6 +143,15 @@ func (c *cluster) collectProcess(to sink) {
 	}
 	for _, kind := range alertKinds {
 		to.status(alertStatus, up[kind], string(kind))
+	}
+	if c.notifier == nil {
+		return
+	}
+	for _, state := range c.notifier.States() {
+		to.value(notifications, float64(state.Delivered), state.Target, "delivered")
+		to.value(notifications, float64(state.Failed), state.Target, "failed")
+		to.value(notifications, float64(state.Dropped), state.Target, "dropped")
+		to.value(notificationsWaiting, float64(state.Waiting), state.Target)
 	}
 }
 

@@ -37,6 +37,8 @@ const (
 	updatedTimestamp
 	waitingRequests
 	alertStatus
+	notifications
+	notificationsWaiting
 
 	treeResources
 	treeUsage
@@ -116,6 +118,9 @@ var Definitions = [metricCount]Definition{
 	updatedTimestamp:  {"weir_last_update_timestamp_seconds", "When this scheduler last computed fair shares, in seconds since 1970; absent before the first time", "gauge", nil},
 	waitingRequests:   {"weir_waiting_requests", "Requests waiting for the scheduler's loop", "gauge", nil},
 	alertStatus:       {"weir_alert_status", "Whether an alert of the scheduler is active (1) or not (0), as in //sys/scheduler/@alerts", "gauge", []string{"alert"}},
+	notifications:     {"weir_notifications_total", "Messages to a notification target by result: delivered, failed or dropped", "counter", []string{"target", "result"}},
+
+	notificationsWaiting: {"weir_waiting_notifications", "Notifications that wait to be delivered to a target", "gauge", []string{"target"}},
 
 	treeResources:     {"weir_tree_resources_amount", "What all nodes of the tree have together", "gauge", []string{"tree", "resource"}},
 	treeUsage:         {"weir_tree_usage_amount", "What jobs of the tree hold", "gauge", []string{"tree", "resource"}},
