@@ -58,7 +58,12 @@ func inNamespace(namespace, program string, args ...string) []string {
 
 func runIn(t testing.TB, namespace, name string, log *logFile, args ...string) *process {
 	t.Helper()
-	words := inNamespace(namespace, programs.weir, args...)
+	return runWords(t, name, log, inNamespace(namespace, programs.weir, args...))
+}
+
+// runWords starts a command line that becomes the program.
+func runWords(t testing.TB, name string, log *logFile, words []string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(words[0], words[1:]...), ended: make(chan struct{}), log: log}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = environment()
