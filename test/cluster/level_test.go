@@ -4,9 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -64,7 +64,11 @@ func TestANodeWithoutPermissionsSaysSo(t *testing.T) {
 	needMachine(t)
 	weaker := []string{"setpriv", "--bounding-set=-sys_admin", "--"}
 	directory, group := openDirectory(t, 0), newGroup()
-	u := startUpAs(t, weaker, "{}", directory, group, "--data-dir", filepath.Join(directory, "data"))
+	data := filepath.Join(directory, "data")
+	if err := os.Mkdir(data, 0o711); err != nil { // others may pass
+		t.Fatal(err)
+	}
+	u := startUpAs(t, weaker, "{}", directory, group, "--data-dir", data)
 	text := u.nodeText()
 	if !strings.Contains(text, "none, a user for each job (no_namespaces: ") || !strings.Contains(text, "operation not permitted") {
 		t.Errorf("weir nodes get:\n%s", text)
@@ -91,15 +95,18 @@ func TestANodeWithoutPermissionsSaysSo(t *testing.T) {
 	}
 }
 
+// personOf is a command line that runs another one as a user without privileges.
+func personOf(uid int) []string {
+	id := strconv.Itoa(uid)
+	return []string{"setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups", "--"}
+}
+
 // needUserNamespaces skips a test on machines where users make no namespaces.
 func needUserNamespaces(t *testing.T, uid int) {
 	t.Helper()
-	try := exec.Command("/bin/true")
-	try.SysProcAttr = &syscall.SysProcAttr{
-		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}, Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
-	}
-	if err := try.Run(); err != nil {
-		t.Skipf("NO USER NAMESPACES HERE: jobs of an agent without root are not tested: %v", err)
+	words := append(personOf(uid), "unshare", "--user", "--mount", "--pid", "--fork", "true")
+	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+		t.Skipf("NO USER NAMESPACES HERE: jobs of an agent without root are not tested: %v: %s", err, out)
 	}
 }
 
@@ -109,15 +116,18 @@ func TestAnAgentWithoutRootIsolatesJobsInUserNamespaces(t *testing.T) {
 	const uid = 54321
 	needUserNamespaces(t, uid)
 	directory, group := openDirectory(t, uid), newGroup()
-	person := []string{"setpriv", "--reuid=" + strconv.Itoa(uid), "--regid=" + strconv.Itoa(uid), "--clear-groups", "--"}
-	u := startUpAs(t, person, "{}", directory, group)
+	u := startUpAs(t, personOf(uid), "{}", directory, group)
+	u.token = u.printedToken()
 	text := u.nodeText()
 	if !strings.Contains(text, "full, jobs run as the agent's user (not_root)") || !strings.Contains(text, "isolation_lowered: jobs run as the agent's user; the cause is not_root") {
 		t.Errorf("weir nodes get:\n%s", text)
 	}
 	output := u.mustWeir("run", "-q", "--", `id -u; pwd; ls -d /proc/[0-9]* | wc -l | sed 's/^/processes /'; grep CapEff /proc/self/status; ls `+directory+` || echo nothing there
 setsid sleep 5432 </dev/null >/dev/null 2>&1 & unshare -U true 2>/dev/null || echo no namespaces; touch /usr/x 2>/dev/null || echo read-only; echo there > here && cat here`)
-	for _, want := range []string{"54321\n/job\nprocesses ", "CapEff:\t0000000000000000", "nothing there\n", "no namespaces\n", "read-only\n", "there\n"} {
+	if !regexp.MustCompile(`processes [1-9]\n`).MatchString(output) {
+		t.Errorf("the job sees other processes:\n%s", output)
+	}
+	for _, want := range []string{"54321\n/job\n", "CapEff:\t0000000000000000", "nothing there\n", "no namespaces\n", "read-only\n", "there\n"} {
 		if !strings.Contains(output, want) {
 			t.Errorf("%q is missing in\n%s", want, output)
 		}

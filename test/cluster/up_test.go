@@ -21,6 +21,7 @@ type up struct {
 	directory string
 	group     string
 	address   string
+	token     string // empty: the socket lets the test in
 	log       *logFile
 }
 
@@ -71,6 +72,9 @@ func (u *up) weir(args ...string) (output string, err error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, programs.weir, args...)
 	command.Env = append(environment(), "WEIR_ADDR="+u.address)
+	if u.token != "" {
+		command.Env = append(command.Env, "WEIR_TOKEN="+u.token)
+	}
 	text, err := command.CombinedOutput()
 	return string(text), err
 }
@@ -82,6 +86,17 @@ func (u *up) mustWeir(args ...string) string {
 		u.t.Fatalf("weir %s: %v\n%s", strings.Join(args, " "), err, output)
 	}
 	return output
+}
+
+// printedToken is the token in the greeting.
+func (u *up) printedToken() (token string) {
+	u.t.Helper()
+	await(u.t, "a token is printed", func() bool {
+		_, text, found := strings.Cut(u.log.String(), "YT_TOKEN=")
+		token, _, _ = strings.Cut(text, " ")
+		return found && strings.Contains(text, "Ctrl-C stops it.")
+	})
+	return token
 }
 
 // interrupt is Ctrl-C.
@@ -106,8 +121,7 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	// The printed token lets a client in that knows nothing of the socket.
-	_, token, _ := strings.Cut(u.log.String(), "YT_TOKEN=")
-	token, _, _ = strings.Cut(token, " ")
+	token := u.printedToken()
 	for given, want := range map[string]string{token: "root", "": "guest"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.address+"/auth/whoami", nil)
 		if err != nil {
