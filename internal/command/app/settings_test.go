@@ -31,8 +31,8 @@ var opened = map[string]bool{
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
-	"node/isolation/share_writable_paths": true, // see isolation_test.go
-	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
+	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
