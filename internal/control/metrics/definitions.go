@@ -69,6 +69,7 @@ const (
 	poolCaused
 
 	nodesByState
+	isolationLevel
 	gpuUtilization
 	gpuMemory
 	gpuMemoryUsed
@@ -151,6 +152,7 @@ var Definitions = [metricCount]Definition{
 	poolCaused:            {"weir_pool_preemptions_caused_total", "Other operations' jobs that were preempted for the pool's own operations", "counter", []string{"tree", "pool"}},
 
 	nodesByState:   {"weir_nodes", "Nodes by the first state that applies of refused, offline, banned, draining, jobs_disabled, online; tree is empty for nodes in no tree", "gauge", []string{"tree", "state"}},
+	isolationLevel: {"weir_node_isolation_status", "How far a node isolates jobs. 0: none, 1: shared_files, 2: full, 3: full, and a user for each job or person", "gauge", []string{"node"}},
 	gpuUtilization: {"weir_node_gpu_utilization_ratio", "Part of the last second in which a GPU worked, from 0 to 1, as its node last read it", "gauge", []string{"node", "gpu"}},
 	gpuMemory:      {"weir_node_gpu_memory_bytes", "Memory of a GPU", "gauge", []string{"node", "gpu"}},
 	gpuMemoryUsed:  {"weir_node_gpu_memory_used_bytes", "Memory of a GPU in use", "gauge", []string{"node", "gpu"}},

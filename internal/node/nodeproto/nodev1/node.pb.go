@@ -567,7 +567,8 @@ type NodeDescription struct {
 	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
 	// Identifies the agent across restarts: agents with different ids are different machines
 	// or different data directories. Empty if the agent has none yet.
-	AgentId       string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	AgentId       string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +666,84 @@ func (x *NodeDescription) GetAgentId() string {
 	return ""
 }
 
+func (x *NodeDescription) GetIsolation() *Isolation {
+	if x != nil {
+		return x.Isolation
+	}
+	return nil
+}
+
+// Isolation is how far a node keeps jobs apart from itself and from each other.
+type Isolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`              // "full", "shared_files" or "none"
+	RunAs string                 `protobuf:"bytes,2,opt,name=run_as,json=runAs,proto3" json:"run_as,omitempty"` // "job", "user" or "agent": whom jobs run as
+	// Why jobs are not isolated fully: "configured", "not_root", or what the machine refuses,
+	// such as "no_namespaces". Empty if they are.
+	Cause         string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
+	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // the machine's answer, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Isolation) Reset() {
+	*x = Isolation{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Isolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Isolation) ProtoMessage() {}
+
+func (x *Isolation) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
+func (*Isolation) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Isolation) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Isolation) GetRunAs() string {
+	if x != nil {
+		return x.RunAs
+	}
+	return ""
+}
+
+func (x *Isolation) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Isolation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type RegisterResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Session  *SessionId             `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -681,7 +760,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +772,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +785,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterResponse) GetSession() *SessionId {
@@ -755,7 +834,7 @@ type SessionId struct {
 
 func (x *SessionId) Reset() {
 	*x = SessionId{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +846,7 @@ func (x *SessionId) String() string {
 func (*SessionId) ProtoMessage() {}
 
 func (x *SessionId) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +859,7 @@ func (x *SessionId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionId.ProtoReflect.Descriptor instead.
 func (*SessionId) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SessionId) GetEpoch() uint64 {
@@ -819,7 +898,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +910,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +923,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Settings) GetHeartbeatPeriodUs() int64 {
@@ -958,7 +1037,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1049,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1062,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HeartbeatRequest) GetSession() *SessionId {
@@ -1060,7 +1139,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1151,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1164,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetFull() bool {
@@ -1135,7 +1214,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1226,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1239,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeStatus) GetLimits() *Amounts {
@@ -1249,7 +1328,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1340,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1353,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Gpu) GetId() string {
@@ -1357,7 +1436,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1448,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1461,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1526,7 +1605,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +1617,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +1630,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1621,7 +1700,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1712,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1725,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1774,7 +1853,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1865,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1878,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -1914,7 +1993,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2005,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2018,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetCode() int32 {
@@ -1987,7 +2066,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2078,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2091,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Attribute) GetName() string {
@@ -2044,7 +2123,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2135,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2148,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Statistic) GetPath() string {
@@ -2128,7 +2207,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2140,7 +2219,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2153,7 +2232,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2204,7 +2283,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2295,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2308,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2299,7 +2378,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2390,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2403,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2428,7 +2507,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2519,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2532,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2487,7 +2566,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2578,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2591,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2606,7 +2685,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2697,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2710,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2670,7 +2749,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2682,7 +2761,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2695,7 +2774,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2749,7 +2828,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +2840,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +2853,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -2830,7 +2909,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +2921,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +2934,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -2889,7 +2968,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2901,7 +2980,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2914,7 +2993,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -2934,7 +3013,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3025,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3038,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Variable) GetName() string {
@@ -3009,13 +3088,15 @@ type JobSpec struct {
 	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
 	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// "host", or "none" for a job that must not have a network; empty means "host".
+	Network       string `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3027,7 +3108,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3040,7 +3121,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3246,6 +3327,13 @@ func (x *JobSpec) GetInodeLimit() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3264,7 +3352,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3364,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3377,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *File) GetPath() string {
@@ -3386,7 +3474,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3398,7 +3486,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3411,7 +3499,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3448,7 +3536,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3548,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3561,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3563,7 +3651,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3663,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3676,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3621,7 +3709,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +3721,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +3734,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -3708,7 +3796,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3720,7 +3808,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3733,7 +3821,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -3754,7 +3842,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3766,7 +3854,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3779,7 +3867,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -3806,7 +3894,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3818,7 +3906,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3831,7 +3919,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -3852,7 +3940,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +3952,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +3965,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -3900,7 +3988,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4000,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4013,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -3976,7 +4064,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
 	"knownEpoch\x12\x18\n" +
-	"\areplace\x18\a \x01(\bR\areplace\"\xb4\x02\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\xeb\x02\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -3987,7 +4075,14 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"dataCenter\x12)\n" +
 	"\x10operating_system\x18\a \x01(\tR\x0foperatingSystem\x12\x18\n" +
 	"\acgroups\x18\b \x01(\tR\acgroups\x12\x19\n" +
-	"\bagent_id\x18\t \x01(\tR\aagentId\"\xd4\x01\n" +
+	"\bagent_id\x18\t \x01(\tR\aagentId\x125\n" +
+	"\tisolation\x18\n" +
+	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\"f\n" +
+	"\tIsolation\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x15\n" +
+	"\x06run_as\x18\x02 \x01(\tR\x05runAs\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xd4\x01\n" +
 	"\x10RegisterResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12)\n" +
@@ -4208,7 +4303,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xa9\n" +
 	"\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
@@ -4243,7 +4338,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
 	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
 	"\vinode_limit\x18\x1d \x01(\x03R\n" +
-	"inodeLimitB\x14\n" +
+	"inodeLimit\x12\x18\n" +
+	"\anetwork\x18\x1e \x01(\tR\anetworkB\x14\n" +
 	"\x12_restart_exit_code\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
@@ -4358,7 +4454,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -4369,106 +4465,108 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*Amounts)(nil),           // 6: weir.node.v1.Amounts
 	(*RegisterRequest)(nil),   // 7: weir.node.v1.RegisterRequest
 	(*NodeDescription)(nil),   // 8: weir.node.v1.NodeDescription
-	(*RegisterResponse)(nil),  // 9: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 10: weir.node.v1.SessionId
-	(*Settings)(nil),          // 11: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 12: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 13: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 14: weir.node.v1.NodeStatus
-	(*Gpu)(nil),               // 15: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 16: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 17: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 18: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 19: weir.node.v1.JobResult
-	(*Error)(nil),             // 20: weir.node.v1.Error
-	(*Attribute)(nil),         // 21: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 22: weir.node.v1.Statistic
-	(*Output)(nil),            // 23: weir.node.v1.Output
-	(*Timings)(nil),           // 24: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 25: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 26: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 27: weir.node.v1.Order
-	(*StartOrder)(nil),        // 28: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 29: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 30: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 31: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 32: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 33: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 34: weir.node.v1.JobSpec
-	(*File)(nil),              // 35: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 36: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 37: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 38: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 39: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 40: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 41: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 42: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 43: weir.node.v1.Stale
-	(*Refusal)(nil),           // 44: weir.node.v1.Refusal
+	(*Isolation)(nil),         // 9: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),  // 10: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),         // 11: weir.node.v1.SessionId
+	(*Settings)(nil),          // 12: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),  // 13: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),            // 14: weir.node.v1.Report
+	(*NodeStatus)(nil),        // 15: weir.node.v1.NodeStatus
+	(*Gpu)(nil),               // 16: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 17: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 18: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 19: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 20: weir.node.v1.JobResult
+	(*Error)(nil),             // 21: weir.node.v1.Error
+	(*Attribute)(nil),         // 22: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 23: weir.node.v1.Statistic
+	(*Output)(nil),            // 24: weir.node.v1.Output
+	(*Timings)(nil),           // 25: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 26: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 27: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 28: weir.node.v1.Order
+	(*StartOrder)(nil),        // 29: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 30: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 31: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 32: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 33: weir.node.v1.AcknowledgeOrder
+	(*Variable)(nil),          // 34: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 35: weir.node.v1.JobSpec
+	(*File)(nil),              // 36: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 37: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 38: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 39: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 40: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 41: weir.node.v1.UploadResponse
+	(*NotLeader)(nil),         // 42: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 43: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 44: weir.node.v1.Stale
+	(*Refusal)(nil),           // 45: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
-	13, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
+	14, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
 	6,  // 2: weir.node.v1.NodeDescription.resources:type_name -> weir.node.v1.Amounts
-	10, // 3: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
-	11, // 4: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
-	10, // 5: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
-	13, // 6: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	18, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	19, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
-	14, // 9: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
-	6,  // 10: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
-	6,  // 11: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	15, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	6,  // 13: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	17, // 14: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	16, // 15: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 16: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	6,  // 17: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 18: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	22, // 19: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	16, // 20: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 21: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	20, // 22: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	22, // 23: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	23, // 24: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	23, // 25: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	24, // 26: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	21, // 27: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	20, // 28: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	10, // 29: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	27, // 30: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	34, // 31: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 32: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 33: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	26, // 34: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	11, // 35: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	28, // 36: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	29, // 37: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	30, // 38: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	32, // 39: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	16, // 40: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	33, // 41: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	31, // 42: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	31, // 43: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	33, // 44: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	35, // 45: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	36, // 46: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	37, // 47: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	38, // 48: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	4,  // 49: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 50: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 51: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	12, // 52: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	39, // 53: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	9,  // 54: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	25, // 55: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	40, // 56: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	54, // [54:57] is the sub-list for method output_type
-	51, // [51:54] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	9,  // 3: weir.node.v1.NodeDescription.isolation:type_name -> weir.node.v1.Isolation
+	11, // 4: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
+	12, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
+	11, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
+	14, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
+	19, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	20, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	15, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
+	6,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
+	6,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
+	16, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	6,  // 14: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	18, // 15: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	17, // 16: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 17: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	6,  // 18: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 19: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	23, // 20: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	17, // 21: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 22: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	21, // 23: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	23, // 24: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	24, // 25: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	24, // 26: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	25, // 27: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	22, // 28: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	21, // 29: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	11, // 30: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	28, // 31: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	35, // 32: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 33: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	6,  // 34: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	27, // 35: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	12, // 36: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	29, // 37: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	30, // 38: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	31, // 39: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	33, // 40: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	17, // 41: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	34, // 42: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	32, // 43: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	32, // 44: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	34, // 45: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	36, // 46: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	37, // 47: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	38, // 48: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	39, // 49: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	4,  // 50: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	5,  // 51: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	7,  // 52: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	13, // 53: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	40, // 54: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	10, // 55: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	26, // 56: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	41, // 57: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	55, // [55:58] is the sub-list for method output_type
+	52, // [52:55] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4476,16 +4574,16 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
@@ -4496,7 +4594,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   39,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
