@@ -40,6 +40,8 @@ type Scheduler struct {
 	Memory     MemoryDigest
 	Templates  opt[pooltree.Templates]
 
+	Notifications Notifications
+
 	// Extras are options of YTsaurus's scheduler that have no effect here, and unknown options from
 	// a patch.
 	Extras document.Extras
@@ -290,6 +292,7 @@ var schedulerGroup = newGroup(
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
 		part("images", "Where container images may come from. The scheduler resolves tags when operations start.", func(c *Scheduler) *Images { return &c.Images }, imagesGroup),
+		part("notifications", "Who is told outside the cluster what happens in it.", func(c *Scheduler) *Notifications { return &c.Notifications }, notifications),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	[]row[Scheduler]{

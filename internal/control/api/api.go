@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/gate"
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
@@ -44,6 +45,8 @@ type Options struct {
 	Key *Key
 	// Images are the registries that tags of images are resolved with; nil means all, over TLS and without credentials.
 	Images *image.Registries
+	// Notifier delivers notifications; nil means that there are no targets.
+	Notifier *notify.Notifier
 	// Budget is the memory for bodies of requests; nil means one with the default limits.
 	Budget *gate.Budget
 }

@@ -188,7 +188,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Description.AgentId = id
+	o.Description.AgentId, o.Description.Isolation = id, o.Isolation.message()
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err

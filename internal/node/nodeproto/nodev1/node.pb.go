@@ -567,7 +567,8 @@ type NodeDescription struct {
 	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
 	// Identifies the agent across restarts: agents with different ids are different machines
 	// or different data directories. Empty if the agent has none yet.
-	AgentId       string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	AgentId       string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,6 +666,84 @@ func (x *NodeDescription) GetAgentId() string {
 	return ""
 }
 
+func (x *NodeDescription) GetIsolation() *Isolation {
+	if x != nil {
+		return x.Isolation
+	}
+	return nil
+}
+
+// Isolation is how far a node keeps jobs apart from itself and from each other.
+type Isolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`              // "full", "shared_files" or "none"
+	RunAs string                 `protobuf:"bytes,2,opt,name=run_as,json=runAs,proto3" json:"run_as,omitempty"` // "job", "user" or "agent": whom jobs run as
+	// Why jobs are not isolated fully: "configured", "not_root", or what the machine refuses,
+	// such as "no_namespaces". Empty if they are.
+	Cause         string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
+	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // the machine's answer, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Isolation) Reset() {
+	*x = Isolation{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Isolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Isolation) ProtoMessage() {}
+
+func (x *Isolation) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
+func (*Isolation) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Isolation) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Isolation) GetRunAs() string {
+	if x != nil {
+		return x.RunAs
+	}
+	return ""
+}
+
+func (x *Isolation) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Isolation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 type RegisterResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Session  *SessionId             `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -681,7 +760,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +772,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +785,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterResponse) GetSession() *SessionId {
@@ -755,7 +834,7 @@ type SessionId struct {
 
 func (x *SessionId) Reset() {
 	*x = SessionId{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +846,7 @@ func (x *SessionId) String() string {
 func (*SessionId) ProtoMessage() {}
 
 func (x *SessionId) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +859,7 @@ func (x *SessionId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionId.ProtoReflect.Descriptor instead.
 func (*SessionId) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SessionId) GetEpoch() uint64 {
@@ -819,7 +898,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +910,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +923,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Settings) GetHeartbeatPeriodUs() int64 {
@@ -958,7 +1037,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1049,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1062,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HeartbeatRequest) GetSession() *SessionId {
@@ -1060,7 +1139,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1072,7 +1151,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1085,7 +1164,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetFull() bool {
@@ -1137,7 +1216,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1228,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1241,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeStatus) GetLimits() *Amounts {
@@ -1256,7 +1335,7 @@ type CachedImage struct {
 
 func (x *CachedImage) Reset() {
 	*x = CachedImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1347,7 @@ func (x *CachedImage) String() string {
 func (*CachedImage) ProtoMessage() {}
 
 func (x *CachedImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1360,7 @@ func (x *CachedImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedImage.ProtoReflect.Descriptor instead.
 func (*CachedImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CachedImage) GetName() string {
@@ -1335,7 +1414,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1426,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1439,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Gpu) GetId() string {
@@ -1443,7 +1522,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1534,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1547,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1612,7 +1691,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1703,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1716,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1707,7 +1786,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1798,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1811,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1860,7 +1939,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +1951,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +1964,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -2000,7 +2079,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2091,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2104,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2073,7 +2152,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2164,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2177,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attribute) GetName() string {
@@ -2130,7 +2209,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2221,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2234,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Statistic) GetPath() string {
@@ -2214,7 +2293,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2305,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2318,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2290,7 +2369,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2381,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2394,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2385,7 +2464,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2476,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2489,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2514,7 +2593,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2605,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2618,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2573,7 +2652,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2664,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2677,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2692,7 +2771,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2783,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2796,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2756,7 +2835,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2847,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2860,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2835,7 +2914,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2926,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2939,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -2916,7 +2995,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2928,7 +3007,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2941,7 +3020,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -2975,7 +3054,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2987,7 +3066,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3000,7 +3079,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -3020,7 +3099,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +3111,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +3124,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Variable) GetName() string {
@@ -3092,18 +3171,20 @@ type JobSpec struct {
 	AheadMemoryReserve            int64                  `protobuf:"varint,25,opt,name=ahead_memory_reserve,json=aheadMemoryReserve,proto3" json:"ahead_memory_reserve,omitempty"`                                      // zero: 100 MiB
 	JobProxyMemoryOvercommitLimit int64                  `protobuf:"varint,26,opt,name=job_proxy_memory_overcommit_limit,json=jobProxyMemoryOvercommitLimit,proto3" json:"job_proxy_memory_overcommit_limit,omitempty"` // zero: none
 	// Options that the scheduler does not know and passes on, in JSON.
-	Extra          []byte    `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
-	DiskSpaceLimit int64     `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
-	InodeLimit     int64     `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
-	Image          *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                                            // unset: the programs of the node
-	GpuCheck       *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"`                      // unset: none
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
+	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
+	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
+	// "host", or "none" for a job that must not have a network; empty means "host".
+	Network       string    `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	Image         *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
+	GpuCheck      *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3196,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3209,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3334,6 +3415,13 @@ func (x *JobSpec) GetInodeLimit() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
 func (x *JobSpec) GetImage() *JobImage {
 	if x != nil {
 		return x.Image
@@ -3359,7 +3447,7 @@ type JobImage struct {
 
 func (x *JobImage) Reset() {
 	*x = JobImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +3459,7 @@ func (x *JobImage) String() string {
 func (*JobImage) ProtoMessage() {}
 
 func (x *JobImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +3472,7 @@ func (x *JobImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
 func (*JobImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *JobImage) GetName() string {
@@ -3412,7 +3500,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3424,7 +3512,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3437,7 +3525,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -3472,7 +3560,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3484,7 +3572,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3497,7 +3585,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *File) GetPath() string {
@@ -3594,7 +3682,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3694,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3707,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3656,7 +3744,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3668,7 +3756,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3681,7 +3769,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3771,7 +3859,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3871,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3884,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3829,7 +3917,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3841,7 +3929,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3854,7 +3942,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -3916,7 +4004,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +4016,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +4029,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -3962,7 +4050,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +4062,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +4075,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4014,7 +4102,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4026,7 +4114,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4039,7 +4127,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4060,7 +4148,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4160,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4173,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4108,7 +4196,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4120,7 +4208,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4133,7 +4221,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4184,7 +4272,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
 	"knownEpoch\x12\x18\n" +
-	"\areplace\x18\a \x01(\bR\areplace\"\xb4\x02\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\xeb\x02\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -4195,7 +4283,14 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"dataCenter\x12)\n" +
 	"\x10operating_system\x18\a \x01(\tR\x0foperatingSystem\x12\x18\n" +
 	"\acgroups\x18\b \x01(\tR\acgroups\x12\x19\n" +
-	"\bagent_id\x18\t \x01(\tR\aagentId\"\xd4\x01\n" +
+	"\bagent_id\x18\t \x01(\tR\aagentId\x125\n" +
+	"\tisolation\x18\n" +
+	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\"f\n" +
+	"\tIsolation\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x15\n" +
+	"\x06run_as\x18\x02 \x01(\tR\x05runAs\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xd4\x01\n" +
 	"\x10RegisterResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12)\n" +
@@ -4423,8 +4518,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xf2\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\v\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -4458,7 +4552,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
 	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
 	"\vinode_limit\x18\x1d \x01(\x03R\n" +
-	"inodeLimit\x12,\n" +
+	"inodeLimit\x12\x18\n" +
+	"\anetwork\x18\x1e \x01(\tR\anetwork\x12,\n" +
 	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
 	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheckB\x14\n" +
 	"\x12_restart_exit_code\":\n" +
@@ -4581,7 +4676,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -4592,112 +4687,114 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*Amounts)(nil),           // 6: weir.node.v1.Amounts
 	(*RegisterRequest)(nil),   // 7: weir.node.v1.RegisterRequest
 	(*NodeDescription)(nil),   // 8: weir.node.v1.NodeDescription
-	(*RegisterResponse)(nil),  // 9: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 10: weir.node.v1.SessionId
-	(*Settings)(nil),          // 11: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 12: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 13: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 14: weir.node.v1.NodeStatus
-	(*CachedImage)(nil),       // 15: weir.node.v1.CachedImage
-	(*Gpu)(nil),               // 16: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 17: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 18: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 19: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 20: weir.node.v1.JobResult
-	(*Error)(nil),             // 21: weir.node.v1.Error
-	(*Attribute)(nil),         // 22: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 23: weir.node.v1.Statistic
-	(*Output)(nil),            // 24: weir.node.v1.Output
-	(*Timings)(nil),           // 25: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 26: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 27: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 28: weir.node.v1.Order
-	(*StartOrder)(nil),        // 29: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 30: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 31: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 32: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 33: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 34: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 35: weir.node.v1.JobSpec
-	(*JobImage)(nil),          // 36: weir.node.v1.JobImage
-	(*GpuCheck)(nil),          // 37: weir.node.v1.GpuCheck
-	(*File)(nil),              // 38: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 39: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 40: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 41: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 42: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 43: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 44: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 45: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 46: weir.node.v1.Stale
-	(*Refusal)(nil),           // 47: weir.node.v1.Refusal
+	(*Isolation)(nil),         // 9: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),  // 10: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),         // 11: weir.node.v1.SessionId
+	(*Settings)(nil),          // 12: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),  // 13: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),            // 14: weir.node.v1.Report
+	(*NodeStatus)(nil),        // 15: weir.node.v1.NodeStatus
+	(*CachedImage)(nil),       // 16: weir.node.v1.CachedImage
+	(*Gpu)(nil),               // 17: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 18: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 19: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 20: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 21: weir.node.v1.JobResult
+	(*Error)(nil),             // 22: weir.node.v1.Error
+	(*Attribute)(nil),         // 23: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 24: weir.node.v1.Statistic
+	(*Output)(nil),            // 25: weir.node.v1.Output
+	(*Timings)(nil),           // 26: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 27: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 28: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 29: weir.node.v1.Order
+	(*StartOrder)(nil),        // 30: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 31: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 32: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 33: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 34: weir.node.v1.AcknowledgeOrder
+	(*Variable)(nil),          // 35: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 36: weir.node.v1.JobSpec
+	(*JobImage)(nil),          // 37: weir.node.v1.JobImage
+	(*GpuCheck)(nil),          // 38: weir.node.v1.GpuCheck
+	(*File)(nil),              // 39: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 40: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 41: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 42: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 43: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 44: weir.node.v1.UploadResponse
+	(*NotLeader)(nil),         // 45: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 46: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 47: weir.node.v1.Stale
+	(*Refusal)(nil),           // 48: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
-	13, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
+	14, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
 	6,  // 2: weir.node.v1.NodeDescription.resources:type_name -> weir.node.v1.Amounts
-	10, // 3: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
-	11, // 4: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
-	10, // 5: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
-	13, // 6: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	19, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	20, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
-	14, // 9: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
-	6,  // 10: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
-	6,  // 11: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	16, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	15, // 13: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
-	6,  // 14: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	18, // 15: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	17, // 16: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 17: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	6,  // 18: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 19: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	23, // 20: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	17, // 21: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 22: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	21, // 23: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	23, // 24: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	24, // 25: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	24, // 26: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	25, // 27: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	22, // 28: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	21, // 29: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	10, // 30: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	28, // 31: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	35, // 32: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 33: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 34: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	27, // 35: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	11, // 36: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	29, // 37: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	30, // 38: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	31, // 39: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	33, // 40: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	17, // 41: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	34, // 42: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	32, // 43: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	32, // 44: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	34, // 45: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	38, // 46: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	39, // 47: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	40, // 48: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	41, // 49: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	36, // 50: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	37, // 51: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	4,  // 52: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 53: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 54: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	12, // 55: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	42, // 56: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	9,  // 57: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	26, // 58: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	43, // 59: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	57, // [57:60] is the sub-list for method output_type
-	54, // [54:57] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	9,  // 3: weir.node.v1.NodeDescription.isolation:type_name -> weir.node.v1.Isolation
+	11, // 4: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
+	12, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
+	11, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
+	14, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
+	20, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	21, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	15, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
+	6,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
+	6,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
+	17, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	16, // 14: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
+	6,  // 15: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	19, // 16: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	18, // 17: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 18: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	6,  // 19: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 20: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	24, // 21: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	18, // 22: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 23: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	22, // 24: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	24, // 25: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	25, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	25, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	26, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	23, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	22, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	11, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	29, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	36, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 34: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	6,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	28, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	12, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	30, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	31, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	32, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	34, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	18, // 42: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	35, // 43: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	33, // 44: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	33, // 45: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	35, // 46: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	39, // 47: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	40, // 48: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	41, // 49: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	42, // 50: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	37, // 51: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	38, // 52: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	4,  // 53: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	5,  // 54: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	7,  // 55: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	13, // 56: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	43, // 57: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	10, // 58: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	27, // 59: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	44, // 60: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	58, // [58:61] is the sub-list for method output_type
+	55, // [55:58] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4705,16 +4802,16 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
@@ -4725,7 +4822,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
