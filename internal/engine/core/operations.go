@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -291,11 +292,14 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // forget removes an operation that has ended, and admits waiting operations
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
+	at, _ := slices.BinarySearchFunc(c.live, op.order, func(id OperationID, order uint64) int {
+		return cmp.Compare(c.operations[id].order, order)
+	})
+	c.live = slices.Delete(c.live, at, at+1)
 	delete(c.operations, op.id)
 	if op.pends {
 		c.pending--
 	}
-	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
 	c.painter.renumbered = true
 	for i := range op.places {
 		c.unseat(now, &op.places[i], out)
