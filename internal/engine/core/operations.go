@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -292,10 +291,16 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // forget removes an operation that has ended, and admits waiting operations
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
-	at, _ := slices.BinarySearchFunc(c.live, op.order, func(id OperationID, order uint64) int {
-		return cmp.Compare(c.operations[id].order, order)
-	})
+	at := c.place(c.live, op)
 	c.live = slices.Delete(c.live, at, at+1)
+	if op.suspect {
+		at := c.place(c.suspects, op)
+		c.suspects = slices.Delete(c.suspects, at, at+1)
+	}
+	if op.timed {
+		at := c.place(c.timed, op)
+		c.timed = slices.Delete(c.timed, at, at+1)
+	}
 	delete(c.operations, op.id)
 	if op.pends {
 		c.pending--

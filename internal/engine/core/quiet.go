@@ -111,15 +111,30 @@ func (c *Core) settleStirred() {
 				c.pending--
 			}
 		}
+		if op.pends && !op.suspect {
+			op.suspect = true
+			c.suspects = c.insert(c.suspects, op)
+		}
 		if op.isTimed() && !op.timed {
 			op.timed = true
-			at, _ := slices.BinarySearchFunc(c.timed, op.order, func(id OperationID, order uint64) int {
-				return cmp.Compare(c.operations[id].order, order)
-			})
-			c.timed = slices.Insert(c.timed, at, id)
+			c.timed = c.insert(c.timed, op)
 		}
 	}
 	c.stirred = c.stirred[:0]
+}
+
+// insert adds an operation to a list in the order in which operations were started.
+func (c *Core) insert(list []OperationID, op *running) []OperationID {
+	return slices.Insert(list, c.place(list, op), op.id)
+}
+
+// place returns where an operation is, or would be, in a list in the order in which
+// operations were started.
+func (c *Core) place(list []OperationID, op *running) int {
+	at, _ := slices.BinarySearchFunc(list, op.order, func(id OperationID, order uint64) int {
+		return cmp.Compare(c.operations[id].order, order)
+	})
+	return at
 }
 
 // isTimed reports whether updates must look at an operation, because it has a

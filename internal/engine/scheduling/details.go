@@ -121,6 +121,9 @@ func (t *Tree) details(slot int32) Details {
 	return d
 }
 
+// IsSchedulable reports whether jobs of an element may start.
+func (t *Tree) IsSchedulable(slot int32) bool { return t.elements[slot].schedulable() }
+
 // IsPool reports whether a slot holds a pool. A free slot holds neither a
 // pool nor an operation.
 func (t *Tree) IsPool(slot int32) bool { return t.elements[slot].pool != nil }
