@@ -78,9 +78,11 @@ func (r *Result) Attributes(tree *Tree, slot int32) Attributes {
 	element := &tree.Elements[slot]
 	a := Attributes{Usage: element.Usage.Share(r.Total), Demand: element.Demand.Share(r.Total)}
 	a.Dominant = dominant(&a.Usage, &a.Demand)
-	if parent := r.Pool(element.Parent); parent != nil && element.Kind == KindOperation {
-		part := r.Elements[slot].Weight / parent.childWeights
-		a.Estimated, a.Guaranteed = parent.estimatedRest.Times(part), parent.guaranteedRest.Times(part)
+	if parent := r.Pool(element.Parent); parent != nil {
+		if element.Kind == KindOperation {
+			part := r.Elements[slot].Weight / parent.childWeights
+			a.Estimated, a.Guaranteed = parent.estimatedRest.Times(part), parent.guaranteedRest.Times(part)
+		}
 		a.Limits = limitsOf(element, r.Total, parent.Limits)
 	}
 	return a

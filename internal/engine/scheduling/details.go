@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -117,6 +118,9 @@ func (t *Tree) details(slot int32) Details {
 		d.Share = t.result.Split(slot)
 		d.Shares, d.Weight = t.result.Attributes(&t.shares, slot), t.result.Elements[slot].Weight
 		d.Promised = t.result.PromisedSplit(slot)
+	}
+	if element := &t.shares.Elements[slot]; element.Kind == fairshare.KindNone { // it waits, and has only the weight it was given
+		d.Weight = cmp.Or(element.Weight, 1)
 	}
 	return d
 }
