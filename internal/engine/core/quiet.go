@@ -103,7 +103,7 @@ func (c *Core) settleStirred() {
 			continue // it has ended
 		}
 		op.stirred = false
-		if pends := op.controller.PendingJobCount() > 0; pends != op.pends {
+		if pends := op.hasToStart(); pends != op.pends {
 			op.pends = pends
 			if pends {
 				c.pending++
@@ -136,6 +136,10 @@ func (c *Core) place(list []OperationID, op *running) int {
 	})
 	return at
 }
+
+// hasToStart reports whether an operation has jobs to start and may start them. One
+// that has not been admitted yet may not.
+func (op *running) hasToStart() bool { return op.started && op.controller.PendingJobCount() > 0 }
 
 // isTimed reports whether updates must look at an operation, because it has a
 // deadline or has yet to choose its tree.
