@@ -125,6 +125,7 @@ type Isolation struct {
 	Hide         []string      `json:"hide,omitempty"`
 	SharedMemory int64         `json:"shared_memory"` // the size of /dev/shm
 	AllowPtrace  bool          `json:"allow_ptrace,omitempty"`
+	NoNetwork    bool          `json:"no_network,omitempty"` // the job has the loopback device only
 }
 
 // check returns what is wrong with an isolation.
