@@ -267,6 +267,76 @@ func (c *Client) ExplainOperationFully(ctx context.Context, name string) (*Expla
 	}{key.ID, key.Alias, true})
 }
 
+// Advice is the least changes that let an operation start jobs now.
+type Advice struct {
+	OperationID string    `yson:"operation_id"`
+	AsOf        time.Time `yson:"as_of"`
+	Epoch       int64     `yson:"epoch"`
+	// Outcome is starts_now, found, wait, never or none_within_bounds.
+	Outcome string `yson:"outcome"`
+	// Jobs is how many jobs must start, Starts how many start without a change.
+	Jobs   int64 `yson:"job_count"`
+	Starts int64 `yson:"starts_without_change"`
+	// Gates must open before anything starts; the fixes assume that they have.
+	Gates    []ClusterGate `yson:"gates"`
+	Blockers []Blocker     `yson:"blockers"`
+	// Fixes are in order: who must act, harm to others, size of the change. Further counts those that
+	// were found and are not listed.
+	Fixes   []Fix `yson:"fixes"`
+	Further int64 `yson:"further_fix_count"`
+	// Tried are changes that do not help, NotTried those for which there was no time.
+	Tried    []Attempt `yson:"tried"`
+	NotTried []string  `yson:"not_tried"`
+	Tests    int64     `yson:"test_count"`
+	Raw      Value     `yson:"."`
+}
+
+// Fix is a set of changes that lets jobs start.
+type Fix struct {
+	Text   string `yson:"text"`   // what to do
+	Effect string `yson:"effect"` // what then happens, with the harm to others
+	Who    string `yson:"who"`    // user, owner, administrator or nobody
+	// Minimal reports that less of the change is not enough.
+	Minimal bool       `yson:"minimal"`
+	Starts  *StartsNow `yson:"starts"`
+	// Commands make the changes, in this order; empty if no command does.
+	Commands []string `yson:"commands"`
+	// Until is when a wait ends at the latest; zero if unknown.
+	Until time.Time `yson:"changes/0/until"`
+	Raw   Value     `yson:"."`
+}
+
+// Attempt is a change that does not help.
+type Attempt struct {
+	Knob    string `yson:"knob"`
+	Text    string `yson:"text"`
+	Refused string `yson:"refused"` // the validator's sentence, empty if it was not refused
+}
+
+// AdviseOptions narrow the search of AdviseOperation. The zero value asks for one job, or all of a gang.
+type AdviseOptions struct {
+	Jobs  int      `yson:"jobs"`  // how many must start; -1: all that wait
+	Upto  string   `yson:"upto"`  // who may have to act: user, owner or administrator; empty: all
+	Knobs []string `yson:"knobs"` // the only kinds of change to try; empty: all
+}
+
+// AdviseOperation finds the least changes that let an operation start jobs now. It changes nothing.
+func (c *Client) AdviseOperation(ctx context.Context, name string, options AdviseOptions) (*Advice, error) {
+	parameters := map[string]any{"jobs": options.Jobs}
+	if key := operationNamed(name); key.Alias != "" {
+		parameters["operation_alias"] = key.Alias
+	} else {
+		parameters["operation_id"] = key.ID
+	}
+	if options.Upto != "" {
+		parameters["upto"] = options.Upto
+	}
+	if len(options.Knobs) > 0 {
+		parameters["knobs"] = options.Knobs
+	}
+	return ask[Advice](ctx, c, "advise_operation", parameters)
+}
+
 // ExplainPool explains what a pool demands and does not have. An empty tree is the default one.
 func (c *Client) ExplainPool(ctx context.Context, tree, pool string) (*PoolExplanation, error) {
 	parameters := map[string]any{"pool": pool}

@@ -130,6 +130,8 @@ type Change struct {
 	FromAmount  int64
 	ToAmount    int64
 	Task        string
+	// Limits are all own limits of the operation after the change.
+	Limits resource.Partial
 	// Operation is the other operation to suspend, abort or wait for.
 	Operation core.OperationID
 	// Running reports that the jobs of the other operation are aborted.

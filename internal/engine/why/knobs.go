@@ -188,7 +188,8 @@ func (a *adviser) limit(i int, b *Blocker) {
 			c.ToAmount = b.Limit + d
 			c.To = amountValue(b.Resource, c.ToAmount)
 			if b.Pool == "" {
-				c.inputs = []core.Input{a.inTree(b.Tree, pooltree.SchedulingOptions{ResourceLimits: document.Some(limits.With(b.Resource, c.ToAmount))})}
+				c.Limits = limits.With(b.Resource, c.ToAmount)
+				c.inputs = []core.Input{a.inTree(b.Tree, pooltree.SchedulingOptions{ResourceLimits: document.Some(c.Limits)})}
 			} else {
 				c.edits = []treeEdit{option(b.Tree, b.Pool, c.Option, c.To)}
 			}
