@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 // poolPrefix marks a pool whose name could also be an operation's.
@@ -119,7 +120,7 @@ func (s *session) explainPool(tree, name string) error {
 	for at := name; at != ""; at = chain[len(chain)-1].Parent {
 		p, err := s.GetPool(s.ctx, tree, at)
 		if err != nil {
-			return err
+			return s.noPool(tree, name, err)
 		}
 		chain, all[at] = append(chain, p), p.Raw
 	}
@@ -138,6 +139,26 @@ func (s *session) explainPool(tree, name string) error {
 		fmt.Fprintln(w)
 		return writeWaterfall(w, x)
 	})
+}
+
+// noPool returns the error for a pool that cannot be read: if it does not exist, the nearest name that
+// does.
+func (s *session) noPool(tree, name string, err error) error {
+	if !errors.Is(err, client.CodeResolve) {
+		return err
+	}
+	names, failed := s.PoolNames(s.ctx, tree)
+	if failed != nil || slices.Contains(names, name) {
+		return err
+	}
+	message := fmt.Sprintf("there is no pool %s", name)
+	if tree != "" {
+		message += " in tree " + tree
+	}
+	if near, found := document.Nearest(name, names); found {
+		message += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return errors.New(message)
 }
 
 func writePoolExplanation(w io.Writer, chain []*client.Pool) error {
