@@ -66,9 +66,20 @@ type Blocker struct {
 	Until     time.Time `yson:"until"`
 	// Sole reports that its removal alone lets jobs start, StartsWithout how many. Both are set
 	// by ExplainOperationFully only.
-	Sole          bool  `yson:"sole"`
-	StartsWithout int64 `yson:"starts_without_it"`
-	Raw           Value `yson:"."`
+	Sole          bool     `yson:"sole"`
+	StartsWithout int64    `yson:"starts_without_it"`
+	Holders       []Holder `yson:"holders"`
+	Raw           Value    `yson:"."`
+}
+
+// Holder is an operation that holds what is short.
+type Holder struct {
+	Operation string    `yson:"operation"` // its alias or id
+	Pool      string    `yson:"pool"`
+	Amount    float64   `yson:"amount"`
+	Since     time.Time `yson:"since"` // the start of its oldest job
+	// FirstEnd is when the first of its jobs ends at the latest, by job_time_limit; zero if unknown.
+	FirstEnd time.Time `yson:"first_end"`
 }
 
 // PoolExplanation states what a pool demands and does not have, and why.
@@ -80,10 +91,20 @@ type PoolExplanation struct {
 	Demand   Resources `yson:"demand"`
 	Resource string    `yson:"resource"` // the dominant resource of the demand; amounts below are of it
 	Gap      float64   `yson:"gap"`      // demand minus usage
+	// Guarantee is what it gets of its strong guarantee; nil if it has none.
+	Guarantee *GuaranteeNow `yson:"guarantee"`
 	// Waterfall divides the gap by first blocker; the amounts sum to it.
 	Waterfall []WaterfallRow     `yson:"waterfall"`
 	Waiting   []WaitingOperation `yson:"waiting_operations"` // those that wait for most
 	Raw       Value              `yson:"."`
+}
+
+// GuaranteeNow is what a pool gets of its strong guarantee now.
+type GuaranteeNow struct {
+	Resource string  `yson:"resource"`
+	Amount   float64 `yson:"amount"` // guaranteed
+	Due      float64 `yson:"due"`    // the part of that which it demands
+	Short    float64 `yson:"short"`  // what it lacks of that
 }
 
 // WaterfallRow is the part of a gap that has one cause.

@@ -129,7 +129,20 @@ func writeBlockers(w io.Writer, list []client.Blocker, now time.Time) {
 		if times != "" {
 			fmt.Fprintf(w, "   %-*s  %s\n", width, "", times)
 		}
+		if h, found := firstToEnd(b.Holders); found {
+			fmt.Fprintf(w, "   %-*s  a job of %s ends at %s at the latest\n", width, "", h.Operation, clockText(now, h.FirstEnd))
+		}
 	}
+}
+
+// firstToEnd returns the holder whose first job ends first, as far as that is known.
+func firstToEnd(holders []client.Holder) (first client.Holder, found bool) {
+	for _, h := range holders {
+		if !h.FirstEnd.IsZero() && (!found || h.FirstEnd.Before(first.FirstEnd)) {
+			first, found = h, true
+		}
+	}
+	return first, found
 }
 
 // writeRoom writes how many nodes have room, and what would start without single blockers.

@@ -73,6 +73,24 @@ func (s *session) explainCluster() error {
 	})
 }
 
+// writeGuarantee writes what a pool gets of its strong guarantee now, and what it waits for first if it
+// lacks some of it.
+func writeGuarantee(w io.Writer, x *client.PoolExplanation) {
+	g := x.Guarantee
+	if g == nil {
+		return
+	}
+	fmt.Fprintf(w, "  Its strong guarantee is %s %s; it demands %s of that", amountText(g.Resource, g.Amount), g.Resource, amountText(g.Resource, g.Due))
+	switch {
+	case g.Short == 0:
+		fmt.Fprintln(w, " and has it.")
+	case len(x.Waterfall) > 0:
+		fmt.Fprintf(w, " and lacks %s, first because: %s.\n", amountText(g.Resource, g.Short), strings.ReplaceAll(x.Waterfall[0].Code, "_", " "))
+	default:
+		fmt.Fprintf(w, " and lacks %s.\n", amountText(g.Resource, g.Short))
+	}
+}
+
 // writeWaterfall writes what a pool demands and does not have, by first blocker.
 func writeWaterfall(w io.Writer, x *client.PoolExplanation) error {
 	if len(x.Waterfall) == 0 {
@@ -137,6 +155,7 @@ func (s *session) explainPool(tree, name string) error {
 			return err
 		}
 		fmt.Fprintln(w)
+		writeGuarantee(w, x)
 		return writeWaterfall(w, x)
 	})
 }

@@ -29,41 +29,54 @@ func (c *Core) UserOf(id OperationID) string {
 // NodeResources returns what a node has reported to have.
 func (c *Core) NodeResources(id NodeID) resource.Amounts { return c.nodes[id].resources }
 
-// BrokenGuarantee is a pool that has less than its strong guarantee, although it
-// demands more.
-type BrokenGuarantee struct {
+// Guarantee is what a pool gets of its strong guarantee, of the resource of which it
+// lacks the largest part of the tree, or is due most.
+type Guarantee struct {
 	Tree     TreeID
 	Pool     string
 	Resource resource.Kind
-	// Due is what it is guaranteed and demands, Short what it lacks of that.
-	Due, Short int64
+	// Amount is what it is guaranteed, Due the part of that which it demands, and Short
+	// what it lacks of that.
+	Amount, Due, Short int64
 }
 
-// BrokenGuarantees returns the pools that lack some of their strong guarantees,
-// in the order of trees and pools, each with the resource of which it lacks the
-// largest part of the tree. Demand is as of the last update.
-func (c *Core) BrokenGuarantees() (list []BrokenGuarantee) {
+// GuaranteeOf returns what a pool gets of its strong guarantee. Demand is as of the
+// last update. ok is false if it has none.
+func (c *Core) GuaranteeOf(tree TreeID, pool string) (g Guarantee, ok bool) {
+	t := c.trees[tree]
+	p, there := t.config.Pool(pool)
+	if !there || p.IsRoot() {
+		return g, false
+	}
+	guaranteed, given := p.Config().StrongGuarantee.Get()
+	if !given || guaranteed.IsTrivial() {
+		return g, false
+	}
+	demand, _ := c.PoolDemand(tree, pool)
+	total, usage := t.state.Total(), t.state.Usage(t.pools[pool].slot)
+	worst := [2]float64{-1, -1}
+	for _, k := range resource.Kinds {
+		amount, set := guaranteed.Get(k)
+		if !set || total[k] == 0 {
+			continue
+		}
+		due := min(amount, demand.Demand[k])
+		short := max(due-usage[k], 0)
+		size := [2]float64{float64(short) / float64(total[k]), float64(due) / float64(total[k])}
+		if size[0] > worst[0] || size[0] == worst[0] && size[1] > worst[1] {
+			worst, g = size, Guarantee{Tree: tree, Pool: pool, Resource: k, Amount: amount, Due: due, Short: short}
+		}
+	}
+	return g, g.Amount > 0
+}
+
+// BrokenGuarantees returns the pools that lack some of their strong guarantees, in the
+// order of trees and pools.
+func (c *Core) BrokenGuarantees() (list []Guarantee) {
 	for _, t := range c.trees {
-		total := t.state.Total()
 		for p := range t.config.Pools() {
-			guaranteed, given := p.Config().StrongGuarantee.Get()
-			if !given || guaranteed.IsTrivial() {
-				continue
-			}
-			demand, _ := c.PoolDemand(t.id, p.Name())
-			usage := t.state.Usage(t.pools[p.Name()].slot)
-			worst, broken := 0.0, BrokenGuarantee{Tree: t.id, Pool: p.Name()}
-			for _, k := range resource.Kinds {
-				amount, set := guaranteed.Get(k)
-				due := min(amount, demand.Demand[k])
-				if short := due - usage[k]; set && short > 0 && total[k] > 0 {
-					if part := float64(short) / float64(total[k]); part > worst {
-						worst, broken.Resource, broken.Due, broken.Short = part, k, due, short
-					}
-				}
-			}
-			if broken.Short > 0 {
-				list = append(list, broken)
+			if g, ok := c.GuaranteeOf(t.id, p.Name()); ok && g.Short > 0 {
+				list = append(list, g)
 			}
 		}
 	}

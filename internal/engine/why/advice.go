@@ -187,7 +187,7 @@ type Harm struct {
 	OwnStopped int
 	OwnLost    int64
 	// Broken are guarantees of others that break, or lack more than without the fix.
-	Broken []core.BrokenGuarantee
+	Broken []core.Guarantee
 	// Delayed are operations of which fewer jobs start than without the fix.
 	Delayed []core.OperationID
 }

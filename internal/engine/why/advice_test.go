@@ -194,3 +194,24 @@ func TestARefusedChangeHasTheSentenceOfTheValidator(t *testing.T) {
 		t.Errorf("%v: %+v", a.Outcome, a.Tried)
 	}
 }
+
+func TestAPoolStatesWhatItLacksOfItsGuarantee(t *testing.T) {
+	w := newWorld(t, "pools: {research: {min_share_resources: {cpu: 3}}, batch: {}}")
+	w.addNode(0, 4)
+	w.mustStart("{pool: batch, tasks: {a: {job_count: 4, cpu_limit: 1, memory_limit: 512MiB, job_time_limit: 60000}}}")
+	w.pass(time.Second)
+	w.beat(0)
+	id := w.mustStart("{pool: research, tasks: {a: {job_count: 2, cpu_limit: 1, memory_limit: 512MiB}}}")
+	w.pass(time.Second)
+	x, err := w.look().Pool("default", "research", always)
+	if err != nil || x.Guarantee == nil || x.Guarantee.Amount != 3_00 || x.Guarantee.Due != 2_00 || x.Guarantee.Short != 2_00 {
+		t.Errorf("%v, %+v", err, x.Guarantee)
+	}
+	if x, _ := w.look().Pool("default", "batch", always); x.Guarantee != nil {
+		t.Errorf("%+v", x.Guarantee)
+	}
+	b := w.explain(id).Blockers[0]
+	if len(b.Holders) != 1 || !b.Holders[0].FirstEnd.Equal(midnight.Add(61*time.Second)) {
+		t.Errorf("%+v", b.Holders)
+	}
+}

@@ -389,7 +389,7 @@ func (a *adviser) harm(t *trial) (h Harm) {
 
 // broken returns the guarantees that lack more than without the changes, except
 // those of the operation's own pools.
-func (a *adviser) broken(t *trial) (list []core.BrokenGuarantee) {
+func (a *adviser) broken(t *trial) (list []core.Guarantee) {
 	type key struct {
 		tree core.TreeID
 		pool string
