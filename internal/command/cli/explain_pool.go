@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
 )
 
 // poolPrefix marks a pool whose name could also be an operation's.
@@ -72,6 +73,24 @@ func (s *session) explainCluster() error {
 	})
 }
 
+// writeGuarantee writes what a pool gets of its strong guarantee now, and what it waits for first if it
+// lacks some of it.
+func writeGuarantee(w io.Writer, x *client.PoolExplanation) {
+	g := x.Guarantee
+	if g == nil {
+		return
+	}
+	fmt.Fprintf(w, "  Its strong guarantee is %s %s; it demands %s of that", amountText(g.Resource, g.Amount), g.Resource, amountText(g.Resource, g.Due))
+	switch {
+	case g.Short == 0:
+		fmt.Fprintln(w, " and has it.")
+	case len(x.Waterfall) > 0:
+		fmt.Fprintf(w, " and lacks %s, first because: %s.\n", amountText(g.Resource, g.Short), strings.ReplaceAll(x.Waterfall[0].Code, "_", " "))
+	default:
+		fmt.Fprintf(w, " and lacks %s.\n", amountText(g.Resource, g.Short))
+	}
+}
+
 // writeWaterfall writes what a pool demands and does not have, by first blocker.
 func writeWaterfall(w io.Writer, x *client.PoolExplanation) error {
 	if len(x.Waterfall) == 0 {
@@ -119,7 +138,7 @@ func (s *session) explainPool(tree, name string) error {
 	for at := name; at != ""; at = chain[len(chain)-1].Parent {
 		p, err := s.GetPool(s.ctx, tree, at)
 		if err != nil {
-			return err
+			return s.noPool(tree, name, err)
 		}
 		chain, all[at] = append(chain, p), p.Raw
 	}
@@ -136,8 +155,29 @@ func (s *session) explainPool(tree, name string) error {
 			return err
 		}
 		fmt.Fprintln(w)
+		writeGuarantee(w, x)
 		return writeWaterfall(w, x)
 	})
+}
+
+// noPool returns the error for a pool that cannot be read: if it does not exist, the nearest name that
+// does.
+func (s *session) noPool(tree, name string, err error) error {
+	if !errors.Is(err, client.CodeResolve) {
+		return err
+	}
+	names, failed := s.PoolNames(s.ctx, tree)
+	if failed != nil || slices.Contains(names, name) {
+		return err
+	}
+	message := fmt.Sprintf("there is no pool %s", name)
+	if tree != "" {
+		message += " in tree " + tree
+	}
+	if near, found := document.Nearest(name, names); found {
+		message += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return errors.New(message)
 }
 
 func writePoolExplanation(w io.Writer, chain []*client.Pool) error {

@@ -375,6 +375,21 @@ export interface Explanation {
   pool_trees: TreeExplanation[];
 }
 
+/** Advice is the least changes that start jobs of an operation now. */
+export interface Advice {
+  outcome: 'starts_now' | 'found' | 'wait' | 'never' | 'none_within_bounds';
+  job_count: number;
+  fixes: Fix[];
+  tried: {knob: string; text: string; refused?: string}[];
+}
+
+export interface Fix {
+  text: string;
+  effect: string;
+  who: 'user' | 'owner' | 'administrator' | 'nobody';
+  commands?: string[];
+}
+
 export interface Plan {
   changes: string[];
   warnings: string[];

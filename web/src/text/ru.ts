@@ -441,6 +441,14 @@ export const russian = {
   'Weight': 'Вес',
   'What': 'Что',
   'What blocks it': 'Что мешает',
+  'What would help': 'Что поможет',
+  'Find the least changes': 'Найти наименьшие изменения',
+  'A job starts at the next heartbeats without any change.': 'Джоб запустится при ближайших heartbeat без изменений.',
+  'Each of these changes alone starts a job now; each was checked on a copy of the cluster.':
+    'Каждого из этих изменений достаточно, чтобы джоб запустился сейчас; каждое проверено на копии кластера.',
+  'No change that was tried starts a job now. It starts by itself.': 'Ни одно из испытанных изменений не запускает джоб сейчас. Он запустится сам.',
+  'It can never start as it is, even in an empty cluster.': 'В таком виде операция не запустится никогда, даже в пустом кластере.',
+  'Nothing that was tried starts a job now.': 'Ничто из испытанного не запускает джоб сейчас.',
   'What they may still run is not started elsewhere, and their resources are held back, until they report.': 'Пока они не отзовутся, их джобы не запускаются в других местах, а ресурсы придержаны.',
   'What would change': 'Что изменится',
   'When the limit is below the request, the monitor has given the difference to other jobs.': 'Если ограничение ниже запрошенного, разницу монитор отдал другим джобам.',
@@ -568,6 +576,10 @@ export const russian = {
 
 /** russianWords maps names that the server uses to Russian words. */
 export const russianWords: Record<string, string> = {
+  user: 'пользователь',
+  owner: 'владелец',
+  administrator: 'администратор',
+  nobody: 'никто',
   running: 'выполняется',
   completed: 'завершена',
   failed: 'с ошибкой',
