@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// attacksElsewhere are the attacks on features with pages of their own: artifacts, images and shells.
-var attacksElsewhere = []int{15, 16, 17, 22}
+// attacksElsewhere are the attacks on features with pages of their own: artifacts and shells.
+var attacksElsewhere = []int{15, 22}
 
 // TestAttacksHaveTests holds docs/isolation.md to the code: every attack of the specification has tests that are there.
 func TestAttacksHaveTests(t *testing.T) {
