@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // poolPrefix marks a pool whose name could also be an operation's.
@@ -125,7 +126,7 @@ func writeJobExplanation(w io.Writer, j *client.JobExplanation) error {
 		fmt.Fprintf(w, "It is not preempted for others: with it, its operation is within its fair share (satisfaction %.2f).\n", j.Satisfaction)
 	default:
 		fmt.Fprintf(w, "It is %s: its operation has more than its share (satisfaction %.2f); %s preempted before it.\n",
-			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job is", "jobs are"))
+			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job of the operation is", "jobs of the operation are"))
 	}
 	return nil
 }
@@ -237,6 +238,14 @@ func writePoolCounts(w io.Writer, p *client.Pool) {
 // boundsOfPool returns sentences about what keeps a pool from getting more, and what would help.
 func boundsOfPool(p *client.Pool) (sentences []string) {
 	limits := resourcesOf(p.Raw, "limits_share")
+	promised, kept := resourcesOf(p.Raw, "strong_guarantee_resources"), resourcesOf(p.Raw, "effective_strong_guarantee_resources")
+	for kind, amount := range promised.All() {
+		const rounding = 0.99
+		if p.Parent != "" && kept.Of(kind) < amount*rounding {
+			sentences = append(sentences, fmt.Sprintf("Its strong guarantee of %s %s is only %s now: the nodes cannot keep all promises of the tree; weir export | weir diff -f - names those in conflict",
+				amountText(kind, amount), kind, amountText(kind, kept.Of(kind))))
+		}
+	}
 	for kind, usage := range p.UsageShare.All() {
 		const rounding = 1e-9
 		if limit := limits.Of(kind); limit < 1 && usage >= limit-rounding && p.DemandShare.Of(kind) > usage+rounding {
@@ -263,7 +272,7 @@ func savingsOfPool(p *client.Pool) string {
 	text := fmt.Sprintf("Its integral guarantee is %s", p.IntegralType)
 	saved, capacity := resourcesOf(p.Raw, "accumulated_resource_volume"), resourcesOf(p.Raw, "integral_pool_capacity")
 	if most := capacity.CPU; most > 0 {
-		text = fmt.Sprintf("%s: it has saved %.4g of at most %.4g core·s", text, saved.CPU, most)
+		text = fmt.Sprintf("%s: it has saved %s of at most %s", text, resource.FormatVolume(resource.CPU, saved.CPU), resource.FormatVolume(resource.CPU, most))
 		if smooth := time.Duration(intOf(p.Raw, "integral_smooth_period")) * time.Millisecond; smooth > 0 {
 			text += fmt.Sprintf("; savings are spent over at least %s, so they buy at most %.4g cpu now", shortDuration(smooth), saved.CPU/smooth.Seconds())
 		}

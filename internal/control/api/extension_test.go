@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,27 @@ func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
 	c.reaches(second, "aborted")
 	c.refused("explain_operation", fmt.Sprintf("{operation_id=%q}", second), "", wire.CodeOperationState, "aborted")
 	c.refused("explain_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation)
+}
+
+// Jobs that start in one heartbeat have the same start time, and still an order.
+func TestAnExplanationOfAJobCountsThoseThatArePreemptedBeforeIt(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	c.withNodes(1)
+	id := c.start(job("p", "sleep", 3))
+	var jobs []yson.Node
+	c.eventually("three jobs run", func() bool {
+		jobs = dug(c.node("list_jobs", fmt.Sprintf("{operation_id=%q;state=running}", id)), "jobs").Items()
+		return len(jobs) == 3
+	})
+	var counts []int64
+	for _, j := range jobs {
+		counts = append(counts, whole(c.node("explain_job", fmt.Sprintf("{job_id=%q}", text(j, "id"))), "preempted_before_it"))
+	}
+	slices.Sort(counts)
+	if !slices.Equal(counts, []int64{0, 1, 2}) {
+		t.Errorf("jobs preempted before each of three jobs: %v, want 0, 1 and 2", counts)
+	}
 }
 
 func TestAnExplanationSaysThatAnOperationWaitsWithinItsTolerance(t *testing.T) {
