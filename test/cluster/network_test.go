@@ -101,7 +101,9 @@ func sweepNetworks() {
 func cutNodes(t *testing.T, silence, dark time.Duration) *realCluster {
 	takesLong(t)
 	network := newNetwork(t, 3)
-	c := newRealClusterOn(t, network, "127.0.0.1:7070", silence, 2, small)
+	// Machines have their own ports, but one directory of sockets, which are named after them.
+	address := fmt.Sprintf("127.0.0.1:%d", 10_000+(os.Getpid()*16+int(groups.Add(1)))%50_000)
+	c := newRealClusterOn(t, network, address, silence, 2, small)
 	random, count := newRandom(t), faultCount(t)
 	c.load(20)
 	for range count {
