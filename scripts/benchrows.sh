@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Prints the rows of the table of goals, with what a run of benchmarks measured beside the figure that
-# the table states. Rows that were not run say so.
-# usage: benchrows.sh TABLE.md BENCHMARKS.txt
+# the table states. Rows that were not run say so. With MOST, it fails if a row that was run is more than
+# that many times worse than the table.
+# usage: benchrows.sh TABLE.md BENCHMARKS.txt [MOST]
 set -euo pipefail
 
-awk -v FS='|' '
+awk -v FS='|' -v most="${3:-0}" '
 function trim(s) { gsub(/^[ `]+|[ `]+$/, "", s); return s }
 
 # The table: work, benchmark, unit, figure, goal.
@@ -44,8 +45,14 @@ END {
         if (count[key] > 0) {
             m = median(key)
             got = m < 1000 ? sprintf("%.3g", m) : sprintf("%.0f", m)
-            if (figure[r] + 0 > 0) ratio = sprintf("%.2f", m / figure[r])
+            if (figure[r] + 0 > 0) {
+                ratio = sprintf("%.2f", m / figure[r])
+                worse = unit[r] ~ /\/s$/ ? figure[r] / m : m / figure[r]
+                if (most + 0 > 0 && worse > most + 0) failed[++failures] = name[r] " " unit[r] ": " got " against " figure[r]
+            }
         }
         printf "| %s | `%s` | %s | %s | %s | %s | %s |\n", work[r], name[r], unit[r], got, figure[r], ratio, goal[r]
     }
+    for (f = 1; f <= failures; f++) print "more than " most " times worse than the table: " failed[f] > "/dev/stderr"
+    if (failures > 0) exit 1
 }' "$1" "$2"

@@ -61,7 +61,7 @@ func openSQLite(path string) (*Store, error) {
 	}
 	common := url.Values{"_pragma": {
 		"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)",
-		"cache_size(-16384)", "temp_store(MEMORY)", "journal_size_limit(67108864)",
+		"cache_size(-16384)", "temp_store(MEMORY)", "journal_size_limit(67108864)", "wal_autocheckpoint(8192)",
 	}}
 	writing := url.Values{"_pragma": common["_pragma"], "_txlock": {"immediate"}}
 	reading := url.Values{"_pragma": append(common["_pragma"][:len(common["_pragma"]):len(common["_pragma"])], "query_only(1)")}

@@ -73,7 +73,8 @@ func syntheticOperation(rng *rand.Rand, parent int32, start int) Element {
 // churn changes the usage of a part of the operations, at least one, and lists
 // them in the tree.
 func churn(tree *Tree, round int, part float64) {
-	rng := rand.New(rand.NewPCG(uint64(round), 3))
+	// Benchmarks share a tree: what one has set must not be what the next one sets.
+	rng := rand.New(rand.NewPCG(uint64(round), math.Float64bits(part)))
 	tree.Tracked, tree.Touched = true, tree.Touched[:0]
 	if part == 0 {
 		return

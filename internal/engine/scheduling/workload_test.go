@@ -134,18 +134,22 @@ func workload(tb testing.TB, nodes, leaves, jobs int, guaranteed float64) *testT
 
 func BenchmarkPlacement(b *testing.B) {
 	for _, c := range []struct{ nodes, leaves, jobs int }{
-		{1000, 100, 10_000}, {5000, 100, 50_000}, {10_000, 100, 50_000}, {1000, 1000, 10_000},
+		{100, 100, 1000}, {1000, 100, 10_000}, {5000, 100, 50_000}, {10_000, 100, 50_000}, {10_000, 100, 100_000}, {1000, 1000, 10_000},
 	} {
 		b.Run(fmt.Sprintf("nodes=%d/leaves=%d/jobs=%d", c.nodes, c.leaves, c.jobs), func(b *testing.B) {
 			placed := 0
+			var cpu expected.Stopwatch
 			for b.Loop() {
 				b.StopTimer()
 				t := workload(b, c.nodes, c.leaves, c.jobs, 1)
 				b.StartTimer()
+				cpu.Start()
 				t.pass(time.Second)
 				starts, _ := t.beat()
+				cpu.Stop()
 				placed += starts
 			}
+			cpu.Report(b)
 			if placed != b.N*c.jobs {
 				b.Fatalf("placed %d jobs of %d", placed, b.N*c.jobs)
 			}
