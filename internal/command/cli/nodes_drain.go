@@ -16,8 +16,8 @@ func newNodesGetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NODE",
 		Short: "Show a node: state, resources, usage, tags, isolation, maintenance, alerts",
-		Example: `  weir nodes get node-00001
-  weir nodes get node-00001 -o json`,
+		Example: `  weir nodes get node-1
+  weir nodes get node-1 -o json`,
 		Args: oneName("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(func(s *session, args []string) error {
 			n, err := s.GetNode(s.ctx, args[0])
@@ -140,8 +140,8 @@ func newNodesDrainCommand(r *remote) *cobra.Command {
 		Long: `Give nodes no new jobs. With --wait the command ends when their running jobs have ended. With --deadline it
 aborts the jobs that still run then; the scheduler starts them again on other nodes. The command must keep
 running until the deadline. The nodes stay disabled until weir nodes release removes the request.`,
-		Example: `  weir nodes drain node-00001 --comment "a new kernel" --deadline 2s
-  weir nodes release node-00001 --mine`,
+		Example: `  weir nodes drain node-1 --comment "a new kernel" --deadline 2s
+  weir nodes release node-1 --mine`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(c.run),
 	}

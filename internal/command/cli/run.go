@@ -175,10 +175,13 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 	if err != nil {
 		return nil, usageErrorf("--memory: %v", err)
 	}
+	if memory > 0 && memory < 1<<20 && strings.Trim(c.memory, "0123456789") == "" {
+		return nil, usageErrorf("--memory %s means %[1]s bytes; write %[1]sMiB or %[1]sGiB", c.memory)
+	}
 	limit := time.Duration(0)
 	if c.timeLimit != "" {
 		if limit, err = document.ParseDuration(c.timeLimit); err != nil {
-			return nil, usageErrorf("--time-limit: %v", err)
+			return nil, usageErrorf("--time-limit must be a duration, such as 90s or 2h, not %q", c.timeLimit)
 		}
 	}
 	if c.jobs < 1 {

@@ -31,6 +31,7 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 		Title:                         spec.Title.Value(),
 		DiskSpaceLimit:                t.Disk.Space.Value(),
 		InodeLimit:                    int64(t.Disk.Inodes.Value()),
+		Network:                       t.Network.Value(),
 	}
 	for _, v := range t.Environment {
 		out.Environment = append(out.Environment, &nodev1.Variable{Name: v.Name, Value: v.Value})

@@ -50,6 +50,7 @@ func TestTheResultingSpecificationHasEveryDefault(t *testing.T) {
     gpu_limit: 0
     memory_limit: 512MiB
     network_limit: 0
+    network: host
     user_job_memory_digest_default_value: 0.5
     user_job_memory_digest_lower_bound: 0.05
     ignore_memory_reserve_factor_less_than_one: false

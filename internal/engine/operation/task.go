@@ -30,6 +30,8 @@ type Task struct {
 	// and tmpfs_size to one of them.
 	TmpfsVolumes []TmpfsVolume
 	tmpfsSize    document.Optional[int64]
+	// Network is HostNetwork or NoNetwork. Reading turns an amount into NetworkLimit.
+	Network opt[string]
 	// Disk is what the files of a job may take. Reading merges disk_space_limit and inode_limit into it.
 	Disk       DiskRequest
 	diskSpace  document.Optional[int64]
@@ -59,6 +61,12 @@ type Task struct {
 	Extras       document.Extras
 	unrecognized document.Extras
 }
+
+// Networks of jobs.
+const (
+	HostNetwork = "host" // the node's
+	NoNetwork   = "none" // the loopback device only
+)
 
 const (
 	reasonImages   = "images come from docker_image"
@@ -106,7 +114,9 @@ var taskOptions = concat(
 			func(c *Task) *opt[int64] { return &c.MemoryLimit },
 			document.Between(memoryAmount, 1, maxMemoryLimit).Default(512<<20)),
 		document.Maybe("network_limit", "Units of network per job.",
-			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)).Alias("network"),
+			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)),
+		document.Maybe("network", "host: jobs use their node's network. none: jobs have a network of their own, with nothing but the loopback device; nodes whose isolation level is none abort them. An amount is the same as network_limit.",
+			func(c *Task) *opt[string] { return &c.Network }, network.Default(HostNetwork)),
 	},
 	document.Within(memoryOptions, func(c *Task) *MemoryOptions { return &c.Memory }),
 	[]document.Option[Task]{

@@ -160,6 +160,12 @@ func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) e
 			d.Isolation.SharedMemory = min(limit, defaultSharedMemory)
 		}
 	}
+	if spec.GetNetwork() == noNetwork {
+		if d.Isolation == nil {
+			return errNoNetworkOfItsOwn
+		}
+		d.Isolation.NoNetwork = true
+	}
 	if i.LocalUsers {
 		account, err := localUser(accountsFile, spec.GetUser())
 		d.Credential = account
@@ -176,6 +182,12 @@ func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) e
 	d.Credential = &jobproxy.Credential{UID: uid, GID: uid}
 	return nil
 }
+
+// noNetwork is the network of a job that must not have the node's.
+const noNetwork = "none"
+
+// errNoNetworkOfItsOwn means that a job must not have the node's network, and the node gives jobs no other.
+var errNoNetworkOfItsOwn = errors.New("the job must not use this node's network (network: none), and a node with the isolation level none cannot keep it away")
 
 // defaultSharedMemory is the size of a job's /dev/shm.
 const defaultSharedMemory = 64 << 20

@@ -262,6 +262,9 @@ func (a *Agent) isAdopted(dir string) bool {
 // reasonNoLocalUser is the abort reason of a job whose user has no account on the node.
 const reasonNoLocalUser = "no_local_user"
 
+// reasonNotIsolated is the abort reason of a job that needs more isolation than its node gives.
+const reasonNotIsolated = "isolation_unavailable"
+
 // cannotStart is the result of a job whose proxy cannot start. An invalid description is the job's fault.
 func cannotStart(j *job, err error) *nodev1.JobResult {
 	result := notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error())
@@ -271,6 +274,9 @@ func cannotStart(j *job, err error) *nodev1.JobResult {
 	}
 	if errors.Is(err, errNoLocalUser) {
 		result.AbortReason, result.Error.Message = reasonNoLocalUser, err.Error()
+	}
+	if errors.Is(err, errNoNetworkOfItsOwn) {
+		result.AbortReason, result.Error.Message = reasonNotIsolated, err.Error()
 	}
 	if errors.Is(err, jobproxy.ErrInvalid) {
 		result.State, result.AbortReason = nodev1.JobState_JOB_STATE_FAILED, ""

@@ -70,6 +70,7 @@ type Plan struct {
 	ChangeUser  bool // to UID and GID, without further groups
 	UID, GID    uint32
 	AllowPtrace bool
+	NoNetwork   bool // but the loopback device; not for None
 	// OOMScore is the oom_score_adj of the command.
 	OOMScore int
 	Limits   []ResourceLimit
@@ -206,6 +207,7 @@ func (c *coder) plan(p *Plan) {
 	integer(c, &p.UID)
 	integer(c, &p.GID)
 	c.flag(&p.AllowPtrace)
+	c.flag(&p.NoNetwork)
 	integer(c, &p.OOMScore)
 	list(c, &p.Limits, func(l *ResourceLimit) {
 		integer(c, &l.Resource)

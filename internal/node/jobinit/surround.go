@@ -15,6 +15,11 @@ func (p *Plan) surround() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return step("make mounts private", err)
 	}
+	if p.NoNetwork {
+		if err := raiseLoopback(); err != nil {
+			return err
+		}
+	}
 	before := unix.Umask(0)
 	defer unix.Umask(before)
 	switch {
@@ -24,6 +29,21 @@ func (p *Plan) surround() error {
 		return p.ownRoot()
 	}
 	return p.sharedRoot()
+}
+
+// raiseLoopback switches on the loopback device of a new network namespace, which has no other.
+func raiseLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return step("make a socket", err)
+	}
+	defer unix.Close(socket)
+	loopback, err := unix.NewIfreq("lo")
+	if err != nil {
+		return step("name the loopback device", err)
+	}
+	loopback.SetUint16(unix.IFF_UP)
+	return step("raise the loopback device", unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback))
 }
 
 // stay prepares a job that is not isolated. Only its volumes are its own.

@@ -130,6 +130,7 @@ type Isolation struct {
 	Hide         []string      `json:"hide,omitempty"`
 	SharedMemory int64         `json:"shared_memory"` // the size of /dev/shm
 	AllowPtrace  bool          `json:"allow_ptrace,omitempty"`
+	NoNetwork    bool          `json:"no_network,omitempty"` // the job has the loopback device only
 }
 
 // Image is a container image that has been unpacked on the node.

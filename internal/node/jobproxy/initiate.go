@@ -106,7 +106,7 @@ func (p *proxy) startInit() error {
 	if plan.UserNamespace {
 		ids = &jobinit.IDMap{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	started, err := jobinit.Launch(p.initCommand, plan.Level, ids, files)
+	started, err := jobinit.Launch(p.initCommand, plan, ids, files)
 	if err != nil {
 		return fmt.Errorf("init of the job: %w", err)
 	}
@@ -181,7 +181,7 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 	}
 	if i := p.job.Isolation; i != nil {
 		plan.ReadOnly, plan.Writable, plan.Hide = i.ReadOnly, i.Writable, i.Hide
-		plan.SharedMemory, plan.AllowPtrace = i.SharedMemory, i.AllowPtrace
+		plan.SharedMemory, plan.AllowPtrace, plan.NoNetwork = i.SharedMemory, i.AllowPtrace, i.NoNetwork
 	}
 	p.addImage(plan)
 	return plan
