@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/weirhq/weir/internal/node/image"
@@ -85,6 +86,9 @@ func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 		defer cancel()
 		began := time.Now()
 		ready, err := a.Images.Cache.Prepare(ctx, n, d.JobID)
+		if err == nil {
+			err = a.addImage(d, ready)
+		}
 		a.post(func() {
 			j.preparing = nil
 			switch {
@@ -97,14 +101,31 @@ func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
 				a.finish(j, cannotStart(j, err))
 			default:
 				a.images.trouble = ""
-				i := d.Image
-				i.Layers = append([]string{a.images.points}, ready.Layers...)
-				i.Environment, i.WorkingDir, i.Shell, i.Preparation = ready.Environment, ready.Directory, ready.Shell, jobproxy.Duration(time.Since(began))
+				d.Image.Preparation = jobproxy.Duration(time.Since(began))
 				a.launchPrepared(j, d)
 			}
 			a.listImages()
 		})
 	})
+}
+
+// addImage completes the description of a job with its image.
+func (a *Agent) addImage(d *jobproxy.Description, ready *image.Image) error {
+	uid, gid := os.Getuid(), os.Getgid()
+	if c := d.Credential; c != nil {
+		uid, gid = int(c.UID), int(c.GID)
+	}
+	files, err := a.Images.Cache.Files(uid, gid, jobinit.SandboxPath)
+	if err != nil {
+		return err
+	}
+	i := d.Image
+	for _, f := range files {
+		i.Files = append(i.Files, jobproxy.ImageFile(f))
+	}
+	i.Layers = append([]string{a.images.points}, ready.Layers...)
+	i.Environment, i.WorkingDir, i.Shell = ready.Environment, ready.Directory, ready.Shell
+	return nil
 }
 
 // blameImage remembers trouble that the image is not at fault for, so that the node can report it.

@@ -80,7 +80,11 @@ type record struct {
 	Shell       string   `json:"shell"`
 
 	lastUse time.Time
+	noted   time.Time // the last use that is on disk
 }
+
+// notePeriod is how exactly the last use of an image is known after a restart.
+const notePeriod = time.Minute
 
 // layerRecord is what the cache keeps about a layer.
 type layerRecord struct {
@@ -123,6 +127,7 @@ const (
 	imagesDir   = "images"
 	layersDir   = "layers"
 	pointsDir   = "points"
+	accountsDir = "accounts"
 	filesDir    = "fs"
 	layerFile   = "layer.json"
 	unfinished  = ".new-"
@@ -136,7 +141,7 @@ func Open(o Options) (*Cache, error) {
 		Options: o, images: map[string]*record{}, layers: map[string]*layerRecord{}, holds: map[string]hold{},
 		pinned: map[string]int{}, busy: map[string]*turn{},
 	}
-	for _, dir := range []string{"", imagesDir, layersDir, pointsDir} {
+	for _, dir := range []string{"", imagesDir, layersDir, pointsDir, accountsDir} {
 		if err := os.MkdirAll(filepath.Join(o.Directory, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
 		}
@@ -166,7 +171,7 @@ func Open(o Options) (*Cache, error) {
 		var r record
 		info, err := entry.Info()
 		if err == nil && readRecord(path, &r, &r.Version) && r.Digest == digestStart+strings.TrimSuffix(entry.Name(), ".json") {
-			r.lastUse = info.ModTime()
+			r.lastUse, r.noted = info.ModTime(), info.ModTime()
 			c.images[r.Digest] = &r
 		} else if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("images: %w", err)
@@ -288,8 +293,12 @@ func (c *Cache) hold(r *record, n imagename.Name, job string) *Image {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.holds[job] = hold{r.Digest, r.Layers}
-	r.lastUse = time.Now()
-	_ = os.Chtimes(c.recordPath(r.Digest), r.lastUse, r.lastUse) // after a restart the image looks older than it is
+	now := time.Now()
+	if now.Sub(r.noted) > notePeriod {
+		r.noted = now
+		_ = os.Chtimes(c.recordPath(r.Digest), now, now) // if it fails, the image looks older than it is after a restart
+	}
+	r.lastUse = now
 	img := &Image{Name: n, Environment: r.Environment, Directory: r.Directory, Shell: r.Shell}
 	for _, id := range slices.Backward(r.Layers) {
 		img.Layers = append(img.Layers, filepath.Join(layersDir, strings.TrimPrefix(id, digestStart), filesDir))

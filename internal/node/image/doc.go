@@ -5,6 +5,7 @@
 //	            layers/HEX/fs        an unpacked layer, by its diff id, as overlayfs expects it
 //	            layers/HEX/layer.json  its size and the fingerprint of its files
 //	            points/HEX           the uppermost layer of every root: where the init mounts things
+//	            accounts/UID-GID     /etc/passwd and /etc/group of the jobs of a user
 //
 // Images share layers. A layer is read-only and belongs to root; jobs mount the layers of their image over each other
 // (package jobinit). It appears in the cache by one rename, when its content has been checked against both digests;

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,9 +14,14 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/internal/value/imagename"
 	"github.com/weirhq/weir/test/expected"
+	"github.com/weirhq/weir/test/fakeimage"
 )
 
 // BenchmarkJob measures a job that does nothing, from the launch of its proxy to its result and
@@ -82,12 +88,53 @@ func BenchmarkUsage(b *testing.B) {
 // their launch to the removal of their directories. It reports the CPU time of the supervisor, of the inits and of the
 // commands for each job, and, apart, that of the launching process, which is the agent's part.
 func BenchmarkSupervisedJobs(b *testing.B) {
-	for _, level := range []jobinit.Level{jobinit.Full, jobinit.None} {
-		b.Run(level.String(), func(b *testing.B) { benchmarkSupervised(b, level) })
-	}
+	b.Run(jobinit.Full.String(), func(b *testing.B) { benchmarkSupervised(b, isolatedFor) })
+	b.Run(jobinit.None.String(), func(b *testing.B) {
+		benchmarkSupervised(b, func(n *node, _ int) *Description { return n.description("true") })
+	})
 }
 
-func benchmarkSupervised(b *testing.B, level jobinit.Level) {
+// isolatedFor describes a fully isolated job, with a user of its own for each worker.
+func isolatedFor(n *node, worker int) *Description {
+	job := n.isolated("true")
+	job.Credential.UID += uint32(worker)
+	return job
+}
+
+// BenchmarkImages compares jobs in an image of twelve layers, which the node has, with jobs that see the programs of the
+// machine. Both run the same shell. The part of the process that starts jobs has what it does for the image in it.
+func BenchmarkImages(b *testing.B) {
+	dash := func(n *node, worker int) *Description {
+		job := isolatedFor(n, worker)
+		job.Shell = []string{"/bin/sh", "-c"}
+		return job
+	}
+	var layers [][]byte
+	for i := range 11 {
+		layers = append(layers, fakeimage.Layer(b, fakeimage.Entry{Name: fmt.Sprint("layer/", i)}))
+	}
+	ready := inImage(b, &Description{}, v1.Config{}, nil, layers...).Image
+	cache, err := image.Open(image.Options{Directory: ready.Directory, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	name := imagename.Name{Repository: "test", Tag: "v1", Digest: ready.Digest}
+	b.Run("without", func(b *testing.B) { benchmarkSupervised(b, dash) })
+	b.Run("12_layers", func(b *testing.B) {
+		benchmarkSupervised(b, func(n *node, worker int) *Description {
+			job := dash(n, worker)
+			if _, err := cache.Prepare(b.Context(), name, job.JobID); err != nil {
+				b.Error(err)
+			}
+			cache.Release(job.JobID)
+			job.Image = ready
+			return job
+		})
+	})
+}
+
+// benchmarkSupervised runs jobs that describe makes, each for one of eight workers.
+func benchmarkSupervised(b *testing.B, describe func(n *node, worker int) *Description) {
 	driver, err := cgroup.Detect("weir-bench")
 	if err != nil {
 		b.Skipf("NO CONTROL GROUPS HERE: %v", err)
@@ -104,12 +151,7 @@ func benchmarkSupervised(b *testing.B, level jobinit.Level) {
 		b.Fatal(err)
 	}
 	one := func(i int) error {
-		job := n.description("true")
-		if level == jobinit.Full {
-			job = n.isolated("true")
-			job.Credential.UID += uint32(i)
-		}
-		dir, err := n.supervisor.Launch(b.Context(), job)
+		dir, err := n.supervisor.Launch(b.Context(), describe(n, i))
 		if err != nil {
 			return err
 		}

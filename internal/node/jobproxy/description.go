@@ -144,9 +144,17 @@ type Image struct {
 	Writable    bool     `json:"writable,omitempty"`
 	Environment []string `json:"environment,omitempty"` // NAME=VALUE
 	WorkingDir  string   `json:"working_directory,omitempty"`
-	Shell       string   `json:"shell"`
+	// Files are files of the node that the root shows, read-only, in place of the image's.
+	Files []ImageFile `json:"files,omitempty"`
+	Shell string      `json:"shell"`
 	// Preparation is how long the node took to have the image ready.
 	Preparation Duration `json:"preparation,omitzero"`
+}
+
+// ImageFile is a file of the node that a root shows at a path, which its first layer must have.
+type ImageFile struct {
+	Source string `json:"source"`
+	Path   string `json:"path"`
 }
 
 // check returns what is wrong with an image.
@@ -160,6 +168,11 @@ func (i *Image) check(isolation *Isolation) (problems []error) {
 	for n, path := range i.Layers {
 		if !filepath.IsLocal(path) || strings.ContainsAny(path, ":,\\") {
 			problems = append(problems, fmt.Errorf("image/layers/%d: %q is not inside the directory", n, path))
+		}
+	}
+	for n, f := range i.Files {
+		if !filepath.IsAbs(f.Source) || !filepath.IsAbs(f.Path) || filepath.Clean(f.Path) != f.Path {
+			problems = append(problems, fmt.Errorf("image/files/%d: %q and %q must be clean absolute paths", n, f.Source, f.Path))
 		}
 	}
 	if !filepath.IsAbs(i.Shell) || i.WorkingDir != "" && !filepath.IsAbs(i.WorkingDir) {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirhq/weir/internal/node/jobinit"
@@ -41,38 +40,15 @@ const (
 	changedWork  = "work"
 )
 
-// accountsOf are the accounts that a job with an image sees: root, whose the image's files are, and itself.
-func accountsOf(uid, gid int) (passwd, group string) {
-	passwd, group = "root:x:0:0:root:/:/bin/sh\n", "root:x:0:\n"
-	if uid != 0 {
-		id, of := strconv.Itoa(uid), strconv.Itoa(gid)
-		passwd += "weir:x:" + id + ":" + of + "::" + jobinit.SandboxPath + ":/bin/sh\n"
-		group += "weir:x:" + of + ":\n"
-	}
-	return passwd, group
-}
-
-// prepareImage makes what a job with an image has of its own.
+// prepareImage makes room for what a job may change in its image.
 func (s *sandbox) prepareImage(dir string, job *Description) error {
-	uid, gid := os.Getuid(), os.Getgid()
-	if c := job.Credential; c != nil {
-		uid, gid = int(c.UID), int(c.GID)
+	if s.changes = changesOf(dir, job); s.changes == "" {
+		return nil
 	}
-	passwd, group := accountsOf(uid, gid)
-	problems := []error{
-		os.WriteFile(filepath.Join(dir, passwdFile), []byte(passwd), 0o644),
-		os.WriteFile(filepath.Join(dir, groupFile), []byte(group), 0o644),
-	}
-	if s.changes = changesOf(dir, job); s.changes != "" {
-		files := filepath.Join(s.changes, changedFiles)
-		problems = append(problems, os.Mkdir(s.changes, 0o700), os.Mkdir(files, 0o755), os.Mkdir(filepath.Join(s.changes, changedWork), 0o700),
-			chown(files, job.Credential))
-	}
-	return errors.Join(problems...)
+	files := filepath.Join(s.changes, changedFiles)
+	return errors.Join(os.Mkdir(s.changes, 0o700), os.Mkdir(files, 0o755), os.Mkdir(filepath.Join(s.changes, changedWork), 0o700),
+		chown(files, job.Credential))
 }
-
-// nodeFiles are files of the node that replace those of an image.
-var nodeFiles = []string{"/etc/hosts", "/etc/resolv.conf"}
 
 // addImage makes the init assemble the root from the job's image.
 func (p *proxy) addImage(plan *jobinit.Plan) {
@@ -87,12 +63,7 @@ func (p *proxy) addImage(plan *jobinit.Plan) {
 	if p.sandbox.changes != "" {
 		plan.Upper, plan.Work = filepath.Join(p.sandbox.changes, changedFiles), filepath.Join(p.sandbox.changes, changedWork)
 	}
-	plan.Binds = []jobinit.Bind{
-		{Source: filepath.Join(p.dir, passwdFile), Target: "/etc/passwd"}, {Source: filepath.Join(p.dir, groupFile), Target: "/etc/group"},
-	}
-	for _, path := range nodeFiles {
-		if _, err := os.Stat(path); err == nil {
-			plan.Binds = append(plan.Binds, jobinit.Bind{Source: path, Target: path})
-		}
+	for _, f := range i.Files {
+		plan.Binds = append(plan.Binds, jobinit.Bind{Source: f.Source, Target: f.Path})
 	}
 }

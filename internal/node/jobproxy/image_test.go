@@ -41,6 +41,14 @@ func inImage(t testing.TB, job *Description, config v1.Config, paths []string, l
 		Name: "test:v1", Digest: digest, Directory: o.Directory, Layers: append([]string{points}, found.Layers...),
 		Environment: found.Environment, WorkingDir: found.Directory, Shell: found.Shell,
 	}
+	uid := 1_900_000_007 // of isolated jobs
+	files, err := cache.Files(uid, uid, jobinit.SandboxPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		job.Image.Files = append(job.Image.Files, ImageFile(f))
+	}
 	return job
 }
 
@@ -147,6 +155,7 @@ func TestDescriptionsOfImagesAreChecked(t *testing.T) {
 		"an absolute directory":          func(i *Image) *Isolation { i.Directory = "d"; return full },
 		"image/layers/1":                 func(i *Image) *Isolation { i.Layers = []string{"a", "../b"}; return full },
 		"image/layers/0":                 func(i *Image) *Isolation { i.Layers = []string{"a:/etc", "b"}; return full },
+		"image/files/0":                  func(i *Image) *Isolation { i.Files = []ImageFile{{"/etc/hosts", "etc"}}; return full },
 		"must be absolute paths":         func(i *Image) *Isolation { i.Shell = "sh"; return full },
 	} {
 		i := good

@@ -179,8 +179,6 @@ const (
 	sandboxDir      = "sandbox"
 	temporaryDir    = "tmp"
 	changesDir      = "changes"
-	passwdFile      = "passwd"
-	groupFile       = "group"
 )
 
 // ReadDescription reads the description of a job from its directory.
