@@ -423,9 +423,9 @@ func (t *term) changed(c *core.OperationChange) {
 }
 
 // facts are what notifications of an operation tell.
-func (op *activeOperation) facts() []fact {
-	facts := []fact{{"operation", op.record.ID.String()}, {"user", op.record.User}, {"title", op.record.Spec.Title.Value()}}
-	if targets := op.record.Spec.Notify.Value(); len(targets) > 0 {
+func (o *activeOperation) facts() []fact {
+	facts := []fact{{"operation", o.record.ID.String()}, {"user", o.record.User}, {"title", o.record.Spec.Title.Value()}}
+	if targets := o.record.Spec.Notify.Value(); len(targets) > 0 {
 		facts = append(facts, fact{"notify", targets})
 	}
 	return facts
