@@ -220,6 +220,9 @@ func changeNode(c *why.Change, names namer) yson.Node {
 func (c *call) commandOf(x *why.Change, names namer) string {
 	own := shellWord(c.Server.NameOf(c.operation.Number))
 	trees := len(c.Server.Trees().List)
+	if (x.Knob == why.KnobSuspend || x.Knob == why.KnobAbort) && names(x.Operation) == anotherOperation {
+		return "" // the caller must not know its name
+	}
 	switch x.Knob {
 	case why.KnobResume:
 		return "weir op resume " + own
