@@ -298,6 +298,8 @@ type Advice struct {
 	// Jobs is how many jobs must start, Starts how many start without a change.
 	Jobs   int64 `yson:"job_count"`
 	Starts int64 `yson:"starts_without_change"`
+	// First is when the first job starts without a change, if AdviseOptions.By is set and one does.
+	First time.Time `yson:"first_start_without_change"`
 	// Gates must open before anything starts; the fixes assume that they have.
 	Gates    []ClusterGate `yson:"gates"`
 	Blockers []Blocker     `yson:"blockers"`
@@ -322,6 +324,8 @@ type Fix struct {
 	Starts  *StartsNow `yson:"starts"`
 	// Commands make the changes, in this order; empty if no command does.
 	Commands []string `yson:"commands"`
+	// First is when the first job starts; zero means now.
+	First time.Time `yson:"first_start"`
 	// Until is when a wait ends at the latest; zero if unknown.
 	Until time.Time `yson:"changes/0/until"`
 	Raw   Value     `yson:"."`
@@ -336,9 +340,10 @@ type Attempt struct {
 
 // AdviseOptions narrow the search of AdviseOperation. The zero value asks for one job, or all of a gang.
 type AdviseOptions struct {
-	Jobs  int      `yson:"jobs"`  // how many must start; -1: all that wait
-	Upto  string   `yson:"upto"`  // who may have to act: user, owner or administrator; empty: all
-	Knobs []string `yson:"knobs"` // the only kinds of change to try; empty: all
+	Jobs  int           `yson:"jobs"`  // how many must start; -1: all that wait
+	By    time.Duration `yson:"by"`    // how long they may take to start; zero: now
+	Upto  string        `yson:"upto"`  // who may have to act: user, owner or administrator; empty: all
+	Knobs []string      `yson:"knobs"` // the only kinds of change to try; empty: all
 }
 
 // AdviseOperation finds the least changes that let an operation start jobs now. It changes nothing.
@@ -348,6 +353,9 @@ func (c *Client) AdviseOperation(ctx context.Context, name string, options Advis
 		parameters["operation_alias"] = key.Alias
 	} else {
 		parameters["operation_id"] = key.ID
+	}
+	if options.By != 0 {
+		parameters["by"] = options.By.Milliseconds()
 	}
 	if options.Upto != "" {
 		parameters["upto"] = options.Upto

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,11 +16,13 @@ import (
 type fixFlags struct {
 	fix      bool
 	jobs, as string
+	by       time.Duration
 }
 
 func (f *fixFlags) addTo(r *remote, cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.fix, "fix", false, "list the least changes that start jobs of the operation now")
 	cmd.Flags().StringVar(&f.jobs, "jobs", "", "with --fix: how many jobs must start, or all; one if unset, all of a gang")
+	cmd.Flags().DurationVar(&f.by, "by", 0, "with --fix: how long the jobs may take to start, such as 30m; now if unset")
 	cmd.Flags().StringVar(&f.as, "as", "", "with --fix: only what this actor can change: user, owner or admin")
 	r.mustComplete(cmd, "as", cobra.FixedCompletions([]cobra.Completion{"user", "owner", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 }
@@ -27,12 +30,15 @@ func (f *fixFlags) addTo(r *remote, cmd *cobra.Command) {
 // options reads the flags.
 func (f *fixFlags) options(cmd *cobra.Command) (o client.AdviseOptions, err error) {
 	if !f.fix {
-		for _, name := range []string{"jobs", "as"} {
+		for _, name := range []string{"jobs", "as", "by"} {
 			if cmd.Flags().Changed(name) {
 				return o, usageErrorf("--%s needs --fix", name)
 			}
 		}
 		return o, nil
+	}
+	if o.By = f.by; o.By < 0 {
+		return o, usageErrorf("--by must not be negative, it is %v", f.by)
 	}
 	switch f.as {
 	case "", "user", "owner":
@@ -67,11 +73,15 @@ func (s *session) advise(name string, options client.AdviseOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.print(a.Raw, func(w io.Writer) error { return writeAdvice(w, a, name) })
+	when := "now"
+	if options.By > 0 {
+		when = "within " + shortDuration(options.By)
+	}
+	return s.print(a.Raw, func(w io.Writer) error { return writeAdvice(w, a, name, when) })
 }
 
 // writeAdvice writes the fixes, what to do first at the top.
-func writeAdvice(w io.Writer, a *client.Advice, name string) error {
+func writeAdvice(w io.Writer, a *client.Advice, name, when string) error {
 	for _, g := range a.Gates {
 		fmt.Fprintf(w, "No node gets jobs now (%s)%s; the answer is about the time after that.\n", strings.ReplaceAll(g.Code, "_", " "), untilText(a, g))
 	}
@@ -82,17 +92,21 @@ func writeAdvice(w io.Writer, a *client.Advice, name string) error {
 	jobs := plural(a.Jobs, "job", "jobs")
 	switch a.Outcome {
 	case "starts_now":
+		if !a.First.IsZero() {
+			fmt.Fprintf(w, "%s %s without any change, the first at %s.\n", plural(a.Starts, "job starts", "jobs start"), when, clockText(a.AsOf, a.First))
+			break
+		}
 		fmt.Fprintf(w, "%s at the next heartbeats without any change.\n", plural(a.Starts, "job starts", "jobs start"))
 	case "found":
-		fmt.Fprintf(w, "Least changes that start %s now (each alone; checked on a copy of the cluster):\n", jobs)
+		fmt.Fprintf(w, "Least changes that start %s %s (each alone; checked on a copy of the cluster):\n", jobs, when)
 	case "wait":
 		if len(a.Fixes) > 0 {
-			fmt.Fprintf(w, "No change that was tried starts %s now. It starts by itself:\n", jobs)
+			fmt.Fprintf(w, "No change that was tried starts %s %s. It starts by itself:\n", jobs, when)
 		}
 	case "never":
 		fmt.Fprintf(w, "It can never start as it is, even in an empty cluster.%s\n", map[bool]string{true: " What would help:"}[len(a.Fixes) > 0])
 	default:
-		fmt.Fprintf(w, "Nothing that was tried starts %s now.\n", jobs)
+		fmt.Fprintf(w, "Nothing that was tried starts %s %s.\n", jobs, when)
 	}
 	for i := range a.Fixes {
 		f := &a.Fixes[i]
@@ -103,6 +117,9 @@ func writeAdvice(w io.Writer, a *client.Advice, name string) error {
 		effect := f.Effect
 		if !f.Until.IsZero() {
 			effect = "at " + clockText(a.AsOf, f.Until) + " at the latest; " + effect
+		}
+		if !f.First.IsZero() {
+			effect += ", the first at " + clockText(a.AsOf, f.First)
 		}
 		if f.Who != "nobody" {
 			effect = f.Who + ": " + effect

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/orchid"
@@ -11,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/engine/why"
+	"github.com/weirhq/weir/internal/sim/ahead"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -60,6 +62,7 @@ func adviseOperation(c *call) (yson.Node, error) {
 		yson.Pair("as_of", wire.Instant(answer.Glass.AsOf)), yson.Pair("epoch", yson.Int64(int64(answer.Glass.Epoch))),
 		yson.Pair("outcome", yson.String(a.Outcome.String())),
 		yson.Pair("job_count", yson.Int64(int64(a.Jobs))), yson.Pair("starts_without_change", yson.Int64(int64(a.Starts))),
+		yson.Pair("first_start_without_change", instantOrNothing(a.First)),
 		yson.Pair("gates", yson.List(gates...)),
 		yson.Pair("blockers", blockerNodes(a.Blockers, names)),
 		yson.Pair("fixes", yson.List(fixes...)), yson.Pair("further_fix_count", yson.Int64(int64(a.Further))),
@@ -77,6 +80,12 @@ func (c *call) question() (q why.Question, err error) {
 		return q, err
 	}
 	q.Jobs = int(jobs)
+	if q.By, err = c.Parameters.Duration("by", 0); err == nil && (q.By < 0 || q.By > ahead.MaxHorizon) {
+		err = wire.Errorf(wire.CodeGeneric, "Error parsing parameter /by: it must be at most %v", ahead.MaxHorizon)
+	}
+	if err != nil {
+		return q, err
+	}
 	upto, err := c.Parameters.Text("upto", why.Administrator.String())
 	if err != nil {
 		return q, err
@@ -133,12 +142,19 @@ func (c *call) fixNode(f *why.Fix, names namer) yson.Node {
 		yson.Pair("text", yson.String(f.Text(names))), yson.Pair("effect", yson.String(f.Effect(names))),
 		yson.Pair("who", yson.String(f.Who.String())), yson.Pair("minimal", yson.Boolean(f.Minimal)),
 		yson.Pair("starts", startsNode(f.Starts, f.Node)), yson.Pair("changes", yson.List(changes...)),
-		yson.Pair("harm", harmNode(&f.Harm, names)),
+		yson.Pair("harm", harmNode(&f.Harm, names)), yson.Pair("first_start", instantOrNothing(f.First)),
 	}
 	if complete {
 		entries = append(entries, yson.Pair("commands", wire.Texts(commands)))
 	}
 	return yson.Map(entries...)
+}
+
+func instantOrNothing(at time.Time) yson.Node {
+	if at.IsZero() {
+		return yson.Entity()
+	}
+	return wire.Instant(at)
 }
 
 func harmNode(h *why.Harm, names namer) yson.Node {
@@ -204,6 +220,9 @@ func changeNode(c *why.Change, names namer) yson.Node {
 func (c *call) commandOf(x *why.Change, names namer) string {
 	own := shellWord(c.Server.NameOf(c.operation.Number))
 	trees := len(c.Server.Trees().List)
+	if (x.Knob == why.KnobSuspend || x.Knob == why.KnobAbort) && names(x.Operation) == anotherOperation {
+		return "" // the caller must not know its name
+	}
 	switch x.Knob {
 	case why.KnobResume:
 		return "weir op resume " + own

@@ -91,6 +91,7 @@ var operationCommands = []command{
 		parameters: []parameter{
 			operationID, operationAlias,
 			{"jobs", anInteger, "0", "how many jobs must start; 0 means one, or all of a gang; -1 means all that wait"},
+			{"by", aDuration, "0", "how long they may take to start, at most 24 hours; 0 means now"},
 			{"upto", aString, "administrator", "who may have to act: user, owner or administrator"},
 			{"knobs", someStrings, "", "the only kinds of change to try, such as pool or resource_limits; by default all"},
 		},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/why"
+	"github.com/weirhq/weir/internal/sim/ahead"
 )
 
 // Answer is an answer with the moment that it is about.
@@ -55,8 +57,23 @@ func (s *Server) ExplainOperation(ctx context.Context, user string, id core.Oper
 
 // AdviseOperation searches for the least changes that let an operation start jobs now.
 func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Question) (Answer[*why.Advice], error) {
-	a, err := question(ctx, s, user, advising, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
-		return scene.Advise(q, proceed)
+	settings := s.settings()
+	e := advising
+	if q.By > 0 {
+		e = goingAhead
+	}
+	a, err := question(ctx, s, user, e, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
+		var failed error
+		q.Ahead = func(c *core.Core, gates why.Gates, id core.OperationID) (int, time.Time) {
+			base := ahead.Base{
+				Core: c, Now: scene.AsOf(), Gates: gates, UpdatePeriod: settings.UpdatePeriod, HeartbeatPeriod: settings.HeartbeatPeriod,
+			}
+			starts, first, err := ahead.StartsBy(ctx, base, id, q.By)
+			failed = errors.Join(failed, err)
+			return starts, first
+		}
+		x, err := scene.Advise(q, func() bool { return failed == nil && proceed() })
+		return x, errors.Join(err, failed)
 	})
 	if errors.Is(err, core.ErrNoOperation) {
 		err = fmt.Errorf("%w: %s", ErrOperationEnded, s.NameOf(q.Operation))

@@ -80,6 +80,11 @@ type Question struct {
 	Operation core.OperationID
 	// Jobs is how many of its jobs must start. Zero means one, or all jobs of a gang.
 	Jobs int
+	// By is how long the jobs may take to start; zero means one round. Ahead runs a core
+	// on for that long, and returns how many jobs of an operation start and when the
+	// first does. It must be set if By is, and may change the core.
+	By    time.Duration
+	Ahead func(c *core.Core, gates Gates, id core.OperationID) (starts int, first time.Time)
 	// Upto excludes changes that somebody above this actor would have to make.
 	Upto Actor
 	// Knobs are the only ones to try; empty means all.
@@ -96,7 +101,7 @@ type Question struct {
 type Outcome uint8
 
 const (
-	// StartsNow: enough jobs start without any change.
+	// StartsNow: enough jobs start without any change, now or in time.
 	StartsNow Outcome = iota
 	// Found: a change helps.
 	Found
@@ -166,7 +171,9 @@ type Fix struct {
 	Operation core.OperationID
 	Starts    int
 	Node      string
-	Harm      Harm
+	// First is when the first of them starts, zero if that is now.
+	First time.Time
+	Harm  Harm
 	// Inputs make the changes, Opens are nodes that get jobs again, and At is when the
 	// round takes place: later than the answer's time only for a fix that waits for a
 	// time.
@@ -213,6 +220,9 @@ type Advice struct {
 	Outcome Outcome
 	// Jobs is how many jobs must start; Starts is how many start without any change.
 	Jobs, Starts int
+	// First is when the first job starts without any change, if the question has a time
+	// and a job starts by then.
+	First time.Time
 	// Gates must open first. The fixes assume that they have.
 	Gates []Gate
 	// Blockers are what the operation waits for.
@@ -239,7 +249,7 @@ const (
 // round. It tests every change on a fork. When proceed returns false it stops, and
 // the answer names what was not tried.
 func (s *Scene) Advise(q Question, proceed func() bool) (*Advice, error) {
-	if closed := s.gates.Cluster; len(closed) > 0 {
+	if closed := s.gates.Cluster; len(closed) > 0 && q.By == 0 {
 		open := s.gates
 		open.Cluster = nil
 		a, err := Look(s.before.Fork(), s.now, open).Advise(q, proceed)
@@ -260,6 +270,9 @@ func (s *Scene) Advise(q Question, proceed func() bool) (*Advice, error) {
 	a.Advice = Advice{AsOf: s.now, Jobs: s.goal(q, x), Starts: x.Starts, Blockers: x.Blockers}
 	if x.Starts > 0 {
 		a.Blockers = x.Then
+	}
+	if q.By > 0 {
+		a.Starts, a.First = q.Ahead(s.before.Fork(), s.gates, q.Operation)
 	}
 	if a.Starts >= a.Jobs && a.Jobs > 0 {
 		return &a.Advice, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/why"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // fixes returns the fixes in words.
@@ -213,5 +214,29 @@ func TestAPoolStatesWhatItLacksOfItsGuarantee(t *testing.T) {
 	b := w.explain(id).Blockers[0]
 	if len(b.Holders) != 1 || !b.Holders[0].FirstEnd.Equal(midnight.Add(61*time.Second)) {
 		t.Errorf("%+v", b.Holders)
+	}
+}
+
+// TestAQuestionWithATimeRunsAhead: a change is enough if the run ahead starts the jobs in time.
+func TestAQuestionWithATimeRunsAhead(t *testing.T) {
+	w, id := limited(t, 20)
+	runs := 0
+	ask := func(needed int64) *why.Advice {
+		return w.advise(why.Question{Operation: id, Upto: why.Administrator, Knobs: []why.Knob{why.KnobLimit, why.KnobWait}, By: time.Hour,
+			Ahead: func(c *core.Core, _ why.Gates, of core.OperationID) (int, time.Time) {
+				runs++
+				p, _ := c.Configuration().Trees[0].Value.Pool("research")
+				if limit, _ := p.Config().ResourceLimits.Value().Get(resource.CPU); of != id || limit < needed {
+					return 0, time.Time{}
+				}
+				return 2, w.now.Add(time.Minute)
+			}})
+	}
+	a := ask(9_50)
+	if a.Outcome != why.Found || fixes(a) != "set resource_limits/cpu of pool research to 9.5 (was 6)" || !a.Fixes[0].Minimal || !a.Fixes[0].First.Equal(w.now.Add(time.Minute)) || runs < 3 {
+		t.Errorf("%v: %s after %d runs", a.Outcome, fixes(a), runs)
+	}
+	if a := ask(0); a.Outcome != why.StartsNow || !a.First.Equal(w.now.Add(time.Minute)) {
+		t.Errorf("%v, %v", a.Outcome, a.First)
 	}
 }

@@ -106,12 +106,17 @@ func ends(n int) string {
 // Effect returns what a fix does in the round, in words.
 func (f *Fix) Effect(name func(core.OperationID) string) string {
 	text := fmt.Sprintf("%s at once, the first on %s", count(f.Starts, "job starts", "jobs start"), f.Node)
+	if !f.First.IsZero() {
+		text = count(f.Starts, "job starts", "jobs start") + " in time"
+	}
 	if f.Who == Nobody {
 		text = fmt.Sprintf("then %s, the first on %s", count(f.Starts, "job starts", "jobs start"), f.Node)
 	}
 	h := &f.Harm
 	if h.Stopped == 0 {
-		text += "; nobody is preempted"
+		if f.First.IsZero() {
+			text += "; nobody is preempted"
+		}
 	} else {
 		text += fmt.Sprintf("; %s of others early (%.4g core·s lost)", count(h.Stopped, "running job ends", "running jobs end"), h.LostSeconds())
 	}

@@ -54,6 +54,9 @@ func (a *adviser) stateOnly() bool {
 func (a *adviser) turn(blocker int, k knob) {
 	k.blocker, k.steps, k.seed = blocker, max(k.steps, 1), max(k.seed, 1)
 	c := k.at(min(k.seed, k.steps))
+	if c.Who == Nobody && a.question.By > 0 { // the run ahead waits anyway
+		return
+	}
 	if c.Who != Nobody && c.Who > a.question.Upto || len(a.question.Knobs) > 0 && !slices.Contains(a.question.Knobs, c.Knob) {
 		return
 	}

@@ -55,6 +55,9 @@ func Look(c *core.Core, now time.Time, gates Gates) *Scene {
 	return s
 }
 
+// AsOf returns the moment of the scene.
+func (s *Scene) AsOf() time.Time { return s.now }
+
 // Gates returns the gates.
 func (s *Scene) Gates() Gates { return s.gates }
 

@@ -47,7 +47,7 @@ type trial struct {
 	operation core.OperationID
 	inputs    []core.Input
 	opens     []core.NodeID
-	at        time.Time
+	at, first time.Time
 	refused   error
 	starts    int
 	node      core.NodeID
@@ -89,6 +89,10 @@ func (a *adviser) try(changes ...Change) *trial {
 		if t.refused = t.after.Apply(t.at, input, &t.out); t.refused != nil {
 			return t
 		}
+	}
+	if a.question.By > 0 {
+		t.starts, t.first = a.question.Ahead(t.after, gates, t.operation)
+		return t
 	}
 	update(t.after, t.at, &t.out)
 	round(t.after, t.at, &gates, &t.out)
@@ -339,7 +343,10 @@ func (a *adviser) tryTogether(picked []*knob) bool {
 func (a *adviser) add(minimal bool, distance float64, t *trial, changes ...Change) {
 	f := Fix{
 		Changes: changes, Minimal: minimal, Operation: t.operation, Starts: t.starts, Node: t.after.NodeName(t.node),
-		Inputs: t.inputs, Opens: t.opens, At: t.at, distance: distance,
+		Inputs: t.inputs, Opens: t.opens, At: t.at, First: t.first, distance: distance,
+	}
+	if a.question.By > 0 {
+		f.Node = "" // the run states only when
 	}
 	for i := range changes {
 		f.Who = max(f.Who, changes[i].Who)
@@ -369,6 +376,9 @@ func (a *adviser) harm(t *trial) (h Harm) {
 			h.Stopped++
 			h.Lost += lost
 		}
+	}
+	if a.question.By > 0 {
+		return h // what changes stop at once; weir what-if shows the rest
 	}
 	h.Broken = a.broken(t)
 	counts := map[core.OperationID]int{}

@@ -98,6 +98,32 @@ func Run(ctx context.Context, base Base, plan *Plan) (*Report, error) {
 	return compare(&base, plan, model, before, after), nil
 }
 
+// StartsBy runs a cluster ahead and returns how many jobs of an operation start within
+// a time, and when the first does. It changes the core of the base.
+func StartsBy(ctx context.Context, base Base, id core.OperationID, by time.Duration) (starts int, first time.Time, err error) {
+	plan := &Plan{For: by}
+	if err := plan.Validate(); err != nil {
+		return 0, first, err
+	}
+	if base.Name == nil {
+		base.Name = func(id core.OperationID) string { return fmt.Sprint(id) }
+	}
+	name := base.Name(id)
+	result, err := run(ctx, &base, learn(base.Core, Expected), plan, false)
+	if err != nil {
+		return 0, first, err
+	}
+	for i := range result.Operations {
+		if o := &result.Operations[i]; o.Name == name {
+			starts = int(o.Jobs.Started)
+			if starts > 0 {
+				first = base.Now.Add(time.Duration(max(o.Started, 0) * float64(time.Second)))
+			}
+		}
+	}
+	return starts, first, nil
+}
+
 func run(ctx context.Context, base *Base, model *durations, plan *Plan, changed bool) (*outcome.Result, error) {
 	start := sim.From(base.Core, base.Now, model.of)
 	start.Gates, start.Name = base.Gates, base.Name

@@ -264,3 +264,15 @@ func BenchmarkWhatIf(b *testing.B) {
 		})
 	}
 }
+
+func TestStartsByCountsTheJobsThatStartInTime(t *testing.T) {
+	l := busy(t)
+	late := l.start("{pool: research, tasks: {a: {job_count: 10, cpu_limit: 1, memory_limit: 1GiB}}}")
+	for by, want := range map[time.Duration]bool{5 * time.Minute: false, time.Hour: true} {
+		base := l.base()
+		starts, first, err := ahead.StartsBy(context.Background(), base, late, by)
+		if err != nil || (starts > 0) != want || want && (first.Before(base.Now.Add(9*time.Minute)) || first.After(base.Now.Add(by))) {
+			t.Errorf("by %v: %d jobs start, the first at %v, %v", by, starts, first, err)
+		}
+	}
+}
