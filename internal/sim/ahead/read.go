@@ -125,9 +125,6 @@ var changeTable = document.NewTable(
 		func(d *changeDocument) *opt[string] { return &d.commands[scenario.Resume] }, document.Words),
 )
 
-// Options describes the documents of a question and of its changes.
-func Options() (plan, change []document.Info) { return planTable.Options(), changeTable.Options() }
-
 // Read reads a question. The error is of type document.Problems and lists every
 // problem.
 func Read(v document.Value, file string, names Names) (*Plan, error) {
