@@ -124,9 +124,12 @@ func writeJobExplanation(w io.Writer, j *client.JobExplanation) error {
 		fmt.Fprintln(w, "It is being preempted.")
 	case j.Class == "non_preemptible":
 		fmt.Fprintf(w, "It is not preempted for others: with it, its operation is within its fair share (satisfaction %.2f).\n", j.Satisfaction)
+	case j.Class == "aggressively_preemptible":
+		fmt.Fprintf(w, "Only operations that starve aggressively may preempt it (satisfaction %.2f); %s preempted before it.\n",
+			j.Satisfaction, plural(j.PreemptedBefore, "job of the operation is", "jobs of the operation are"))
 	default:
-		fmt.Fprintf(w, "It is %s: its operation has more than its share (satisfaction %.2f); %s preempted before it.\n",
-			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job of the operation is", "jobs of the operation are"))
+		fmt.Fprintf(w, "It is preemptible: its operation has more than its share (satisfaction %.2f); %s preempted before it.\n",
+			j.Satisfaction, plural(j.PreemptedBefore, "job of the operation is", "jobs of the operation are"))
 	}
 	return nil
 }

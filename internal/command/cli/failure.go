@@ -10,35 +10,57 @@ import (
 // codeMemoryLimit is the code of jobs that used more memory than they may.
 const codeMemoryLimit client.Code = 1200
 
-// withFigures adds the figures to an error about memory. The message has none: clients of YTsaurus
-// match on it and find the figures in the attributes.
-func withFigures(err error) error {
-	var outer *client.Error
-	if !errors.As(err, &outer) {
+// failureOf returns why an operation failed. The errors of operations have no figures, so those of
+// memory come from the first job that failed.
+func (s *session) failureOf(o *client.Operation) error {
+	err := o.Err()
+	if !errors.Is(err, codeMemoryLimit) {
 		return err
 	}
-	e := innerError(outer, codeMemoryLimit)
-	if e == nil {
-		return err
+	page, failed := s.ListJobs(s.ctx, o.ID, client.JobFilter{State: client.Failed, Limit: 1})
+	if failed != nil || len(page.Jobs) == 0 || page.Jobs[0].Error == nil {
+		return err // what is known is still right
 	}
-	usage, known := e.Attributes["usage"].(int64)
-	limit, limited := e.Attributes["limit"].(int64)
-	if !known || !limited {
-		return err
+	if figures := memoryFigures(page.Jobs[0].Error); figures != "" {
+		return &advised{err, []string{figures}}
 	}
-	return &advised{err, []string{fmt.Sprintf("A job used %s; its memory limit is %s (memory_limit of the task, --memory of weir run).",
-		amountText("memory", float64(usage)), amountText("memory", float64(limit)))}}
+	return err
 }
 
-// innerError finds the first error with a code, in the error itself and those that caused it.
-func innerError(e *client.Error, code client.Code) *client.Error {
-	if e.Code == code {
-		return e
+// withFigures adds the figures to a job's error about memory. The message has none: clients of
+// YTsaurus match on it and find the figures in the attributes.
+func withFigures(e *client.Error) error {
+	if figures := memoryFigures(e); figures != "" {
+		return &advised{e, []string{figures}}
 	}
-	for _, inner := range e.Inner {
-		if found := innerError(inner, code); found != nil {
-			return found
+	return e
+}
+
+// memoryFigures states how much memory a job used and might use; empty if the error is another one.
+func memoryFigures(e *client.Error) string {
+	if e.Code == codeMemoryLimit {
+		usage, known := wholeNumber(e.Attributes["usage"])
+		limit, limited := wholeNumber(e.Attributes["limit"])
+		if known && limited {
+			return fmt.Sprintf("A job used %s; its memory limit is %s (memory_limit of the task, --memory of weir run).",
+				amountText("memory", usage), amountText("memory", limit))
 		}
 	}
-	return nil
+	for _, inner := range e.Inner {
+		if figures := memoryFigures(inner); figures != "" {
+			return figures
+		}
+	}
+	return ""
+}
+
+// wholeNumber reads an attribute that is an integer.
+func wholeNumber(attribute any) (float64, bool) {
+	switch n := attribute.(type) {
+	case int64:
+		return float64(n), true
+	case uint64:
+		return float64(n), true
+	}
+	return 0, false
 }

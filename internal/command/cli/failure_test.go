@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/weirhq/weir/client"
@@ -15,8 +14,8 @@ func TestAFailureByMemoryHasItsFigures(t *testing.T) {
 	if got := withFigures(failed).Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for _, other := range []error{errors.New("else"), &client.Error{Code: 1205, Message: "User job failed"}, &client.Error{Code: 1200, Message: "Memory limit exceeded"}} {
-		if got := withFigures(other); got != other {
+	for _, other := range []*client.Error{{Code: 1205, Message: "User job failed"}, {Code: 1200, Message: "Memory limit exceeded"}} {
+		if got := withFigures(other); got != error(other) {
 			t.Errorf("%v became %v", other, got)
 		}
 	}

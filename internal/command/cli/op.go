@@ -270,7 +270,7 @@ func writeOperation(w io.Writer, o *client.Operation) error {
 		fmt.Fprintf(w, "alert %s: %v\n", alert.Type, &alert.Error)
 	}
 	if o.Result != nil && o.Result.Code != 0 {
-		fmt.Fprintf(w, "error: %v\n", withFigures(o.Result))
+		fmt.Fprintf(w, "error: %v\n", o.Result)
 	}
 	return nil
 }
