@@ -30,6 +30,7 @@ type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
 }
 
 // Options configure an agent.
@@ -47,7 +48,9 @@ type Options struct {
 	GPUs       GPUs
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
-	Files  []string
+	Files []string
+	// NoShells refuses shells in jobs, whoever asks.
+	NoShells bool
 	Driver cgroup.Driver
 	Rules  Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
@@ -162,6 +165,7 @@ type Agent struct {
 	health    health
 	gpus      gpuState
 	checks    checkState
+	streams   int         // live connections to jobs
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
@@ -186,7 +190,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Description.AgentId = id
+	o.Description.AgentId, o.Description.Streams = id, true
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err

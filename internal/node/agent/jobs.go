@@ -33,6 +33,7 @@ type job struct {
 	queued  bool     // it waits for room
 	uid     uint32   // the user id that it has taken; zero if none
 	gpus    []string // the ids of its GPUs
+	readers readers  // of its output
 }
 
 // requested is the memory that the node counts for the job.
@@ -149,6 +150,9 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 			Timeout: jobproxy.Duration(nodeproto.Duration(order.GetTimeoutUs())),
 		})
 	}
+	for _, order := range orders.Open {
+		a.openStream(order)
+	}
 	a.tellNode()
 }
 
@@ -157,6 +161,7 @@ func (a *Agent) remove(j *job) {
 	if j.dir == "" {
 		return
 	}
+	j.readers.await()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
 	defer cancel()
 	if err := jobproxy.Remove(ctx, j.dir, a.Driver); err != nil {

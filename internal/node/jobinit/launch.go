@@ -24,7 +24,7 @@ const (
 	// its parent.
 	KeptStdout = 9
 	KeptStderr = 10
-	moreFiles  = 11 // entrances to control groups, then mounts of volumes
+	moreFiles  = 11 // entrances to control groups, then mounts of volumes, then namespaces to enter
 )
 
 // Files are what an init gets from its parent.
@@ -34,6 +34,9 @@ type Files struct {
 	KeptStdout, KeptStderr *os.File // nil if the stream is not kept
 	Entrances              []*os.File
 	Volumes                []*os.File
+	// Namespaces are those of a running job that the command joins. Such an init ends with its parent.
+	Namespaces []*os.File
+	Enters     bool
 }
 
 // Init is a started init that may still wait for its plan.
@@ -82,11 +85,16 @@ func Launch(command []string, level Level, ids *IDMap, files Files) (*Init, erro
 			return nil, err
 		}
 	}
-	for _, file := range append(append([]*os.File{}, files.Entrances...), files.Volumes...) {
-		all = append(all, file.Fd())
+	for _, list := range [][]*os.File{files.Entrances, files.Volumes, files.Namespaces} {
+		for _, file := range list {
+			all = append(all, file.Fd())
+		}
 	}
 	i := &Init{plan: planWrite, report: reportRead, Handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &i.Handle}
+	if files.Enters {
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
 	if level != None {
 		attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	}
