@@ -124,6 +124,14 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Unpaced lets a request take as long as it likes to send its body. It is for streams that both ends keep open.
+func Unpaced(r *http.Request) {
+	if body, ok := r.Body.(*pacedBody); ok {
+		body.over = true
+		_ = body.control.SetReadDeadline(time.Time{})
+	}
+}
+
 // end stops waiting for a body that the handler did not read to its end.
 func (b *pacedBody) end() {
 	if !b.over {

@@ -261,6 +261,7 @@ func (a *Agent) serveShell(s *liveStream, dir string, wanted *nodev1.OpenShell) 
 		return
 	}
 	defer session.Close()
+	s.send(&nodev1.NodeFrame{Frame: &nodev1.NodeFrame_Output{Output: &nodev1.ShellOutput{}}}) // it has started
 	shell := &shell{s: s, session: session}
 	var copying sync.WaitGroup
 	copying.Go(func() { shell.copyOut(session.Output, false) })

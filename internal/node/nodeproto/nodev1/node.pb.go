@@ -4273,7 +4273,7 @@ func (x *OutputPiece) GetEnded() bool {
 	return false
 }
 
-// ShellOutput is what a shell has written.
+// ShellOutput is what a shell has written. The first one is empty: the shell has started.
 type ShellOutput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
