@@ -51,8 +51,8 @@ type Options struct {
 	Files []string
 	// NoShells refuses shells in jobs, whoever asks.
 	NoShells bool
-	Driver cgroup.Driver
-	Rules  Rules
+	Driver   cgroup.Driver
+	Rules    Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64

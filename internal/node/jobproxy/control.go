@@ -31,18 +31,18 @@ const (
 type Order struct {
 	Command Command `json:"command"`
 	// Reason is the abort reason to report; for Interrupt, the one to report if the timeout expires.
-	Reason  string   `json:"reason,omitempty"`
-	Message string   `json:"message,omitempty"` // for people
-	Timeout Duration `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"` // for people
+	Timeout Duration        `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
 	Session *SessionRequest `json:"session,omitempty"` // of Enter
 }
 
 // Reply is one line to an agent.
 type Reply struct {
-	State *State `json:"state,omitempty"`
-	Error string `json:"error,omitempty"`
-	Refusal Refusal `json:"refusal,omitempty"` // of a session
-	End *SessionEnd `json:"end,omitempty"` // of a session
+	State   *State      `json:"state,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	Refusal Refusal     `json:"refusal,omitempty"` // of a session
+	End     *SessionEnd `json:"end,omitempty"`     // of a session
 }
 
 func (o *Order) check() error {

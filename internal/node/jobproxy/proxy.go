@@ -55,14 +55,14 @@ type proxy struct {
 	stirred   bool         // a process of the job has run since the last record
 	oomScores oomScores
 
-	board   *board
-	orders  chan Order
-	entries chan *entering
+	board    *board
+	orders   chan Order
+	entries  chan *entering
 	sessions atomic.Int32 // that the job has; any goroutine may write it
-	signals chan os.Signal
-	oom     <-chan struct{}
-	stopOOM func()
-	alarm   *alarm
+	signals  chan os.Signal
+	oom      <-chan struct{}
+	stopOOM  func()
+	alarm    *alarm
 
 	hosted      bool          // in a supervisor, beside other jobs
 	neighbours  func() int64  // how many jobs this process serves
