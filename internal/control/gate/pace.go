@@ -151,6 +151,12 @@ func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *pacedWriter) extend() { _ = w.control.SetWriteDeadline(time.Now().Add(w.pace.left())) }
 
+// Flush sends what is in a buffer. Streams need it.
+func (w *pacedWriter) Flush() {
+	w.extend()
+	_ = w.control.Flush() // what cannot be sent fails with the next write
+}
+
 func (w *pacedWriter) WriteHeader(status int) {
 	w.extend()
 	w.ResponseWriter.WriteHeader(status)
