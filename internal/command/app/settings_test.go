@@ -31,6 +31,7 @@ var opened = map[string]bool{
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"node/shells": true, // see TestANodeMayForbidShells
 	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 

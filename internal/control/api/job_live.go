@@ -108,6 +108,7 @@ func (c *call) spawnShell(p wire.Parameters) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, inParameters(err)
 	}
+	request.User = c.Who.User
 	shell, err := c.Server.OpenShell(c.Context, c.Caller(c.job.ID.String()), c.job.ID, request)
 	if err != nil {
 		return yson.Node{}, err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ const (
 
 // ShellRequest is a process to run in a job beside its command.
 type ShellRequest struct {
+	User          string   // who may use it
 	Command       string   // for the job's shell; empty: an interactive shell, unless there are arguments
 	Arguments     []string // a program and its arguments, instead of a command
 	Environment   []*nodev1.Variable
@@ -93,13 +95,14 @@ func (s *Server) OpenShell(ctx context.Context, who Caller, job guid.ID, request
 	}}}
 	now := time.Now()
 	shell := &Shell{
-		ID: s.newID(guid.Object), Job: job, User: who.User, Terminal: request.Terminal, server: s, who: who, began: now, idle: shellIdle,
+		ID: s.newID(guid.Object), Job: job, User: request.User, Terminal: request.Terminal, server: s, who: who, began: now, idle: shellIdle,
 		height: request.Height, width: request.Width, stirred: now, asked: now, changed: make(chan struct{}),
 	}
 	if request.Idle > 0 {
 		shell.idle = min(request.Idle, shellIdle)
 	}
 	shell.who.Object = job.String()
+	isAudited := false
 	live, err := s.open(ctx, job, order, true, func(t *term, _ *Job) error {
 		s.live.mu.Lock()
 		full := len(s.live.shells) >= maxShells
@@ -108,9 +111,19 @@ func (s *Server) OpenShell(ctx context.Context, who Caller, job guid.ID, request
 			return liveErrorf(LiveTooMany, "there are %d shells, which is the limit", maxShells)
 		}
 		t.audit(shell.who, nil, shell.opened(request))
+		isAudited = true
 		return nil
 	})
 	if err != nil {
+		if isAudited {
+			reason := LiveTerminated // its user did not wait
+			var refused *LiveError
+			if errors.As(err, &refused) {
+				reason = refused.Reason
+			}
+			shell.end(ShellEnd{Reason: reason, Message: err.Error()})
+			shell.auditEnd()
+		}
 		return nil, err
 	}
 	shell.stream = live
@@ -272,21 +285,26 @@ func (sh *Shell) leave() {
 	sh.stream.close(end.Reason)
 	board := &sh.server.live
 	if end.Reason != LiveTakeover { // otherwise the term adds it to its last rows
-		ctx, cancel := context.WithTimeout(context.Background(), auditPatience)
-		_, err := ask(ctx, sh.server, func(t *term) (struct{}, error) {
-			t.audit(sh.who, nil, sh.closed())
-			return struct{}{}, nil
-		})
-		cancel()
-		if err != nil {
-			sh.server.log.Warn("the end of a shell is not in the audit", "job", sh.Job, "shell", sh.ID, "user", sh.User, "reason", end.Reason, "error", err)
-		}
+		sh.auditEnd()
 	}
 	time.AfterFunc(shellKept, func() {
 		board.mu.Lock()
 		defer board.mu.Unlock()
 		delete(board.shells, sh.ID)
 	})
+}
+
+// auditEnd adds the end of the shell to the audit.
+func (sh *Shell) auditEnd() {
+	ctx, cancel := context.WithTimeout(context.Background(), auditPatience)
+	defer cancel()
+	_, err := ask(ctx, sh.server, func(t *term) (struct{}, error) {
+		t.audit(sh.who, nil, sh.closed())
+		return struct{}{}, nil
+	})
+	if err != nil {
+		sh.server.log.Warn("the end of a shell is not in the audit", "job", sh.Job, "shell", sh.ID, "user", sh.User, "error", err)
+	}
 }
 
 // auditShells adds the ends of the shells that ended with a term to the rows: at its end, or when this server leads
