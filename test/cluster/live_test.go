@@ -57,7 +57,7 @@ func touch(t testing.TB, name string) {
 
 // levels are all ways in which a node runs jobs.
 var levels = map[string]string{
-	"full": isolated,
+	"full":                 isolated,
 	"none in a supervisor": "  isolation: {level: none}\n  supervisor: true\n", "none": "  isolation: {level: none}\n  supervisor: false\n",
 }
 

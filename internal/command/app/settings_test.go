@@ -32,7 +32,7 @@ var opened = map[string]bool{
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
 	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"node/shells": true, // see TestANodeMayForbidShells
-	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
+	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
 // obeyed is everything that is made from the other settings.

@@ -45,8 +45,8 @@ func (c *call) liveOutput(stdout bool) (bool, error) {
 	}
 	out, err := c.Server.ReadOutput(c.Context, c.job.ID, stdout, offset, limit, min(wait, longestLiveWait))
 	var live *server.LiveError
-	if errors.As(err, &live) && live.Reason == server.LiveJobEnded {
-		return false, nil
+	if errors.As(err, &live) && (live.Reason == server.LiveJobEnded || live.Reason == server.LiveUnsupported) {
+		return false, nil // what is stored is all there is
 	}
 	if err != nil {
 		return false, err
