@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -374,9 +375,9 @@ func (p *proxy) sessionStreams(job int, request *SessionRequest) (streams, outer
 
 // openTerminal makes a terminal where the job's own terminals are, owned by the job's user.
 func (p *proxy) openTerminal(job int) (master, slave *os.File, err error) {
-	root := "/proc/" + strconv.Itoa(job) + "/root/dev/"
+	devices := filepath.Join("/proc", strconv.Itoa(job), "root", "dev")
 	for _, name := range []string{"pts/ptmx", "ptmx"} {
-		if master, err = os.OpenFile(root+name, os.O_RDWR|unix.O_NOCTTY, 0); err == nil {
+		if master, err = os.OpenFile(filepath.Join(devices, name), os.O_RDWR|unix.O_NOCTTY, 0); err == nil {
 			break
 		}
 	}
