@@ -290,7 +290,7 @@ func TestAShellEndsWithItsJobItsAgentItsSupervisorAndTheTermOfTheLeader(t *testi
 			n.stop()
 			n.start()
 		}, "agent_stopped"},
-		"supervisor": {func(c *cluster, n *node, _ guid.ID) {
+		"host of jobs": {func(c *cluster, n *node, _ guid.ID) {
 			if err := syscall.Kill(n.supervisor(), syscall.SIGKILL); err != nil {
 				c.t.Error(err)
 			}
@@ -308,7 +308,7 @@ func TestAShellEndsWithItsJobItsAgentItsSupervisorAndTheTermOfTheLeader(t *testi
 			mark := newMark()
 			client := c.client()
 			options := sleeping(mark)
-			if name == "supervisor" { // what a shell has put into the background then lives as long as the job
+			if name == "host of jobs" { // what a shell has put into the background then lives as long as the job
 				options.Command = "echo begins; exec sleep " + mark
 			}
 			shell, err := client.OpenShell(t.Context(), job.String(), options)
