@@ -141,7 +141,7 @@ long: ## property tests with many cases and a new seed each time (CHECKS=100000 
 .PHONY: faults
 faults: setup build ## end-to-end tests with faults: killed leaders, lost nodes, real jobs, three machines, hostile clients, a campaign of all kinds of faults (as root; WEIR_KILLS and WEIR_FAULTS set how many, WEIR_SEED which, WEIR_SOAK how long)
 	$(WITH_WEIR) go test -p 1 -v -count=1 -timeout 6h ./test/cluster ./test/faults ./test/threemachines
-	$(WITH_WEIR) WEIR_TEST_SUPERVISOR=1 go test $(AGAIN) ./test/cluster
+	$(WITH_WEIR) WEIR_TEST_PROXIES=1 go test $(AGAIN) ./test/cluster
 
 .PHONY: v2
 v2: ## tests of containers and isolated jobs for a machine without Go, such as one with control groups version 2 only: build them, and say how to run them there

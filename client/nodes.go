@@ -29,7 +29,18 @@ type Node struct {
 	LastSeen     time.Time     `yson:"last_seen_time"`
 	Alerts       []string      `yson:"alerts"`
 	GPUs         []GPU         `yson:"gpus"`
+	Isolation    Isolation     `yson:"isolation"`
 	Raw          Value         `yson:"."`
+}
+
+// Isolation is how far a node keeps jobs apart from itself and from each other; empty if its agent is too old to say.
+type Isolation struct {
+	Level string `yson:"level"`  // full, shared_files or none
+	RunAs string `yson:"run_as"` // job, user or agent
+	// Cause is why jobs are not isolated fully: configured, not_root, or what the machine refuses, such as
+	// no_namespaces. It is empty if they are.
+	Cause  string `yson:"cause"`
+	Detail string `yson:"detail"` // the machine's answer
 }
 
 // GPU is a device of a node.

@@ -30,7 +30,11 @@ func (r *run) observe(operations bool) {
 	var picture *core.Picture
 	if !known {
 		r.looks++
-		picture = r.core.PictureOfShares(r.date())
+		if operations || all {
+			picture = r.core.PictureOfShares(r.date())
+		} else {
+			picture = r.core.PictureOfPools(r.date())
+		}
 	}
 	if all || picture != nil && b.totalsDiffer(picture) {
 		for seen := range b.viewed.Operations() {

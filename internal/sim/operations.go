@@ -154,7 +154,7 @@ func (r *run) submit(w workload.Operation) {
 	r.active++
 	r.books.arrived++
 	r.bound("operations come", int(r.books.arrived), r.options.Bounds.Operations)
-	spec, err := specOf(&w)
+	spec, err := r.specs.of(&w)
 	if err == nil {
 		err = r.apply(&core.StartInput{Operation: id, User: w.User, Spec: spec})
 	}

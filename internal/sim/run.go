@@ -120,6 +120,7 @@ type run struct {
 	operations []operationAccount
 	inherited  map[core.OperationID]int32
 	firstNew   core.OperationID
+	specs      specs
 	sources    []*workload.Source
 	// next is the next operation of each source, for which there is an event.
 	next []workload.Operation

@@ -7,8 +7,41 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// specOf writes the specification of an operation of equal jobs.
-func specOf(w *workload.Operation) (*operation.Spec, error) {
+// specs remembers specifications: most operations of a template or a trace have the
+// same, and reading one costs more than anything else about a small operation.
+type specs map[specKey]*operation.Spec
+
+// specKey is what a specification is made from, without the options for pool trees.
+type specKey struct {
+	spec      document.Value
+	jobs      int
+	resources resource.Amounts
+}
+
+// mostSpecs bounds the memory for specifications.
+const mostSpecs = 10_000
+
+// of returns the specification of an operation of equal jobs.
+func (s *specs) of(w *workload.Operation) (*operation.Spec, error) {
+	key := specKey{w.Spec, w.Jobs, w.Resources}
+	known, ok := (*s)[key]
+	if !ok {
+		var err error
+		if known, err = readSpec(w); err != nil {
+			return nil, err
+		}
+		if *s == nil || len(*s) >= mostSpecs {
+			*s = specs{}
+		}
+		(*s)[key] = known
+	}
+	spec := *known
+	spec.OperationOptions = w.Options
+	return &spec, nil
+}
+
+// readSpec writes a specification and reads it.
+func readSpec(w *workload.Operation) (*operation.Spec, error) {
 	tasks := document.Map(document.Pair("jobs", document.Map(
 		document.Pair("job_count", document.Int(int64(w.Jobs))),
 		document.Pair("cpu_limit", document.Float(w.Resources.Float(resource.CPU))),
@@ -22,9 +55,7 @@ func specOf(w *workload.Operation) (*operation.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec := *specification.Spec
-	spec.OperationOptions = w.Options
-	return &spec, nil
+	return specification.Spec, nil
 }
 
 // withFurther adds to the one task, named jobs, the other options that the

@@ -93,7 +93,7 @@ func BenchmarkLatency(b *testing.B) {
 // and exit code come back. The cluster has one node and no other work. Use -benchtime 100x for a
 // meaningful p99.
 func BenchmarkRun(b *testing.B) {
-	directory, group := b.TempDir(), newGroup()
+	directory, group := sharedDirectory(b), newGroup()
 	u := startUp(b, directory, group)
 	var took []time.Duration
 	for b.Loop() {

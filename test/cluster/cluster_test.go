@@ -44,7 +44,7 @@ type cluster struct {
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
 	needMachine(t)
-	c := &cluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}}
+	c := &cluster{t: t, directory: sharedDirectory(t), group: newGroup(), log: &logFile{}}
 	defaults := config.Default()
 	c.settings = defaults.Scheduler
 	s := &c.settings

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -53,7 +54,7 @@ func (c *cluster) favour() {
 func (c *cluster) fifo(name string) (path string) {
 	c.t.Helper()
 	path = filepath.Join(c.directory, name)
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
+	if err := errors.Join(syscall.Mkfifo(path, 0o666), os.Chmod(path, 0o666)); err != nil {
 		c.t.Fatal(err)
 	}
 	return path

@@ -17,7 +17,7 @@ func TestTheCommandsOfThePageOnMemoryAndCPUWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	u := startUp(t, directory, group, "--resources", "cpu=8,memory=8GiB,user_slots=8")
 	if err := os.Symlink(programs.weir, filepath.Join(directory, "weir")); err != nil {
 		t.Fatal(err)

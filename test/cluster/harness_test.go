@@ -57,6 +57,7 @@ func build() error {
 		if programs.directory, programs.err = os.MkdirTemp("", "weir-cluster-"); programs.err != nil {
 			return
 		}
+		programs.err = os.Chmod(programs.directory, 0o755) // jobs run programs in it
 		programs.weir = filepath.Join(programs.directory, "weir")
 		programs.reference = filepath.Join(programs.directory, "reference")
 		sources := map[string]string{programs.weir: "../../cmd/weir", programs.reference: "../../internal/node/cgroup/testdata/reference"}

@@ -15,8 +15,8 @@ import (
 	"github.com/weirhq/weir/internal/node/jobproxy"
 )
 
-// isolated are the settings of a node that isolates its jobs.
-const isolated = "  isolation: {level: full}\n"
+// isolated are the settings of a node whose jobs see nothing of the test's directory, as by default.
+const isolated = "  isolation: {}\n"
 
 // supervisor is the process that hosts the jobs of a node; zero if none runs.
 func (n *node) supervisor() int {
@@ -91,9 +91,7 @@ func TestASupervisorMayBeKilledWhileItsAgentIsAwayToo(t *testing.T) {
 // A supervisor is replaced, and no job is aborted for it: those that had not started yet start with the next.
 func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	o := small
-	o.more = "  supervisor: true\n"
-	harmWith(t, 1, o, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+	harm(t, 1, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		if pid := c.nodes[0].supervisor(); pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have ended
 		}
@@ -106,9 +104,7 @@ func TestASupervisorMayBeKilledAtAnyMoment(t *testing.T) {
 
 func TestAnInitMayBeKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	o := small
-	o.more = "  supervisor: true\n"
-	harmWith(t, 1, o, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
+	harm(t, 1, 200*time.Millisecond, func(c *realCluster, random *rand.Rand) {
 		for _, dir := range c.nodes[0].jobDirectories() {
 			if state, err := jobproxy.ReadState(dir); err == nil && state.InitPID != 0 && jobproxy.IsAlive(dir) {
 				_ = syscall.Kill(state.InitPID, syscall.SIGKILL) // it may just have ended
@@ -122,7 +118,7 @@ func TestAnInitMayBeKilledAtAnyMoment(t *testing.T) {
 func TestANodeMovesToASupervisorWithJobsRunning(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", "  supervisor: false\n")
+	n := c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", "  supervisor: false\n  isolation: {level: none}\n")
 	gate := filepath.Join(c.directory, "gate")
 	before := c.start(task("a", "for i in $(seq 500); do echo line $i >&2; done; while [ ! -e "+gate+" ]; do sleep 0.01; done; for i in $(seq 501 1000); do echo line $i >&2; done"))
 	job := c.awaitRunning(before, 1)[0]

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,8 +60,11 @@ func startNode(t testing.TB, scheduler, directory, group string, o nodeOptions) 
 func (n *node) configure(scheduler, directory, group string) {
 	n.t.Helper()
 	o := n.options
-	if supervised && !strings.Contains(o.more, "supervisor:") {
-		o.more = "  supervisor: true\n" + o.more
+	if separate && !strings.Contains(o.more, "supervisor:") {
+		o.more = "  supervisor: false\n" + o.more
+	}
+	if !strings.Contains(o.more, "isolation:") {
+		o.more = "  isolation: " + sharing(directory) + "\n" + o.more
 	}
 	n.config = writeFile(n.t, directory, o.name+".yaml", fmt.Sprintf(`node:
   schedulers: [%q]
@@ -74,8 +78,32 @@ func (n *node) configure(scheduler, directory, group string) {
 %s`, scheduler, o.name, o.tags, o.resources, n.directory, group, o.contained, o.watchdog, o.more))
 }
 
-// supervised makes all nodes run their jobs in supervisors: both ways have to pass.
-var supervised = os.Getenv("WEIR_TEST_SUPERVISOR") != ""
+// separate gives every job a proxy process instead of a supervisor for all: both ways have to pass.
+var separate = os.Getenv("WEIR_TEST_PROXIES") != ""
+
+// sharing is the section isolation of nodes whose jobs leave traces for the test in a directory. The level is the
+// default.
+func sharing(directory string) string {
+	return fmt.Sprintf("{readonly_paths: [%q], writable_paths: [%q], share_writable_paths: true}", programs.directory, directory)
+}
+
+// sharedDirectory returns a directory that jobs may write to, whoever they run as.
+func sharedDirectory(t testing.TB) string {
+	t.Helper()
+	directory := t.TempDir()
+	if err := os.Chmod(directory, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return directory
+}
+
+// touch makes a file that jobs may append to, whoever they run as.
+func touch(t testing.TB, name string) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(name, nil, 0o666), os.Chmod(name, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // start starts the agent, for the first time or again.
 func (n *node) start() {

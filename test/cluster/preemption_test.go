@@ -26,6 +26,7 @@ func (c *cluster) calm() {
 // until this number of jobs are.
 func (c *cluster) prepared(trap, then string) (command string, awaitReady func(jobs int)) {
 	file := filepath.Join(c.directory, "ready")
+	touch(c.t, file)
 	return trap + "; echo ready >> " + file + "; " + then, func(jobs int) {
 		c.t.Helper()
 		await(c.t, "jobs are ready for a signal", func() bool { return len(readLines(c.t, file)) == jobs })
@@ -81,6 +82,7 @@ func TestAnInterruptibleJobGetsItsSignalAndTime(t *testing.T) {
 	c.node("{cpu: 2, memory: 8GiB, user_slots: 2}")
 	_, waits, open := c.gate("gate")
 	said := filepath.Join(c.directory, "said")
+	touch(t, said)
 	// The job cleans up for half a second and reports that it ended on purpose.
 	command, awaitReady := c.prepared(fmt.Sprintf("trap 'echo signalled $YT_JOB_ID >> %s; sleep 0.5; echo cleared $YT_JOB_ID >> %s; exit 17' INT", said, said), waits)
 	polite := c.start(task("a", command, "job_count: 2", "cpu_limit: 1", "interruption_signal: SIGINT", "restart_exit_code: 17"))

@@ -39,12 +39,6 @@ func (l *logFile) String() string {
 	return l.text.String()
 }
 
-// run starts the program. The caller must end it.
-func run(t testing.TB, name string, log *logFile, args ...string) *process {
-	t.Helper()
-	return runIn(t, "", name, log, args...)
-}
-
 // inNamespace returns a command line that runs a program in a network namespace; an empty one means the
 // machine's. The program has the id of the started process. Unlike ip netns exec, it leaves mounts
 // alone.
@@ -56,9 +50,15 @@ func inNamespace(namespace, program string, args ...string) []string {
 	return append([]string{"nsenter", "--net=/run/netns/" + namespace, "--"}, words...)
 }
 
+// runIn starts the program in a network namespace. The caller must end it.
 func runIn(t testing.TB, namespace, name string, log *logFile, args ...string) *process {
 	t.Helper()
-	words := inNamespace(namespace, programs.weir, args...)
+	return runWords(t, name, log, inNamespace(namespace, programs.weir, args...))
+}
+
+// runWords starts a command line that becomes the program.
+func runWords(t testing.TB, name string, log *logFile, words []string) *process {
+	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(words[0], words[1:]...), ended: make(chan struct{}), log: log}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = environment()

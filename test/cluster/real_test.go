@@ -55,13 +55,14 @@ func newRealCluster(t testing.TB, nodes int, o nodeOptions) *realCluster {
 // scheduler gives up the jobs of a node after a silence.
 func newRealClusterOn(t testing.TB, network *network, address string, silence time.Duration, nodes int, o nodeOptions) *realCluster {
 	t.Helper()
-	c := &realCluster{t: t, directory: t.TempDir(), group: newGroup(), log: &logFile{}, address: address, network: network}
+	c := &realCluster{t: t, directory: sharedDirectory(t), group: newGroup(), log: &logFile{}, address: address, network: network}
 	listen, fromNodes := address, address
 	if network != nil {
 		_, port, _ := strings.Cut(address, ":")
 		listen, fromNodes = "0.0.0.0:"+port, network.address(0)+":"+port
 	}
 	c.ran = filepath.Join(c.directory, "ran")
+	touch(t, c.ran)
 	c.config = writeFile(t, c.directory, "scheduler.yaml", fmt.Sprintf(`scheduler:
   listen: %q
   data_dir: %q

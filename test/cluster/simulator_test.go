@@ -46,7 +46,7 @@ func (s shareTable) sum(window int) (sum float64) {
 func TestTheSimulatorAndARealClusterAgree(t *testing.T) {
 	takesLong(t)
 	needMachine(t)
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	pools := writeFile(t, directory, "pools.yaml", scenarioPools)
 	simulated := simulateScenario(t, directory)
 	u := startUp(t, directory, group, "--pools", pools, "--nodes", strconv.Itoa(scenarioNodes),

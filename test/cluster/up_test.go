@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ type up struct {
 	directory string
 	group     string
 	address   string
+	token     string // empty: the socket lets the test in
 	log       *logFile
 }
 
@@ -27,18 +29,28 @@ type up struct {
 func startUp(t testing.TB, directory, group string, args ...string) *up {
 	t.Helper()
 	needMachine(t)
+	return startUpAs(t, nil, sharing(directory), directory, group, args...)
+}
+
+// startUpAs is startUp with a command line that runs weir with fewer rights, and a section isolation.
+func startUpAs(t testing.TB, prefix []string, isolation, directory, group string, args ...string) *up {
+	t.Helper()
 	u := &up{t: t, directory: directory, group: group, log: &logFile{}}
 	temporary := filepath.Join(directory, "tmp")
 	if err := os.MkdirAll(temporary, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	config := writeFile(t, directory, "up.yaml", "node: {cgroup: {parent: "+group+"}, memory_watchdog_period: 50ms}\n")
+	config := writeFile(t, directory, "up.yaml", "node: {cgroup: {parent: "+group+"}, memory_watchdog_period: 50ms, isolation: "+isolation+"}\n")
 	portFile := filepath.Join(directory, "port")
+	if err := os.Chmod(config, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(portFile); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temporary)
-	u.process = run(t, "weir up", u.log, append([]string{"up", "--config", config, "--port", "0", "--port-file", portFile}, args...)...)
+	words := append(slices.Clip(prefix), programs.weir, "up", "--config", config, "--port", "0", "--port-file", portFile)
+	u.process = runWords(t, "weir up", u.log, append(words, args...))
 	t.Cleanup(func() {
 		u.signal(syscall.SIGKILL)
 		<-u.ended
@@ -60,6 +72,9 @@ func (u *up) weir(args ...string) (output string, err error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, programs.weir, args...)
 	command.Env = append(environment(), "WEIR_ADDR="+u.address)
+	if u.token != "" {
+		command.Env = append(command.Env, "WEIR_TOKEN="+u.token)
+	}
 	text, err := command.CombinedOutput()
 	return string(text), err
 }
@@ -73,6 +88,17 @@ func (u *up) mustWeir(args ...string) string {
 	return output
 }
 
+// printedToken is the token in the greeting.
+func (u *up) printedToken() (token string) {
+	u.t.Helper()
+	await(u.t, "a token is printed", func() bool {
+		_, text, found := strings.Cut(u.log.String(), "YT_TOKEN=")
+		token, _, _ = strings.Cut(text, " ")
+		return found && strings.Contains(text, "Ctrl-C stops it.")
+	})
+	return token
+}
+
 // interrupt is Ctrl-C.
 func (u *up) interrupt() {
 	u.t.Helper()
@@ -84,7 +110,7 @@ func (u *up) interrupt() {
 }
 
 func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	began := time.Now()
 	u := startUp(t, directory, group)
 	t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
@@ -95,8 +121,7 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	// The printed token lets a client in that knows nothing of the socket.
-	_, token, _ := strings.Cut(u.log.String(), "YT_TOKEN=")
-	token, _, _ = strings.Cut(token, " ")
+	token := u.printedToken()
 	for given, want := range map[string]string{token: "root", "": "guest"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+u.address+"/auth/whoami", nil)
 		if err != nil {
@@ -134,7 +159,7 @@ func TestUpGreetsRunsJobsAndLeavesNothingBehind(t *testing.T) {
 }
 
 func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	u := startUp(t, directory, group)
 	script, data := filepath.Join(t.TempDir(), "count.sh"), filepath.Join(t.TempDir(), "data")
 	for _, err := range []error{
@@ -164,11 +189,12 @@ func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
 }
 
 func TestUpWithADataDirectoryGoesOn(t *testing.T) {
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	data, gate := filepath.Join(directory, "data"), filepath.Join(directory, "gate")
 	u := startUp(t, directory, group, "--data-dir", data)
 	u.mustWeir("set", "//sys/pools/research/@weight", "7")
 	ran := filepath.Join(directory, "ran")
+	touch(t, ran)
 	spec := writeFile(t, directory, "spec.yaml", task("research", fmt.Sprintf("echo $YT_JOB_ID >> %s; while [ ! -e %s ]; do sleep 0.05; done", ran, gate), "job_count: 2", "cpu_limit: 0.1"))
 	id := strings.TrimSpace(u.mustWeir("op", "start", spec))
 	await(t, "jobs run", func() bool { return len(readLines(t, ran)) == 2 })
@@ -195,7 +221,7 @@ func TestUpWithADataDirectoryGoesOn(t *testing.T) {
 }
 
 func TestUpStartsFiveNodesWithDeclaredResources(t *testing.T) {
-	directory, group := t.TempDir(), newGroup()
+	directory, group := sharedDirectory(t), newGroup()
 	u := startUp(t, directory, group, "--nodes", "5", "--resources", "cpu=8,memory=16GiB,user_slots=8")
 	var total string
 	await(t, "all nodes are there", func() bool {
@@ -219,9 +245,10 @@ func TestUpStartsFiveNodesWithDeclaredResources(t *testing.T) {
 
 func TestTwoClustersOnOneMachineLeaveEachOtherAlone(t *testing.T) {
 	group := newGroup()
-	first, second := t.TempDir(), t.TempDir()
+	first, second := sharedDirectory(t), sharedDirectory(t)
 	a := startUp(t, first, group)
 	ran := filepath.Join(first, "ran")
+	touch(t, ran)
 	spec := writeFile(t, first, "spec.yaml", task("adhoc", "echo $YT_JOB_ID >> "+ran+"; sleep 1000", "cpu_limit: 0.1"))
 	id := strings.TrimSpace(a.mustWeir("op", "start", spec))
 	await(t, "the job runs", func() bool {

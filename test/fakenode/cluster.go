@@ -124,7 +124,8 @@ func (c *Cluster) describe(index int) *nodev1.NodeDescription {
 		return c.config.Describe(index)
 	}
 	return &nodev1.NodeDescription{
-		Name: fmt.Sprintf("node-%05d", index), Resources: nodeproto.ToAmounts(c.config.Resources), Tags: c.config.Tags,
+		Isolation: &nodev1.Isolation{Level: "full", RunAs: "job"},
+		Name:      fmt.Sprintf("node-%05d", index), Resources: nodeproto.ToAmounts(c.config.Resources), Tags: c.config.Tags,
 		SoftwareVersion: "fake", Cgroups: "none",
 	}
 }

@@ -34,6 +34,7 @@ node:
   resources: {cpu: 4, memory: 2GiB, user_slots: 4}
   tags: [rack/1]
   cgroup: {parent: %[4]s}
+  isolation: {readonly_paths: [%[5]s]}
   heartbeat: {period: 500ms, splay: 100ms, min_backoff: 200ms, max_backoff: 1s}
 `
 
@@ -77,7 +78,7 @@ func TestThreeMachinesSurviveTheLossOfTheLeader(t *testing.T) {
 	n.await("m2 stands by", n.says(m2, "standing by; leader: 10.77.0.1:7070"))
 	var daemons []*daemon
 	for _, m := range n.machines {
-		daemons = append(daemons, n.start(m, "node", fmt.Sprintf(nodeConfiguration, m.name, m.directory, n.authority.file, groups)))
+		daemons = append(daemons, n.start(m, "node", fmt.Sprintf(nodeConfiguration, m.name, m.directory, n.authority.file, groups, n.directory)))
 	}
 	n.makePools(m1)
 	n.await("three nodes are in the tree", func() (string, bool) {

@@ -17,6 +17,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
@@ -24,10 +25,15 @@ import (
 	"github.com/weirhq/weir/test/expected"
 )
 
-// TestMain makes this program a job proxy when it is started as one, as weir does.
+// TestMain makes this program a job proxy, a supervisor or an init when it is started as one, as weir does.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == ProxyCommand {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == ProxyCommand:
 		os.Exit(jobproxy.Main(os.Args[2]))
+	case len(os.Args) == 3 && os.Args[1] == SupervisorCommand:
+		os.Exit(jobproxy.Supervise(os.Args[2], []string{"/proc/self/exe", jobproxy.InitCommand}))
+	case len(os.Args) == 2 && os.Args[1] == jobproxy.InitCommand:
+		os.Exit(jobinit.Main())
 	}
 	os.Exit(m.Run())
 }
@@ -138,6 +144,7 @@ func (c *cluster) startNode(cores, gib int64) {
 	n.Resources = document.Some(resource.PartialOf(resource.Amounts{resource.UserSlots: 2 * cores, resource.CPU: 100 * cores, resource.Memory: gib << 30}))
 	n.Cgroup.Parent = document.Some(fmt.Sprintf("weir-app-test-%d", os.Getpid())) // others may have nodes here too
 	n.Memory.WatchdogPeriod = document.Some(100 * time.Millisecond)
+	n.Isolation.ReadOnly = document.Some([]string{c.directory}) // jobs wait for files of the test
 	node, err := NewNode(c.t.Context(), n, "test", c.log)
 	if err != nil {
 		c.t.Fatal(err)

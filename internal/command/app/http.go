@@ -23,11 +23,11 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
 		scheme = "https"
 	}
-	measured := metrics.New(s.Server, metrics.Options{Version: s.version})
+	measured := metrics.New(s.Server, metrics.Options{Version: s.version, Notifier: s.notifier})
 	limits := limitsOf(&c.Overload)
 	answers := api.New(s.Server, api.Options{
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
-		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key,
+		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier,
 	})
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {

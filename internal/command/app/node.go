@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,11 +18,9 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
-	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
-	"github.com/weirhq/weir/internal/node/programs"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -69,11 +66,17 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
-	isolation, err := isolationOf(&c.Isolation)
+	supervisor, initCommand, err := programsOf(c, program, directory, log)
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
+	isolation, err := isolationOf(&c.Isolation, os.Getuid() == 0, prober(initCommand, directory))
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	tellIsolation(&isolation, log.With("node", name))
 	gpus, more, err := gpusOf(ctx, c, directory, isolation.Level, driver, log)
 	if err != nil {
 		client.Close()
@@ -84,11 +87,6 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	isolation.ReadOnly = append(isolation.ReadOnly, c.GPUs.Libraries.Value()...)
 	offered := offeredOf(c, detected)
 	hidden := c.Resources.Value().Or(detected)[resource.Memory] - offered[resource.Memory]
-	supervisor, err := supervisorOf(c, program, directory, log)
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
 	health, err := newHealth(c, log)
 	if err != nil {
 		client.Close()
@@ -121,62 +119,6 @@ func checkOf(c *config.NodeHealth) agent.Check {
 	return agent.Check{
 		Command: c.Command.Value(), Period: c.Period.Value(), Timeout: c.Timeout.Value(), AlertOnly: c.OnFailure.Value() == "alert",
 	}
-}
-
-// isolationOf is how the node isolates its jobs.
-func isolationOf(c *config.Isolation) (i agent.Isolation, err error) {
-	if err := i.Level.UnmarshalText([]byte(c.Level.Value())); err != nil {
-		return i, err
-	}
-	i.ReadOnly, i.Writable, i.Hide, i.AllowPtrace = c.ReadOnly.Value(), c.Writable.Value(), c.Hide.Value(), c.AllowPtrace.Value()
-	if os.Getuid() != 0 {
-		// Jobs run as the agent's user, who may be root of a scheduler on this machine by its socket.
-		i.Hide = append(slices.Clip(i.Hide), filepath.Dir(client.SocketPath("")))
-	}
-	byDefault := "job"
-	if i.Level == jobinit.None || os.Getuid() != 0 {
-		byDefault = "agent"
-	}
-	runAs := c.RunAs.Or(byDefault)
-	if runAs == "agent" {
-		return i, nil
-	}
-	if os.Getuid() != 0 {
-		return i, errors.New("isolation/run_as: only root can run jobs as other users")
-	}
-	if runAs == "user" {
-		i.LocalUsers = true
-		return i, nil
-	}
-	if i.UIDs, err = agent.ParseUIDRange(c.UIDs.Value()); err != nil {
-		return i, fmt.Errorf("isolation/uids: %w", err)
-	}
-	if err := i.UIDs.CheckAccounts("/etc/passwd"); err != nil {
-		return i, fmt.Errorf("isolation/uids: %w", err)
-	}
-	return i, nil
-}
-
-// isSupervised reports whether the node's jobs run in one supervisor.
-func isSupervised(c *config.Node) bool {
-	return c.Supervisor.Or(c.Isolation.Level.Value() != jobinit.None.String())
-}
-
-// supervisorOf is the command that runs the supervisor of jobs; nil if each job is to have a proxy of its own. The small
-// programs are put beside the node's data. Without them this program plays their roles.
-func supervisorOf(c *config.Node, program, directory string, log *slog.Logger) ([]string, error) {
-	if !isSupervised(c) {
-		return nil, nil
-	}
-	paths, err := programs.Install(filepath.Join(directory, "programs"))
-	if errors.Is(err, programs.ErrNone) {
-		log.Warn("jobs start more slowly and take more memory", "reason", err)
-		return []string{program, SupervisorCommand}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return []string{paths.Supervisor, paths.Init}, nil
 }
 
 // Run works until ctx is cancelled. Jobs keep running.

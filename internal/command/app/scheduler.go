@@ -22,6 +22,7 @@ import (
 	"github.com/weirhq/weir/internal/control/api"
 	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/gate"
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
@@ -47,6 +48,7 @@ type Scheduler struct {
 	version  string
 	begin    func() error // called when it leads for the first time
 	reload   *reloader
+	notifier *notify.Notifier
 	// running is the configuration as it was read last.
 	running atomic.Pointer[config.Scheduler]
 }
@@ -62,6 +64,10 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		return nil, err
 	}
 	keys, err := openServerKeys(&c.TLS, c.DataDir.Value())
+	if err != nil {
+		return nil, err
+	}
+	targets, err := targetsOf(&c.Notifications)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +106,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
+	s.notifier = notify.New(targets, rulesOfNotifications(&c.Notifications), db, s.Server, log)
 	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
 }
@@ -173,6 +180,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	workers.Go(func() {
 		s.reload.run(leading, func(wrong string) { s.Server.SetAlert(server.AlertFiles, wrong) })
 	})
+	workers.Go(func() { s.notify(leading) })
 	workers.Go(func() {
 		if err := s.Server.Run(leading); err != nil {
 			s.log.Error("scheduler", "error", err)

@@ -13,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -30,8 +31,10 @@ var opened = map[string]bool{
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
-	"node/gpus/tool": true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
-	"node/shells": true, // see TestANodeMayForbidShells
+	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
+	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
+	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
+	"node/shells": true, // see test/cluster
 	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
@@ -55,9 +58,10 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
-		Supervised: isSupervised(&c.Node), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
+		Supervised: c.Node.Supervisor.Value(), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
 	}
-	o.Isolation, _ = isolationOf(&c.Node.Isolation)
+	c.Node.Isolation.ShareWritable = document.Some(true) // see isolation_test.go
+	o.Isolation, _ = isolationOf(&c.Node.Isolation, true, func(jobinit.Level, uint32) error { return nil })
 	o.Isolation.UIDs = agent.UIDRange{} // they depend on who runs the test
 	for i := range c.Up.NodeCount() {
 		o.Nodes = append(o.Nodes, nodeOf(&c.Up, i, c.Up.NodeCount(), machineForTests))

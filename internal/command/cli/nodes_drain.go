@@ -15,7 +15,7 @@ import (
 func newNodesGetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NODE",
-		Short: "Show a node: state, resources, usage, tags, maintenance, alerts",
+		Short: "Show a node: state, resources, usage, tags, isolation, maintenance, alerts",
 		Example: `  weir nodes get node-00001
   weir nodes get node-00001 -o json`,
 		Args: oneName("node"), ValidArgsFunction: r.completeNodes(),
@@ -45,6 +45,7 @@ func writeNode(w io.Writer, n *client.Node) error {
 		k := kind.String()
 		row(k, amountText(k, n.Usage.Of(k))+" of "+amountText(k, n.Limits.Of(k))+" in use")
 	}
+	row("isolation", isolationText(&n.Isolation))
 	row("version", n.Version)
 	row("registered", stamp(n.Registered))
 	row("last seen", stamp(n.LastSeen))
@@ -53,6 +54,30 @@ func writeNode(w io.Writer, n *client.Node) error {
 		row(fmt.Sprint("gpu ", i), gpuText(&n.GPUs[i]))
 	}
 	return t.flush()
+}
+
+// isolationText describes in a line how far a node isolates jobs, and why not further.
+func isolationText(i *client.Isolation) string {
+	if i.Level == "" {
+		return ""
+	}
+	text := i.Level
+	switch i.RunAs {
+	case "job":
+		text += ", a user for each job"
+	case "user":
+		text += ", jobs run as the accounts of their users"
+	case "agent":
+		text += ", jobs run as the agent's user"
+	}
+	if i.Cause != "" {
+		text += " (" + i.Cause
+		if i.Detail != "" {
+			text += ": " + i.Detail
+		}
+		text += ")"
+	}
+	return text
 }
 
 // gpuText describes a device in a line: what it is, who has it, and how it does.

@@ -39,6 +39,7 @@ Exit codes: 0 done, 1 failed or answered "no", 2 usage error, 130 interrupted.`,
 	root.AddCommand(
 		newApplyCommand(opts),
 		newAuditCommand(opts),
+		newNotifyCommand(opts),
 		newBackupCommand(opts),
 		newCheckCommand(opts),
 		newCompletionCommand(),

@@ -28,6 +28,7 @@ type runCall struct {
 	environment       []string
 	files             []string
 	tag               string
+	notify            []string
 	weight            float64
 	detach, quiet     bool
 	admission         admission
@@ -74,6 +75,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name; together at most 1 MiB (repeatable)")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
+	flags.StringArrayVar(&c.notify, "notify", nil, "notification target of the cluster that is told when the operation ends (repeatable)")
 	flags.Float64Var(&c.weight, "weight", 0, "weight among the operations of the pool")
 	c.admission.addTo(cmd)
 	flags.BoolVarP(&c.detach, "detach", "d", false, "print the id and do not wait")
@@ -211,7 +213,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},
-		{spec, "scheduling_tag_filter", c.tag != "", c.tag},
+		{spec, "scheduling_tag_filter", c.tag != "", c.tag}, {spec, "notify", len(c.notify) > 0, c.notify},
 	} {
 		if option.given {
 			option.in[option.name] = option.value

@@ -86,6 +86,7 @@ func (c *checker) together(a string, hasA bool, b string, hasB bool) {
 }
 
 func (c *checker) scheduler(s *Scheduler) {
+	c.notifications(&s.Notifications)
 	pooltree.CheckTemplates(s.Templates.Value(), func(path string, rule document.Rule, message string) {
 		c.refuse("scheduler/template_pool_tree_config_map/"+path, rule, "%s", message)
 	})

@@ -74,15 +74,16 @@ var cgroup = newGroup([]row[Cgroup]{
 type Isolation struct {
 	Level, RunAs, UIDs       opt[string]
 	ReadOnly, Writable, Hide opt[[]string]
+	ShareWritable            opt[bool]
 	AllowPtrace              opt[bool]
 }
 
 var isolation = newGroup([]row[Isolation]{
 	fixed("level", "What a job sees of the machine. full: the programs and libraries of the machine, its own processes and its sandbox, without capabilities and with a filter of system calls. shared_files: the same, with all files of the machine, read-only outside "+
-		"the sandbox. none: everything.",
-		func(c *Isolation) *opt[string] { return &c.Level }, wordsOf("full", "shared_files", "none").Default("none")).common(),
+		"the sandbox. none: everything. The node does not start if the machine does not allow the level. Unset: full, or else the strongest level that the machine allows, with an alert.",
+		func(c *Isolation) *opt[string] { return &c.Level }, wordsOf("full", "shared_files", "none")).common(),
 	fixed("run_as", "The user that jobs run as. job: one of uids for each job. user: the account in /etc/passwd with the name of the operation's user, from id 1000 on; "+
-		"if there is none, the job is aborted with the reason no_local_user. agent: the agent's user. Unset: job, or agent with the level none.",
+		"if there is none, the job is aborted with the reason no_local_user. agent: the agent's user. Unset: job if the agent is root, otherwise agent; with the level none, agent.",
 		func(c *Isolation) *opt[string] { return &c.RunAs }, wordsOf("job", "user", "agent")),
 	fixed("uids", "The user ids of jobs, and their group ids. No account of the machine may have one of them.",
 		func(c *Isolation) *opt[string] { return &c.UIDs }, document.Words.Default("1900000000-1900065535")),
@@ -90,6 +91,8 @@ var isolation = newGroup([]row[Isolation]{
 		func(c *Isolation) *opt[[]string] { return &c.ReadOnly }, paths),
 	fixed("writable_paths", "Paths of the machine that isolated jobs may write to, as far as permissions allow.",
 		func(c *Isolation) *opt[[]string] { return &c.Writable }, paths),
+	fixed("share_writable_paths", "Let jobs with user ids of their own have writable_paths. Ids are used again: a job may get the id of one that has ended, and with it the files that it left there. Without this the node does not start.",
+		func(c *Isolation) *opt[bool] { return &c.ShareWritable }, document.Bools.Default(false)),
 	fixed("hide", "Paths of the machine that isolated jobs must not see.",
 		func(c *Isolation) *opt[[]string] { return &c.Hide }, paths.Default([]string{"/etc/weir", "/etc/ssh", "/etc/kubernetes"})),
 	fixed("allow_ptrace", "Let isolated jobs trace their own processes, as debuggers do.",
@@ -247,8 +250,8 @@ var nodeGroup = newGroup(
 		fixed("pprof", "Also serve profiles of the process there, under /debug/pprof, to every client that can connect.",
 			func(c *Node) *opt[bool] { return &c.Pprof }, document.Bools.Default(false)),
 		part("cgroup", "How jobs are contained.", func(c *Node) *Cgroup { return &c.Cgroup }, cgroup),
-		fixed("supervisor", "Run all jobs of the node in one small process instead of a process for each job. Unset: if isolation/level is not none.",
-			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools),
+		fixed("supervisor", "Run all jobs of the node in one small process. false: a larger process for each job.",
+			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools.Default(true)),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
 		fixed("shells", "Let users who may manage an operation run shells and commands in its jobs: weir job shell, weir job exec.",
 			func(c *Node) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),

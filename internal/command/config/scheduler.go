@@ -39,6 +39,8 @@ type Scheduler struct {
 	Memory     MemoryDigest
 	Templates  opt[pooltree.Templates]
 
+	Notifications Notifications
+
 	// Extras are options of YTsaurus's scheduler that have no effect here, and unknown options from
 	// a patch.
 	Extras document.Extras
@@ -288,6 +290,7 @@ var schedulerGroup = newGroup(
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
+		part("notifications", "Who is told outside the cluster what happens in it.", func(c *Scheduler) *Notifications { return &c.Notifications }, notifications),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},
 	[]row[Scheduler]{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/gate"
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/orchid"
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
@@ -41,6 +42,8 @@ type Options struct {
 	TrustLoopback bool
 	// Key lets its holder act as root; nil means that there is none.
 	Key *Key
+	// Notifier delivers notifications; nil means that there are no targets.
+	Notifier *notify.Notifier
 	// Budget is the memory for bodies of requests; nil means one with the default limits.
 	Budget *gate.Budget
 }

@@ -69,10 +69,13 @@ var samples = map[string]struct{ parameters, data string }{
 	"transfer_pool_resources": {parameters: `{pool_tree=moving;source_pool=a;destination_pool=b;resource_delta={}}`},
 	"get_history":             {parameters: `{pool_tree=default}`},
 
-	"get_cluster":        {parameters: `{}`},
-	"list_nodes":         {parameters: `{}`},
-	"list_events":        {parameters: `{}`},
-	"list_audit":         {parameters: `{}`},
+	"get_cluster":               {parameters: `{}`},
+	"list_nodes":                {parameters: `{}`},
+	"list_events":               {parameters: `{}`},
+	"list_audit":                {parameters: `{}`},
+	"list_notification_targets": {},
+	"test_notification":         {parameters: `{target=nobody}`},
+
 	"add_maintenance":    {parameters: `{component=cluster_node;address="NODE";type=disable_write_sessions;comment=x}`},
 	"remove_maintenance": {parameters: `{component=cluster_node;address="NODE";all=%true}`},
 	"backup":             {parameters: `{}`},

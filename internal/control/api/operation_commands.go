@@ -141,6 +141,9 @@ func (c *call) checkStart(spec *operation.Spec) error {
 			return err
 		}
 	}
+	if err := c.checkNotify(spec); err != nil {
+		return err
+	}
 	trees, err := c.treesOf(spec)
 	if err != nil {
 		return err

@@ -94,6 +94,13 @@ var clusterCommands = []command{
 		run: listAudit,
 	},
 	{
+		name: "list_notification_targets", about: "lists the targets of notifications and how deliveries to them go", needs: administer, run: listNotificationTargets,
+	},
+	{
+		name: "test_notification", about: "sends a message to a target of notifications", needs: administer, changes: true,
+		parameters: []parameter{{"target", aString, required, "the name of the target"}}, run: testNotification,
+	},
+	{
 		name: "add_maintenance", about: "adds a maintenance request, which restricts a node until it is removed", needs: writeNode, changes: true,
 		parameters: []parameter{
 			component, address, perTarget,

@@ -7,9 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -27,6 +29,7 @@ type cluster struct {
 	version  string
 	revision string
 	trees    []poolTree // of the current scrape
+	notifier *notify.Notifier
 
 	size     float64
 	sizedAt  time.Time
@@ -142,6 +145,15 @@ func (c *cluster) collectProcess(to sink) {
 	for _, kind := range alertKinds {
 		to.status(alertStatus, up[kind], string(kind))
 	}
+	if c.notifier == nil {
+		return
+	}
+	for _, state := range c.notifier.States() {
+		to.value(notifications, float64(state.Delivered), state.Target, "delivered")
+		to.value(notifications, float64(state.Failed), state.Target, "failed")
+		to.value(notifications, float64(state.Dropped), state.Target, "dropped")
+		to.value(notificationsWaiting, float64(state.Waiting), state.Target)
+	}
 }
 
 func (c *cluster) collectTrees(to sink) {
@@ -198,6 +210,19 @@ func nodeState(n *server.Node) string {
 
 var nodeStates = [...]string{"online", "offline", "banned", "draining", "jobs_disabled", "refused"}
 
+// isolationNumber orders how far nodes isolate jobs.
+func isolationNumber(i *nodev1.Isolation) float64 {
+	switch {
+	case i.GetLevel() == "full" && i.GetRunAs() != "agent":
+		return 3
+	case i.GetLevel() == "full":
+		return 2
+	case i.GetLevel() == "shared_files":
+		return 1
+	}
+	return 0
+}
+
 func (c *cluster) collectNodes(to sink) {
 	type place struct{ tree, state string }
 	counts := map[place]int{}
@@ -215,6 +240,9 @@ func (c *cluster) collectNodes(to sink) {
 			tree = "" // it has just been removed
 		}
 		counts[place{tree, nodeState(n)}]++
+		if n.Isolation != nil {
+			to.value(isolationLevel, isolationNumber(n.Isolation), n.Name)
+		}
 		for _, g := range n.Status.GetGpus() {
 			if g.GetUtilization() >= 0 {
 				to.value(gpuUtilization, float64(g.GetUtilization())/100, n.Name, g.GetId())

@@ -37,6 +37,8 @@ const (
 	updatedTimestamp
 	waitingRequests
 	alertStatus
+	notifications
+	notificationsWaiting
 
 	treeResources
 	treeUsage
@@ -67,6 +69,7 @@ const (
 	poolCaused
 
 	nodesByState
+	isolationLevel
 	gpuUtilization
 	gpuMemory
 	gpuMemoryUsed
@@ -116,6 +119,9 @@ var Definitions = [metricCount]Definition{
 	updatedTimestamp:  {"weir_last_update_timestamp_seconds", "When this scheduler last computed fair shares, in seconds since 1970; absent before the first time", "gauge", nil},
 	waitingRequests:   {"weir_waiting_requests", "Requests waiting for the scheduler's loop", "gauge", nil},
 	alertStatus:       {"weir_alert_status", "Whether an alert of the scheduler is active (1) or not (0), as in //sys/scheduler/@alerts", "gauge", []string{"alert"}},
+	notifications:     {"weir_notifications_total", "Messages to a notification target by result: delivered, failed or dropped", "counter", []string{"target", "result"}},
+
+	notificationsWaiting: {"weir_waiting_notifications", "Notifications that wait to be delivered to a target", "gauge", []string{"target"}},
 
 	treeResources:     {"weir_tree_resources_amount", "What all nodes of the tree have together", "gauge", []string{"tree", "resource"}},
 	treeUsage:         {"weir_tree_usage_amount", "What jobs of the tree hold", "gauge", []string{"tree", "resource"}},
@@ -146,6 +152,7 @@ var Definitions = [metricCount]Definition{
 	poolCaused:            {"weir_pool_preemptions_caused_total", "Other operations' jobs that were preempted for the pool's own operations", "counter", []string{"tree", "pool"}},
 
 	nodesByState:   {"weir_nodes", "Nodes by the first state that applies of refused, offline, banned, draining, jobs_disabled, online; tree is empty for nodes in no tree", "gauge", []string{"tree", "state"}},
+	isolationLevel: {"weir_node_isolation_status", "How far a node isolates jobs. 0: none, 1: shared_files, 2: full, 3: full, and a user for each job or person", "gauge", []string{"node"}},
 	gpuUtilization: {"weir_node_gpu_utilization_ratio", "Part of the last second in which a GPU worked, from 0 to 1, as its node last read it", "gauge", []string{"node", "gpu"}},
 	gpuMemory:      {"weir_node_gpu_memory_bytes", "Memory of a GPU", "gauge", []string{"node", "gpu"}},
 	gpuMemoryUsed:  {"weir_node_gpu_memory_used_bytes", "Memory of a GPU in use", "gauge", []string{"node", "gpu"}},

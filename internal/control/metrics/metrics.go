@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	// one; zero means [DefaultMaxPools]. The rest of each tree is summed up as
 	// [Others].
 	MaxPools int
+	// Notifier delivers notifications; nil means that there are no targets.
+	Notifier *notify.Notifier
 }
 
 // Metrics are the metrics of one scheduler. Its methods may be called from any
@@ -53,6 +56,7 @@ func New(s *server.Server, o Options) *Metrics {
 		server: s, maxPools: cmp.Or(o.MaxPools, DefaultMaxPools), registry: prometheus.NewRegistry(),
 		cluster: newCluster(s, o.Version), requests: newRequestMetrics(), promises: map[string]*promises{},
 	}
+	m.cluster.notifier = o.Notifier
 	m.registry.MustRegister(m.cluster, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.requests.register(m.registry)
 	return m

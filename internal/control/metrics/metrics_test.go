@@ -20,6 +20,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"pgregory.net/rapid"
 
+	"github.com/weirhq/weir/internal/control/notify"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
@@ -184,7 +185,8 @@ func page0(t testing.TB, handler http.Handler) string {
 }
 
 func TestThePageIsAsPrometheusLikesIt(t *testing.T) {
-	m := New(busy(t), Options{Version: "1.2.3"})
+	notifier := notify.New([]*notify.Target{{Name: "chat"}}, nil, nil, nil, nil)
+	m := New(busy(t), Options{Version: "1.2.3", Notifier: notifier})
 	m.cluster.patience = time.Minute // show the size of the store however busy the machine is
 	m.Instrument(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 	text := page0(t, m.Handler())

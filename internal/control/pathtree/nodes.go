@@ -129,6 +129,17 @@ func (n clusterNode) Keys(*Request) ([]string, error) {
 	return []string{"orchid"}, nil
 }
 
+// Isolation is how far a node keeps jobs apart, and why not further; an entity if its agent does not say.
+func Isolation(node *server.Node) yson.Node {
+	i := node.Isolation
+	if i == nil {
+		return yson.Entity()
+	}
+	return yson.Map(
+		yson.Pair("level", yson.String(i.GetLevel())), yson.Pair("run_as", yson.String(i.GetRunAs())),
+		yson.Pair("cause", wire.OrEntity(i.GetCause())), yson.Pair("detail", wire.OrEntity(i.GetDetail())))
+}
+
 // GPUs lists the devices of a node as its agent last read them. Utilization is a number from 0 to 1.
 func GPUs(node *server.Node) yson.Node {
 	list := []yson.Node{}
@@ -149,7 +160,7 @@ func GPUs(node *server.Node) yson.Node {
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
 	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
-	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus",
+	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus", "isolation",
 }
 
 func (clusterNode) AttributeNames(*Request) (builtin, custom []string) { return nodeAttributes, nil }
@@ -229,6 +240,8 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return yson.Boolean(node.Status.GetDraining()), true, nil
 	case "gpus":
 		return GPUs(node), true, nil
+	case "isolation":
+		return Isolation(node), true, nil
 	case "cgroups":
 		return yson.String(node.Cgroups), true, nil
 	}

@@ -403,15 +403,32 @@ func (t *term) changed(c *core.OperationChange) {
 	}
 	op.stale = true
 	kind := "operation_" + c.State.String()
-	var facts []fact
+	facts := op.facts()
 	if c.Error != nil {
 		facts = append(facts, fact{"error", c.Error})
 	}
-	t.event(store.Event{Type: kind, Operation: int32(c.Operation)}, facts...)
+	e := store.Event{Type: kind, Operation: int32(c.Operation)}
+	places := op.record.Places
+	if now := t.core.PlacesOf(c.Operation); len(now) > 0 { // the record of a new operation has none yet
+		places = now
+	}
+	if len(places) > 0 {
+		e.Tree, e.Pool = places[0].Tree, places[0].Pool
+	}
+	t.event(e, facts...)
 	if c.State.IsFinished() {
 		op.final = c.Last
 		t.finish(op, c)
 	}
+}
+
+// facts are what notifications of an operation tell.
+func (op *activeOperation) facts() []fact {
+	facts := []fact{{"operation", op.record.ID.String()}, {"user", op.record.User}, {"title", op.record.Spec.Title.Value()}}
+	if targets := op.record.Spec.Notify.Value(); len(targets) > 0 {
+		facts = append(facts, fact{"notify", targets})
+	}
+	return facts
 }
 
 // finish builds the last record of an operation.

@@ -3,11 +3,15 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/jsontext"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -20,19 +24,29 @@ func mustJSON(v any) []byte {
 	return data
 }
 
-// amountsFact returns a vector as documents have it: by resource name, in units
-// that people use, without zeros.
-func amountsFact(a resource.Amounts) map[string]float64 {
-	named := map[string]float64{}
-	for _, k := range resource.Kinds {
-		if a[k] != 0 {
-			named[k.String()] = a.Float(k)
+// amountsDocument returns a vector as documents have it: by resource name, in order of
+// names, in units that people use, without zeros.
+func amountsDocument(a resource.Amounts) []byte {
+	document := append(make([]byte, 0, 64), '{')
+	for _, k := range kindsByName {
+		if a[k] == 0 {
+			continue
 		}
+		if len(document) > 1 {
+			document = append(document, ',')
+		}
+		document = append(jsontext.AppendQuote(document, k.String()), ':')
+		document = strconv.AppendFloat(document, a.Float(k), 'f', -1, 64)
 	}
-	return named
+	return append(document, '}')
 }
 
-func amountsDocument(a resource.Amounts) []byte { return mustJSON(amountsFact(a)) }
+var kindsByName = slices.SortedFunc(slices.Values(resource.Kinds[:]), func(a, b resource.Kind) int {
+	return strings.Compare(a.String(), b.String())
+})
+
+// amountsFact is amountsDocument as the value of a fact.
+func amountsFact(a resource.Amounts) json.RawMessage { return amountsDocument(a) }
 
 // errorDocument returns an error in the form that clients know.
 func errorDocument(e *nodev1.Error) []byte { return mustJSON(errorTree(e)) }
@@ -93,19 +107,40 @@ type fact struct {
 
 // event adds an entry to the decision log.
 func (t *term) event(e store.Event, facts ...fact) {
-	e.Time = t.now
-	if len(facts) > 0 {
-		details := make(map[string]any, len(facts))
-		for _, f := range facts {
-			if f.value != "" && f.value != nil {
-				details[f.name] = f.value
-			}
+	e.Time, e.Document = t.now, factsDocument(facts)
+	t.open.rows.Put.Events = append(t.open.rows.Put.Events, e)
+}
+
+// factsDocument returns the facts that are not empty as an object, in order of names;
+// nil if there are none. It sorts the facts.
+func factsDocument(facts []fact) []byte {
+	slices.SortFunc(facts, func(a, b fact) int { return strings.Compare(a.name, b.name) })
+	var document []byte
+	for _, f := range facts {
+		if f.value == "" || f.value == nil {
+			continue
 		}
-		if len(details) > 0 {
-			e.Document = mustJSON(details)
+		if document == nil {
+			document = append(make([]byte, 0, 128), '{')
+		} else {
+			document = append(document, ',')
+		}
+		document = append(jsontext.AppendQuote(document, f.name), ':')
+		switch v := f.value.(type) {
+		case string:
+			document = jsontext.AppendQuote(document, v)
+		case int64:
+			document = strconv.AppendInt(document, v, 10)
+		case json.RawMessage:
+			document = append(document, v...)
+		default:
+			document = append(document, mustJSON(v)...)
 		}
 	}
-	t.open.rows.Put.Events = append(t.open.rows.Put.Events, e)
+	if document != nil {
+		document = append(document, '}')
+	}
+	return document
 }
 
 // audit adds an audit record.

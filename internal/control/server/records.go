@@ -96,6 +96,8 @@ type Node struct {
 	Status     *nodev1.NodeStatus
 	Version    string
 	Cgroups    string
+	// Isolation is how far the node keeps jobs apart; nil if its agent is too old to say.
+	Isolation *nodev1.Isolation
 	// RegistrationError is why the node is not used.
 	RegistrationError string
 	NodeSettings

@@ -254,6 +254,9 @@ func (t *term) noticeStarvation() {
 			e.Type = "starvation_started"
 			facts = append(facts, fact{"is", v.Starvation.String()})
 		}
+		if op := t.operations[key.operation]; op != nil {
+			facts = append(facts, op.facts()...)
+		}
 		t.event(e, facts...)
 	}
 	picture := t.server.View().Picture

@@ -55,6 +55,32 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (events []Event, more
 	return page(ctx, s, &eventsTable, c, f.Cursor, f.OldestFirst, f.Limit)
 }
 
+// EventsAfter returns events of some types with greater numbers than a position, oldest first, and whether there are more.
+func (s *Store) EventsAfter(ctx context.Context, types []string, position int64, limit int) (events []Event, more bool, err error) {
+	// Zero is no cursor; numbers begin at 1.
+	return s.Events(ctx, EventFilter{Types: types, Cursor: max(position, 0), OldestFirst: true, Limit: limit})
+}
+
+// LastEvent returns the number of the last event, zero if there is none.
+func (s *Store) LastEvent(ctx context.Context) (int64, error) {
+	events, _, err := s.Events(ctx, EventFilter{Limit: 1})
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	return events[0].ID, nil
+}
+
+// Counter returns a stored counter, and whether it is there.
+func (s *Store) Counter(ctx context.Context, name string) (value int64, there bool, err error) {
+	c := &conditions{}
+	c.add("name = ?", name)
+	rows, err := countersTable.list(ctx, reader{s}, c.where(), c.args...)
+	if err != nil || len(rows) == 0 {
+		return 0, false, s.wrap(err)
+	}
+	return rows[0].Value, true, nil
+}
+
 // AuditFilter selects audit records. Empty fields do not filter.
 type AuditFilter struct {
 	User    string

@@ -60,9 +60,12 @@ type Core struct {
 	// stirred are operations whose controllers may have changed since they were
 	// last looked at; pending is how many of the others have jobs to start, and
 	// timed are those that have a deadline, in the order they were started.
+	// suspects are those that have jobs to start or had some when checkProgress last
+	// ran, in that order too: no other operation can be stuck.
 	stirred   []OperationID
 	pending   int
 	timed     []OperationID
+	suspects  []OperationID
 	lastOrder uint64
 
 	begun        time.Time // the first update
@@ -180,6 +183,7 @@ type running struct {
 	touched  bool // it may differ from the last picture
 	stirred  bool // it is in Core.stirred
 	pends    bool // it counts in Core.pending
+	suspect  bool // it is in Core.suspects
 	timed    bool // it is in Core.timed
 	// order is its position among all operations in the order they were started.
 	order uint64

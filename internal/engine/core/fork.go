@@ -18,7 +18,7 @@ func (c *Core) Fork() *Core {
 	f.together = nil
 	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.painter = nil, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
-	f.stirred, f.timed = slices.Clone(c.stirred), slices.Clone(c.timed)
+	f.stirred, f.timed, f.suspects = slices.Clone(c.stirred), slices.Clone(c.timed), slices.Clone(c.suspects)
 	f.live, f.pulses = slices.Clone(c.live), slices.Clone(c.pulses)
 	f.nodes = make([]*node, len(c.nodes))
 	for i, n := range c.nodes {

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/weirhq/weir/internal/engine/operation"
@@ -181,15 +180,11 @@ func (c *Core) update(now time.Time, out *Decisions) {
 	}
 	c.updateTrees(now)
 	c.settleStirred()
-	for _, id := range slices.Clone(c.timed) {
-		op := c.operationAt(id)
-		if op == nil {
-			continue // it has ended with another one
-		}
+	c.each(c.timed, func(op *running) {
 		if deadline, ok := op.controller.Deadline(); ok && !now.Before(deadline) {
 			c.carryOut(now, op, op.controller.Tick(now), out)
 		}
-	}
+	})
 	c.settleRevived(now, out)
 	c.checkHosts(now, out)
 	c.checkProgress(now, out)

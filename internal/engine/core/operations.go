@@ -291,11 +291,20 @@ func (c *Core) release(t *tree, at scheduling.Allocation) {
 // forget removes an operation that has ended, and admits waiting operations
 // in its place.
 func (c *Core) forget(now time.Time, op *running, out *Decisions) {
+	at := c.place(c.live, op)
+	c.live = slices.Delete(c.live, at, at+1)
+	if op.suspect {
+		at := c.place(c.suspects, op)
+		c.suspects = slices.Delete(c.suspects, at, at+1)
+	}
+	if op.timed {
+		at := c.place(c.timed, op)
+		c.timed = slices.Delete(c.timed, at, at+1)
+	}
 	delete(c.operations, op.id)
 	if op.pends {
 		c.pending--
 	}
-	c.live = slices.DeleteFunc(c.live, func(id OperationID) bool { return id == op.id })
 	c.painter.renumbered = true
 	for i := range op.places {
 		c.unseat(now, &op.places[i], out)

@@ -40,6 +40,7 @@ type copies struct{ pools, seats, operations, nodes int }
 // node. It does not contain running jobs: see JobsOf and JobsOn.
 func (c *Core) Picture(now time.Time) *Picture {
 	picture := c.picture(now, true)
+	c.painter.paintOperations(c, picture)
 	c.painter.paintNodes(c, picture)
 	return picture
 }
@@ -48,11 +49,22 @@ func (c *Core) Picture(now time.Time) *Picture {
 // because between two updates most nodes of a busy cluster change. Attributes of
 // operations that follow from their number of neighbours, Seat.Shares, may be those
 // of an earlier picture.
-func (c *Core) PictureOfShares(now time.Time) *Picture { return c.picture(now, false) }
+func (c *Core) PictureOfShares(now time.Time) *Picture {
+	picture := c.picture(now, false)
+	for i, t := range c.trees {
+		c.painter.trees[i].paintSeats(c, t, picture.Trees[i], &c.painter.copied)
+	}
+	c.painter.paintOperations(c, picture)
+	return picture
+}
 
-// picture returns a picture without nodes; attributes states whether Seat.Shares
-// must be up to date.
-func (c *Core) picture(now time.Time, attributes bool) *Picture {
+// PictureOfPools is a Picture for who looks at pools more often than at operations. It
+// knows of no operations and no nodes.
+func (c *Core) PictureOfPools(now time.Time) *Picture { return c.picture(now, false) }
+
+// picture returns a picture without nodes and operations. It has seats if seats is
+// set, with all of their attributes up to date.
+func (c *Core) picture(now time.Time, seats bool) *Picture {
 	p := &c.painter
 	p.copied = copies{}
 	picture := &Picture{Time: now, Default: c.defaultTree, Trees: make([]*Tree, len(c.trees))}
@@ -60,9 +72,11 @@ func (c *Core) picture(now time.Time, attributes bool) *Picture {
 		if i >= len(p.trees) {
 			p.trees = append(p.trees, &treePainter{})
 		}
-		picture.Trees[i] = p.trees[i].paint(c, t, &p.copied, attributes)
+		picture.Trees[i] = p.trees[i].paint(t, &p.copied, seats)
+		if seats {
+			p.trees[i].paintSeats(c, t, picture.Trees[i], &p.copied)
+		}
 	}
-	p.paintOperations(c, picture)
 	return picture
 }
 
@@ -217,13 +231,15 @@ type treePainter struct {
 	order, byName []int32
 	alerts        []fairshare.Alert
 
-	slots   []painted // by slot
-	changed []int32   // slots that may differ from the last picture
+	slots     []painted // by slot
+	changed   []int32   // slots that may differ from the last picture
+	unpainted []int32   // slots that may differ from the last picture with seats
 }
 
 // painted is what a treePainter keeps for a slot.
 type painted struct {
-	marked bool // it may differ from the last picture
+	marked    bool // it may differ from the last picture
+	unpainted bool // it is in treePainter.unpainted
 
 	// For operations: the pool that it was in, none if there was no operation,
 	// and what it added to the counts of that pool.
@@ -260,8 +276,8 @@ func (t *tally) add(other *tally, sign int32) {
 	}
 }
 
-// paint makes the next picture of a tree.
-func (p *treePainter) paint(c *Core, t *tree, copied *copies, attributes bool) *Tree {
+// paint makes the next picture of a tree, without seats.
+func (p *treePainter) paint(t *tree, copied *copies, attributes bool) *Tree {
 	p.changed = t.state.TakeChanges(p.changed[:0], attributes)
 	if last := len(p.changed) - 1; last >= 0 { // they are in order
 		for len(p.slots) <= int(p.changed[last]) {
@@ -270,7 +286,7 @@ func (p *treePainter) paint(c *Core, t *tree, copied *copies, attributes bool) *
 	}
 	for _, slot := range p.changed {
 		p.slots[slot].marked = true
-		p.paintSeat(c, t, slot)
+		p.count(t, slot)
 	}
 	p.paintPools(t)
 	for _, slot := range p.changed {
@@ -283,11 +299,44 @@ func (p *treePainter) paint(c *Core, t *tree, copied *copies, attributes bool) *
 		ID: t.id, Name: t.name, Config: t.config, Total: t.state.Total(), Updated: t.state.Updated(), Alerts: p.alerts,
 		order: p.order, byName: p.byName,
 	}
-	var pools, seats int
+	var pools int
 	picture.pools, pools = p.pools.finish()
-	picture.seats, seats = p.seats.finish()
-	copied.pools, copied.seats = copied.pools+pools, copied.seats+seats
+	copied.pools += pools
 	return picture
+}
+
+// count counts the operation that is in a slot now, in place of the one that was, and
+// notes that its seat must be painted.
+func (p *treePainter) count(t *tree, slot int32) {
+	at := &p.slots[slot]
+	if !at.unpainted {
+		at.unpainted = true
+		p.unpainted = append(p.unpainted, slot)
+	}
+	if at.pool != none {
+		p.slots[at.pool].direct.add(&at.adds, -1)
+		at.pool = none
+	}
+	if !t.state.IsOperation(slot) {
+		return
+	}
+	at.pool, at.adds = t.state.PoolOf(slot), tally{operations: 1, JobCounts: t.state.Jobs(slot)}
+	if t.state.IsSchedulable(slot) {
+		at.adds.schedulable = 1
+	}
+	p.slots[at.pool].direct.add(&at.adds, 1)
+}
+
+// paintSeats adds the seats to a picture of the tree as it is now.
+func (p *treePainter) paintSeats(c *Core, t *tree, picture *Tree, copied *copies) {
+	for _, slot := range p.unpainted {
+		p.slots[slot].unpainted = false
+		p.paintSeat(c, t, slot)
+	}
+	p.unpainted = p.unpainted[:0]
+	var seats int
+	picture.seats, seats = p.seats.finish()
+	copied.seats += seats
 }
 
 func sameAlert(a, b fairshare.Alert) bool {
@@ -296,11 +345,6 @@ func sameAlert(a, b fairshare.Alert) bool {
 
 // paintSeat repaints a slot in which an operation is or was.
 func (p *treePainter) paintSeat(c *Core, t *tree, slot int32) {
-	at := &p.slots[slot]
-	if at.pool != none {
-		p.slots[at.pool].direct.add(&at.adds, -1)
-		at.pool = none
-	}
 	old := p.seats.at(slot)
 	if !t.state.IsOperation(slot) {
 		if old != nil {
@@ -311,11 +355,6 @@ func (p *treePainter) paintSeat(c *Core, t *tree, slot int32) {
 	op := c.operations[t.owners[slot]]
 	c.touch(op)
 	fresh := t.seat(op, slot)
-	at.pool, at.adds = fresh.Parent, tally{operations: 1, JobCounts: fresh.JobCounts}
-	if fresh.Schedulable {
-		at.adds.schedulable = 1
-	}
-	p.slots[at.pool].direct.add(&at.adds, 1)
 	if groups := t.state.Groups(slot); old != nil && slices.Equal(old.Groups, groups) {
 		fresh.Groups = old.Groups
 		if old.equals(&fresh) {

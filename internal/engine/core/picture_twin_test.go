@@ -131,6 +131,13 @@ func checkTree(tb reporter, same func(what string, got, want any), c *Core, t *t
 	}
 }
 
+func poolsOf(t *Tree) (pools []Pool) {
+	for p := range t.Pools() {
+		pools = append(pools, *p)
+	}
+	return pools
+}
+
 func pathOf(q *pool) (path string) {
 	for ; q.parent != nil; q = q.parent {
 		path = strings.TrimSuffix(q.name+"/"+path, "/")
@@ -151,9 +158,17 @@ func TestPropertyPicturesAreAsIfMadeFromNothing(t *testing.T) {
 		text := written(held)
 		for range rapid.IntRange(5, 60).Draw(r, "steps") {
 			w.step(r)
-			switch rapid.IntRange(0, 5).Draw(r, "look") {
+			switch rapid.IntRange(0, 6).Draw(r, "look") {
 			case 3:
 				w.PictureOfShares(w.now)
+			case 6:
+				pools := w.PictureOfPools(w.now)
+				whole := w.Picture(w.now)
+				for i, tree := range whole.Trees {
+					if got, want := poolsOf(pools.Trees[i]), poolsOf(tree); !reflect.DeepEqual(got, want) {
+						r.Fatalf("a picture of pools has %+v, not %+v", got, want)
+					}
+				}
 			case 0, 1:
 				checkPicture(r, w.Core, w.Picture(w.now))
 			case 2:

@@ -103,7 +103,7 @@ func (c *Core) settleStirred() {
 			continue // it has ended
 		}
 		op.stirred = false
-		if pends := op.controller.PendingJobCount() > 0; pends != op.pends {
+		if pends := op.hasToStart(); pends != op.pends {
 			op.pends = pends
 			if pends {
 				c.pending++
@@ -111,16 +111,35 @@ func (c *Core) settleStirred() {
 				c.pending--
 			}
 		}
+		if op.pends && !op.suspect {
+			op.suspect = true
+			c.suspects = c.insert(c.suspects, op)
+		}
 		if op.isTimed() && !op.timed {
 			op.timed = true
-			at, _ := slices.BinarySearchFunc(c.timed, op.order, func(id OperationID, order uint64) int {
-				return cmp.Compare(c.operations[id].order, order)
-			})
-			c.timed = slices.Insert(c.timed, at, id)
+			c.timed = c.insert(c.timed, op)
 		}
 	}
 	c.stirred = c.stirred[:0]
 }
+
+// insert adds an operation to a list in the order in which operations were started.
+func (c *Core) insert(list []OperationID, op *running) []OperationID {
+	return slices.Insert(list, c.place(list, op), op.id)
+}
+
+// place returns where an operation is, or would be, in a list in the order in which
+// operations were started.
+func (c *Core) place(list []OperationID, op *running) int {
+	at, _ := slices.BinarySearchFunc(list, op.order, func(id OperationID, order uint64) int {
+		return cmp.Compare(c.operations[id].order, order)
+	})
+	return at
+}
+
+// hasToStart reports whether an operation has jobs to start and may start them. One
+// that has not been admitted yet may not.
+func (op *running) hasToStart() bool { return op.started && op.controller.PendingJobCount() > 0 }
 
 // isTimed reports whether updates must look at an operation, because it has a
 // deadline or has yet to choose its tree.

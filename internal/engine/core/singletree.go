@@ -63,10 +63,7 @@ func (c *Core) settleInOneTree(now time.Time, op *running, out *Decisions) bool 
 // revived.
 func (c *Core) settleRevived(now time.Time, out *Decisions) {
 	c.settleStirred()
-	if !slices.ContainsFunc(c.timed, func(id OperationID) bool { return c.operations[id].choosing }) {
-		return
-	}
-	c.eachLive(func(op *running) {
+	c.each(c.timed, func(op *running) { // those that have yet to choose are among them
 		if op.choosing && c.settleInOneTree(now, op, out) {
 			op.choosing = false
 		}

@@ -117,10 +117,17 @@ func isDue(now time.Time, last *time.Time, period time.Duration) bool {
 	return true
 }
 
-// eachLive calls a function for every operation that has not ended, which the
+// eachSuspect calls a function for every operation that may be stuck, which the
 // function may end.
-func (c *Core) eachLive(visit func(*running)) {
-	for _, id := range slices.Clone(c.live) {
+func (c *Core) eachSuspect(visit func(*running)) {
+	c.settleStirred()
+	c.each(c.suspects, visit)
+}
+
+// each calls a function for every operation of a list that has not ended, which the
+// function may end.
+func (c *Core) each(list []OperationID, visit func(*running)) {
+	for _, id := range slices.Clone(list) {
 		if op := c.operationAt(id); op != nil {
 			visit(op)
 		}
@@ -132,7 +139,7 @@ func (c *Core) checkProgress(now time.Time, out *Decisions) {
 	if !isDue(now, &c.stuckChecked, c.settings.StuckCheckPeriod) {
 		return
 	}
-	c.eachLive(func(op *running) {
+	c.eachSuspect(func(op *running) {
 		var stuck []Stuck
 		for i := range op.places { // all of them, because a tree remembers what it has seen
 			if s, is := c.stuckIn(now, op, &op.places[i]); is {
@@ -142,6 +149,11 @@ func (c *Core) checkProgress(now time.Time, out *Decisions) {
 		if len(stuck) == len(op.places) {
 			c.failStuck(now, op, operation.CodeGeneric, "operation is stuck", stuck, out)
 		}
+	})
+	c.suspects = slices.DeleteFunc(c.suspects, func(id OperationID) bool {
+		op := c.operations[id]
+		op.suspect = op.pends
+		return !op.suspect
 	})
 }
 
@@ -179,7 +191,7 @@ func (c *Core) checkHosts(now time.Time, out *Decisions) {
 	if !isDue(now, &c.nodesChecked, c.settings.NodeCheckPeriod) {
 		return
 	}
-	c.eachLive(func(op *running) {
+	c.eachSuspect(func(op *running) {
 		if !op.started || op.controller.Blocked() != operation.NotBlocked {
 			return
 		}

@@ -47,8 +47,8 @@ func (c *Core) Verify() error {
 		if running := op.controller.RunningJobCount(); running != count {
 			report("operation %d: its controller runs %d jobs, its trees %d", id, running, count)
 		}
-		if !op.stirred && (op.pends != (op.controller.PendingJobCount() > 0) || op.isTimed() && !op.timed) {
-			report("operation %d: has jobs to start: %v, is watched: %v", id, op.pends, op.timed)
+		if !op.stirred && (op.pends != op.hasToStart() || op.isTimed() && !op.timed || op.pends && !op.suspect) {
+			report("operation %d: has jobs to start: %v, is watched: %v, may be stuck: %v", id, op.pends, op.timed, op.suspect)
 		}
 		if state := op.controller.State(); state != operation.Pending && state != operation.Running {
 			report("operation %d is listed in state %s", id, state)

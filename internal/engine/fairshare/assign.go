@@ -49,27 +49,40 @@ func (e *Engine) divide(p *pool, f float64, shares []resource.Shares) (sum resou
 	}
 	for _, slot := range p.children {
 		n := &e.nodes[slot]
-		n.suggestion = min(1, f*(n.weight/p.leastWeight))
+		s := min(1, f*(n.weight/p.leastWeight))
 		if n.pool < 0 {
-			shares[slot] = operationAt(n, n.suggestion)
+			shares[slot] = operationShare(n, s)
 		} else {
 			child := &e.pools[n.pool]
-			child.factor, shares[slot] = e.poolAt(child, n.suggestion, &child.bounds)
+			child.factor, shares[slot] = e.poolShare(child, s)
 		}
-		sum = sum.Add(shares[slot])
+		for k := range sum {
+			sum[k] += shares[slot][k]
+		}
 	}
 	return sum
+}
+
+// poolShare is poolAt under the pool's own bounds. It keeps the last answer: most
+// pools are asked the same again.
+func (e *Engine) poolShare(p *pool, s float64) (float64, resource.Shares) {
+	a := &p.answer
+	if a.fitStamp != p.fitStamp || a.suggestion != s || a.bounds != p.bounds {
+		*a = answer{fitStamp: p.fitStamp, suggestion: s, bounds: p.bounds}
+		a.factor, a.share = e.poolAt(p, s, &p.bounds)
+	}
+	return a.factor, a.share
 }
 
 func (e *Engine) divideFIFO(p *pool, f float64, shares []resource.Shares) (sum resource.Shares) {
 	for i, slot := range p.sorted {
 		n := &e.nodes[slot]
-		n.suggestion = min(1, max(0, f-float64(i)))
-		if n.suggestion == 0 {
+		s := min(1, max(0, f-float64(i)))
+		if s == 0 {
 			shares[slot] = nothing
 			continue
 		}
-		shares[slot] = operationAt(n, n.suggestion)
+		shares[slot] = operationShare(n, s)
 		sum = sum.Add(shares[slot])
 	}
 	return sum
@@ -100,7 +113,6 @@ func (e *Engine) divideImproved(p *pool, f float64, shares []resource.Shares) (s
 	for i := range p.sources {
 		s := &p.sources[i]
 		v := e.childAt(p, i, f, i < int(p.passed))
-		e.nodes[s.child].suggestion = min(1, f*s.scale)
 		shares[s.child] = v
 		sum = sum.Add(v)
 	}

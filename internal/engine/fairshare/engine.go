@@ -73,12 +73,13 @@ type node struct {
 	pool       int32 // index in Engine.pools, -1 for operations
 	fifoIndex  int32
 	weight     float64
-	suggestion float64
+	stamp      uint64          // operations: when the function changed
+	mostStamp  uint64          // the same when most was computed
+	fullAt     float64         // above this suggestion it takes most
+	most       resource.Shares // what it takes at suggestion 1
 	usage      resource.Shares
 	demand     resource.Shares
 	limits     resource.Shares
-
-	stamp      uint64          // operations: when the function changed
 	whole      resource.Shares // in a FIFO pool: all it takes, as of wholeStamp
 	wholeStamp uint64
 }
@@ -113,6 +114,7 @@ type pool struct {
 	factor                        float64 // the fit factor of the division
 	passed                        int32   // improved: the children that have jumped there
 
+	answer    answer   // what it was last asked for in a division
 	touched   bool     // some child differs from the last input
 	division  division // the last one recorded in Engine.shares
 	divided   float64  // the fit factor it was made at
@@ -143,6 +145,16 @@ type division struct {
 	fitStamp uint64
 	factor   float64
 	given    resource.Shares
+}
+
+// answer is the share that a pool takes at a suggestion, and the fit factor there.
+// It holds while the fit and the bounds are those that it was computed from.
+type answer struct {
+	fitStamp   uint64
+	suggestion float64
+	bounds     bounds
+	factor     float64
+	share      resource.Shares
 }
 
 var defaultPool Pool
@@ -185,7 +197,6 @@ func (e *Engine) Update(tree *Tree, elapsed time.Duration, result *Result) {
 	e.canSkip = len(e.promising) == 0 && !e.truncates
 	e.assigned = e.assigned[:0]
 	root.factor, e.shares[0] = e.poolAt(root, 1, &root.bounds)
-	e.nodes[0].suggestion = 1
 	e.assign(root, e.shares)
 	e.truncate(e.shares)
 	e.fill(tree, result)

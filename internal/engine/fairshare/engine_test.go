@@ -273,12 +273,12 @@ func TestVerifyFindsAForgedResult(t *testing.T) {
 		t.Fatalf("an honest result: %v", found)
 	}
 	for name, forge := range map[string]func(*Result){
-		"a child gets more":      func(r *Result) { r.Elements[tree.slots["a.op"]].FairShare[resource.CPU] += 0.1 },
-		"a pool gets more":       func(r *Result) { r.Elements[tree.slots["a"]].FairShare = resource.Uniform(0.9) },
-		"an offer is larger":     func(r *Result) { r.Elements[tree.slots["b"]].Suggestion *= 1.5 },
-		"a FIFO offer is larger": func(r *Result) { r.Elements[tree.slots["c.op"]].Suggestion = 0.1 },
-		"volume out of nowhere":  func(r *Result) { r.States[tree.slots["b"]].Volume[resource.CPU] += 1 },
-		"a negative part":        func(r *Result) { r.Pools[1].Strong[resource.CPU] = -1 },
+		"a child gets more":       func(r *Result) { r.Elements[tree.slots["a.op"]].FairShare[resource.CPU] += 0.1 },
+		"a pool gets more":        func(r *Result) { r.Elements[tree.slots["a"]].FairShare = resource.Uniform(0.9) },
+		"an offer is larger":      func(r *Result) { r.Pool(tree.slots["b"]).FitFactor *= 1.5 },
+		"a FIFO offer is smaller": func(r *Result) { r.Pool(tree.slots["c"]).FitFactor = 0.01 },
+		"volume out of nowhere":   func(r *Result) { r.States[tree.slots["b"]].Volume[resource.CPU] += 1 },
+		"a negative part":         func(r *Result) { r.Pools[1].Strong[resource.CPU] = -1 },
 	} {
 		_, result := build()
 		forge(result)

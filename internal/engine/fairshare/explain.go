@@ -97,7 +97,7 @@ func Explain(tree *Tree, result *Result, slot int32) Derivation {
 func linkOf(tree *Tree, result *Result, slot int32) Link {
 	element, a := &result.Elements[slot], result.Attributes(tree, slot)
 	link := Link{
-		Slot: slot, Share: element.FairShare, Suggestion: element.Suggestion,
+		Slot: slot, Share: element.FairShare, Suggestion: result.Suggestion(tree, slot),
 		Demand: a.Demand, Limits: a.Limits, Weight: element.Weight, FIFOIndex: element.FIFOIndex,
 	}
 	if p := result.Pool(slot); p != nil {

@@ -133,7 +133,7 @@ func (e *Engine) fillPaths(result *Result) {
 				continue
 			}
 			old, n := &result.Elements[p.slot], &e.nodes[p.slot]
-			if old.FairShare != e.shares[p.slot] || old.Suggestion != n.suggestion || old.Weight != n.weight || result.Pools[at].FitFactor != p.factor {
+			if old.FairShare != e.shares[p.slot] || old.Weight != n.weight || result.Pools[at].FitFactor != p.factor {
 				pool(at)
 			}
 		}
@@ -225,7 +225,7 @@ func (e *Engine) fillStates(tree *Tree, result *Result) {
 func (e *Engine) fillElement(result *Result, slot, pool int32) {
 	n := &e.nodes[slot]
 	outcome := ElementResult{
-		FairShare: e.shares[slot], Suggestion: n.suggestion, Weight: n.weight, Pool: pool, FIFOIndex: n.fifoIndex,
+		FairShare: e.shares[slot], Weight: n.weight, Pool: pool, FIFOIndex: n.fifoIndex,
 	}
 	old := &result.Elements[slot]
 	if *old == outcome {
@@ -259,7 +259,7 @@ func (e *Engine) fillPool(p *pool, at int32, result *Result, before []PoolResult
 		Overflow: p.overflow, Acceptable: p.acceptable,
 		Accepted: p.accepted, ChildrenOverflow: p.childrenOverflow,
 		FitFactor:    p.factor,
-		childWeights: p.weights, estimatedRest: p.estimatedRest, guaranteedRest: p.guaranteedRest,
+		childWeights: p.weights, leastWeight: p.leastWeight, estimatedRest: p.estimatedRest, guaranteedRest: p.guaranteedRest,
 	}
 	if p.clipped {
 		r.ProposedIntegral = p.limits.Sub(p.strong).Max(nothing)

@@ -152,15 +152,19 @@ func (e *Engine) guess(p *pool, b *bounds, s float64, i, round int, low, high *p
 
 // evaluate returns the straight piece of the pool's fit that covers f.
 func (e *Engine) evaluate(p *pool, f float64) site {
-	at := site{high: point{x: 1}}
+	at, flat := site{high: point{x: 1}}, true
 	for i := range p.sources {
 		s := &p.sources[i]
 		if !s.covers(f) {
 			e.seek(s, f)
 		}
 		at.low.x, at.high.x = max(at.low.x, s.a.x), min(at.high.x, s.b.x)
+		flat = flat && s.flat
 	}
-	at.low.v, at.high.v = sumAt(p, at.low.x), sumAt(p, at.high.x)
+	at.low.v = sumAt(p, at.low.x)
+	if at.high.v = at.low.v; !flat {
+		at.high.v = sumAt(p, at.high.x)
+	}
 	return at
 }
 

@@ -37,6 +37,32 @@ func operationAt(n *node, s float64) resource.Shares {
 	return between(&n.usage, &n.demand, rounded(t))
 }
 
+// operationShare is operationAt for an operation that has not changed since it was
+// last asked, as most have not: those that get all they can take are not computed
+// again.
+func operationShare(n *node, s float64) resource.Shares {
+	if n.mostStamp != n.stamp {
+		n.mostStamp, n.most, n.fullAt = n.stamp, operationAt(n, 1), fullAt(n)
+	}
+	if s > n.fullAt {
+		return n.most
+	}
+	return operationAt(n, s)
+}
+
+// fullAt returns a suggestion above which an operation takes the same, whatever the
+// suggestion.
+func fullAt(n *node) float64 {
+	if n.steps {
+		return n.demand.Largest()
+	}
+	full := n.usage.Largest()
+	for k, limit := range n.limits {
+		full = max(full, min(limit, n.demand[k]))
+	}
+	return full
+}
+
 // rounded is t as it comes out of a fit factor between 1 and 2. YTsaurus
 // computes operations by that factor, and at a limit the last bit can matter.
 func rounded(t float64) float64 {

@@ -57,8 +57,10 @@ func checkMonotone(t *rapid.T, points []point) {
 	}
 }
 
-// TestPropertyCachedUpdatesEqualFreshOnes edits a tree repeatedly and compares one
-// reused engine with a new one each time.
+// TestPropertyCachedUpdatesEqualFreshOnes generates random histories of a tree:
+// weights, limits, demands, usages, settings, modes and totals change, operations and
+// pools come, go and move. After each step, one engine that has seen the whole history
+// must compute what a new one computes, to the last bit.
 func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, elapsed := drawTree(t, everyFeature)
@@ -67,7 +69,7 @@ func TestPropertyCachedUpdatesEqualFreshOnes(t *testing.T) {
 		own := rapid.IntRange(1, 2).Draw(t, "results")
 		tracked := rapid.Bool().Draw(t, "tracked")
 		var last []Element
-		for round := range rapid.IntRange(2, 8).Draw(t, "rounds") {
+		for round := range rapid.IntRange(2, 12).Draw(t, "rounds") {
 			result := &results[round%own]
 			track(tree, last, tracked)
 			last = slices.Clone(tree.Elements)
@@ -123,14 +125,14 @@ func sameOutcome(a, b *Result, slot int) bool {
 }
 
 // editTree returns the tree with a few changes: numbers, settings, and elements
-// added and removed.
+// added, removed and moved.
 func editTree(t *rapid.T, tree *Tree) *Tree {
 	edited := *tree
 	edited.Elements = slices.Clone(tree.Elements)
 	for range rapid.IntRange(0, 3).Draw(t, "edits") {
 		slot := rapid.IntRange(0, len(edited.Elements)-1).Draw(t, "slot")
 		element := &edited.Elements[slot]
-		switch rapid.SampledFrom([]int{0, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 8, 9}).Draw(t, "edit") {
+		switch rapid.SampledFrom([]int{0, 1, 1, 2, 3, 4, 5, 6, 7, 7, 7, 8, 9, 10, 11, 12}).Draw(t, "edit") {
 		case 0:
 			element.Weight = drawWeight(t)
 		case 1:
@@ -166,6 +168,25 @@ func editTree(t *rapid.T, tree *Tree) *Tree {
 			}
 		case 9:
 			edited.Options.Improved = !edited.Options.Improved
+		case 10: // a pool comes, into a free slot if there is one
+			if element.Kind == KindPool && settingsOf(element).Mode != FIFO {
+				added := drawPool(t, everyFeature, &edited, int32(slot))
+				added.Pool.Integral = Integral{} // integral pools must not be nested
+				if free := slices.IndexFunc(edited.Elements, func(e Element) bool { return e.Kind == KindNone }); free > 0 {
+					edited.Elements[free] = added
+				} else {
+					edited.Elements = append(edited.Elements, added)
+				}
+			}
+		case 11: // an empty pool goes
+			if slot != 0 && element.Kind == KindPool && !isParent(&edited, int32(slot)) {
+				*element = Element{}
+			}
+		case 12: // an operation moves
+			pool := rapid.IntRange(0, len(edited.Elements)-1).Draw(t, "pool")
+			if element.Kind == KindOperation && edited.Elements[pool].Kind == KindPool {
+				element.Parent = int32(pool)
+			}
 		case 6:
 			if last := len(edited.Elements) - 1; last > 0 && edited.Elements[last].Kind != KindPool {
 				edited.Elements = edited.Elements[:last]
@@ -173,6 +194,10 @@ func editTree(t *rapid.T, tree *Tree) *Tree {
 		}
 	}
 	return &edited
+}
+
+func isParent(tree *Tree, slot int32) bool {
+	return slices.ContainsFunc(tree.Elements[1:], func(e Element) bool { return e.Kind != KindNone && e.Parent == slot })
 }
 
 func hasPools(tree *Tree, slot int32) bool {

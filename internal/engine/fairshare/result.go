@@ -45,8 +45,6 @@ func (r *Result) alter(slot int32) {
 type ElementResult struct {
 	// FairShare is what the element is entitled to now.
 	FairShare resource.Shares
-	// Suggestion is what the parent offered above the guarantee.
-	Suggestion float64
 	// Weight is the effective weight, after inference and history.
 	Weight float64
 	// Pool is the index in Result.Pools, -1 for operations and free slots.
@@ -80,12 +78,31 @@ func (r *Result) Attributes(tree *Tree, slot int32) Attributes {
 	element := &tree.Elements[slot]
 	a := Attributes{Usage: element.Usage.Share(r.Total), Demand: element.Demand.Share(r.Total)}
 	a.Dominant = dominant(&a.Usage, &a.Demand)
-	if parent := r.Pool(element.Parent); parent != nil && element.Kind == KindOperation {
-		part := r.Elements[slot].Weight / parent.childWeights
-		a.Estimated, a.Guaranteed = parent.estimatedRest.Times(part), parent.guaranteedRest.Times(part)
+	if parent := r.Pool(element.Parent); parent != nil {
+		if element.Kind == KindOperation {
+			part := r.Elements[slot].Weight / parent.childWeights
+			a.Estimated, a.Guaranteed = parent.estimatedRest.Times(part), parent.guaranteedRest.Times(part)
+		}
 		a.Limits = limitsOf(element, r.Total, parent.Limits)
 	}
 	return a
+}
+
+// Suggestion returns what the parent of an element offered it above its guarantee. It
+// follows from the parent's fit factor, so an element whose suggestion differs does
+// not count as changed.
+func (r *Result) Suggestion(tree *Tree, slot int32) float64 {
+	if slot == 0 {
+		return 1
+	}
+	parent, e := r.Pool(tree.Elements[slot].Parent), &r.Elements[slot]
+	switch {
+	case parent == nil || tree.Elements[slot].Kind == KindNone:
+		return 0
+	case e.FIFOIndex >= 0:
+		return min(1, max(0, parent.FitFactor-float64(e.FIFOIndex)))
+	}
+	return min(1, parent.FitFactor*(e.Weight/parent.leastWeight))
 }
 
 // limitsOf returns the limits of an element as shares.
@@ -151,7 +168,7 @@ type PoolResult struct {
 	// FitFactor is the point at which children divide the pool's share.
 	FitFactor float64
 
-	childWeights                  float64
+	childWeights, leastWeight     float64
 	estimatedRest, guaranteedRest resource.Shares
 }
 

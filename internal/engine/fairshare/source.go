@@ -6,48 +6,69 @@ import (
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
-// source is a child of a pool as the pool sums up its children: the straight
-// piece of the child's function that was needed last, with arguments on the
-// pool's scale. The piece holds after a.x up to and including b.x; a.v is the
-// value just after a.x, and b.v the one at b.x.
+// source is a child of a pool as the pool sums up its children: the two straight
+// pieces of the child's function that were needed last, with arguments on the
+// pool's scale. An update asks most pools twice, what their guarantees cover and what
+// they get, so that one piece would be looked for again each time.
 type source struct {
-	a, b  point
+	piece         // the last one
+	other piece   // the one before it
 	scale float64 // the child's suggestion is scale × the fit factor
-	stamp uint64  // when the piece was known to be valid
+	stamp uint64  // when the pieces were known to be valid
 	child int32   // slot
-	flat  bool    // a and b have one value
-	empty bool    // which is nothing
 }
 
-// forget makes the source look for its piece again.
-func (s *source) forget() {
-	s.a.x, s.b.x = math.Inf(1), math.Inf(-1)
+// piece is a straight piece of a function. It holds after a.x up to and including
+// b.x; a.v is the value just after a.x, and b.v the one at b.x.
+type piece struct {
+	a, b  point
+	flat  bool // a and b have one value
+	empty bool // which is nothing
 }
+
+// noPiece covers nothing.
+var noPiece = piece{a: point{x: math.Inf(1)}, b: point{x: math.Inf(-1)}}
 
 // covers reports whether f is in the piece.
-func (s *source) covers(f float64) bool { return s.a.x < f && f <= s.b.x }
+func (p *piece) covers(f float64) bool { return p.a.x < f && f <= p.b.x }
+
+// forget makes the source look for its pieces again.
+func (s *source) forget() { s.piece, s.other = noPiece, noPiece }
+
+// turn makes the other piece the last one if f is in it, and reports whether it is.
+func (s *source) turn(f float64) bool {
+	if !s.other.covers(f) {
+		return false
+	}
+	s.piece, s.other = s.other, s.piece
+	return true
+}
 
 // set stores a piece.
 func (s *source) set(a, b *point) {
+	s.other = s.piece
 	s.a, s.b = *a, *b
 	s.flat = a.v == b.v
 	s.empty = s.flat && a.v == nothing
 }
 
 // at returns the value at x within the piece; at its lower end, the value after it.
-func (s *source) at(x float64) resource.Shares {
+func (p *piece) at(x float64) resource.Shares {
 	switch {
-	case s.flat || x == s.a.x:
-		return s.a.v
-	case x == s.b.x:
-		return s.b.v
+	case p.flat || x == p.a.x:
+		return p.a.v
+	case x == p.b.x:
+		return p.b.v
 	}
-	return between(&s.a.v, &s.b.v, (x-s.a.x)/(s.b.x-s.a.x))
+	return between(&p.a.v, &p.b.v, (x-p.a.x)/(p.b.x-p.a.x))
 }
 
 // seek moves the source to the piece that covers fit factor f, which is
-// positive.
+// positive and not in the present piece.
 func (e *Engine) seek(s *source, f float64) {
+	if s.turn(f) {
+		return
+	}
 	n := &e.nodes[s.child]
 	if n.pool >= 0 {
 		e.seekPool(s, &e.pools[n.pool], f)

@@ -30,7 +30,7 @@ func (v Violation) String() string {
 // An empty answer proves that shares obey the rules. It does not prove that
 // they could not be larger.
 func Verify(tree *Tree, elapsed time.Duration, result *Result) []Violation {
-	v := verifier{tree: tree, result: result, children: make([][]int32, len(tree.Elements))}
+	v := verifier{tree: tree, result: result, children: make([][]int32, len(tree.Elements)), offers: make([]float64, len(tree.Elements))}
 	for slot := 1; slot < len(tree.Elements); slot++ {
 		if e := &tree.Elements[slot]; e.Kind != KindNone && result.Pool(e.Parent) != nil {
 			v.children[e.Parent] = append(v.children[e.Parent], int32(slot))
@@ -45,6 +45,7 @@ type verifier struct {
 	tree     *Tree
 	result   *Result
 	children [][]int32
+	offers   []float64 // by slot
 	found    []Violation
 }
 
@@ -57,6 +58,7 @@ func (v *verifier) subtree(slot int32) {
 	if v.result.Pool(slot) == nil {
 		return
 	}
+	v.offer(slot)
 	sum := nothing
 	for _, child := range v.children[slot] {
 		sum = sum.Add(v.result.Elements[child].FairShare)
@@ -66,7 +68,6 @@ func (v *verifier) subtree(slot int32) {
 	if !share.Add(resource.Uniform(2 * Epsilon)).Dominates(sum) {
 		v.report(slot, "children get no more than their pool", "%v > %v", sum, share)
 	}
-	v.offers(slot)
 }
 
 func (v *verifier) element(slot int32) {
@@ -89,7 +90,7 @@ func (v *verifier) element(slot int32) {
 	case p == nil:
 		v.operation(slot)
 	case slot != 0 && !v.tree.Options.Improved && !v.truncates():
-		most := p.Guarantee.Add(resource.Uniform(e.Suggestion + 2*Epsilon))
+		most := p.Guarantee.Add(resource.Uniform(v.offers[slot] + 2*Epsilon))
 		if !most.Dominates(e.FairShare) {
 			v.report(slot, "a pool takes no more than its guarantee and its suggestion", "%v > %v", e.FairShare, most)
 		}
@@ -105,7 +106,7 @@ func (v *verifier) operation(slot int32) {
 	a := v.result.Attributes(v.tree, slot)
 	n := node{usage: a.Usage, demand: a.Demand, limits: a.Limits, steps: v.tree.stepsAsGang(e)}
 	got := v.result.Elements[slot].FairShare
-	if want := operationAt(&n, v.result.Elements[slot].Suggestion); !want.Near(got, 2*Epsilon) {
+	if want := operationAt(&n, v.offers[slot]); !want.Near(got, 2*Epsilon) {
 		v.report(slot, "an operation takes what its suggestion entitles it to", "got %v, not %v", got, want)
 	}
 }
@@ -122,21 +123,10 @@ func (v *verifier) truncates() bool {
 	return false
 }
 
-// offers checks the suggestions that the children of a pool were offered.
-func (v *verifier) offers(slot int32) {
+// offer computes the suggestions of the children of a pool from its fit factor.
+func (v *verifier) offer(slot int32) {
 	factor := v.result.Pool(slot).FitFactor
-	if settingsOf(&v.tree.Elements[slot]).Mode == FIFO {
-		for _, child := range v.children[slot] {
-			e := &v.result.Elements[child]
-			if want := min(1, max(0, factor-float64(e.FIFOIndex))); math.Abs(want-e.Suggestion) > Epsilon {
-				v.report(child, "FIFO pools serve one operation after another", "offered %g, not %g", e.Suggestion, want)
-			}
-		}
-		return
-	}
-	if v.tree.Options.Improved {
-		return
-	}
+	fifo := settingsOf(&v.tree.Elements[slot]).Mode == FIFO
 	least := math.Inf(1)
 	for _, child := range v.children[slot] {
 		if w := v.result.Elements[child].Weight; w > Epsilon {
@@ -145,9 +135,14 @@ func (v *verifier) offers(slot int32) {
 	}
 	for _, child := range v.children[slot] {
 		e := &v.result.Elements[child]
-		if want := min(1, factor*(e.Weight/least)); math.Abs(want-e.Suggestion) > Epsilon {
-			v.report(child, "siblings are offered suggestions in proportion to their weights", "offered %g, not %g", e.Suggestion, want)
+		offered := min(1, factor*(e.Weight/least))
+		if fifo {
+			offered = min(1, max(0, factor-float64(e.FIFOIndex)))
 		}
+		if said := v.result.Suggestion(v.tree, child); math.Abs(said-offered) > Epsilon {
+			v.report(child, "siblings are offered suggestions in proportion to their weights, or one after another", "offered %g, not %g", said, offered)
+		}
+		v.offers[child] = offered
 	}
 }
 

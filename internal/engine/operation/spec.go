@@ -21,6 +21,7 @@ type Spec struct {
 	Description document.Optional[document.Value]
 	Alias       document.Optional[string]
 	Annotations document.Optional[document.Value]
+	Notify      document.Optional[[]string]
 	ACL         document.Optional[document.Value]
 	ACOName     document.Optional[string]
 	Owners      document.Optional[[]string]
@@ -86,6 +87,8 @@ var specOptions = concat(
 			func(c *Spec) *opt[string] { return &c.Alias }, operationAlias),
 		document.Maybe("annotations", "A map for programs, at most 10 KiB.",
 			func(c *Spec) *opt[document.Value] { return &c.Annotations }, annotations),
+		document.Maybe("notify", "Notification targets of the cluster's configuration that are told when the operation ends.",
+			func(c *Spec) *opt[[]string] { return &c.Notify }, document.ListOf(document.Words)),
 		document.Maybe("acl", "Who may read and manage the operation.",
 			func(c *Spec) *opt[document.Value] { return &c.ACL }, accessList),
 		document.Maybe("aco_name", "An access control object to use in place of acl.",

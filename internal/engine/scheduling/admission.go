@@ -142,14 +142,10 @@ func (t *Tree) leave(slot int32) {
 func (t *Tree) admitWaiting(pool int32) (admitted []int32) {
 	for {
 		p := t.elements[pool].pool
-		queue := p.waiting
-		p.waiting = nil
 		t.mark(pool, forBoth)
-		for i, slot := range queue {
-			if p.running >= p.maxRunning {
-				p.waiting = append(p.waiting, queue[i:]...)
-				break
-			}
+		for len(p.waiting) > 0 && p.running < p.maxRunning {
+			slot := p.waiting[0]
+			p.waiting = p.waiting[1:] // what waits behind it is not copied
 			if t.admit(slot) {
 				admitted = append(admitted, slot)
 			}

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -118,8 +119,14 @@ func (t *Tree) details(slot int32) Details {
 		d.Shares, d.Weight = t.result.Attributes(&t.shares, slot), t.result.Elements[slot].Weight
 		d.Promised = t.result.PromisedSplit(slot)
 	}
+	if element := &t.shares.Elements[slot]; element.Kind == fairshare.KindNone { // it waits, and has only the weight it was given
+		d.Weight = cmp.Or(element.Weight, 1)
+	}
 	return d
 }
+
+// IsSchedulable reports whether jobs of an element may start.
+func (t *Tree) IsSchedulable(slot int32) bool { return t.elements[slot].schedulable() }
 
 // IsPool reports whether a slot holds a pool. A free slot holds neither a
 // pool nor an operation.

@@ -231,7 +231,8 @@ func (t *Tree) forgetClocks() {
 }
 
 // measure writes the usage and demand of an operation for the fair-share
-// computation.
+// computation. An operation that a limit on running operations keeps waiting takes no
+// part in it unless it uses something, so that a long queue costs nothing.
 func (t *Tree) measure(slot int32) {
 	e := &t.elements[slot]
 	op := e.operation
@@ -251,13 +252,17 @@ func (t *Tree) measure(slot int32) {
 			demand = demand.Min(e.limits).Max(e.usage)
 		}
 	}
-	if share.Usage != e.usage || share.Demand != demand {
+	kind := fairshare.KindOperation
+	if !op.running && e.usage.IsZero() {
+		kind = fairshare.KindNone
+	}
+	if share.Usage != e.usage || share.Demand != demand || share.Kind != kind {
 		t.mark(slot, forReaders)
 		if sizeOf(&demand) != op.boundedFor {
 			t.resize(slot)
 		}
 	}
-	share.Usage, share.Demand, share.Pending = e.usage, demand, pending
+	share.Kind, share.Usage, share.Demand, share.Pending = kind, e.usage, demand, pending
 }
 
 // publish stores the result of the fair-share computation in an element.

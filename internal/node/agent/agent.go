@@ -190,7 +190,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Description.AgentId, o.Description.Streams = id, true
+	o.Description.AgentId, o.Description.Isolation, o.Description.Streams = id, o.Isolation.message(), true
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err

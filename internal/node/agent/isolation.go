@@ -24,6 +24,25 @@ type Isolation struct {
 	Writable    []string
 	Hide        []string
 	AllowPtrace bool
+	// Cause is why jobs are not isolated fully, and Detail what the machine answered if it is the cause.
+	Cause  jobinit.Cause
+	Detail string
+}
+
+// runAs names whom jobs run as.
+func (i *Isolation) runAs() string {
+	switch {
+	case i.LocalUsers:
+		return "user"
+	case i.UIDs != UIDRange{}:
+		return "job"
+	}
+	return "agent"
+}
+
+// message is the isolation as the scheduler shows it.
+func (i *Isolation) message() *nodev1.Isolation {
+	return &nodev1.Isolation{Level: i.Level.String(), RunAs: i.runAs(), Cause: i.Cause.String(), Detail: i.Detail}
 }
 
 // UIDRange is a range of user ids, both ends included; the zero range is none.
@@ -157,9 +176,9 @@ func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) e
 // defaultSharedMemory is the size of a job's /dev/shm.
 const defaultSharedMemory = 64 << 20
 
-// alerts says what jobs can do to each other and to the node at a lower level.
+// alerts says what jobs can do to each other and to the node at a lower level, and why they can.
 func (i *Isolation) alerts() []string {
-	asAgent := i.UIDs == (UIDRange{}) && !i.LocalUsers
+	asAgent := i.runAs() == "agent"
 	var lowered []string
 	switch {
 	case i.Level == jobinit.None && asAgent:
@@ -174,6 +193,12 @@ func (i *Isolation) alerts() []string {
 	}
 	if len(lowered) == 0 {
 		return nil
+	}
+	if i.Cause != jobinit.NoCause {
+		lowered = append(lowered, "the cause is "+i.Cause.String())
+	}
+	if i.Detail != "" {
+		lowered = append(lowered, i.Detail)
 	}
 	return []string{"isolation_lowered: " + strings.Join(lowered, "; ")}
 }

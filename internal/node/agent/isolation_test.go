@@ -93,10 +93,11 @@ func TestANodeBelowFullSaysWhatThatMeans(t *testing.T) {
 	}{
 		{Isolation{Level: jobinit.Full, UIDs: own}, ""},
 		{Isolation{Level: jobinit.Full, LocalUsers: true}, ""},
-		{Isolation{Level: jobinit.Full}, "jobs run as the agent's user"},
+		{Isolation{Level: jobinit.Full, Cause: jobinit.NotRoot}, "jobs run as the agent's user; the cause is not_root"},
 		{Isolation{Level: jobinit.SharedFiles, UIDs: own}, "jobs see all files"},
 		{Isolation{Level: jobinit.None, UIDs: own}, "see all processes"},
 		{Isolation{Level: jobinit.None}, "read this node's token"},
+		{Isolation{Level: jobinit.None, UIDs: own, Cause: jobinit.NoNamespaces, Detail: "clone: operation not permitted"}, "the cause is no_namespaces; clone: operation not permitted"},
 	} {
 		got := strings.Join(test.isolation.alerts(), "|")
 		if test.words == "" && got != "" || !strings.Contains(got, test.words) || test.words != "" && !strings.HasPrefix(got, "isolation_lowered: ") {

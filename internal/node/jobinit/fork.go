@@ -79,6 +79,18 @@ const (
 // ExecuteStep begins the name of the step that becomes the command. All steps before it are the node's business.
 const ExecuteStep = "execute "
 
+// Names of steps that Probe tells apart.
+const (
+	stepHideGroups  = "hide control groups"
+	stepLeaveGroups = "leave groups"
+	stepChangeGroup = "change the group"
+	stepChangeUser  = "change the user"
+	stepGiveUp      = "give up capabilities"
+	stepEnter       = "enter the working directory "
+	stepForbid      = "forbid new privileges"
+	stepFilter      = "filter system calls"
+)
+
 // child lists what the command's process does before it becomes the command.
 func (p *Plan) child() *calls {
 	c := &calls{}
@@ -106,30 +118,30 @@ func (p *Plan) child() *calls {
 	}
 	c.try("set the mask of files", unix.SYS_UMASK, 0o022)
 	if p.namespaces() {
-		c.must("hide control groups", unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
+		c.must(stepHideGroups, unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)
 		for capability := uintptr(0); capability <= lastCap; capability++ {
 			c.try("empty the bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		}
 	}
 	if p.ChangeUser {
-		c.must("leave groups", unix.SYS_SETGROUPS, 0, 0)
-		c.must("change the group", unix.SYS_SETRESGID, uintptr(p.GID), uintptr(p.GID), uintptr(p.GID))
-		c.must("change the user", unix.SYS_SETRESUID, uintptr(p.UID), uintptr(p.UID), uintptr(p.UID))
+		c.must(stepLeaveGroups, unix.SYS_SETGROUPS, 0, 0)
+		c.must(stepChangeGroup, unix.SYS_SETRESGID, uintptr(p.GID), uintptr(p.GID), uintptr(p.GID))
+		c.must(stepChangeUser, unix.SYS_SETRESUID, uintptr(p.UID), uintptr(p.UID), uintptr(p.UID))
 	}
 	if p.namespaces() {
 		header := hold(c, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
-		c.must("give up capabilities", unix.SYS_CAPSET, header, hold(c, capabilitySets{}))
+		c.must(stepGiveUp, unix.SYS_CAPSET, header, hold(c, capabilitySets{}))
 	}
 	if p.Enter || !p.namespaces() {
 		c.must("end with the init", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	}
-	c.must("enter the working directory "+p.Dir, unix.SYS_CHDIR, c.text(p.Dir))
+	c.must(stepEnter+p.Dir, unix.SYS_CHDIR, c.text(p.Dir))
 	if p.namespaces() {
-		c.must("forbid new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		c.must(stepForbid, unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		filter := seccompFilter(p.AllowPtrace)
 		c.held = append(c.held, filter)
 		program := hold(c, unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]})
-		c.must("filter system calls", unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
+		c.must(stepFilter, unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
 	}
 	c.try("let signals in", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, hold(c, uint64(0)), 0, signalSetSize)
 	arguments, environment := c.texts(p.Args), c.texts(p.Env)

@@ -101,6 +101,8 @@ func Launch(command []string, level Level, ids *IDMap, files Files) (*Init, erro
 	if ids != nil {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: ids.UID, HostID: ids.UID, Size: 1}}
+		// A program of a user who is not 0 in the namespace starts without capabilities, but for ambient ones.
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: ids.GID, HostID: ids.GID, Size: 1}}
 	}
 	i.PID, _, err = syscall.StartProcess(command[0], command, &syscall.ProcAttr{

@@ -33,8 +33,8 @@ func (s *supervisor) adoptAll() {
 // adopt continues a job whose init lives, or which has ended since its supervisor died. It leaves alone a job that has a
 // result, or a proxy of its own, or that never started.
 func (s *supervisor) adopt(dir string) error {
-	lock, err := lockDirectory(dir)
-	if errors.Is(err, ErrAlive) {
+	lock, err := lockIfThere(filepath.Join(dir, lockFile))
+	if errors.Is(err, ErrAlive) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -238,9 +238,12 @@ func (p *proxy) resumeContainer() (err error) {
 
 // openInit returns a descriptor of a job's init; -1 if it has ended.
 func openInit(dir string, pid int) (handle int, err error) {
-	lock, err := lockFileOf(filepath.Join(dir, exitFile))
+	lock, err := lockIfThere(filepath.Join(dir, exitFile))
 	if err == nil {
 		lock.Close()
+		return -1, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return -1, nil
 	}
 	if !errors.Is(err, ErrAlive) {

@@ -108,7 +108,7 @@ var ErrAlive = errors.New("the job proxy runs")
 
 // IsAlive reports whether a job's proxy runs.
 func IsAlive(dir string) bool {
-	lock, err := lockDirectory(dir)
+	lock, err := lockIfThere(filepath.Join(dir, lockFile))
 	if err != nil {
 		return errors.Is(err, ErrAlive)
 	}

@@ -273,3 +273,20 @@ func TestOrdersThatAreNotUnderstoodAreAnswered(t *testing.T) {
 	}
 	n.result(t, dir)
 }
+
+// A file that appeared in a directory while it is being removed would keep it.
+func TestALookAtAJobPutsNothingIntoItsDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if IsAlive(dir) {
+		t.Error("an empty directory is a job")
+	}
+	if handle, err := openInit(dir, os.Getpid()); handle >= 0 || err != nil {
+		t.Errorf("it has an init: %d, %v", handle, err)
+	}
+	if err := (&supervisor{}).adopt(dir); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

@@ -205,9 +205,15 @@ func supervisorEnvironment() []string {
 	return environment
 }
 
-// lockFileOf acquires a lock; the error is ErrAlive if another process holds it.
-func lockFileOf(name string) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// lockFileOf acquires a lock, whose file it makes if there is none; the error is ErrAlive if another process holds it.
+func lockFileOf(name string) (*os.File, error) { return lockOpened(name, os.O_RDWR|os.O_CREATE) }
+
+// lockIfThere acquires a lock whose file must exist. A look at a directory that is being removed must not put a file
+// into it.
+func lockIfThere(name string) (*os.File, error) { return lockOpened(name, os.O_RDWR) }
+
+func lockOpened(name string, flags int) (*os.File, error) {
+	file, err := os.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}

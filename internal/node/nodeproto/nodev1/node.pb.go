@@ -634,9 +634,10 @@ type NodeDescription struct {
 	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
 	// Identifies the agent across restarts: agents with different ids are different machines
 	// or different data directories. Empty if the agent has none yet.
-	AgentId string `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	AgentId   string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Isolation *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	// The node carries out OpenStreamOrders.
-	Streams       bool `protobuf:"varint,10,opt,name=streams,proto3" json:"streams,omitempty"`
+	Streams       bool `protobuf:"varint,11,opt,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,11 +735,89 @@ func (x *NodeDescription) GetAgentId() string {
 	return ""
 }
 
+func (x *NodeDescription) GetIsolation() *Isolation {
+	if x != nil {
+		return x.Isolation
+	}
+	return nil
+}
+
 func (x *NodeDescription) GetStreams() bool {
 	if x != nil {
 		return x.Streams
 	}
 	return false
+}
+
+// Isolation is how far a node keeps jobs apart from itself and from each other.
+type Isolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`              // "full", "shared_files" or "none"
+	RunAs string                 `protobuf:"bytes,2,opt,name=run_as,json=runAs,proto3" json:"run_as,omitempty"` // "job", "user" or "agent": whom jobs run as
+	// Why jobs are not isolated fully: "configured", "not_root", or what the machine refuses,
+	// such as "no_namespaces". Empty if they are.
+	Cause         string `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
+	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // the machine's answer, for people
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Isolation) Reset() {
+	*x = Isolation{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Isolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Isolation) ProtoMessage() {}
+
+func (x *Isolation) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Isolation.ProtoReflect.Descriptor instead.
+func (*Isolation) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Isolation) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Isolation) GetRunAs() string {
+	if x != nil {
+		return x.RunAs
+	}
+	return ""
+}
+
+func (x *Isolation) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *Isolation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
 }
 
 type RegisterResponse struct {
@@ -757,7 +836,7 @@ type RegisterResponse struct {
 
 func (x *RegisterResponse) Reset() {
 	*x = RegisterResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +848,7 @@ func (x *RegisterResponse) String() string {
 func (*RegisterResponse) ProtoMessage() {}
 
 func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[3]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +861,7 @@ func (x *RegisterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterResponse.ProtoReflect.Descriptor instead.
 func (*RegisterResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{3}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterResponse) GetSession() *SessionId {
@@ -831,7 +910,7 @@ type SessionId struct {
 
 func (x *SessionId) Reset() {
 	*x = SessionId{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -843,7 +922,7 @@ func (x *SessionId) String() string {
 func (*SessionId) ProtoMessage() {}
 
 func (x *SessionId) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[4]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -856,7 +935,7 @@ func (x *SessionId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionId.ProtoReflect.Descriptor instead.
 func (*SessionId) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SessionId) GetEpoch() uint64 {
@@ -895,7 +974,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +986,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[5]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +999,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Settings) GetHeartbeatPeriodUs() int64 {
@@ -1034,7 +1113,7 @@ type HeartbeatRequest struct {
 
 func (x *HeartbeatRequest) Reset() {
 	*x = HeartbeatRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1125,7 @@ func (x *HeartbeatRequest) String() string {
 func (*HeartbeatRequest) ProtoMessage() {}
 
 func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[6]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1138,7 @@ func (x *HeartbeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *HeartbeatRequest) GetSession() *SessionId {
@@ -1136,7 +1215,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1148,7 +1227,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[7]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1161,7 +1240,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{7}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Report) GetFull() bool {
@@ -1211,7 +1290,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1302,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[8]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1315,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{8}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NodeStatus) GetLimits() *Amounts {
@@ -1325,7 +1404,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1416,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[9]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1429,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{9}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Gpu) GetId() string {
@@ -1433,7 +1512,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1524,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1537,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1602,7 +1681,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1693,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1706,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1697,7 +1776,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1788,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1801,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1850,7 +1929,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1941,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1954,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -1990,7 +2069,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2081,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2094,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2063,7 +2142,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2154,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2167,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Attribute) GetName() string {
@@ -2120,7 +2199,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2132,7 +2211,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2145,7 +2224,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Statistic) GetPath() string {
@@ -2204,7 +2283,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2216,7 +2295,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2229,7 +2308,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2280,7 +2359,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2371,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2384,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2375,7 +2454,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2466,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2479,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2504,7 +2583,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2595,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2608,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2564,7 +2643,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2655,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2668,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2698,7 +2777,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2789,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2802,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2762,7 +2841,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2853,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2866,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2841,7 +2920,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2932,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2945,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -2922,7 +3001,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3013,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3026,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -2981,7 +3060,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3072,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3085,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -3033,7 +3112,7 @@ type OpenStreamOrder struct {
 
 func (x *OpenStreamOrder) Reset() {
 	*x = OpenStreamOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3124,7 @@ func (x *OpenStreamOrder) String() string {
 func (*OpenStreamOrder) ProtoMessage() {}
 
 func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3137,7 @@ func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamOrder.ProtoReflect.Descriptor instead.
 func (*OpenStreamOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OpenStreamOrder) GetStream() []byte {
@@ -3127,7 +3206,7 @@ type FollowOutput struct {
 
 func (x *FollowOutput) Reset() {
 	*x = FollowOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3218,7 @@ func (x *FollowOutput) String() string {
 func (*FollowOutput) ProtoMessage() {}
 
 func (x *FollowOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3231,7 @@ func (x *FollowOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowOutput.ProtoReflect.Descriptor instead.
 func (*FollowOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FollowOutput) GetStream() Stream {
@@ -3184,7 +3263,7 @@ type OpenShell struct {
 
 func (x *OpenShell) Reset() {
 	*x = OpenShell{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3275,7 @@ func (x *OpenShell) String() string {
 func (*OpenShell) ProtoMessage() {}
 
 func (x *OpenShell) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3288,7 @@ func (x *OpenShell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenShell.ProtoReflect.Descriptor instead.
 func (*OpenShell) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *OpenShell) GetCommand() string {
@@ -3264,7 +3343,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3355,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3368,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Variable) GetName() string {
@@ -3339,13 +3418,15 @@ type JobSpec struct {
 	Extra          []byte `protobuf:"bytes,27,opt,name=extra,proto3" json:"extra,omitempty"`
 	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
 	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// "host", or "none" for a job that must not have a network; empty means "host".
+	Network       string `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3357,7 +3438,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3370,7 +3451,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3576,6 +3657,13 @@ func (x *JobSpec) GetInodeLimit() int64 {
 	return 0
 }
 
+func (x *JobSpec) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3594,7 +3682,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3606,7 +3694,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3619,7 +3707,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *File) GetPath() string {
@@ -3716,7 +3804,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3728,7 +3816,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3741,7 +3829,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3778,7 +3866,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3790,7 +3878,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3803,7 +3891,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3893,7 +3981,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3905,7 +3993,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3918,7 +4006,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3951,7 +4039,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4051,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4064,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4038,7 +4126,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4050,7 +4138,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4063,7 +4151,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4091,7 +4179,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4103,7 +4191,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4116,7 +4204,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4217,7 +4305,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +4317,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +4330,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4284,7 +4372,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4296,7 +4384,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4309,7 +4397,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4339,7 +4427,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +4439,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +4452,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4409,7 +4497,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4509,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4522,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -4483,7 +4571,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4495,7 +4583,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4508,7 +4596,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4535,7 +4623,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +4635,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +4648,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4581,7 +4669,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4593,7 +4681,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4606,7 +4694,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4629,7 +4717,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4641,7 +4729,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4654,7 +4742,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4705,7 +4793,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
 	"knownEpoch\x12\x18\n" +
-	"\areplace\x18\a \x01(\bR\areplace\"\xce\x02\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\x85\x03\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -4716,9 +4804,15 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"dataCenter\x12)\n" +
 	"\x10operating_system\x18\a \x01(\tR\x0foperatingSystem\x12\x18\n" +
 	"\acgroups\x18\b \x01(\tR\acgroups\x12\x19\n" +
-	"\bagent_id\x18\t \x01(\tR\aagentId\x12\x18\n" +
-	"\astreams\x18\n" +
-	" \x01(\bR\astreams\"\xd4\x01\n" +
+	"\bagent_id\x18\t \x01(\tR\aagentId\x125\n" +
+	"\tisolation\x18\n" +
+	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\x12\x18\n" +
+	"\astreams\x18\v \x01(\bR\astreams\"f\n" +
+	"\tIsolation\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x15\n" +
+	"\x06run_as\x18\x02 \x01(\tR\x05runAs\x12\x14\n" +
+	"\x05cause\x18\x03 \x01(\tR\x05cause\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xd4\x01\n" +
 	"\x10RegisterResponse\x121\n" +
 	"\asession\x18\x01 \x01(\v2\x17.weir.node.v1.SessionIdR\asession\x122\n" +
 	"\bsettings\x18\x02 \x01(\v2\x16.weir.node.v1.SettingsR\bsettings\x12)\n" +
@@ -4957,7 +5051,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xa9\n" +
 	"\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
@@ -4992,7 +5086,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05extra\x18\x1b \x01(\fR\x05extra\x12(\n" +
 	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
 	"\vinode_limit\x18\x1d \x01(\x03R\n" +
-	"inodeLimitB\x14\n" +
+	"inodeLimit\x12\x18\n" +
+	"\anetwork\x18\x1e \x01(\tR\anetworkB\x14\n" +
 	"\x12_restart_exit_code\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
@@ -5146,7 +5241,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -5158,125 +5253,127 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*Amounts)(nil),           // 7: weir.node.v1.Amounts
 	(*RegisterRequest)(nil),   // 8: weir.node.v1.RegisterRequest
 	(*NodeDescription)(nil),   // 9: weir.node.v1.NodeDescription
-	(*RegisterResponse)(nil),  // 10: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 11: weir.node.v1.SessionId
-	(*Settings)(nil),          // 12: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 13: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 14: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 15: weir.node.v1.NodeStatus
-	(*Gpu)(nil),               // 16: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 17: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 18: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 19: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 20: weir.node.v1.JobResult
-	(*Error)(nil),             // 21: weir.node.v1.Error
-	(*Attribute)(nil),         // 22: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 23: weir.node.v1.Statistic
-	(*Output)(nil),            // 24: weir.node.v1.Output
-	(*Timings)(nil),           // 25: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 26: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 27: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 28: weir.node.v1.Order
-	(*StartOrder)(nil),        // 29: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 30: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 31: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 32: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 33: weir.node.v1.AcknowledgeOrder
-	(*OpenStreamOrder)(nil),   // 34: weir.node.v1.OpenStreamOrder
-	(*FollowOutput)(nil),      // 35: weir.node.v1.FollowOutput
-	(*OpenShell)(nil),         // 36: weir.node.v1.OpenShell
-	(*Variable)(nil),          // 37: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 38: weir.node.v1.JobSpec
-	(*File)(nil),              // 39: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 40: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 41: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 42: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 43: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 44: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),         // 45: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),       // 46: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),       // 47: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),         // 48: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),    // 49: weir.node.v1.SchedulerFrame
-	(*NotLeader)(nil),         // 50: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 51: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 52: weir.node.v1.Stale
-	(*Refusal)(nil),           // 53: weir.node.v1.Refusal
+	(*Isolation)(nil),         // 10: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),  // 11: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),         // 12: weir.node.v1.SessionId
+	(*Settings)(nil),          // 13: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),  // 14: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),            // 15: weir.node.v1.Report
+	(*NodeStatus)(nil),        // 16: weir.node.v1.NodeStatus
+	(*Gpu)(nil),               // 17: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 18: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 19: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 20: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 21: weir.node.v1.JobResult
+	(*Error)(nil),             // 22: weir.node.v1.Error
+	(*Attribute)(nil),         // 23: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 24: weir.node.v1.Statistic
+	(*Output)(nil),            // 25: weir.node.v1.Output
+	(*Timings)(nil),           // 26: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 27: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 28: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 29: weir.node.v1.Order
+	(*StartOrder)(nil),        // 30: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 31: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 32: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 33: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 34: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),   // 35: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),      // 36: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),         // 37: weir.node.v1.OpenShell
+	(*Variable)(nil),          // 38: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 39: weir.node.v1.JobSpec
+	(*File)(nil),              // 40: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 41: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 42: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 43: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 44: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 45: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),         // 46: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),       // 47: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),       // 48: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),         // 49: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),    // 50: weir.node.v1.SchedulerFrame
+	(*NotLeader)(nil),         // 51: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 52: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 53: weir.node.v1.Stale
+	(*Refusal)(nil),           // 54: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
-	14, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
+	15, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
 	7,  // 2: weir.node.v1.NodeDescription.resources:type_name -> weir.node.v1.Amounts
-	11, // 3: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
-	12, // 4: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
-	11, // 5: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
-	14, // 6: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	19, // 7: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	20, // 8: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
-	15, // 9: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
-	7,  // 10: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
-	7,  // 11: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	16, // 12: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	7,  // 13: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	18, // 14: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	17, // 15: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 16: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	7,  // 17: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 18: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	23, // 19: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	17, // 20: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 21: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	21, // 22: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	23, // 23: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	24, // 24: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	24, // 25: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	25, // 26: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	22, // 27: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	21, // 28: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	11, // 29: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	28, // 30: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	38, // 31: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 32: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	7,  // 33: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	27, // 34: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	12, // 35: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	29, // 36: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	30, // 37: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	31, // 38: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	33, // 39: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	34, // 40: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
-	17, // 41: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	37, // 42: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	32, // 43: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	32, // 44: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	35, // 45: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
-	36, // 46: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 47: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	37, // 48: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	37, // 49: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	39, // 50: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	40, // 51: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	41, // 52: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	42, // 53: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	4,  // 54: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	46, // 55: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	47, // 56: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	48, // 57: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 58: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	6,  // 59: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 60: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	13, // 61: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	43, // 62: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	45, // 63: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	10, // 64: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	26, // 65: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	44, // 66: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	49, // 67: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	64, // [64:68] is the sub-list for method output_type
-	60, // [60:64] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	10, // 3: weir.node.v1.NodeDescription.isolation:type_name -> weir.node.v1.Isolation
+	12, // 4: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
+	13, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
+	12, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
+	15, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
+	20, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	21, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	16, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
+	7,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
+	7,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
+	17, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	7,  // 14: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	19, // 15: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	18, // 16: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 17: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	7,  // 18: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 19: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	24, // 20: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	18, // 21: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 22: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	22, // 23: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	24, // 24: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	25, // 25: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	25, // 26: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	26, // 27: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	23, // 28: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	22, // 29: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	12, // 30: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	29, // 31: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	39, // 32: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 33: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	7,  // 34: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	28, // 35: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	13, // 36: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	30, // 37: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	31, // 38: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	32, // 39: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	34, // 40: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	35, // 41: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	18, // 42: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	38, // 43: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	33, // 44: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	33, // 45: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	36, // 46: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	37, // 47: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 48: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	38, // 49: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	38, // 50: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	40, // 51: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	41, // 52: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	42, // 53: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	43, // 54: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	4,  // 55: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	47, // 56: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	48, // 57: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	49, // 58: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 59: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	6,  // 60: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 61: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 62: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	44, // 63: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	46, // 64: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	11, // 65: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	27, // 66: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	45, // 67: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	50, // 68: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	65, // [65:69] is the sub-list for method output_type
+	61, // [61:65] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -5284,26 +5381,26 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 		(*Order_OpenStream)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{
 		(*OpenStreamOrder_Output)(nil),
 		(*OpenStreamOrder_Shell)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -5315,7 +5412,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   47,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
