@@ -47,14 +47,6 @@ func (c *cluster) client() *client.Client {
 // sandboxOf is the working directory of a job, as the machine sees it.
 func (n *node) sandboxOf(job guid.ID) string { return filepath.Join(n.jobs(), job.String(), "sandbox") }
 
-// touch makes an empty file.
-func touch(t testing.TB, name string) {
-	t.Helper()
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // levels are all ways in which a node runs jobs.
 var levels = map[string]string{
 	"full":                 isolated,
@@ -444,7 +436,7 @@ func TestAnUnmodifiedClientRunsAShell(t *testing.T) {
 			}
 			text += answer
 		}
-		if !strings.Contains(text, "50 132") || strings.Count(text, `\r\n12\r\n`) != 1 {
+		if !strings.Contains(text, "50 132") || strings.Count(text, `12\r\n`) != 1 {
 			t.Errorf("%s: the shell wrote %s", version, text)
 		}
 	}
