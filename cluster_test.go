@@ -98,8 +98,12 @@ func (w *workshop) startNodes(t *testing.T) {
 	amounts[resource.UserSlots], amounts[resource.Network] = 32, 100
 	const count = 2
 	nodes := fakenode.New(fakenode.Config{
-		Count: count, Resources: amounts, Tags: []string{"ssd"}, Script: playJob,
-		Caller: func(int) fakenode.Caller { return caller },
+		Count: count, Script: playJob, Caller: func(int) fakenode.Caller { return caller },
+		Describe: func(i int) *nodev1.NodeDescription { // named as weir up names nodes
+			return &nodev1.NodeDescription{
+				Name: fmt.Sprintf("node-%d", i+1), Resources: nodeproto.ToAmounts(amounts), Tags: []string{"ssd"}, SoftwareVersion: "fake", Cgroups: "none",
+			}
+		},
 	})
 	t.Cleanup(nodes.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -66,9 +66,20 @@ type Blocker struct {
 	Until     time.Time `yson:"until"`
 	// Sole reports that its removal alone lets jobs start, StartsWithout how many. Both are set
 	// by ExplainOperationFully only.
-	Sole          bool  `yson:"sole"`
-	StartsWithout int64 `yson:"starts_without_it"`
-	Raw           Value `yson:"."`
+	Sole          bool     `yson:"sole"`
+	StartsWithout int64    `yson:"starts_without_it"`
+	Holders       []Holder `yson:"holders"`
+	Raw           Value    `yson:"."`
+}
+
+// Holder is an operation that holds what is short.
+type Holder struct {
+	Operation string    `yson:"operation"` // its alias or id
+	Pool      string    `yson:"pool"`
+	Amount    float64   `yson:"amount"`
+	Since     time.Time `yson:"since"` // the start of its oldest job
+	// FirstEnd is when the first of its jobs ends at the latest, by job_time_limit; zero if unknown.
+	FirstEnd time.Time `yson:"first_end"`
 }
 
 // PoolExplanation states what a pool demands and does not have, and why.
@@ -80,10 +91,20 @@ type PoolExplanation struct {
 	Demand   Resources `yson:"demand"`
 	Resource string    `yson:"resource"` // the dominant resource of the demand; amounts below are of it
 	Gap      float64   `yson:"gap"`      // demand minus usage
+	// Guarantee is what it gets of its strong guarantee; nil if it has none.
+	Guarantee *GuaranteeNow `yson:"guarantee"`
 	// Waterfall divides the gap by first blocker; the amounts sum to it.
 	Waterfall []WaterfallRow     `yson:"waterfall"`
 	Waiting   []WaitingOperation `yson:"waiting_operations"` // those that wait for most
 	Raw       Value              `yson:"."`
+}
+
+// GuaranteeNow is what a pool gets of its strong guarantee now.
+type GuaranteeNow struct {
+	Resource string  `yson:"resource"`
+	Amount   float64 `yson:"amount"` // guaranteed
+	Due      float64 `yson:"due"`    // the part of that which it demands
+	Short    float64 `yson:"short"`  // what it lacks of that
 }
 
 // WaterfallRow is the part of a gap that has one cause.
@@ -265,6 +286,76 @@ func (c *Client) ExplainOperationFully(ctx context.Context, name string) (*Expla
 		Alias string `yson:"operation_alias"`
 		Sole  bool   `yson:"sole"`
 	}{key.ID, key.Alias, true})
+}
+
+// Advice is the least changes that let an operation start jobs now.
+type Advice struct {
+	OperationID string    `yson:"operation_id"`
+	AsOf        time.Time `yson:"as_of"`
+	Epoch       int64     `yson:"epoch"`
+	// Outcome is starts_now, found, wait, never or none_within_bounds.
+	Outcome string `yson:"outcome"`
+	// Jobs is how many jobs must start, Starts how many start without a change.
+	Jobs   int64 `yson:"job_count"`
+	Starts int64 `yson:"starts_without_change"`
+	// Gates must open before anything starts; the fixes assume that they have.
+	Gates    []ClusterGate `yson:"gates"`
+	Blockers []Blocker     `yson:"blockers"`
+	// Fixes are in order: who must act, harm to others, size of the change. Further counts those that
+	// were found and are not listed.
+	Fixes   []Fix `yson:"fixes"`
+	Further int64 `yson:"further_fix_count"`
+	// Tried are changes that do not help, NotTried those for which there was no time.
+	Tried    []Attempt `yson:"tried"`
+	NotTried []string  `yson:"not_tried"`
+	Tests    int64     `yson:"test_count"`
+	Raw      Value     `yson:"."`
+}
+
+// Fix is a set of changes that lets jobs start.
+type Fix struct {
+	Text   string `yson:"text"`   // what to do
+	Effect string `yson:"effect"` // what then happens, with the harm to others
+	Who    string `yson:"who"`    // user, owner, administrator or nobody
+	// Minimal reports that less of the change is not enough.
+	Minimal bool       `yson:"minimal"`
+	Starts  *StartsNow `yson:"starts"`
+	// Commands make the changes, in this order; empty if no command does.
+	Commands []string `yson:"commands"`
+	// Until is when a wait ends at the latest; zero if unknown.
+	Until time.Time `yson:"changes/0/until"`
+	Raw   Value     `yson:"."`
+}
+
+// Attempt is a change that does not help.
+type Attempt struct {
+	Knob    string `yson:"knob"`
+	Text    string `yson:"text"`
+	Refused string `yson:"refused"` // the validator's sentence, empty if it was not refused
+}
+
+// AdviseOptions narrow the search of AdviseOperation. The zero value asks for one job, or all of a gang.
+type AdviseOptions struct {
+	Jobs  int      `yson:"jobs"`  // how many must start; -1: all that wait
+	Upto  string   `yson:"upto"`  // who may have to act: user, owner or administrator; empty: all
+	Knobs []string `yson:"knobs"` // the only kinds of change to try; empty: all
+}
+
+// AdviseOperation finds the least changes that let an operation start jobs now. It changes nothing.
+func (c *Client) AdviseOperation(ctx context.Context, name string, options AdviseOptions) (*Advice, error) {
+	parameters := map[string]any{"jobs": options.Jobs}
+	if key := operationNamed(name); key.Alias != "" {
+		parameters["operation_alias"] = key.Alias
+	} else {
+		parameters["operation_id"] = key.ID
+	}
+	if options.Upto != "" {
+		parameters["upto"] = options.Upto
+	}
+	if len(options.Knobs) > 0 {
+		parameters["knobs"] = options.Knobs
+	}
+	return ask[Advice](ctx, c, "advise_operation", parameters)
 }
 
 // ExplainPool explains what a pool demands and does not have. An empty tree is the default one.

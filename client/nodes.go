@@ -29,6 +29,7 @@ type Node struct {
 	LastSeen     time.Time     `yson:"last_seen_time"`
 	Alerts       []string      `yson:"alerts"`
 	GPUs         []GPU         `yson:"gpus"`
+	Images       []Image       `yson:"images"` // those that jobs used last first
 	Isolation    Isolation     `yson:"isolation"`
 	Raw          Value         `yson:"."`
 }
@@ -52,6 +53,15 @@ type GPU struct {
 	Utilization *float64 `yson:"utilization"` // from 0 to 1; nil if not known
 	Job         string   `yson:"job_id"`      // empty if the device is free
 	Fault       string   `yson:"fault"`       // why it gets no jobs; empty if it is well
+}
+
+// Image is a container image of a node.
+type Image struct {
+	Name    string    `yson:"name"` // empty if it has none
+	Digest  string    `yson:"digest"`
+	Size    int64     `yson:"size"`          // unpacked; zero if it has not been unpacked
+	LastUse time.Time `yson:"last_use_time"` // zero if no job has used it
+	Jobs    int64     `yson:"job_count"`     // that use it now
 }
 
 // Maintenance is a maintenance request: it restricts a node until it is removed.

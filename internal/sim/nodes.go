@@ -29,8 +29,9 @@ type node struct {
 // pulse is the part of a node that a heartbeat without news needs. It is separate
 // because there are many of them.
 type pulse struct {
-	alive bool
-	news  bool // finished may not be empty
+	alive  bool
+	news   bool // finished may not be empty
+	closed bool // it gets no jobs
 }
 
 // makeNodes makes the nodes of the scenario.
@@ -164,12 +165,30 @@ func (r *run) heartbeat(id core.NodeID) {
 		n.finished = n.finished[:0]
 	}
 	r.jobs.report = finished
+	if r.pulses[id].closed || r.now < r.closedUntil {
+		r.reportOnly(id, finished)
+		return
+	}
 	r.beat = core.HeartbeatInput{Node: id, Finished: finished}
 	pools, views := r.poolsKnown, r.viewsKnown
 	r.happens(&r.beat)
 	if len(finished)+len(r.out.Started)+len(r.out.Stopped)+len(r.out.Operations) == 0 {
 		r.poolsKnown, r.viewsKnown = pools, views // nothing that is observed has changed
 	}
+	if len(r.waiting) > 0 {
+		r.releaseWaiting(id)
+	}
+	if len(finished) > 0 {
+		r.settleClosing()
+	}
+}
+
+// reportOnly makes a node that gets no jobs report what has finished.
+func (r *run) reportOnly(id core.NodeID, finished []core.Finished) {
+	if len(finished) > 0 {
+		r.happens(&core.ReportInput{Finished: finished})
+	}
+	r.happens(&core.SeenInput{Node: id})
 	if len(r.waiting) > 0 {
 		r.releaseWaiting(id)
 	}

@@ -169,6 +169,23 @@ func (r *run) submit(w workload.Operation) {
 	}
 }
 
+// startSpec starts an operation with a full specification.
+func (r *run) startSpec(a scenario.StartOperation) error {
+	id := r.firstNew + core.OperationID(len(r.operations)-len(r.inherited))
+	r.operations = append(r.operations, operationAccount{
+		id: id, name: a.Name, template: a.Name, arrived: r.now, started: never, finished: never, jobCount: a.Spec.JobCount(),
+		first: placement{pool: -1}, attempts: map[jobKey]int{},
+	})
+	r.active++
+	r.books.arrived++
+	r.bound("operations come", int(r.books.arrived), r.options.Bounds.Operations)
+	if err := r.apply(&core.StartInput{Operation: id, User: a.User, Spec: a.Spec}); err != nil {
+		return err
+	}
+	r.settlePlaces(id)
+	return nil
+}
+
 // settlePlaces records in which pools an operation is after a change that
 // concerns it.
 func (r *run) settlePlaces(id core.OperationID) {
@@ -293,6 +310,17 @@ func (r *run) act(action scenario.Action) error {
 	switch a := action.(type) {
 	case scenario.EditTree:
 		return r.editTree(a)
+	case scenario.ReplaceTree:
+		return r.replaceTree(a.Tree, a.Config)
+	case scenario.StartOperation:
+		return r.startSpec(a)
+	case scenario.CloseNodes:
+		return r.eachNode(a.Group, true, 1, func(id core.NodeID) error {
+			r.pulses[id].closed = !a.Open
+			return nil
+		})
+	case scenario.UpdateOperation:
+		return r.eachOperation(a.Operation, func(o *operationAccount) error { return r.updateParameters(o, a.Update) })
 	case scenario.ChangeOperation:
 		return r.eachOperation(a.Operation, func(o *operationAccount) error { return r.change(o, a) })
 	case scenario.ControlOperation:
@@ -323,6 +351,10 @@ func (r *run) change(o *operationAccount, a scenario.ChangeOperation) error {
 			}
 		}
 	}
+	return r.updateParameters(o, update)
+}
+
+func (r *run) updateParameters(o *operationAccount, update operation.Update) error {
 	if err := r.apply(&core.ParametersInput{Operation: o.id, Update: update}); err != nil {
 		return err
 	}
@@ -345,12 +377,24 @@ func control(c scenario.Command, id core.OperationID) core.Input {
 // editTree edits a tree as a whole.
 func (r *run) editTree(a scenario.EditTree) error {
 	i := r.treeIndex(a.Tree)
+	if i < 0 {
+		return fmt.Errorf("there is no pool tree %q", a.Tree)
+	}
 	next, _, err := r.trees[i].Value.With(a.Edits...)
 	if err != nil {
 		return err
 	}
+	return r.replaceTree(a.Tree, next)
+}
+
+// replaceTree replaces the configuration of a tree.
+func (r *run) replaceTree(name string, config *pooltree.Tree) error {
+	i := r.treeIndex(name)
+	if i < 0 {
+		return fmt.Errorf("there is no pool tree %q", name)
+	}
 	trees := slices.Clone(r.trees)
-	trees[i].Value = next
+	trees[i].Value = config
 	if err := r.apply(&core.TreesInput{Trees: trees, Default: r.defaultTree}); err != nil {
 		return err
 	}

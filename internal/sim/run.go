@@ -53,6 +53,7 @@ type Options struct {
 type Bounds struct {
 	Operations  int // that arrive
 	RunningJobs int // at the same time
+	Events      int // heartbeats included
 }
 
 // BoundError ends a run that has exceeded a bound.
@@ -98,12 +99,14 @@ type run struct {
 	// watch, if not nil, sees every accepted input, with the core's decisions.
 	watch func(now time.Time, input core.Input, out *core.Decisions)
 
-	from  time.Duration // when the run started
-	now   time.Duration
-	queue queue
-	ring  ring
-	out   core.Decisions
-	beat  core.HeartbeatInput
+	from time.Duration // when the run started
+	// closedUntil is when nodes first get jobs.
+	closedUntil time.Duration
+	now         time.Duration
+	queue       queue
+	ring        ring
+	out         core.Decisions
+	beat        core.HeartbeatInput
 
 	trees       []document.Named[*pooltree.Tree]
 	defaultTree string
@@ -306,6 +309,7 @@ func (r *run) loop(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return fmt.Errorf("stopped at %s: %w", document.FormatDuration(r.now), err)
 			}
+			r.bound("events happen", steps, r.options.Bounds.Events)
 		}
 		r.step()
 	}

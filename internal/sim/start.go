@@ -10,6 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
+	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/sim/distribution"
 	"github.com/weirhq/weir/internal/sim/outcome"
 	"github.com/weirhq/weir/internal/sim/scenario"
@@ -32,6 +33,10 @@ type Start struct {
 	Phases map[core.NodeID]time.Duration
 	// Name returns the name of an operation; nil names it by its number.
 	Name func(core.OperationID) string
+	// Gates keep nodes from getting jobs: single nodes for the whole run, unless an
+	// event opens them, and all nodes until the latest time that a gate has. Nodes that
+	// are awaited report at once.
+	Gates why.Gates
 }
 
 // From returns a start at the present state of a core that another component owns.
@@ -133,6 +138,14 @@ func (r *run) takeUp() {
 		}
 		r.nodes = append(r.nodes, node{name: n.Name, group: n.Name, tags: n.Tags, resources: n.Resources, first: -1})
 		r.pulses = append(r.pulses, pulse{alive: n.Online})
+	}
+	for i := range r.start.Gates.Nodes {
+		if g := &r.start.Gates.Nodes[i]; int(g.Node) < len(r.pulses) && g.Code != why.NodeAwaited {
+			r.pulses[g.Node].closed = true
+		}
+	}
+	for _, g := range r.start.Gates.Cluster {
+		r.closedUntil = max(r.closedUntil, g.Until.Sub(r.scenario.Start))
 	}
 	r.firstNew = r.core.NextOperation()
 }

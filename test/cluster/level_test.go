@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirhq/weir/test/expected"
 )
 
 // openDirectory returns a directory of another user, whom the way to it lets in.
@@ -41,7 +43,7 @@ func (u *up) nodeText() (text string) {
 func TestAFreshClusterIsolatesJobsAndRaisesNoAlert(t *testing.T) {
 	needMachine(t)
 	directory, group := sharedDirectory(t), newGroup()
-	u := startUpAs(t, nil, "{}", directory, group)
+	u := startUpAs(t, nil, programs.weir, "{}", directory, group)
 	if text := u.nodeText(); !strings.Contains(text, "full, a user for each job\n") || strings.Contains(text, "isolation_lowered") {
 		t.Errorf("weir nodes get:\n%s", text)
 	}
@@ -68,7 +70,7 @@ func TestANodeWithoutPermissionsSaysSo(t *testing.T) {
 	if err := os.Mkdir(data, 0o711); err != nil { // others may pass
 		t.Fatal(err)
 	}
-	u := startUpAs(t, weaker, "{}", directory, group, "--data-dir", data)
+	u := startUpAs(t, weaker, programs.weir, "{}", directory, group, "--data-dir", data)
 	text := u.nodeText()
 	if !strings.Contains(text, "none, a user for each job (no_namespaces: ") || !strings.Contains(text, "operation not permitted") {
 		t.Errorf("weir nodes get:\n%s", text)
@@ -116,7 +118,7 @@ func TestAnAgentWithoutRootIsolatesJobsInUserNamespaces(t *testing.T) {
 	const uid = 54321
 	needUserNamespaces(t, uid)
 	directory, group := openDirectory(t, uid), newGroup()
-	u := startUpAs(t, personOf(uid), "{}", directory, group)
+	u := startUpAs(t, personOf(uid), programs.weir, "{}", directory, group)
 	u.token = u.printedToken()
 	text := u.nodeText()
 	if !strings.Contains(text, "full, jobs run as the agent's user (not_root)") || !strings.Contains(text, "isolation_lowered: jobs run as the agent's user; the cause is not_root") {
@@ -137,4 +139,36 @@ setsid sleep 5432 </dev/null >/dev/null 2>&1 & unshare -U true 2>/dev/null || ec
 	}
 	u.interrupt()
 	checkNothingIsLeft(t, directory, group)
+}
+
+// A weir that was built without make has no small programs. It plays their roles itself, and says so.
+func TestAPlainlyBuiltProgramIsolatesJobsToo(t *testing.T) {
+	needMachine(t)
+	directory, group := sharedDirectory(t), newGroup()
+	plain := filepath.Join(directory, "weir")
+	if err := expected.BuildProgram(plain, "../../cmd/weir"); err != nil {
+		t.Fatal(err)
+	}
+	u := startUpAs(t, nil, plain, "{}", directory, group)
+	if text := u.nodeText(); !strings.Contains(text, "full, a user for each job\n") {
+		t.Errorf("weir nodes get:\n%s", text)
+	}
+	if !strings.Contains(u.log.String(), "jobs start more slowly and take more memory") {
+		t.Errorf("the log does not say that the small programs are missing:\n%s", u.log)
+	}
+	if output := u.mustWeir("run", "-q", "--", "id -u; pwd"); !strings.HasPrefix(output, "19000000") || !strings.HasSuffix(output, "/job\n") {
+		t.Errorf("a job wrote %q", output)
+	}
+	u.interrupt()
+	checkNothingIsLeft(t, directory, group)
+}
+
+func TestATaskWithoutNetworkHasTheLoopbackDeviceOnly(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", isolated)
+	_, jobs := c.completed(c.start(task("a", "tail -n +3 /proc/net/dev | cut -d: -f1 >&2", "network: none")))
+	if text := strings.TrimSpace(c.stderr(jobs[0])); text != "lo" {
+		t.Errorf("the job has the devices %q", text)
+	}
 }

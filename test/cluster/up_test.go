@@ -29,11 +29,11 @@ type up struct {
 func startUp(t testing.TB, directory, group string, args ...string) *up {
 	t.Helper()
 	needMachine(t)
-	return startUpAs(t, nil, sharing(directory), directory, group, args...)
+	return startUpAs(t, nil, programs.weir, sharing(directory), directory, group, args...)
 }
 
-// startUpAs is startUp with a command line that runs weir with fewer rights, and a section isolation.
-func startUpAs(t testing.TB, prefix []string, isolation, directory, group string, args ...string) *up {
+// startUpAs is startUp with a command line that runs weir with fewer rights, a program and a section isolation.
+func startUpAs(t testing.TB, prefix []string, program, isolation, directory, group string, args ...string) *up {
 	t.Helper()
 	u := &up{t: t, directory: directory, group: group, log: &logFile{}}
 	temporary := filepath.Join(directory, "tmp")
@@ -49,7 +49,7 @@ func startUpAs(t testing.TB, prefix []string, isolation, directory, group string
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temporary)
-	words := append(slices.Clip(prefix), programs.weir, "up", "--config", config, "--port", "0", "--port-file", portFile)
+	words := append(slices.Clip(prefix), program, "up", "--config", config, "--port", "0", "--port-file", portFile)
 	u.process = runWords(t, "weir up", u.log, append(words, args...))
 	t.Cleanup(func() {
 		u.signal(syscall.SIGKILL)

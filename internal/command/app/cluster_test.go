@@ -45,12 +45,21 @@ type cluster struct {
 	directory string
 	log       *slog.Logger
 	stopNode  func()
+	change    func(*config.Config) // settings of the test; nil if it has none
 }
 
 func newCluster(t *testing.T, cores, gib int64) *cluster {
 	t.Helper()
-	c := &cluster{t: t, directory: t.TempDir()}
-	settings := config.Default()
+	c := newScheduler(t, nil)
+	c.startNode(cores, gib)
+	return c
+}
+
+// newScheduler returns a cluster without nodes.
+func newScheduler(t *testing.T, change func(*config.Config)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, directory: t.TempDir(), change: change}
+	settings := c.settings()
 	s := &settings.Scheduler
 	s.Listen, s.DataDir = document.Some("127.0.0.1:0"), document.Some(filepath.Join(c.directory, "scheduler"))
 	s.TrustLoopback = document.Some(true)
@@ -69,8 +78,16 @@ func newCluster(t *testing.T, cores, gib int64) *cluster {
 	t.Cleanup(stop)
 	<-scheduler.Server.Led()
 	c.pools("{pools: {a: {}, b: {}}}")
-	c.startNode(cores, gib)
 	return c
+}
+
+// settings are the defaults with the changes of the test.
+func (c *cluster) settings() config.Config {
+	settings := config.Default()
+	if c.change != nil {
+		c.change(&settings)
+	}
+	return settings
 }
 
 // newTestLog logs to the test while it runs. Later lines, for instance of a request that did not end in time, are dropped:
@@ -136,7 +153,7 @@ func (c *cluster) run(f func(context.Context) error) (stop func()) {
 
 func (c *cluster) startNode(cores, gib int64) {
 	c.t.Helper()
-	settings := config.Default()
+	settings := c.settings()
 	n := &settings.Node
 	n.Schedulers = document.Some([]string{c.scheduler.Address})
 	n.Name = document.Some("node-" + filepath.Base(c.directory))

@@ -13,11 +13,12 @@ import (
 	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/metrics"
 	"github.com/weirhq/weir/internal/control/web"
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
 // handler serves all HTTP paths of the scheduler.
-func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
+func (s *Scheduler) handler(c *config.Scheduler, registries *image.Registries) http.Handler {
 	mux := http.NewServeMux()
 	scheme := "http"
 	if c.TLS.Certificate.IsSet() || c.TLS.SelfSigned.Value() {
@@ -27,7 +28,7 @@ func (s *Scheduler) handler(c *config.Scheduler) http.Handler {
 	limits := limitsOf(&c.Overload)
 	answers := api.New(s.Server, api.Options{
 		Version: s.version, Log: s.log, LeaderScheme: scheme, CheckConfig: s.checkPatch, Budget: gate.NewBudget(limits),
-		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier,
+		TrustLoopback: c.TrustLoopback.Value(), Key: s.Key, Notifier: s.notifier, Images: registries,
 	})
 	figures := measured.Handler()
 	if !c.OpenMetrics.Value() {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,7 +136,7 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	list := unfinished(t, s, strangers, sentEach, func(i int) string {
-		return fmt.Sprintf("PUT /api/v4/write_file?path=//tmp/x HTTP/1.1\r\nHost: x\r\nAuthorization: OAuth %s\r\n", []string{token, other}[i%2])
+		return fmt.Sprintf("PUT /api/v4/set?path=//tmp/x HTTP/1.1\r\nHost: x\r\nAuthorization: OAuth %s\r\n", []string{token, other}[i%2])
 	})
 	var refused, told atomic.Int64
 	for _, connection := range list {
@@ -165,7 +166,7 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 		connection.Close()
 	}
 	if !expected.Soon(func() bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/api/v4/write_file?path=//tmp/x", io.LimitReader(zeroes{}, 4<<20))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL+"/api/v4/set?path=//tmp/x", longText(4<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +184,7 @@ func TestBodiesWithATokenStayWithinTheBudget(t *testing.T) {
 
 // Answers that somebody does not read count too.
 func TestUnreadAnswersStayWithinTheBudget(t *testing.T) {
-	s := alone(t, nil)
+	s := alone(t, func(c *config.Scheduler) { c.Overload.BytesPerCaller = document.Some(int64(16 << 20)) })
 	token := giveToken(t, s, auth.Root)
 	send := func(method, command string, body io.Reader) int {
 		t.Helper()
@@ -200,8 +201,8 @@ func TestUnreadAnswersStayWithinTheBudget(t *testing.T) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		return response.StatusCode
 	}
-	if status := send(http.MethodPut, "write_file", io.LimitReader(zeroes{}, 30<<20)); status != http.StatusOK {
-		t.Fatalf("the file is not written: %d", status)
+	if status := send(http.MethodPut, "set", longText(7<<20)); status != http.StatusOK {
+		t.Fatalf("the text is not written: %d", status)
 	}
 	var connections []net.Conn
 	statuses := ""
@@ -212,7 +213,7 @@ func TestUnreadAnswersStayWithinTheBudget(t *testing.T) {
 		}
 		defer connection.Close()
 		connections = append(connections, connection)
-		fmt.Fprintf(connection, "GET /api/v4/read_file?path=//tmp/long HTTP/1.1\r\nHost: %s\r\nAuthorization: OAuth %s\r\n\r\n", s.Address, token)
+		fmt.Fprintf(connection, "GET /api/v4/get?path=//tmp/long HTTP/1.1\r\nHost: %s\r\nAuthorization: OAuth %s\r\n\r\n", s.Address, token)
 		line := make([]byte, len("HTTP/1.1 200"))
 		_ = connection.SetReadDeadline(time.Now().Add(expected.Patience))
 		if _, err := io.ReadFull(connection, line); err != nil {
@@ -226,17 +227,22 @@ func TestUnreadAnswersStayWithinTheBudget(t *testing.T) {
 	for _, connection := range connections {
 		connection.Close()
 	}
-	if !expected.Soon(func() bool { return send(http.MethodGet, "read_file", nil) == http.StatusOK }) {
+	if !expected.Soon(func() bool { return send(http.MethodGet, "get", nil) == http.StatusOK }) {
 		t.Error("the budget was not given back")
 	}
 }
 
-// zeroes is an endless text.
-type zeroes struct{}
+// longText is a text of this many bytes, as a value.
+func longText(size int64) io.Reader {
+	return io.MultiReader(strings.NewReader(`"`), io.LimitReader(letters{}, size), strings.NewReader(`"`))
+}
 
-func (zeroes) Read(p []byte) (int, error) {
+// letters is an endless text that needs no escapes.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
 	for i := range p {
-		p[i] = '0'
+		p[i] = 'x'
 	}
 	return len(p), nil
 }

@@ -67,6 +67,10 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	if err != nil {
 		return nil, err
 	}
+	registries, err := registriesOf(&c.Images)
+	if err != nil {
+		return nil, err
+	}
 	targets, err := targetsOf(&c.Notifications)
 	if err != nil {
 		return nil, err
@@ -107,7 +111,7 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
 	s.notifier = notify.New(targets, rulesOfNotifications(&c.Notifications), db, s.Server, log)
-	s.http = gate.NewServer(s.handler(c), keys.config(), nodeproto.Protocols(), log)
+	s.http = gate.NewServer(s.handler(c, registries), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
 }
 

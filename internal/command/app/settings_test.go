@@ -13,6 +13,7 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/node/agent"
 	"github.com/weirhq/weir/internal/node/cgroup"
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobinit"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -31,6 +32,8 @@ var opened = map[string]bool{
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,
 	"scheduler/overload/max_bytes_in_flight": true, "scheduler/overload/max_bytes_in_flight_per_caller": true, // see intake_test.go
 	"node/log/level": true, "node/log/format": true, "node/isolation/run_as": true, "node/isolation/uids": true, // only root obeys them
+	"scheduler/images/registries": true, "scheduler/images/allowed_registries": true, // see images_test.go
+	"node/images/registries": true, "node/images/allowed_registries": true, "node/images/preload": true,
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
@@ -50,6 +53,7 @@ type obeyed struct {
 	Supervised bool
 	Check      agent.Check
 	Files      []string
+	Images     image.Options
 }
 
 // machineForTests is the machine that the tests assume.
@@ -58,6 +62,7 @@ var machineForTests = resource.Amounts{resource.UserSlots: 10, resource.CPU: 100
 func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
+		Images:     imageOptions(&c.Node.Images, "", nil, nil),
 		Supervised: c.Node.Supervisor.Value(), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
 	}
 	c.Node.Isolation.ShareWritable = document.Some(true) // see isolation_test.go

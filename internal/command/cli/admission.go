@@ -54,10 +54,7 @@ func (a *admission) start(s *session, kind string, spec any) (id string, err err
 		case !errors.Is(err, client.CodeTooManyOperations):
 			return id, err
 		case !a.waitForRoom:
-			return "", &advised{err, []string{
-				"--wait-for-room waits until an operation ends; weir op list --pool POOL lists those that are there.",
-				"An administrator can raise the limit: weir set //sys/pools/POOL/@max_operation_count 100",
-			}}
+			return "", &advised{err, roomAdvice(err)}
 		case !told:
 			told = true
 			fmt.Fprintf(s.errs, "weir: waiting for room: %v\n", err)
@@ -67,5 +64,21 @@ func (a *admission) start(s *session, kind string, spec any) (id string, err err
 			return "", s.ctx.Err()
 		case <-time.After(pause):
 		}
+	}
+}
+
+// roomAdvice says what to do about a full pool. The pool is the one that the error names: an
+// ancestor of the operation's pool may be full.
+func roomAdvice(err error) []string {
+	name := "the pool"
+	var refusal *client.Error
+	if errors.As(err, &refusal) {
+		if pool, ok := refusal.Attributes["pool"].(string); ok {
+			name = fmt.Sprintf("pool %q", pool)
+		}
+	}
+	return []string{
+		"--wait-for-room waits until an operation ends; weir pools --operations shows those of each pool.",
+		"An administrator can raise max_operation_count of " + name + ".",
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,8 @@ func (p *poolsFile) read(cmd *cobra.Command) (client.PoolsFile, error) {
 
 func newApplyCommand(opts *options) *cobra.Command {
 	r, p := newRemote(opts), &poolsFile{}
-	var strict, dryRun bool
+	var strict, dryRun, whatIf bool
+	var horizon time.Duration
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Apply a pool tree from a file, as a whole or not at all",
@@ -57,11 +59,15 @@ nodes can keep the promises. weir diff prints the same and changes nothing; weir
 		Example: `  weir export > pools.yaml
   weir diff -f examples/cluster/pools.yaml  # exit 1
   weir apply -f examples/cluster/pools.yaml
-  weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run`,
+  weir apply -f examples/cluster/pools.yaml --require-feasible --dry-run
+  weir apply -f examples/cluster/pools.yaml --what-if --for 30m`,
 		RunE: r.do(func(s *session, _ []string) error {
 			given, err := p.read(s.cmd)
 			if err != nil {
 				return err
+			}
+			if whatIf {
+				return s.effectOf(given, horizon)
 			}
 			if dryRun {
 				plan, err := s.plan(given)
@@ -81,6 +87,8 @@ nodes can keep the promises. weir diff prints the same and changes nothing; weir
 	p.addTo(r, cmd)
 	cmd.Flags().BoolVar(&strict, "require-feasible", false, "refuse promises that the nodes cannot keep")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only print what would change, as weir diff does")
+	cmd.Flags().BoolVar(&whatIf, "what-if", false, "only print what it would do in the next hours, as weir what-if does")
+	cmd.Flags().DurationVar(&horizon, "for", 0, "with --what-if: how far to look ahead, at most 24h; 2h if unset")
 	return r.addTo(cmd)
 }
 

@@ -13,6 +13,8 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -55,7 +57,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	case errors.Is(err, errReported):
 		return ExitFailed
 	case !*started || errors.As(err, &usage):
-		fmt.Fprintf(stderr, "weir: %v\n", err)
+		fmt.Fprintf(stderr, "weir: %v\n", plainFlagError(err))
 		if hint := nearest(called, args, err); hint != "" {
 			fmt.Fprintf(stderr, "Did you mean %q?\n", hint)
 		}
@@ -65,6 +67,23 @@ func execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 		fmt.Fprintf(stderr, "weir: %v\n", err)
 		return ExitFailed
 	}
+}
+
+// plainFlagError replaces the message about a flag's bad value, which names functions of Go, by
+// one that names the expected kind of value.
+func plainFlagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	wanted, known := map[string]string{
+		"float64": "a number, such as 0.5", "int": "an integer", "int64": "an integer", "bool": "true or false", "duration": "a duration, such as 90s or 2h",
+	}[invalid.GetFlag().Value.Type()]
+	var number *strconv.NumError
+	if !known || !errors.As(err, &number) && !strings.HasPrefix(invalid.Unwrap().Error(), "time: ") {
+		return err
+	}
+	return fmt.Errorf("--%s must be %s, not %q", invalid.GetFlag().Name, wanted, invalid.GetValue())
 }
 
 var negativeNumber = regexp.MustCompile(`^-(\d|\.\d|inf$)`)

@@ -81,6 +81,9 @@ func (c *eventsCall) run(s *session, _ []string) error {
 		if err != nil {
 			return err
 		}
+		if len(events) == 0 {
+			fmt.Fprintln(s.errs, "weir: no event matches; without flags weir events shows the last ones of all types")
+		}
 		return s.print(all, func(w io.Writer) error { return writeEvents(w, events...) })
 	}
 	last := int64(0)

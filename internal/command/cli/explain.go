@@ -16,6 +16,7 @@ import (
 func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	var tree string
+	fix := &fixFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain OPERATION|JOB|POOL|cluster",
 		Short: "Explain what jobs wait for",
@@ -27,9 +28,15 @@ Explain a pool: what it uses, demands and is entitled to, and what it demands an
 always a pool. Explain the cluster in the same way, tree by tree. Explain a job: where it runs and what may preempt it, or how it
 ended.
 
+With --fix, list the least changes that start jobs of an operation now: each alone is enough, and each was tested on a copy of the
+cluster. What the user can do comes first, then what the owner of the pool can, then what an administrator can; among these, what
+costs others least. Nothing is changed.
+
 An answer is about a moment at most one update period ago. Whatever it is, the exit code is 0.`,
 		Example: `  weir explain '*nightly'
   weir explain '*nightly' -o json
+  weir explain '*nightly' --fix
+  weir explain '*nightly' --fix --jobs all --as owner
   weir explain pool:research
   weir explain cluster`,
 		Args: oneName("operation, job or pool"),
@@ -38,8 +45,17 @@ An answer is about a moment at most one update period ago. Whatever it is, the e
 			pools, _ := r.completePools()(cmd, args, prefix)
 			return append(operations, pools...), directive
 		},
-		RunE: r.do(func(s *session, args []string) error { return s.explain(tree, args[0]) }),
+		RunE: r.do(func(s *session, args []string) error {
+			if options, err := fix.options(s.cmd); err != nil || fix.fix {
+				if err != nil {
+					return err
+				}
+				return s.advise(args[0], options)
+			}
+			return s.explain(tree, args[0])
+		}),
 	}
+	fix.addTo(r, cmd)
 	cmd.Flags().StringVar(&tree, "tree", "", "pool tree of a pool; the default one if unset")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)
@@ -113,7 +129,20 @@ func writeBlockers(w io.Writer, list []client.Blocker, now time.Time) {
 		if times != "" {
 			fmt.Fprintf(w, "   %-*s  %s\n", width, "", times)
 		}
+		if h, found := firstToEnd(b.Holders); found {
+			fmt.Fprintf(w, "   %-*s  a job of %s ends at %s at the latest\n", width, "", h.Operation, clockText(now, h.FirstEnd))
+		}
 	}
+}
+
+// firstToEnd returns the holder whose first job ends first, as far as that is known.
+func firstToEnd(holders []client.Holder) (first client.Holder, found bool) {
+	for _, h := range holders {
+		if !h.FirstEnd.IsZero() && (!found || h.FirstEnd.Before(first.FirstEnd)) {
+			first, found = h, true
+		}
+	}
+	return first, found
 }
 
 // writeRoom writes how many nodes have room, and what would start without single blockers.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/resource"
 )
 
 // poolPrefix marks a pool whose name could also be an operation's.
@@ -72,6 +74,24 @@ func (s *session) explainCluster() error {
 	})
 }
 
+// writeGuarantee writes what a pool gets of its strong guarantee now, and what it waits for first if it
+// lacks some of it.
+func writeGuarantee(w io.Writer, x *client.PoolExplanation) {
+	g := x.Guarantee
+	if g == nil {
+		return
+	}
+	fmt.Fprintf(w, "  Its strong guarantee is %s %s; it demands %s of that", amountText(g.Resource, g.Amount), g.Resource, amountText(g.Resource, g.Due))
+	switch {
+	case g.Short == 0:
+		fmt.Fprintln(w, " and has it.")
+	case len(x.Waterfall) > 0:
+		fmt.Fprintf(w, " and lacks %s, first because: %s.\n", amountText(g.Resource, g.Short), strings.ReplaceAll(x.Waterfall[0].Code, "_", " "))
+	default:
+		fmt.Fprintf(w, " and lacks %s.\n", amountText(g.Resource, g.Short))
+	}
+}
+
 // writeWaterfall writes what a pool demands and does not have, by first blocker.
 func writeWaterfall(w io.Writer, x *client.PoolExplanation) error {
 	if len(x.Waterfall) == 0 {
@@ -106,7 +126,7 @@ func writeJobExplanation(w io.Writer, j *client.JobExplanation) error {
 		fmt.Fprintf(w, "It is not preempted for others: with it, its operation is within its fair share (satisfaction %.2f).\n", j.Satisfaction)
 	default:
 		fmt.Fprintf(w, "It is %s: its operation has more than its share (satisfaction %.2f); %s preempted before it.\n",
-			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job is", "jobs are"))
+			strings.ReplaceAll(j.Class, "_", " "), j.Satisfaction, plural(j.PreemptedBefore, "job of the operation is", "jobs of the operation are"))
 	}
 	return nil
 }
@@ -119,7 +139,7 @@ func (s *session) explainPool(tree, name string) error {
 	for at := name; at != ""; at = chain[len(chain)-1].Parent {
 		p, err := s.GetPool(s.ctx, tree, at)
 		if err != nil {
-			return err
+			return s.noPool(tree, name, err)
 		}
 		chain, all[at] = append(chain, p), p.Raw
 	}
@@ -136,8 +156,29 @@ func (s *session) explainPool(tree, name string) error {
 			return err
 		}
 		fmt.Fprintln(w)
+		writeGuarantee(w, x)
 		return writeWaterfall(w, x)
 	})
+}
+
+// noPool returns the error for a pool that cannot be read: if it does not exist, the nearest name that
+// does.
+func (s *session) noPool(tree, name string, err error) error {
+	if !errors.Is(err, client.CodeResolve) {
+		return err
+	}
+	names, failed := s.PoolNames(s.ctx, tree)
+	if failed != nil || slices.Contains(names, name) {
+		return err
+	}
+	message := fmt.Sprintf("there is no pool %s", name)
+	if tree != "" {
+		message += " in tree " + tree
+	}
+	if near, found := document.Nearest(name, names); found {
+		message += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return errors.New(message)
 }
 
 func writePoolExplanation(w io.Writer, chain []*client.Pool) error {
@@ -197,6 +238,14 @@ func writePoolCounts(w io.Writer, p *client.Pool) {
 // boundsOfPool returns sentences about what keeps a pool from getting more, and what would help.
 func boundsOfPool(p *client.Pool) (sentences []string) {
 	limits := resourcesOf(p.Raw, "limits_share")
+	promised, kept := resourcesOf(p.Raw, "strong_guarantee_resources"), resourcesOf(p.Raw, "effective_strong_guarantee_resources")
+	for kind, amount := range promised.All() {
+		const rounding = 0.99
+		if p.Parent != "" && kept.Of(kind) < amount*rounding {
+			sentences = append(sentences, fmt.Sprintf("Its strong guarantee of %s %s is only %s now: the nodes cannot keep all promises of the tree; weir export | weir diff -f - names those in conflict",
+				amountText(kind, amount), kind, amountText(kind, kept.Of(kind))))
+		}
+	}
 	for kind, usage := range p.UsageShare.All() {
 		const rounding = 1e-9
 		if limit := limits.Of(kind); limit < 1 && usage >= limit-rounding && p.DemandShare.Of(kind) > usage+rounding {
@@ -223,7 +272,7 @@ func savingsOfPool(p *client.Pool) string {
 	text := fmt.Sprintf("Its integral guarantee is %s", p.IntegralType)
 	saved, capacity := resourcesOf(p.Raw, "accumulated_resource_volume"), resourcesOf(p.Raw, "integral_pool_capacity")
 	if most := capacity.CPU; most > 0 {
-		text = fmt.Sprintf("%s: it has saved %.4g of at most %.4g core·s", text, saved.CPU, most)
+		text = fmt.Sprintf("%s: it has saved %s of at most %s", text, resource.FormatVolume(resource.CPU, saved.CPU), resource.FormatVolume(resource.CPU, most))
 		if smooth := time.Duration(intOf(p.Raw, "integral_smooth_period")) * time.Millisecond; smooth > 0 {
 			text += fmt.Sprintf("; savings are spent over at least %s, so they buy at most %.4g cpu now", shortDuration(smooth), saved.CPU/smooth.Seconds())
 		}

@@ -117,7 +117,7 @@ func writeJob(w io.Writer, j *client.Job) error {
 		return err
 	}
 	if j.Error != nil {
-		fmt.Fprintf(w, "error: %v\n", j.Error)
+		fmt.Fprintf(w, "error: %v\n", withFigures(j.Error))
 	}
 	return nil
 }

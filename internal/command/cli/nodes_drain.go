@@ -16,8 +16,8 @@ func newNodesGetCommand(r *remote) *cobra.Command {
 	return &cobra.Command{
 		Use:   "get NODE",
 		Short: "Show a node: state, resources, usage, tags, isolation, maintenance, alerts",
-		Example: `  weir nodes get node-00001
-  weir nodes get node-00001 -o json`,
+		Example: `  weir nodes get node-1
+  weir nodes get node-1 -o json`,
 		Args: oneName("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(func(s *session, args []string) error {
 			n, err := s.GetNode(s.ctx, args[0])
@@ -53,7 +53,29 @@ func writeNode(w io.Writer, n *client.Node) error {
 	for i := range n.GPUs {
 		row(fmt.Sprint("gpu ", i), gpuText(&n.GPUs[i]))
 	}
+	for i := range n.Images {
+		row(fmt.Sprint("image ", i), imageText(&n.Images[i]))
+	}
 	return t.flush()
+}
+
+// imageText describes an image in a line: its name, how large it is, and who uses it.
+func imageText(i *client.Image) string {
+	parts := []string{i.Name + "@" + i.Digest}
+	if i.Size > 0 {
+		parts = append(parts, amountText("memory", float64(i.Size)))
+	}
+	switch {
+	case i.Jobs == 1:
+		parts = append(parts, "1 job")
+	case i.Jobs > 1:
+		parts = append(parts, fmt.Sprint(i.Jobs, " jobs"))
+	case i.LastUse.IsZero():
+		parts = append(parts, "not used yet")
+	default:
+		parts = append(parts, "last used "+stamp(i.LastUse))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // isolationText describes in a line how far a node isolates jobs, and why not further.
@@ -118,8 +140,8 @@ func newNodesDrainCommand(r *remote) *cobra.Command {
 		Long: `Give nodes no new jobs. With --wait the command ends when their running jobs have ended. With --deadline it
 aborts the jobs that still run then; the scheduler starts them again on other nodes. The command must keep
 running until the deadline. The nodes stay disabled until weir nodes release removes the request.`,
-		Example: `  weir nodes drain node-00001 --comment "a new kernel" --deadline 2s
-  weir nodes release node-00001 --mine`,
+		Example: `  weir nodes drain node-1 --comment "a new kernel" --deadline 2s
+  weir nodes release node-1 --mine`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(c.run),
 	}

@@ -31,8 +31,8 @@ func newNodesBanCommand(r *remote) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ban NODE...",
 		Short: "Ban nodes: abort their jobs and give them no new ones",
-		Example: `  weir nodes ban node-00001 --comment "the disk is broken"
-  weir nodes release node-00001 --mine`,
+		Example: `  weir nodes ban node-1 --comment "the disk is broken"
+  weir nodes release node-1 --mine`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(func(s *session, args []string) error { return s.maintain(args, "ban", comment) }),
 	}
@@ -47,9 +47,9 @@ func newNodesDisableCommand(r *remote) *cobra.Command {
 		Short: "Give nodes no new jobs; running jobs continue",
 		Long: `Give nodes no new jobs; running jobs continue. --type decommission does the same and states
 that the node will be removed. Other types are only recorded.`,
-		Example: `  weir nodes disable node-00000 node-00001 --comment "a new kernel tonight"
-  weir nodes release node-00000 node-00001 --type disable_scheduler_jobs
-  weir nodes disable node-00001 --type decommission --comment "the lease ends in May"`,
+		Example: `  weir nodes disable node-1 node-2 --comment "a new kernel tonight"
+  weir nodes release node-1 node-2 --type disable_scheduler_jobs
+  weir nodes disable node-1 --type decommission --comment "the lease ends in May"`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 		RunE: r.do(func(s *session, args []string) error { return s.maintain(args, kind, comment) }),
 	}
@@ -106,9 +106,9 @@ func newNodesReleaseCommand(r *remote) *cobra.Command {
 		Short: "Remove maintenance requests; nodes get jobs again after the last one is gone",
 		Long: `Remove the maintenance requests that match all flags. A node gets jobs again after the last request that
 blocks it is gone. weir nodes shows what is left, weir get //sys/cluster_nodes/NODE/@maintenance_requests all requests.`,
-		Example: `  weir nodes release node-00001 --mine
-  weir nodes release node-00001 --type ban --user root
-  weir nodes release node-00000 node-00001 --all`,
+		Example: `  weir nodes release node-1 --mine
+  weir nodes release node-1 --type ban --user root
+  weir nodes release node-1 node-2 --all`,
 		Args: someNames("node"), ValidArgsFunction: r.completeNodes(),
 	}
 	cmd.RunE = r.do(func(s *session, args []string) error {

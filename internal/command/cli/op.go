@@ -200,7 +200,7 @@ func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if page.More && len(page.Operations) > 0 {
+	if page.More && len(page.Operations) > 0 && !quiet {
 		last := page.Operations[len(page.Operations)-1].Started
 		fmt.Fprintf(s.errs, "There are more: list the next ones with --before %s, or raise --limit.\n", last.UTC().Format(time.RFC3339Nano))
 	}
@@ -270,14 +270,14 @@ func writeOperation(w io.Writer, o *client.Operation) error {
 		fmt.Fprintf(w, "alert %s: %v\n", alert.Type, &alert.Error)
 	}
 	if o.Result != nil && o.Result.Code != 0 {
-		fmt.Fprintf(w, "error: %v\n", o.Result)
+		fmt.Fprintf(w, "error: %v\n", withFigures(o.Result))
 	}
 	return nil
 }
 
 // opCommand is a command on one or several operations that prints nothing.
 func (r *remote) opCommand(cmd *cobra.Command, each func(s *session, name string) error) *cobra.Command {
-	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.Args = someNames("operation")
 	complete := r.completeOperations()
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return complete(cmd, nil, prefix)

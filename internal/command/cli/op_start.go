@@ -114,7 +114,7 @@ func (s *session) verdict(name string, o *client.Operation) error {
 	if o.State == client.Completed {
 		return nil
 	}
-	fmt.Fprintf(s.errs, "weir: operation %s %s: %v\n", name, o.State, o.Err())
+	fmt.Fprintf(s.errs, "weir: operation %s %s: %v\n", name, o.State, withFigures(o.Err()))
 	return errReported
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,9 @@ import (
 	"github.com/weirhq/weir/internal/value/notation"
 	"github.com/weirhq/weir/internal/value/yson"
 )
+
+// numberWithUnit matches values such as 2s and 4GiB, which are neither YSON nor JSON.
+var numberWithUnit = regexp.MustCompile(`^\d+(\.\d+)?[A-Za-z]+$`)
 
 // parseValue reads a value of the command line: YSON, as in yt, or JSON if it is not YSON. So true
 // is the string and %true the boolean.
@@ -31,6 +35,9 @@ func parseValue(text string) (yson.Node, error) {
 	// Both errors have an offset. The parser that came further is more likely to know what was
 	// meant.
 	var asYSON, asJSON *yson.SyntaxError
+	if numberWithUnit.MatchString(text) {
+		return node, fmt.Errorf("a value with a unit is a string and needs quotes: '\"%s\"'; a plain number is in milliseconds or bytes", text)
+	}
 	if errors.As(ysonErr, &asYSON) && errors.As(jsonErr, &asJSON) && asJSON.Offset > asYSON.Offset {
 		return node, fmt.Errorf("the value is neither YSON nor JSON: %w", jsonErr)
 	}

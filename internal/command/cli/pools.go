@@ -151,7 +151,7 @@ func (t *poolTable) add(table *table, p *client.Pool, depth int) {
 		guarantee = amountText(t.kinds[0].String(), amount)
 	}
 	if p.IntegralType != "none" && p.IntegralType != "" {
-		remarks = append(remarks, fmt.Sprintf("%s, saved %.4g", p.IntegralType, p.AccumulatedVolume))
+		remarks = append(remarks, fmt.Sprintf("%s, saved %s", p.IntegralType, resource.FormatVolume(t.kinds[0], p.AccumulatedVolume*t.tree.Resources.Of(t.kinds[0].String()))))
 	}
 	table.row(t.row(p.Name, mode, fmt.Sprintf("%d/%d", p.RunningOperations, p.Operations), guarantee, remarks, depth, &p.Standing)...)
 	for _, child := range t.pools[p.Name] {
@@ -205,6 +205,9 @@ func (s *session) explainTree(err error, tree string) error {
 	names, failed := s.PoolTrees(s.ctx)
 	if failed != nil || slices.Contains(names, tree) {
 		return err
+	}
+	if pools, failed := s.PoolNames(s.ctx, ""); failed == nil && slices.Contains(pools, tree) {
+		return fmt.Errorf("%q is a pool, not a pool tree; weir explain pool:%[1]s describes it", tree)
 	}
 	there := "there are none"
 	if len(names) > 0 {

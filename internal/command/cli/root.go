@@ -74,6 +74,7 @@ Exit codes: 0 done, 1 failed or answered "no", 2 usage error, 130 interrupted.`,
 		newTokenCommand(opts),
 		newUpCommand(),
 		newVersionCommand(opts),
+		newWhatIfCommand(opts),
 		newWhoAmICommand(opts),
 	)
 	root.SetHelpCommand(newHelpCommand())

@@ -27,6 +27,7 @@ type runCall struct {
 	jobs, retries     int64
 	environment       []string
 	files             []string
+	image             string
 	tag               string
 	notify            []string
 	weight            float64
@@ -73,6 +74,7 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
 	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name; together at most 1 MiB (repeatable)")
+	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one that nodes have; if unset, jobs see the programs of their node")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
 	flags.StringArrayVar(&c.notify, "notify", nil, "notification target of the cluster that is told when the operation ends (repeatable)")
@@ -173,10 +175,13 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 	if err != nil {
 		return nil, usageErrorf("--memory: %v", err)
 	}
+	if memory > 0 && memory < 1<<20 && strings.Trim(c.memory, "0123456789") == "" {
+		return nil, usageErrorf("--memory %s means %[1]s bytes; write %[1]sMiB or %[1]sGiB", c.memory)
+	}
 	limit := time.Duration(0)
 	if c.timeLimit != "" {
 		if limit, err = document.ParseDuration(c.timeLimit); err != nil {
-			return nil, usageErrorf("--time-limit: %v", err)
+			return nil, usageErrorf("--time-limit must be a duration, such as 90s or 2h, not %q", c.timeLimit)
 		}
 	}
 	if c.jobs < 1 {
@@ -209,7 +214,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		given bool
 		value any
 	}{
-		{task, "file_paths", len(files) > 0, files},
+		{task, "file_paths", len(files) > 0, files}, {task, "docker_image", c.image != "", c.image},
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},

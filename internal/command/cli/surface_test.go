@@ -36,6 +36,10 @@ func TestOperationsAreListedPageByPage(t *testing.T) {
 	if code != ExitOK || strings.Fields(out)[0] != ids[2] || strings.Fields(out)[1] != ids[1] {
 		t.Fatalf("the first page: %d %q", code, out)
 	}
+	if errs != "" {
+		t.Errorf("with -q the command says %q, want nothing but ids", errs)
+	}
+	_, _, errs = b.call("op", "list", "--limit", "2")
 	_, rest, _ := strings.Cut(errs, "--before ")
 	before, _, found := strings.Cut(rest, ",")
 	if !found {
@@ -71,7 +75,7 @@ func TestAFullPoolSaysWhatToDoAndCanBeWaitedFor(t *testing.T) {
 	b.pool("research", "<Root>", "max_operation_count=1; max_running_operation_count=1")
 	id := b.startNightly("")
 	said := b.refused("run", "-p", "research", "--", "true")
-	for _, part := range []string{`Limit for the number of concurrent operations 1 for pool "research" has been reached`, "--wait-for-room", "@max_operation_count"} {
+	for _, part := range []string{`Limit for the number of concurrent operations 1 for pool "research" has been reached`, "--wait-for-room", `raise max_operation_count of pool "research"`} {
 		if !strings.Contains(said, part) {
 			t.Errorf("%q is not in %q", part, said)
 		}
@@ -155,6 +159,55 @@ func TestRemovingABusyPoolSaysWhatBecomesOfIt(t *testing.T) {
 	if code != ExitOK || !strings.Contains(errs, `pool "research" has operations (1): it stays as an ephemeral pool, without its options, until they end`) {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
+}
+
+// What people get wrong first is answered in their words, not in those of a library.
+func TestWrongValuesOfFlagsAreNamedWithTheRightKind(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", "--cpu", "two", "--", "true"}, `--cpu must be a number, such as 0.5, not "two"`},
+		{[]string{"run", "--jobs", "1.5", "--", "true"}, `--jobs must be an integer, not "1.5"`},
+		{[]string{"run", "--memory", "5", "--", "true"}, "--memory 5 means 5 bytes; write 5MiB or 5GiB"},
+		{[]string{"run", "--time-limit", "5", "--", "true"}, `--time-limit must be a duration, such as 90s or 2h, not "5"`},
+		{[]string{"events", "--since", "yesterday"}, `--since must be a duration, such as 90s or 2h, not "yesterday"`},
+		{[]string{"op", "abort"}, "abort takes at least one operation"},
+	} {
+		code, _, said := call(test.args...)
+		if code != ExitWrongCall || !strings.Contains(said, test.want) {
+			t.Errorf("%v: exit code %d, %q, want %q in it", test.args, code, said, test.want)
+		}
+	}
+}
+
+func TestAnswersToWhatNewcomersMistake(t *testing.T) {
+	b := newTestbed(t, 0)
+	b.pool("research", "<Root>", "integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=2}}")
+	if said := b.refused("pools", "research"); !strings.Contains(said, `"research" is a pool, not a pool tree; weir explain pool:research describes it`) {
+		t.Errorf("weir pools POOL: %q", said)
+	}
+	if said := b.refused("set", "//sys/pools/research/@fair_share_preemption_timeout", "2s"); !strings.Contains(said, `needs quotes: '"2s"'`) {
+		t.Errorf("a duration without quotes: %q", said)
+	}
+	b.ok("set", "//sys/pools/research/@fair_share_preemption_timeout", `"2s"`)
+	if code, out, said := b.call("events", "--type", "job_exploded"); code != ExitOK || out != "" || !strings.Contains(said, "no event matches") {
+		t.Errorf("events of a type that nothing has: %d %q %q", code, out, said)
+	}
+}
+
+func TestPoolsShowSavingsInTheUnitOfTheTable(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "integral_guarantees={guarantee_type=relaxed;resource_flow={cpu=2}}")
+	b.shows("pools", `research .* relaxed, saved [0-9.]+k? core·s`)
+	b.shows("pools --resource memory", `research .* relaxed, saved [0-9.]+ [KMGT]?i?B·s`)
+	b.shows("explain pool:research", `it has saved [0-9.]+k? core·s of at most 172\.8k core·s`)
+}
+
+func TestAnExplanationSaysThatTheNodesCannotKeepAGuarantee(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("large", "<Root>", "strong_guarantee_resources={cpu=24}")
+	b.shows("explain pool:large", `Its strong guarantee of 24 cpu is only 8 now: the nodes cannot keep all promises of the tree`)
 }
 
 func TestAPoolIsExplained(t *testing.T) {

@@ -25,6 +25,7 @@ type Node struct {
 	Isolation        Isolation
 	Shells           opt[bool]
 	Files            NodeFiles
+	Images           NodeImages
 	Heartbeat        Heartbeat
 	Disk             NodeDisk
 	GPUs             NodeGPUs
@@ -257,6 +258,7 @@ var nodeGroup = newGroup(
 			func(c *Node) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
 		part("files", "Which files of the node jobs may use.", func(c *Node) *NodeFiles { return &c.Files }, nodeFilesGroup),
+		part("images", "Container images: where they come from, and how many the node keeps.", func(c *Node) *NodeImages { return &c.Images }, nodeImagesGroup),
 		part("health", "A command of the administrator that says whether the node is well.", func(c *Node) *NodeHealth { return &c.Health }, nodeHealthGroup),
 		part("gpus", "How the node finds its GPUs and reads their state. It offers those that the driver has, or the first of them if resources sets a smaller number.", func(c *Node) *NodeGPUs { return &c.GPUs }, nodeGPUGroup),
 		part("disk", "How much of the file system of data_dir must be free.", func(c *Node) *NodeDisk { return &c.Disk }, nodeDiskGroup),

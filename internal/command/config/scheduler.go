@@ -32,6 +32,7 @@ type Scheduler struct {
 	Overload  Overload
 	Analysis  Analysis
 	Files     Files
+	Images    Images
 
 	Periods    Periods
 	Nodes      NodeRules
@@ -290,6 +291,7 @@ var schedulerGroup = newGroup(
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
+		part("images", "Where container images may come from. The scheduler resolves tags when operations start.", func(c *Scheduler) *Images { return &c.Images }, imagesGroup),
 		part("notifications", "Who is told outside the cluster what happens in it.", func(c *Scheduler) *Notifications { return &c.Notifications }, notifications),
 		part("overload", "How the scheduler sheds load.", func(c *Scheduler) *Overload { return &c.Overload }, overload),
 	},

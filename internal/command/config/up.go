@@ -41,7 +41,7 @@ const mostLocalNodes = 1000
 var upGroup = newGroup([]row[Up]{
 	fixed("port", "The port on the loopback address. 0: any free port.",
 		func(c *Up) *opt[int] { return &c.Port }, document.Between(document.Ints, 0, 65535).Default(7070)).common(),
-	fixed("port_file", "File to which the port is written when the cluster is ready, for scripts.",
+	fixed("port_file", "File to which the address, such as 127.0.0.1:7070, is written when the cluster is ready, for scripts.",
 		func(c *Up) *opt[string] { return &c.PortFile }, document.Words).common(),
 	fixed("nodes", "How many nodes to start; they share the machine. Unset: one, or as many as agents lists.",
 		func(c *Up) *opt[int] { return &c.Nodes }, document.Between(document.Ints, 0, mostLocalNodes)).common(),

@@ -20,6 +20,7 @@ import (
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -42,6 +43,8 @@ type Options struct {
 	TrustLoopback bool
 	// Key lets its holder act as root; nil means that there is none.
 	Key *Key
+	// Images are the registries that tags of images are resolved with; nil means all, over TLS and without credentials.
+	Images *image.Registries
 	// Notifier delivers notifications; nil means that there are no targets.
 	Notifier *notify.Notifier
 	// Budget is the memory for bodies of requests; nil means one with the default limits.
@@ -67,6 +70,9 @@ func New(s *server.Server, options Options) *API {
 	}
 	if options.Version == "" {
 		options.Version = "unknown"
+	}
+	if options.Images == nil {
+		options.Images = &image.Registries{}
 	}
 	if options.Budget == nil {
 		options.Budget = gate.NewBudget(gate.DefaultLimits)

@@ -172,6 +172,9 @@ func holderNodes(b *why.Blocker, names namer) yson.Node {
 			entries = append(entries, yson.Pair("job_classes", yson.Map(classes...)))
 		}
 		entries = append(entries, yson.Pair("since", wire.Instant(h.Since)))
+		if !h.FirstEnd.IsZero() {
+			entries = append(entries, yson.Pair("first_end", wire.Instant(h.FirstEnd)))
+		}
 		items[i] = yson.Map(entries...)
 	}
 	return yson.List(items...)
@@ -242,8 +245,14 @@ func poolNode(x *why.Pool, g *server.Glass, names namer) yson.Node {
 	for i, child := range x.Children {
 		children[i] = yson.Map(yson.Pair("pool", yson.String(child.Pool)), yson.Pair("usage", amount(child.Usage)), yson.Pair("gap", amount(child.Gap)))
 	}
+	guarantee := yson.Entity()
+	if u := x.Guarantee; u != nil {
+		guarantee = yson.Map(
+			yson.Pair("resource", yson.String(u.Resource.String())), yson.Pair("amount", wire.AmountNode(u.Resource, u.Amount)),
+			yson.Pair("due", wire.AmountNode(u.Resource, u.Due)), yson.Pair("short", wire.AmountNode(u.Resource, u.Short)))
+	}
 	return yson.Map(
-		yson.Pair("pool_tree", yson.String(x.Tree)), yson.Pair("pool", yson.String(x.Pool)),
+		yson.Pair("pool_tree", yson.String(x.Tree)), yson.Pair("pool", yson.String(x.Pool)), yson.Pair("guarantee", guarantee),
 		yson.Pair("as_of", wire.Instant(g.AsOf)), yson.Pair("epoch", yson.Int64(int64(g.Epoch))),
 		yson.Pair("usage", wire.AmountsNode(x.Usage)), yson.Pair("demand", wire.AmountsNode(x.Demand)),
 		yson.Pair("resource", yson.String(x.Resource.String())), yson.Pair("gap", amount(x.Gap)),

@@ -152,6 +152,7 @@ func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 		yson.Pair("registered_time", wire.Instant(n.Registered)),
 		yson.Pair("last_seen_time", wire.Instant(n.LastSeen)),
 		yson.Pair("gpus", pathtree.GPUs(n)),
+		yson.Pair("images", pathtree.Images(n)),
 		yson.Pair("isolation", pathtree.Isolation(n)),
 		yson.Pair("alerts", wire.Texts(alerts)))
 }

@@ -84,13 +84,18 @@ func (p *poolPlan) read(given wire.Parameters, options pooltree.Options) error {
 		return err
 	}
 	if err == nil {
-		p.after, p.warnings, err = pooltree.FromValue(v, options)
+		err = p.readTree(v, options)
 	}
-	// Report all problems at once.
-	if err = errors.Join(err, p.refuseUnknown()); err != nil {
+	if err != nil {
 		return wire.Errorf(wire.CodeGeneric, "The document is no correct pool tree").Because(problemsIn(err)...)
 	}
 	return nil
+}
+
+// readTree reads the tree and reports all problems at once.
+func (p *poolPlan) readTree(v document.Value, options pooltree.Options) (err error) {
+	p.after, p.warnings, err = pooltree.FromValue(v, options)
+	return errors.Join(err, p.refuseUnknown())
 }
 
 // problemsIn splits joined errors into single ones.
@@ -291,22 +296,27 @@ func optionNames(changes []document.Change) []string {
 // feasible checks whether the tree's current nodes can keep the promises of a plan. The verdict is
 // nil if the tree has no nodes.
 func (c *call) feasible(p *poolPlan) (*feasibility.Verdict, error) {
+	return c.feasibleTree(p.tree, p.after)
+}
+
+// feasibleTree is feasible for a tree.
+func (c *call) feasibleTree(name string, after *pooltree.Tree) (*feasibility.Verdict, error) {
 	state, err := orchid.Current(c.Request)
 	if err != nil {
 		return nil, err
 	}
-	tree, there := state.Tree(p.tree)
+	tree, there := state.Tree(name)
 	if !there || tree.Info.Total.IsZero() {
 		return nil, nil
 	}
 	cluster := feasibility.Cluster{Total: tree.Info.Total, Nodes: nodeGroups(tree)}
-	settings := p.after.Settings()
-	verdict, err := feasibility.Check(cluster, promisesOf(p.after), nil, feasibility.Options{
+	settings := after.Settings()
+	verdict, err := feasibility.Check(cluster, promisesOf(after), nil, feasibility.Options{
 		MainResource: settings.MainResource.Value(), SaturationPeriod: settings.Integral.CapacitySaturationPeriod.Value(),
 		RelaxedMultiplier: settings.Integral.RelaxedMultiplier.Value(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("promises of tree %s: %w", p.tree, err)
+		return nil, fmt.Errorf("promises of tree %s: %w", name, err)
 	}
 	return &verdict, nil
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,27 @@ func TestAnExplanationNamesEveryObstacleWithAmounts(t *testing.T) {
 	c.reaches(second, "aborted")
 	c.refused("explain_operation", fmt.Sprintf("{operation_id=%q}", second), "", wire.CodeOperationState, "aborted")
 	c.refused("explain_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation)
+}
+
+// Jobs that start in one heartbeat have the same start time, and still an order.
+func TestAnExplanationOfAJobCountsThoseThatArePreemptedBeforeIt(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	c.withNodes(1)
+	id := c.start(job("p", "sleep", 3))
+	var jobs []yson.Node
+	c.eventually("three jobs run", func() bool {
+		jobs = dug(c.node("list_jobs", fmt.Sprintf("{operation_id=%q;state=running}", id)), "jobs").Items()
+		return len(jobs) == 3
+	})
+	var counts []int64
+	for _, j := range jobs {
+		counts = append(counts, whole(c.node("explain_job", fmt.Sprintf("{job_id=%q}", text(j, "id"))), "preempted_before_it"))
+	}
+	slices.Sort(counts)
+	if !slices.Equal(counts, []int64{0, 1, 2}) {
+		t.Errorf("jobs preempted before each of three jobs: %v, want 0, 1 and 2", counts)
+	}
 }
 
 func TestAnExplanationSaysThatAnOperationWaitsWithinItsTolerance(t *testing.T) {
@@ -415,7 +437,7 @@ func TestParametersOfWrongKindsAreRefusedProperly(t *testing.T) {
 	tried := 0
 	for _, command := range strings.Fields(`start_operation abort_operation complete_operation suspend_operation resume_operation
 		update_operation_parameters patch_operation_spec get_operation list_operations list_operation_events list_jobs get_job get_job_stderr
-		get_job_fail_context get_job_input abort_job abandon_job explain_operation plan_pools apply_pools export_pools get_history
+		get_job_fail_context get_job_input abort_job abandon_job explain_operation advise_operation what_if plan_pools apply_pools export_pools get_history
 		list_events list_audit list_nodes get_cluster`) {
 		for i, name := range names {
 			value := values[(i*7+len(command)*3+tried)%len(values)]
@@ -439,4 +461,79 @@ func TestParametersOfWrongKindsAreRefusedProperly(t *testing.T) {
 	if got := c.state(id); got != "running" || tried < 1000 {
 		t.Error(got, tried)
 	}
+}
+
+func TestAdviceNamesTheCommandThatHelps(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p", "small", "closed")
+	c.must("create", "{type=user;attributes={name=anna}}", "")
+	c.set("//sys/pools/small/@resource_limits", "{cpu=2}")
+	c.set("//sys/pools/closed/@acl", "[{action=deny;subjects=[anna];permissions=[use]}]")
+	c.withNodes(2)
+	c = c.actingAs("anna")
+	first := c.start(job("small", "sleep", 2))
+	c.runs(first, 2)
+	id := c.start(job("small", "sleep", 3))
+	advise := func(more string) yson.Node {
+		return c.node("advise_operation", fmt.Sprintf("{operation_id=%q;%s}", id, more))
+	}
+	n := advise("")
+	fixes := dug(n, "fixes").Items()
+	if text(n, "outcome") != "found" || len(fixes) < 4 || text(dug(n, "blockers").Items()[0], "code") != "limit" {
+		t.Fatal(n)
+	}
+	if got, want := dug(fixes[0], "commands").String(), fmt.Sprintf(`["weir op update %s --pool p";]`, id); got != want || text(fixes[0], "who") != "user" {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if all := n.String(); strings.Contains(all, "closed") || !strings.Contains(all, "weir set //sys/pools/small/@resource_limits/cpu 3") ||
+		!strings.Contains(all, "weir op suspend "+first+" --abort-running-jobs") {
+		t.Error(all)
+	}
+	if got := dug(advise("upto=user;knobs=[resource_limits]"), "fixes").Items(); len(got) != 0 {
+		t.Error(got)
+	}
+	if got := text(dug(advise("jobs=-1;knobs=[resource_limits]"), "fixes").Items()[0], "text"); got != "set resource_limits/cpu of pool small to 5 (was 2)" {
+		t.Error(got)
+	}
+	for parameters, word := range map[string]string{"jobs=-7": "/jobs", "upto=king": "king", "knobs=[luck]": "luck"} {
+		c.refused("advise_operation", fmt.Sprintf("{operation_id=%q;%s}", id, parameters), "", wire.CodeGeneric, word)
+	}
+	c.refused("advise_operation", `{operation_id="1-2-3e8-4"}`, "", wire.CodeNoSuchOperation)
+}
+
+func TestWhatIfComparesAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p", "small")
+	c.set("//sys/pools/small/@resource_limits", "{cpu=2}")
+	c.withNodes(2)
+	id := c.start(job("small", "sleep", 4))
+	c.runs(id, 2)
+	ask := func(document string) yson.Node {
+		return c.must2("what_if", yson.Map(yson.Pair("document", yson.String(document)), yson.Pair("for", yson.Int64(3_600_000))))
+	}
+	if n := ask("{}"); len(dug(n, "pools").Items())+len(dug(n, "operations").Items()) != 0 || whole(n, "unchanged_operation_count") != 1 || len(dug(n, "model").Items()) == 0 {
+		t.Error(n)
+	}
+	n := ask("changes: [{pool: small, set: {resource_limits: {cpu: 4}}}]")
+	rows := dug(n, "operations").Items()
+	if len(rows) != 1 || text(rows[0], "operation") != id || text(rows[0], "after", "finish") == "" ||
+		text(rows[0], "before", "finish") <= text(rows[0], "after", "finish") {
+		t.Error(n)
+	}
+	if verdicts := dug(n, "feasibility").Items(); len(verdicts) != 1 || text(verdicts[0], "pool_tree") != "default" {
+		t.Error(verdicts)
+	}
+	if got := c.get("//sys/pools/small/@resource_limits/cpu"); got != "2" && got != "2." {
+		t.Errorf("the limit is now %s", got)
+	}
+	refuse := func(document string, words ...string) {
+		t.Helper()
+		c.refused("what_if", fmt.Sprintf("{document=%q}", document), "", wire.CodeGeneric, words...)
+	}
+	refuse("for: 30h", "at most 1d")
+	refuse("changes: [{pool: small, set: {mode: lifo}}]", "mode")
+	refuse("changes: [{pool: small, set: {mode: fifo}}, {pool: moon, set: {weight: 2}}]", "moon")
+	refuse(`changes: [{abort: "*moon"}]`, "moon")
+	refuse("changes: [", "document")
+	c.refused("what_if", "{}", "", wire.CodeGeneric, "document")
 }

@@ -50,6 +50,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"list_operations":             {parameters: `{}`},
 	"list_operation_events":       {parameters: `{operation_id="OPERATION"}`},
 	"explain_operation":           {parameters: `{operation_id="OPERATION"}`},
+	"advise_operation":            {parameters: `{operation_id="OPERATION"}`},
 	"explain_pool":                {parameters: `{pool="p"}`},
 	"explain_cluster":             {},
 	"explain_job":                 {parameters: `{job_id="JOB"}`},
@@ -80,6 +81,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"remove_maintenance": {parameters: `{component=cluster_node;address="NODE";all=%true}`},
 	"backup":             {parameters: `{}`},
 	"list_scenarios":     {parameters: `{}`},
+	"what_if":            {parameters: `{document={for="1m"}}`},
 	"simulate":           {parameters: fmt.Sprintf(`{scenario=%q}`, smallScenario)},
 
 	"add_member":       {parameters: `{group=team;member=somebody}`},

@@ -23,6 +23,9 @@ func startOperation(c *call) (yson.Node, error) {
 	if err := c.fixFiles(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
+	if err := c.fixImages(c.start.Spec); err != nil {
+		return yson.Node{}, err
+	}
 	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start})
 	if err != nil {
 		return yson.Node{}, err

@@ -282,6 +282,10 @@ func TestUnknownKeysOfASpecificationAreToldAndKept(t *testing.T) {
 			t.Errorf("job_cpu_monitor/%s: %s", key, got)
 		}
 	}
+	id := text(n, "operation_id")
+	if got := c.get("//sys/operations/" + id + "/@full_spec/job-cpu-monitor/increase_coefficient"); got != "1.45" {
+		t.Errorf("job-cpu-monitor, as document 000 spells it: %s", got)
+	}
 	if f, _ := dug(o, "full_spec", "tasks", "t", "user_job_memory_digest_default_value").Double(); f != 0.5 {
 		t.Error(dug(o, "full_spec", "tasks", "t"))
 	}

@@ -138,6 +138,15 @@ var clusterCommands = []command{
 		},
 		run: simulate,
 	},
+	{
+		name: "what_if", about: "runs the cluster ahead on virtual time without and with changes, and compares pools and operations; it changes nothing", needs: readAt("//sys/scheduler"), heavy: true,
+		parameters: []parameter{
+			{"document", anything, required, "the changes: a map, or text in YAML or JSON, with for, durations and changes"},
+			{"file", aString, "document", "the name of the document in messages"},
+			{"for", aDuration, "that of the document, or two hours", "how far to look ahead, at most 24 hours"},
+		},
+		run: whatIf,
+	},
 }
 
 // Parameters of a membership.

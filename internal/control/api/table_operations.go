@@ -87,6 +87,16 @@ var operationCommands = []command{
 		run:        explainOperation,
 	},
 	{
+		name: "advise_operation", about: "finds the least changes that let an operation start jobs now, each tested on a copy of the cluster; it changes nothing", needs: readOperation,
+		parameters: []parameter{
+			operationID, operationAlias,
+			{"jobs", anInteger, "0", "how many jobs must start; 0 means one, or all of a gang; -1 means all that wait"},
+			{"upto", aString, "administrator", "who may have to act: user, owner or administrator"},
+			{"knobs", someStrings, "", "the only kinds of change to try, such as pool or resource_limits; by default all"},
+		},
+		run: adviseOperation,
+	},
+	{
 		name: "explain_pool", about: "explains what a pool demands and does not have, by first blocker", needs: readAt(pathtree.PoolTreesPath),
 		parameters: []parameter{{"pool", aString, required, "the pool"}, {"pool_tree", aString, "", "its tree; by default the default tree"}},
 		run:        explainPool,

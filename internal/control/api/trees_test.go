@@ -179,3 +179,18 @@ func TestEphemeralPoolsAreListedByUser(t *testing.T) {
 		t.Error("the subpool of the hub is not there")
 	}
 }
+
+// The default parent pool may create subpools for users as well. The pools that operations named are
+// counted against the limit there, so they are listed.
+func TestEphemeralPoolsBelowAHubAreListed(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "hub")
+	c.set("//sys/pools/hub/@create_ephemeral_subpools", "%true")
+	c.set("//sys/pool_trees/default/@config/default_parent_pool", "hub")
+	c.withNodes(1)
+	c.start(job("mine", "sleep", 1))
+	c.refused("start_operation", "{operation_type=vanilla;spec="+job("yours", "sleep", 1)+"}", "", wire.CodeGeneric,
+		"already has 1, the most ephemeral pools of one user (max_ephemeral_pool_per_user)")
+	const path = "//sys/scheduler/orchid/scheduler/scheduling_info_per_pool_tree/default/user_to_ephemeral_pools"
+	c.eventually("the pool is listed", func() bool { return c.get(path) == `{"root"=["mine";];}` })
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/weirhq/weir/internal/control/pathtree"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -128,6 +129,17 @@ func (n operationNode) Attribute(c *pathtree.Request, _ *pathtree.Place, name st
 		}
 	}
 	return a.of(c, n.view)
+}
+
+// Normal treats hyphens in the names of options of the resulting specification as underscores: it
+// has primary names. Names of tasks stay as they are.
+func (operationNode) Normal(name string, steps []ypath.Step) []ypath.Step {
+	if name != "full_spec" || len(steps) == 0 || steps[0].Kind != ypath.Child {
+		return steps
+	}
+	steps = slices.Clone(steps)
+	steps[0].Name = document.Normal(steps[0].Name)
+	return steps
 }
 
 func (n operationNode) AttributeNames(c *pathtree.Request) (builtin, custom []string) {

@@ -91,7 +91,7 @@ func (t *Tree) nodeNames() []string {
 func (t *Tree) ephemeralPools() yson.Node {
 	byUser := map[string][]string{}
 	for p := range t.Info.Pools() {
-		if p.Ephemeral && !t.inHub(p) {
+		if p.Named {
 			byUser[p.User] = append(byUser[p.User], p.Name)
 		}
 	}
@@ -100,12 +100,6 @@ func (t *Tree) ephemeralPools() yson.Node {
 		entries = append(entries, yson.Pair(user, wire.Texts(byUser[user])))
 	}
 	return yson.Map(entries...)
-}
-
-// inHub reports whether a pool is below one with create_ephemeral_subpools.
-func (t *Tree) inHub(p *core.Pool) bool {
-	configured, there := t.Info.Configured(t.Info.PoolIn(p.Parent))
-	return there && configured.Config().CreateEphemeralSubpools.Value()
 }
 
 func (t *Tree) alerts() yson.Node {

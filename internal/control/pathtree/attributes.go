@@ -1,6 +1,7 @@
 package pathtree
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -139,9 +140,9 @@ func (c *Request) ReadAttribute(t *Target) (yson.Node, error) {
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, `"*" stands only at the end of paths to remove`)
 	}
 	if spelled, ok := t.Object.(interface {
-		normal(name string, steps []ypath.Step) []ypath.Step
+		Normal(name string, steps []ypath.Step) []ypath.Step
 	}); ok {
-		rest = spelled.normal(first.Name, rest)
+		rest = spelled.Normal(first.Name, rest)
 	}
 	n, there, err := c.AttributeAt(t.Place, first.Name)
 	switch {
@@ -157,13 +158,24 @@ func (c *Request) ReadAttribute(t *Target) (yson.Node, error) {
 	return n, nil
 }
 
+// unsetOption states which value an option of a pool has that is not set: its default, or the one
+// that the live state shows if the option is inherited or inferred.
+func unsetOption(pool *poolNode, name string) string {
+	primary, _ := pooltree.PoolOptions.Resolve(name)
+	for _, option := range pooltree.PoolOptions.Options() {
+		if option.Name == primary && !option.Default.IsNull() {
+			return fmt.Sprintf("the default is %v", wire.FromDocument(option.Default))
+		}
+	}
+	return fmt.Sprintf("the effective value is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s", ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name()))
+}
+
 // noAttribute is the error for a missing attribute: one that is not set, or an unknown one.
 func (c *Request) noAttribute(at *Place, name string) *wire.Error {
 	if known, ok := at.Object.(interface{ knows(string) bool }); ok && known.knows(name) {
 		e := wire.Errorf(wire.CodeResolve, "Attribute %q is not found", name)
 		if pool, ok := at.Object.(*poolNode); ok {
-			e.Because(wire.Errorf(wire.CodeResolve, "It is not set; the effective value is in //sys/scheduler/orchid/scheduler/pool_trees/%s/pools/%s",
-				ypath.Escape(pool.tree.Name), ypath.Escape(pool.pool.Name())))
+			e.Because(wire.Errorf(wire.CodeResolve, "It is not set; %s", unsetOption(pool, name)))
 		}
 		return e
 	}

@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
@@ -156,11 +157,26 @@ func GPUs(node *server.Node) yson.Node {
 	return yson.List(list...)
 }
 
+// Images lists the container images that a node has, those that jobs used last first.
+func Images(node *server.Node) yson.Node {
+	list := []yson.Node{}
+	for _, i := range node.Status.GetImages() {
+		used := yson.Entity()
+		if i.GetLastUseUs() > 0 {
+			used = wire.Instant(time.UnixMicro(i.GetLastUseUs()))
+		}
+		list = append(list, yson.Map(
+			yson.Pair("name", wire.OrEntity(i.GetName())), yson.Pair("digest", yson.String(i.GetDigest())), yson.Pair("size", yson.Int64(i.GetSize())),
+			yson.Pair("last_use_time", used), yson.Pair("job_count", yson.Int64(int64(i.GetJobs())))))
+	}
+	return yson.List(list...)
+}
+
 // nodeAttributes are the attributes that only cluster nodes have.
 var nodeAttributes = []string{
 	"name", "state", "banned", "ban_message", "user_tags", "tags", "resource_limits", "resource_usage", "resource_limits_overrides",
 	"disable_scheduler_jobs", "decommissioned", "disable_write_sessions", "disable_tablet_cells", "pending_restart", "maintenance_requests", "rack", "data_center", "host", "addresses", "alerts", "alert_count", "flavors", "version",
-	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus", "isolation",
+	"last_seen_time", "register_time", "pool_tree", "registration_error", "draining", "cgroups", "gpus", "images", "isolation",
 }
 
 func (clusterNode) AttributeNames(*Request) (builtin, custom []string) { return nodeAttributes, nil }
@@ -240,6 +256,8 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return yson.Boolean(node.Status.GetDraining()), true, nil
 	case "gpus":
 		return GPUs(node), true, nil
+	case "images":
+		return Images(node), true, nil
 	case "isolation":
 		return Isolation(node), true, nil
 	case "cgroups":

@@ -215,8 +215,8 @@ func (n treeNode) AttributeNames(c *Request) (builtin, custom []string) {
 	return builtin, c.customNames("#" + n.tree.Object.ID.String())
 }
 
-// normal replaces the names in steps inside an attribute with those that the configuration has.
-func (n treeNode) normal(name string, steps []ypath.Step) []ypath.Step {
+// Normal replaces the names in steps inside an attribute with those that the configuration has.
+func (n treeNode) Normal(name string, steps []ypath.Step) []ypath.Step {
 	if name != "config" {
 		return normalSteps(steps)
 	}
@@ -315,7 +315,8 @@ func (n *poolNode) AttributeNames(*Request) (builtin, custom []string) {
 	return builtin, SortedUnique(custom)
 }
 
-func (n *poolNode) normal(name string, steps []ypath.Step) []ypath.Step {
+// Normal replaces the names in steps inside an option with those that the configuration has.
+func (n *poolNode) Normal(name string, steps []ypath.Step) []ypath.Step {
 	if n.knows(name) {
 		return normalSteps(steps)
 	}

@@ -300,7 +300,11 @@ func (t *Target) MustExist(c *Request) error {
 		return err
 	}
 	cause := noChild(t.Place.Path(), t.Missing[0].Name)
-	cause.Message += c.nearestKey(t.Place, t.Missing[0].Name)
+	if known, ok := t.Place.Object.(interface{ knows(string) bool }); ok && known.knows(t.Missing[0].Name) {
+		cause.Message += fmt.Sprintf("; it is an attribute: %s/@%[2]s", t.Place.Path(), ypath.Escape(t.Missing[0].Name))
+	} else {
+		cause.Message += c.nearestKey(t.Place, t.Missing[0].Name)
+	}
 	return ResolveError(t.Path, cause)
 }
 

@@ -116,7 +116,7 @@ func sortTreeEdits(edits []AttributeEdit) (out optionEdits, err error) {
 		_, ofPools := pooltree.PoolOptions.Resolve(e.Name)
 		switch {
 		case e.Name == "config":
-			e.Steps = node.normal("config", e.Steps)
+			e.Steps = node.Normal("config", e.Steps)
 			out.options = append(out.options, e)
 		case known:
 			steps := append([]ypath.Step{{Kind: ypath.Child, Name: document.Normal(e.Name)}}, normalSteps(e.Steps)...)
@@ -163,7 +163,8 @@ func applyTreeOptions(config document.Value, edits []AttributeEdit) (document.Va
 		e.Edit = func(old yson.Node, there bool) (yson.Node, bool, error) {
 			next, keep, err := inner(old, there)
 			if err == nil && keep && there && !sameKind(old, next) {
-				err = wire.Errorf(wire.CodeGeneric, "Cannot update %s node with %s value; types must match", old.Kind(), next.Kind())
+				err = wire.Errorf(wire.CodeGeneric, "Cannot update %s node with %s value; types must match", old.Kind(), next.Kind()).
+					Because(wire.Errorf(wire.CodeGeneric, "The value is %s now; write the new one in the same form (numbers are milliseconds or bytes), or remove the old one first", old))
 			}
 			return next, keep, err
 		}

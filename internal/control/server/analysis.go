@@ -16,8 +16,8 @@ var ErrBusy = fmt.Errorf("%w: analyses are busy", ErrOverloaded)
 const (
 	// busyPatience is how long a question waits for its turn.
 	busyPatience = 10 * time.Second
-	// analysisBudget is how long one question may run.
-	analysisBudget = 2 * time.Second
+	// longestPause is the most that questions wait after one that took long.
+	longestPause = 5 * time.Second
 	// pausePeriod is the interval between checks whether the loop has caught up.
 	pausePeriod = 20 * time.Millisecond
 )
@@ -51,11 +51,24 @@ func defaultAnalysisCPU() float64 {
 	return 1
 }
 
+// effort is what a kind of question may cost: how many questions of a user's minute it counts as, and
+// how long it may run.
+type effort struct {
+	cost   int
+	budget time.Duration
+}
+
+var (
+	explaining = effort{1, 2 * time.Second}
+	advising   = effort{5, 2 * time.Second}
+	goingAhead = effort{5, 30 * time.Second}
+)
+
 // analyse runs a question of a user on a worker. The question must stop soon after proceed returns
 // false.
-func (s *Server) analyse(ctx context.Context, user string, question func(proceed func() bool) error) error {
+func (s *Server) analyse(ctx context.Context, user string, e effort, question func(proceed func() bool) error) error {
 	deadline := time.Now().Add(busyPatience)
-	if err := s.analyses.admit(ctx, s, user, deadline); err != nil {
+	if err := s.analyses.admit(ctx, s, user, e.cost, deadline); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -63,12 +76,12 @@ func (s *Server) analyse(ctx context.Context, user string, question func(proceed
 	if err := s.calm(ctx, deadline); err != nil {
 		return err
 	}
-	end := time.Now().Add(analysisBudget)
+	end := time.Now().Add(e.budget)
 	return question(func() bool { return ctx.Err() == nil && time.Now().Before(end) })
 }
 
 // admit waits until the user and a worker are free.
-func (a *analyses) admit(ctx context.Context, s *Server, user string, deadline time.Time) error {
+func (a *analyses) admit(ctx context.Context, s *Server, user string, cost int, deadline time.Time) error {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
@@ -82,14 +95,16 @@ func (a *analyses) admit(ctx context.Context, s *Server, user string, deadline t
 		for len(who.asked) > 0 && now.Sub(who.asked[0]) > time.Minute {
 			who.asked = who.asked[1:]
 		}
-		if most := settings.QuestionsPerMinute; len(who.asked) >= most {
+		if most := settings.QuestionsPerMinute; len(who.asked) > 0 && len(who.asked)+cost > most || most == 0 {
 			a.mutex.Unlock()
-			return fmt.Errorf("%w: user %s has asked %d questions in the last minute, which is the limit", ErrBusy, user, most)
+			return fmt.Errorf("%w: user %s has asked as much in the last minute as the limit of %d questions allows", ErrBusy, user, most)
 		}
 		wait := a.free.Sub(now)
 		if !who.running && a.running < max(settings.AnalysisWorkers, 1) && wait <= 0 {
 			who.running = true
-			who.asked = append(who.asked, now)
+			for range cost {
+				who.asked = append(who.asked, now)
+			}
 			a.running++
 			a.mutex.Unlock()
 			return nil
@@ -131,7 +146,7 @@ func (a *analyses) done(user string, took time.Duration, settings *Settings) {
 		}
 	}
 	if cpu := settings.AnalysisCPU; cpu > 0 && cpu < 1 {
-		if free := time.Now().Add(time.Duration(float64(took) * (1/cpu - 1))); free.After(a.free) {
+		if free := time.Now().Add(min(time.Duration(float64(took)*(1/cpu-1)), longestPause)); free.After(a.free) {
 			a.free = free
 		}
 	}

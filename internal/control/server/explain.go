@@ -17,12 +17,12 @@ type Answer[T any] struct {
 
 // question answers a question of a user on a glass, off the loop. If the subject is unknown there,
 // it may be newer than the glass: then it answers on a fresh one.
-func question[T any](ctx context.Context, s *Server, user string, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
+func question[T any](ctx context.Context, s *Server, user string, e effort, f func(*why.Scene, func() bool) (T, error)) (a Answer[T], err error) {
 	for _, fresh := range []bool{false, true} {
 		if a.Glass, err = s.look(ctx, fresh); err != nil {
 			return a, err
 		}
-		err = s.analyse(ctx, user, func(proceed func() bool) (err error) {
+		err = s.analyse(ctx, user, e, func(proceed func() bool) (err error) {
 			a.Value, err = f(a.Glass.scene(), proceed)
 			return err
 		})
@@ -32,7 +32,7 @@ func question[T any](ctx context.Context, s *Server, user string, f func(*why.Sc
 		}
 	}
 	if errors.Is(err, why.ErrStopped) {
-		err = fmt.Errorf("%w: the answer takes longer than %v", ErrBusy, analysisBudget)
+		err = fmt.Errorf("%w: the answer takes longer than %v", ErrBusy, e.budget)
 	}
 	return a, err
 }
@@ -40,7 +40,7 @@ func question[T any](ctx context.Context, s *Server, user string, f func(*why.Sc
 // ExplainOperation explains what an operation that has not ended waits for. With sole, it finds out
 // which blockers alone keep its jobs from starting.
 func (s *Server) ExplainOperation(ctx context.Context, user string, id core.OperationID, sole bool) (Answer[*why.Operation], error) {
-	a, err := question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
+	a, err := question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*why.Operation, error) {
 		x, err := scene.Operation(id)
 		if err == nil && sole {
 			scene.Sole(x.Blockers, proceed)
@@ -53,16 +53,27 @@ func (s *Server) ExplainOperation(ctx context.Context, user string, id core.Oper
 	return a, err
 }
 
+// AdviseOperation searches for the least changes that let an operation start jobs now.
+func (s *Server) AdviseOperation(ctx context.Context, user string, q why.Question) (Answer[*why.Advice], error) {
+	a, err := question(ctx, s, user, advising, func(scene *why.Scene, proceed func() bool) (*why.Advice, error) {
+		return scene.Advise(q, proceed)
+	})
+	if errors.Is(err, core.ErrNoOperation) {
+		err = fmt.Errorf("%w: %s", ErrOperationEnded, s.NameOf(q.Operation))
+	}
+	return a, err
+}
+
 // ExplainPool explains what a pool demands and does not have.
 func (s *Server) ExplainPool(ctx context.Context, user, tree, pool string) (Answer[*why.Pool], error) {
-	return question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
+	return question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*why.Pool, error) {
 		return scene.Pool(tree, pool, proceed)
 	})
 }
 
 // ExplainJob explains a running job.
 func (s *Server) ExplainJob(ctx context.Context, user string, id core.JobID) (Answer[*why.Job], error) {
-	return question(ctx, s, user, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
+	return question(ctx, s, user, explaining, func(scene *why.Scene, _ func() bool) (*why.Job, error) { return scene.Job(id) })
 }
 
 // Cluster explains what all trees demand and do not have.
@@ -74,7 +85,7 @@ type Cluster struct {
 // ExplainCluster explains what waits in the whole cluster.
 func (s *Server) ExplainCluster(ctx context.Context, user string) (Answer[*Cluster], error) {
 	trees := s.Trees()
-	return question(ctx, s, user, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
+	return question(ctx, s, user, explaining, func(scene *why.Scene, proceed func() bool) (*Cluster, error) {
 		x := &Cluster{Gates: scene.Gates()}
 		for _, name := range scene.Trees() {
 			if _, there := trees.Find(name); !there {

@@ -22,8 +22,9 @@ type Glass struct {
 	Epoch    uint64
 	Revision int64 // of the store, as of the last commit
 
-	made time.Time // when it was made, on the clock of this process
-	core *core.Core
+	made  time.Time // when it was made, on the clock of this process
+	core  *core.Core
+	gates why.Gates
 	// scene runs the round that all questions share, when the first one is asked.
 	scene func() *why.Scene
 }
@@ -99,9 +100,8 @@ func (s *Server) dropGlass() {
 
 // makeGlass forks the core. It runs on the loop.
 func (t *term) makeGlass() *Glass {
-	g := &Glass{AsOf: t.now, Epoch: t.epoch, Revision: t.revision, made: time.Now(), core: t.core.Fork()}
-	gates := t.gates()
-	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, gates) })
+	g := &Glass{AsOf: t.now, Epoch: t.epoch, Revision: t.revision, made: time.Now(), core: t.core.Fork(), gates: t.gates()}
+	g.scene = sync.OnceValue(func() *why.Scene { return why.Look(g.core, g.AsOf, g.gates) })
 	t.server.counters.glasses.Add(1)
 	return g
 }

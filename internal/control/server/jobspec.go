@@ -31,6 +31,7 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 		Title:                         spec.Title.Value(),
 		DiskSpaceLimit:                t.Disk.Space.Value(),
 		InodeLimit:                    int64(t.Disk.Inodes.Value()),
+		Network:                       t.Network.Value(),
 	}
 	for _, v := range t.Environment {
 		out.Environment = append(out.Environment, &nodev1.Variable{Name: v.Name, Value: v.Value})
@@ -40,6 +41,12 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 	}
 	for _, f := range t.FilePaths {
 		out.Files = append(out.Files, jobFile(f))
+	}
+	if name, given := t.DockerImage.Get(); given {
+		out.Image = &nodev1.JobImage{Name: name, Writable: t.WritableRootfs.Value()}
+	}
+	if path, given := t.GPUCheck.Get(); given {
+		out.GpuCheck = &nodev1.GpuCheck{Path: path, Args: t.GPUCheckArgs}
 	}
 	if code, given := t.RestartExitCode.Get(); given {
 		restart := int32(code)

@@ -15,7 +15,7 @@ func problemWords(p document.Problem) []string {
 	fact := func(name string) string { return factText(p.Fact(name)) }
 	pool, option := fact("pool"), fact("option")
 	if option == "" {
-		option = p.Path[strings.LastIndexByte(p.Path, '/')+1:]
+		option = optionIn(p.Path)
 	}
 	one := func(format string, arguments ...any) []string { return []string{fmt.Sprintf(format, arguments...)} }
 	switch p.Rule {
@@ -57,6 +57,17 @@ func problemWords(p document.Problem) []string {
 		return append(one("Validation failed at /%s", option), rangeWords(p)...)
 	}
 	return nil
+}
+
+// optionIn is the last part of a path that is a name: elements of lists have numbers.
+func optionIn(path string) string {
+	parts := strings.Split(path, "/")
+	for i := len(parts) - 1; i > 0; i-- {
+		if strings.Trim(parts[i], "0123456789") != "" {
+			return parts[i]
+		}
+	}
+	return parts[0]
 }
 
 // rangeWords describes which bound a value breaks.

@@ -18,6 +18,9 @@ type Holding struct {
 	// when the oldest of them started.
 	Classes scheduling.JobCounts
 	Since   time.Time
+	// FirstEnd is when the first of these jobs ends at the latest, by job_time_limit;
+	// zero if that is unknown.
+	FirstEnd time.Time
 }
 
 // Holders returns the operations below a pool that use a resource, largest
@@ -60,7 +63,24 @@ func (c *Core) HoldersOn(id TreeID, nodes []scheduling.Node, k resource.Kind) []
 func (t *tree) holding(id OperationID, at *place, amount int64) Holding {
 	h := Holding{Operation: id, Pool: at.pool, Amount: amount, Classes: t.state.Jobs(at.slot)}
 	h.Since = t.state.OldestStart(at.slot)
+	if limit, limited := t.core.operations[id].jobTimeLimit(); limited && !h.Since.IsZero() {
+		h.FirstEnd = h.Since.Add(limit)
+	}
 	return h
+}
+
+// jobTimeLimit returns how long jobs of an operation may run, if that is the same for
+// all of its tasks.
+func (op *running) jobTimeLimit() (limit time.Duration, limited bool) {
+	tasks := op.controller.Spec().Tasks
+	for i := range tasks {
+		own, set := tasks[i].Value.JobTimeLimit.Get()
+		if !set || i > 0 && own != limit {
+			return 0, false
+		}
+		limit = own
+	}
+	return limit, len(tasks) > 0
 }
 
 func sortHoldings(list []Holding) {

@@ -423,7 +423,7 @@ func (p *treePainter) paintPools(t *tree) {
 // poolNow returns a pool as it is now.
 func (t *tree) poolNow(q *pool, n *poolCounts) Pool {
 	seen := Pool{
-		Name: q.name, Slot: q.slot, Parent: none, Ephemeral: q.ephemeral, User: q.user,
+		Name: q.name, Slot: q.slot, Parent: none, Ephemeral: q.ephemeral, User: q.user, Named: q.ephemeral && !q.hub,
 		DirectOperations: n.directOperations, ChildPools: n.childPools, SchedulableOperations: n.schedulable,
 		PoolDetails: t.state.Pool(q.slot), JobCounts: n.JobCounts,
 	}

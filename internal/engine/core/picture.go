@@ -66,8 +66,11 @@ type Pool struct {
 	// root.
 	Slot, Parent int32
 	Ephemeral    bool
-	// User is the user whose operation created an ephemeral pool.
-	User string
+	// User is the user whose operation created an ephemeral pool. Named reports
+	// that the operation named the pool; other ephemeral pools were made by
+	// create_ephemeral_subpools.
+	User  string
+	Named bool
 	// DirectOperations and ChildPools count those directly in it, and
 	// SchedulableOperations all operations below it that may get jobs.
 	DirectOperations, ChildPools, SchedulableOperations int32

@@ -384,7 +384,7 @@ func (e *PoolError) Error() string {
 	case PoolNameForbidden:
 		rule = e.Cause.Error()
 	case PoolsPerUser:
-		rule = fmt.Sprintf("does not exist, and user %s already has %d ephemeral pools (max_ephemeral_pool_per_user)", e.User, e.Limit)
+		rule = fmt.Sprintf("does not exist, and user %s already has %d, the most ephemeral pools of one user (max_ephemeral_pool_per_user)", e.User, e.Limit)
 	}
 	return fmt.Sprintf("pool %s of tree %s %s", e.Pool, e.Tree, rule)
 }

@@ -43,8 +43,10 @@ func (e *Engine) curvePiece(p *pool, s float64) (a, b point) {
 		}
 		a = b
 	}
-	if walk.reach >= 1 { // it ends at the guarantee, give or take the last bit
-		return a, point{needed(&at.high.v, &seen.guarantee), a.v}
+	// It ends at the guarantee, give or take the last bit. If what is needed there is
+	// less than s, a limit stops it at the last bit: the piece must cover s.
+	if end := needed(&at.high.v, &seen.guarantee); walk.reach >= 1 && end >= s {
+		return a, point{end, a.v}
 	}
 	return a, point{1, a.v} // a limit stops it
 }

@@ -53,5 +53,9 @@ func (c *Controller) BacksOffUntil() (time.Time, bool) { return c.backoff.until,
 // isNodeTrouble reports whether the reason is one that a node gives when it
 // cannot start a job.
 func (r AbortReason) isNodeTrouble() bool {
-	return r == AbortJobProxyFailed || r == AbortGetSpecFailed || r == AbortOther
+	switch r {
+	case AbortJobProxyFailed, AbortGetSpecFailed, AbortRootVolumePreparationFailed, AbortGPUCheckFailed, AbortOther:
+		return true
+	}
+	return false
 }

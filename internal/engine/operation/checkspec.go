@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
@@ -129,6 +130,7 @@ func checkTask(r *document.Reader, e document.Entry, t *Task, spec *Spec, option
 	checkMemory(r, taskTable, e.Value, &t.Memory)
 	checkTmpfs(r, e.Value, t)
 	checkDisk(r, e.Value, t)
+	checkNetwork(r, e.Value, t)
 	if spec.IsGang.Value() && t.RestartCompletedJobs.Value() {
 		refuseOption(r, taskTable, e.Value, "restart_completed_jobs", RuleGangRestart,
 			"jobs of a gang end together, so that single ones cannot be restarted")
@@ -203,6 +205,18 @@ func checkDisk(r *document.Reader, v document.Value, t *Task) {
 		refuseOption(r, taskTable, v, "inode_limit", RuleDiskTwice, "cannot be combined with disk_request/inode_count, which says the same")
 	}
 	t.Disk.Space, t.Disk.Inodes = t.Disk.Space.OrElse(t.diskSpace), t.Disk.Inodes.OrElse(t.inodeLimit)
+}
+
+// checkNetwork turns an amount under network into network_limit.
+func checkNetwork(r *document.Reader, v document.Value, t *Task) {
+	amount, err := strconv.ParseInt(t.Network.Value(), 10, 64)
+	if err != nil {
+		return // a word, or nothing
+	}
+	if t.NetworkLimit.IsSet() {
+		refuseOption(r, taskTable, v, "network", document.RuleTwoNames, "cannot be an amount together with network_limit, which says the same")
+	}
+	t.Network, t.NetworkLimit = opt[string]{}, document.Some(amount)
 }
 
 func checkTmpfs(r *document.Reader, v document.Value, t *Task) {

@@ -13,3 +13,15 @@ func TestTheLimitOfDiskHasTwoSpellings(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNetworkOfATaskIsAWordOrAnAmount(t *testing.T) {
+	for text, want := range map[string]struct {
+		network string
+		limit   int64
+	}{"network: none": {NoNetwork, 0}, "network: host": {HostNetwork, 0}, "network: 7": {HostNetwork, 7}, "network_limit: 7": {HostNetwork, 7}, "network: none, network_limit: 3": {NoNetwork, 3}} {
+		task := &mustSpec(t, "tasks: {main: {job_count: 1, command: 'true', "+text+"}}\n").Tasks[0].Value
+		if task.Network.Value() != want.network || task.NetworkLimit.Value() != want.limit {
+			t.Errorf("%s: %q and %d", text, task.Network.Value(), task.NetworkLimit.Value())
+		}
+	}
+}

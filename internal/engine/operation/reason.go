@@ -29,6 +29,8 @@ const (
 	AbortOperationFinished
 	AbortIncarnationChanged
 	AbortNonexistentPoolTree
+	AbortRootVolumePreparationFailed // the node could not get the job's image
+	AbortGPUCheckFailed
 	AbortOther
 
 	// The job did not start: its allocation was cancelled while it was being
@@ -48,7 +50,8 @@ var abortReasonNames = [AbortReasonCount]string{
 	"node_with_disabled_jobs", "node_resource_overcommit", "waiting_timeout", "interruption_timeout", "interruption_unsupported",
 	"disappeared_from_node", "job_on_unexpected_node", "unconfirmed", "job_revival_disabled", "get_spec_failed", "job_proxy_failed",
 	"operation_suspended", "operation_completed", "operation_failed", "operation_aborted", "operation_finished",
-	"operation_incarnation_changed", "nonexistent_pool_tree", "other",
+	"operation_incarnation_changed", "nonexistent_pool_tree",
+	"root_volume_preparation_failed", "gpu_check_failed", "other",
 	"scheduling_timeout", "scheduling_resource_overcommit", "scheduling_operation_suspended", "scheduling_operation_disabled",
 	"scheduling_other",
 }

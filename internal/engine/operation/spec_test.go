@@ -50,6 +50,7 @@ func TestTheResultingSpecificationHasEveryDefault(t *testing.T) {
     gpu_limit: 0
     memory_limit: 512MiB
     network_limit: 0
+    network: host
     user_job_memory_digest_default_value: 0.5
     user_job_memory_digest_lower_bound: 0.05
     ignore_memory_reserve_factor_less_than_one: false
@@ -62,6 +63,7 @@ func TestTheResultingSpecificationHasEveryDefault(t *testing.T) {
     signal_root_process_only: false
     restart_completed_jobs: false
     fail_on_job_restart: false
+    make_rootfs_writable: false
     set_container_cpu_limit: false
     include_memory_mapped_files: true
     max_stderr_size: 5MiB
@@ -142,7 +144,7 @@ experiment_overrides: [x]
 	}
 	const warnings = `spec.yaml:1:1: weigth: unknown option; it is kept but has no effect; did you mean "weight"?
 spec.yaml:3:47: tasks/a/colour: unknown option; it is kept but has no effect
-spec.yaml:3:60: tasks/a/layer_paths: not supported: jobs run on the node's file system, without images
+spec.yaml:3:60: tasks/a/layer_paths: not supported: images come from docker_image
 spec.yaml:5:38: job-cpu-monitor/votes: unknown option; it is kept but has no effect
 spec.yaml:6:1: experiment_overrides: not supported: there are no experiments`
 	if diff := cmp.Diff(warnings, s.Warnings.Error()); diff != "" {

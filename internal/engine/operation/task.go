@@ -30,6 +30,8 @@ type Task struct {
 	// and tmpfs_size to one of them.
 	TmpfsVolumes []TmpfsVolume
 	tmpfsSize    document.Optional[int64]
+	// Network is HostNetwork or NoNetwork. Reading turns an amount into NetworkLimit.
+	Network opt[string]
 	// Disk is what the files of a job may take. Reading merges disk_space_limit and inode_limit into it.
 	Disk       DiskRequest
 	diskSpace  document.Optional[int64]
@@ -44,6 +46,12 @@ type Task struct {
 	RestartCompletedJobs  document.Optional[bool]
 	FailOnJobRestart      document.Optional[bool]
 
+	// DockerImage is the name of the image that is the root of jobs. In an operation that has started it has a digest.
+	DockerImage    document.Optional[string]
+	WritableRootfs document.Optional[bool]
+	GPUCheck       document.Optional[string]
+	GPUCheckArgs   []string
+
 	SetContainerCPULimit     document.Optional[bool]
 	IncludeMemoryMappedFiles document.Optional[bool]
 	MaxStderrSize            document.Optional[int64]
@@ -54,26 +62,29 @@ type Task struct {
 	unrecognized document.Extras
 }
 
+// Networks of jobs.
 const (
-	reasonImages   = "jobs run on the node's file system, without images"
+	HostNetwork = "host" // the node's
+	NoNetwork   = "none" // the loopback device only
+)
+
+const (
+	reasonImages   = "images come from docker_image"
 	reasonTables   = "there are no tables"
 	reasonCounted  = "there are no tables, but the memory estimate of the job proxy still includes them"
-	reasonGPUCheck = "nodes check their GPUs themselves"
 	reasonProfiler = "jobs are not profiled"
 	reasonNoSpec   = "there are no speculative jobs"
 )
 
 var unsupportedTaskOptions = []unsupported{
 	{reasonImages, []string{
-		"layer_paths", "docker_image", "system_layer_path", "make_rootfs_writable", "enable_gpu_layers", "cuda_toolkit_version",
-		"enable_porto", "enable_fuse",
+		"layer_paths", "system_layer_path", "enable_gpu_layers", "cuda_toolkit_version", "enable_porto", "enable_fuse", "gpu_check_layer_name",
 	}},
 	{reasonTables, []string{
 		"output_paths", "output_streams", "format", "input_format", "output_format",
 		"enable_input_table_index", "use_yamr_descriptors", "check_input_fully_consumed",
 	}},
 	{reasonCounted, []string{"job_io", "input_table_paths", "output_table_paths"}},
-	{reasonGPUCheck, []string{"gpu_check_layer_name", "gpu_check_binary_path", "gpu_check_binary_args"}},
 	{reasonProfiler, []string{"profilers", "enable_profiling", "monitoring", "custom_statistics_count_limit"}},
 	{reasonNoSpec, []string{"job_speculation_timeout"}},
 	{"the whole operation is one gang: use is_gang", []string{"gang_options"}},
@@ -103,7 +114,9 @@ var taskOptions = concat(
 			func(c *Task) *opt[int64] { return &c.MemoryLimit },
 			document.Between(memoryAmount, 1, maxMemoryLimit).Default(512<<20)),
 		document.Maybe("network_limit", "Units of network per job.",
-			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)).Alias("network"),
+			func(c *Task) *opt[int64] { return &c.NetworkLimit }, netAmount.Default(0)),
+		document.Maybe("network", "host: jobs use their node's network. none: jobs have a network of their own, with nothing but the loopback device; nodes whose isolation level is none abort them. An amount is the same as network_limit.",
+			func(c *Task) *opt[string] { return &c.Network }, network.Default(HostNetwork)),
 	},
 	document.Within(memoryOptions, func(c *Task) *MemoryOptions { return &c.Memory }),
 	[]document.Option[Task]{
@@ -135,6 +148,15 @@ var taskOptions = concat(
 			func(c *Task) *opt[bool] { return &c.RestartCompletedJobs }, switched.Default(false)),
 		document.Maybe("fail_on_job_restart", "Same as for the operation, for the jobs of this task.",
 			func(c *Task) *opt[bool] { return &c.FailOnJobRestart }, switched.Default(false)),
+		document.Maybe("docker_image", "The container image that is the root of jobs: [REGISTRY/]IMAGE[:TAG][@DIGEST]. A name without a registry is an image that nodes have themselves. "+
+			"The tag is resolved once, when the operation starts. Unset: jobs see the programs of their node.",
+			func(c *Task) *opt[string] { return &c.DockerImage }, imageNames),
+		document.Maybe("make_rootfs_writable", "Let jobs change files of their image, as far as permissions allow. The changes count as disk space and end with the job.",
+			func(c *Task) *opt[bool] { return &c.WritableRootfs }, switched.Default(false)),
+		document.Maybe("gpu_check_binary_path", "A program that runs before the command of a job with GPUs, with the same devices and files. If it fails, the job is aborted and starts on other GPUs.",
+			func(c *Task) *opt[string] { return &c.GPUCheck }, document.Words),
+		document.Plain("gpu_check_binary_args", "Arguments of gpu_check_binary_path.",
+			func(c *Task) *[]string { return &c.GPUCheckArgs }, document.ListOf(document.Texts)),
 		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
 			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),
 		document.Maybe("include_memory_mapped_files", "Count memory-mapped files as the job's memory.",

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/imagename"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -34,7 +36,14 @@ var (
 	annotations = anyMap.That("a map of at most 10 KiB", document.RuleOutOfRange, isShort)
 	accessList  = document.Anything.That("a list of maps", document.RuleWrongType, isListOfMaps)
 	signal      = signalType()
+	imageNames  = document.Texts.That("the name of an image like registry.example/train:v1", document.RuleBadFormat, isImage)
+	network     = networkType()
 )
+
+func isImage(text string) bool {
+	_, err := imagename.Parse(text)
+	return err == nil
+}
 
 // maxAnnotations is the maximum size of annotations as JSON.
 const maxAnnotations = 10 << 10
@@ -84,6 +93,21 @@ func signalType() document.Type[string] {
 		words = append(words, document.Word[string]{Name: name, Value: name})
 	}
 	return document.Enum(words...)
+}
+
+// networkType reads the network of a job: a word or, since the option also names an amount, a number.
+func networkType() document.Type[string] {
+	words := document.Enum(document.Word[string]{Name: HostNetwork, Value: HostNetwork}, document.Word[string]{Name: NoNetwork, Value: NoNetwork})
+	return document.NewType(words.Shape(),
+		func(r *document.Reader, v document.Value) (string, bool) {
+			if _, number := v.Float64(); number {
+				amount, ok := document.ReadAs(netAmount, r, v)
+				return strconv.FormatInt(amount, 10), ok
+			}
+			return document.ReadAs(words, r, v)
+		},
+		func(text string, _ document.Style) document.Value { return document.Text(text) },
+		func(a, b string) bool { return a == b })
 }
 
 // amountType reads an amount of one resource: a number, or text with a unit.

@@ -147,9 +147,10 @@ func (t *Tree) explain(slot int32, closed func(Node) bool, preemption bool) Expl
 	}
 	t.explainNodes(slot, &x, closed, add)
 	if preemption && t.mayStart(slot) { // else limits leave no room, whatever is preempted
+		room := t.victimRoom()
 		for at := range t.nodes {
 			if n := &t.nodes[at]; n.alive && t.excluder(slot, n) == none && !op.avoids(n.id) && (closed == nil || !closed(n.id)) {
-				t.explainPreemption(slot, n, &x.Preemption)
+				t.explainPreemption(slot, n, n.free().Add(room[at]), &x.Preemption)
 			}
 		}
 	}
@@ -208,9 +209,30 @@ func (t *Tree) Usage(slot int32) resource.Amounts { return t.elements[slot].usag
 // UsageOn returns what each operation, by slot, uses of a resource on some nodes.
 func (t *Tree) UsageOn(nodes []Node, k resource.Kind) []int64 {
 	amounts := make([]int64, len(t.elements))
-	for _, n := range nodes {
+	add := func(n Node, sign int64) {
 		for _, id := range t.nodes[n].allocations {
-			amounts[t.allocations[id].operation] += t.allocations[id].usage[k]
+			amounts[t.allocations[id].operation] += sign * t.allocations[id].usage[k]
+		}
+	}
+	if 2*len(nodes) <= len(t.nodes) {
+		for _, n := range nodes {
+			add(n, 1)
+		}
+		return amounts
+	}
+	// Most nodes: what all use, less what the others have.
+	listed := make([]bool, len(t.nodes))
+	for _, n := range nodes {
+		listed[n] = true
+	}
+	for slot := range t.elements {
+		if e := &t.elements[slot]; e.kind == fairshare.KindOperation {
+			amounts[slot] = e.usage[k]
+		}
+	}
+	for n := range t.nodes {
+		if t.nodes[n].alive && !listed[n] {
+			add(Node(n), -1)
 		}
 	}
 	return amounts
@@ -439,16 +461,29 @@ func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCo
 	return fits
 }
 
-// explainPreemption checks whether a waiting job would fit on a node without
-// the allocations that may be preempted. If nothing starves, it treats the
-// operation itself as the starving element.
-func (t *Tree) explainPreemption(slot int32, n *node, o *PreemptionOutlook) {
-	most := n.free() // with everything preempted that any stage may preempt
-	for _, id := range n.allocations {
-		if a := &t.allocations[id]; t.isVictim(a, StageAggressive) {
-			most = most.Add(a.usage)
+// victimRoom returns, by node, what allocations hold that some stage may preempt. It
+// visits only these: nodes have many more.
+func (t *Tree) victimRoom() []resource.Amounts {
+	room := make([]resource.Amounts, len(t.nodes))
+	for i := range t.elements {
+		op := t.elements[i].operation
+		if op == nil || t.elements[i].kind != fairshare.KindOperation {
+			continue
+		}
+		for at := op.firstAggressive; at != none; at = t.allocations[at].after {
+			if a := &t.allocations[at]; t.isVictim(a, StageAggressive) {
+				room[a.node] = room[a.node].Add(a.usage)
+			}
 		}
 	}
+	return room
+}
+
+// explainPreemption checks whether a waiting job would fit on a node without
+// the allocations that may be preempted; most is what the node has free without all
+// that any stage may preempt. If nothing starves, it treats the operation itself as
+// the starving element.
+func (t *Tree) explainPreemption(slot int32, n *node, most resource.Amounts, o *PreemptionOutlook) {
 	if !t.elements[slot].operation.mayFit(&most) {
 		return
 	}

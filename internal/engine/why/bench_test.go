@@ -54,6 +54,9 @@ func BenchmarkExplain(b *testing.B) {
 				x, _ := scene.Operation(id)
 				scene.Sole(x.Blockers, always)
 			})
+			run("advice/"+kind, func() {
+				_, _ = scene.Advise(why.Question{Operation: id, Upto: why.Administrator}, always)
+			})
 		}
 		run("cluster", func() { _, _ = scene.Pool("default", core.RootName, always) })
 	}

@@ -11,6 +11,7 @@
 //	Scene.Operation    the kinds of an operation, with their blockers
 //	Scene.Pool         what a pool demands and does not have, by first blocker
 //	Scene.Job          a running job: its place, and what may preempt it
+//	Scene.Advise       the least changes that let an operation start jobs
 //
 // The deciding code itself answers: conditions come from core.ExplainOperation,
 // starts from core.Apply. The package knows no names of operations, only their

@@ -36,8 +36,12 @@ func (s *Scene) Job(id core.JobID) (*Job, error) {
 	}
 	j := &Job{JobInfo: info}
 	j.Pool, _ = s.core.PoolOf(info.Operation, info.Tree)
+	seen := false // JobsOf lists the jobs of a tree in the order that the classes follow
 	for _, other := range s.core.JobsOf(info.Operation) {
-		if other.Tree == info.Tree && !other.Preempted && other.Started.After(info.Started) {
+		switch {
+		case other.Job == id:
+			seen = true
+		case seen && other.Tree == info.Tree && !other.Preempted:
 			j.Newer++
 		}
 	}

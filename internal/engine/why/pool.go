@@ -19,6 +19,8 @@ type Pool struct {
 	Usage, Demand resource.Amounts
 	Resource      resource.Kind
 	Gap           int64 // demand minus usage
+	// Guarantee is what it gets of its strong guarantee, nil if it has none.
+	Guarantee *core.Guarantee
 	// Rows divide the gap by first blocker, largest first; they sum to it exactly.
 	Rows []Row
 	// Waiting are the operations that wait for most, at most ten.
@@ -72,6 +74,9 @@ func (s *Scene) Pool(tree, pool string, proceed func() bool) (*Pool, error) {
 	x := &Pool{AsOf: s.now, Tree: tree, Pool: pool, Usage: demand.Usage, Demand: demand.Demand}
 	x.Resource = dominant(demand.Demand.Share(s.core.TreeTotal(id)))
 	x.Gap = demand.Demand[x.Resource] - demand.Usage[x.Resource]
+	if g, ok := s.core.GuaranteeOf(id, pool); ok {
+		x.Guarantee = &g
+	}
 	fall := waterfall{rows: map[rowKey]*Row{}}
 	for _, operation := range demand.Operations {
 		if !proceed() {

@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -184,6 +185,24 @@ func TestPropertyAmountsAreThoseOfJobs(t *testing.T) {
 			for _, b := range x.Blockers {
 				if b.HasResource && b.Short <= 0 && b.Detail == "" {
 					r.Fatalf("operation %d: %v is %d short", id, b.Code, b.Short)
+				}
+				if b.Code == why.NodeResources && len(b.Names) < 5 { // all nodes are named
+					onNodes := int64(0)
+					for n := range w.NextNode() {
+						if !slices.Contains(b.Names, w.NodeName(n)) {
+							continue
+						}
+						for _, j := range w.JobsOn(n) {
+							onNodes += j.Resources[b.Resource]
+						}
+					}
+					held := b.OthersAmount
+					for _, h := range b.Holders {
+						held += h.Amount
+					}
+					if held != onNodes {
+						r.Fatalf("nodes %v: holders have %d %v, want %d", b.Names, held, b.Resource, onNodes)
+					}
 				}
 				if b.Code != why.Limit {
 					continue

@@ -19,6 +19,7 @@ type Scene struct {
 	gates  Gates
 	closed func(core.NodeID) bool
 	starts []core.Started
+	stops  []core.Stopped
 	// started counts starts and finds the first node, by kind.
 	started map[kindKey]*kindStarts
 }
@@ -38,9 +39,11 @@ type kindStarts struct {
 // Look runs a round on forks of a core. The scene owns the core from then on.
 func Look(c *core.Core, now time.Time, gates Gates) *Scene {
 	s := &Scene{now: now, before: c, core: c.Fork(), gates: gates, closed: gates.closed(), started: map[kindKey]*kindStarts{}}
-	update(s.core, now)
+	var out core.Decisions
+	update(s.core, now, &out)
 	s.after = s.core.Fork()
-	s.starts = round(s.after, now, &s.gates)
+	round(s.after, now, &s.gates, &out)
+	s.starts, s.stops = out.Started, out.Stopped
 	for i := range s.starts {
 		start := &s.starts[i]
 		key := kindKey{start.Operation, start.Tree, start.Task}
@@ -55,24 +58,21 @@ func Look(c *core.Core, now time.Time, gates Gates) *Scene {
 // Gates returns the gates.
 func (s *Scene) Gates() Gates { return s.gates }
 
-func update(c *core.Core, now time.Time) {
-	var out core.Decisions
-	_ = c.Apply(now, &core.UpdateInput{}, &out) // never refused
+func update(c *core.Core, now time.Time, out *core.Decisions) {
+	_ = c.Apply(now, &core.UpdateInput{}, out) // never refused
 }
 
-// round sends a heartbeat of every open node and returns the jobs that start.
-func round(c *core.Core, now time.Time, gates *Gates) []core.Started {
+// round sends a heartbeat of every open node.
+func round(c *core.Core, now time.Time, gates *Gates, out *core.Decisions) {
 	if len(gates.Cluster) > 0 {
-		return nil
+		return
 	}
 	closed := gates.closed()
-	var out core.Decisions
 	for _, id := range c.OpenNodes() {
 		if closed == nil || !closed(id) {
-			_ = c.Apply(now, &core.HeartbeatInput{Node: id}, &out) // never refused
+			_ = c.Apply(now, &core.HeartbeatInput{Node: id}, out) // never refused
 		}
 	}
-	return out.Started
 }
 
 // Kind is the waiting jobs of one task in one tree.

@@ -91,9 +91,11 @@ func (s *Scene) without(b *Blocker) (starts int, ok bool) {
 			return 0, false
 		}
 	}
-	update(fork, s.now)
+	out.Reset()
+	update(fork, s.now, &out)
+	round(fork, s.now, &gates, &out)
 	anyTask := b.Code.Class() == ClassState || b.Code.Class() == ClassGate
-	for _, start := range round(fork, s.now, &gates) {
+	for _, start := range out.Started {
 		if start.Operation == b.owner && (anyTask || start.Tree == b.tree && start.Task == b.task) {
 			starts++
 		}

@@ -46,6 +46,7 @@ type Options struct {
 	Supervisor []string
 	Isolation  Isolation
 	GPUs       GPUs
+	Images     Images
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
 	Files []string
@@ -165,7 +166,8 @@ type Agent struct {
 	health    health
 	gpus      gpuState
 	checks    checkState
-	streams   int         // live connections to jobs
+	streams   int // live connections to jobs
+	images    imageState
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
 	status    *nodev1.NodeStatus
@@ -202,6 +204,9 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 		if err := a.supervisor.Ensure(ready); err != nil { // before anything else touches the jobs
 			return nil, err
 		}
+	}
+	if err := a.openImages(); err != nil {
+		return nil, err
 	}
 	restored, err := a.restore(ctx)
 	if err != nil {
@@ -264,6 +269,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.checkHealth()
 	a.checkGPUs(time.Now())
 	a.checkNode(time.Now())
+	a.tendImages()
 	a.tellNode()
 	adjust := time.NewTicker(a.Rules.AdjustmentPeriod)
 	defer adjust.Stop()
@@ -284,6 +290,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.checkHealth()
 			a.checkGPUs(time.Now())
 			a.checkNode(time.Now())
+			a.tendImages()
 			a.tellNode()
 		case <-timer.C:
 		}

@@ -26,16 +26,18 @@ const readPatience = 10 * time.Second
 
 // gpuState is what the loop knows about the node's GPUs, each by its index.
 type gpuState struct {
-	jobs     []uint64 // the number of the job that has the device
-	taken    []bool
-	faults   []string // why jobs must not use the device; empty if it is well
+	jobs   []uint64 // the number of the job that has the device
+	taken  []bool
+	faults []string // why jobs must not use the device; empty if it is well
+	// aside is until when a device gets no jobs because the check of a job failed on it.
+	aside    []time.Time
 	readings []gpu.Reading
 	reading  bool
 	next     time.Time // when the next reading is due
 }
 
 func newGPUState(count int) gpuState {
-	s := gpuState{jobs: make([]uint64, count), taken: make([]bool, count), faults: make([]string, count), readings: make([]gpu.Reading, count)}
+	s := gpuState{jobs: make([]uint64, count), taken: make([]bool, count), faults: make([]string, count), aside: make([]time.Time, count), readings: make([]gpu.Reading, count)}
 	for i := range s.readings {
 		s.readings[i].Utilization = -1
 	}
@@ -97,6 +99,29 @@ func (a *Agent) freeGPUs(j *job) {
 	}
 }
 
+// asideFor is how long a GPU gets no jobs after the check of a job failed on it.
+const asideFor = 10 * time.Minute
+
+// setGPUsAside keeps the devices of a job, whose check of them failed, from other jobs for a while.
+func (a *Agent) setGPUsAside(j *job, now time.Time) {
+	for i := range a.gpus.jobs {
+		if a.gpus.taken[i] && a.gpus.jobs[i] == j.number {
+			a.gpus.aside[i], a.gpus.faults[i] = now.Add(asideFor), "the check of job "+j.identity.GetJobId()+" failed on it"
+			a.Log.Warn("a GPU is set aside", "gpu", a.GPUs.Devices[i].ID, "reason", a.gpus.faults[i])
+		}
+	}
+}
+
+// takeGPUsBack offers devices again that nobody but a failed check complained about.
+func (a *Agent) takeGPUsBack(now time.Time) {
+	for i, until := range a.gpus.aside {
+		if !until.IsZero() && !now.Before(until) {
+			a.gpus.aside[i], a.gpus.faults[i] = time.Time{}, "" // the next reading knows better
+			a.Log.Info("a GPU is offered again", "gpu", a.GPUs.Devices[i].ID)
+		}
+	}
+}
+
 // gpuLimit is how many GPUs the scheduler may give to jobs: those that are well.
 func (a *Agent) gpuLimit() (count int64) {
 	if len(a.GPUs.Devices) == 0 {
@@ -113,6 +138,7 @@ func (a *Agent) gpuLimit() (count int64) {
 // checkGPUs reads the state of the devices if it is time, outside the loop.
 func (a *Agent) checkGPUs(now time.Time) {
 	s := &a.gpus
+	a.takeGPUsBack(now)
 	if a.GPUs.Reader == nil || len(a.GPUs.Devices) == 0 || s.reading || now.Before(s.next) {
 		return
 	}
@@ -149,6 +175,9 @@ func (a *Agent) judgeGPUs(taken []bool, readings map[string]gpu.Reading, err err
 		}
 		if err != nil || !found {
 			r.Utilization = -1
+		}
+		if fault == "" && !s.aside[i].IsZero() {
+			fault = s.faults[i]
 		}
 		s.readings[i] = r
 		if fault != s.faults[i] {

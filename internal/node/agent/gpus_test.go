@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhq/weir/internal/node/cgroup"
 	"github.com/weirhq/weir/internal/node/gpu"
@@ -71,6 +72,28 @@ func TestAnAgentThatRestartsKnowsWhoHasWhichGPU(t *testing.T) {
 	}
 	if _, d := a.give(t, 1); !slices.Equal(d.GPUs.IDs, []string{"GPU-fake-0"}) {
 		t.Errorf("and another one %v", d.GPUs.IDs)
+	}
+}
+
+func TestAGPUOnWhichACheckFailedIsSetAside(t *testing.T) {
+	a := newGPUNode()
+	j, _ := a.give(t, 2)
+	a.finish(j, &nodev1.JobResult{Number: j.number, Identity: j.identity, AbortReason: jobproxy.GPUCheckFailed})
+	if got := a.status.GetLimits().GetGpu(); got != 2 || a.status.GetAlerts()[0] != "gpu_unhealthy: GPU-fake-0 gets no jobs: the check of job job-1 failed on it" {
+		t.Errorf("%d GPUs are offered; alerts %q", got, a.status.GetAlerts())
+	}
+	well := map[string]gpu.Reading{}
+	for _, device := range a.GPUs.Devices {
+		well[device.ID] = gpu.Reading{}
+	}
+	a.judgeGPUs(a.gpus.taken, well, nil)
+	if got := a.status.GetLimits().GetGpu(); got != 2 {
+		t.Errorf("after a reading without complaints %d GPUs are offered", got)
+	}
+	a.takeGPUsBack(time.Now().Add(asideFor))
+	a.tellNode()
+	if got := a.status.GetLimits().GetGpu(); got != 4 {
+		t.Errorf("after a while %d GPUs are offered", got)
 	}
 }
 

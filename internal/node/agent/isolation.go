@@ -147,14 +147,24 @@ func (p *uidPool) free(uid uint32) { delete(p.taken, uid) }
 // isolate completes the description of a job with what it may see and whom it runs as.
 func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) error {
 	i := &a.Isolation
-	if i.Level != jobinit.None {
+	level := i.Level
+	if d.Image != nil { // an image is a root of its own
+		level = jobinit.Full
+	}
+	if level != jobinit.None {
 		d.Isolation = &jobproxy.Isolation{
-			Level: i.Level, ReadOnly: i.ReadOnly, Writable: i.Writable, Hide: i.Hide, AllowPtrace: i.AllowPtrace,
+			Level: level, ReadOnly: i.ReadOnly, Writable: i.Writable, Hide: i.Hide, AllowPtrace: i.AllowPtrace,
 			SharedMemory: defaultSharedMemory,
 		}
 		if limit := spec.GetMemoryLimit(); limit > 0 {
 			d.Isolation.SharedMemory = min(limit, defaultSharedMemory)
 		}
+	}
+	if spec.GetNetwork() == noNetwork {
+		if d.Isolation == nil {
+			return errNoNetworkOfItsOwn
+		}
+		d.Isolation.NoNetwork = true
 	}
 	if i.LocalUsers {
 		account, err := localUser(accountsFile, spec.GetUser())
@@ -172,6 +182,12 @@ func (a *Agent) isolate(j *job, d *jobproxy.Description, spec *nodev1.JobSpec) e
 	d.Credential = &jobproxy.Credential{UID: uid, GID: uid}
 	return nil
 }
+
+// noNetwork is the network of a job that must not have the node's.
+const noNetwork = "none"
+
+// errNoNetworkOfItsOwn means that a job must not have the node's network, and the node gives jobs no other.
+var errNoNetworkOfItsOwn = errors.New("the job must not use this node's network (network: none), and a node with the isolation level none cannot keep it away")
 
 // defaultSharedMemory is the size of a job's /dev/shm.
 const defaultSharedMemory = 64 << 20

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
@@ -82,6 +83,19 @@ func TestAJobRunsAsTheLocalUserOfItsOwnerOrNotAtAll(t *testing.T) {
 	result := cannotStart(&job{}, errNoLocalUser)
 	if result.GetAbortReason() != "no_local_user" || result.GetState() != nodev1.JobState_JOB_STATE_ABORTED {
 		t.Errorf("%v", result)
+	}
+}
+
+func TestAJobWithoutNetworkNeedsANodeThatIsolates(t *testing.T) {
+	spec := &nodev1.JobSpec{Network: "none"}
+	isolating := &Agent{Options: Options{Isolation: Isolation{Level: jobinit.SharedFiles}}}
+	d := &jobproxy.Description{}
+	if err := isolating.isolate(&job{}, d, spec); err != nil || !d.Isolation.NoNetwork {
+		t.Errorf("%+v, %v", d.Isolation, err)
+	}
+	err := (&Agent{}).isolate(&job{}, &jobproxy.Description{}, spec)
+	if r := cannotStart(&job{}, err); r.GetAbortReason() != "isolation_unavailable" || !strings.Contains(r.GetError().GetMessage(), "network: none") {
+		t.Errorf("%v: %v", err, r)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
@@ -34,6 +35,8 @@ type job struct {
 	uid     uint32   // the user id that it has taken; zero if none
 	gpus    []string // the ids of its GPUs
 	readers readers  // of its output
+	// preparing ends the preparation of its image; nil if there is none.
+	preparing context.CancelFunc
 }
 
 // requested is the memory that the node counts for the job.
@@ -114,6 +117,9 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 				a.freeGPUs(j)
 			}
 		}
+		if j.result == nil {
+			a.keepImage(description)
+		}
 		restored = append(restored, job)
 	}
 	a.Log.Info("jobs of an earlier life", "count", len(restored))
@@ -175,6 +181,9 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.jobs[j.number] = j
 	description, err := a.describe(s)
 	if err == nil {
+		err = a.describeImage(description, s.Spec.GetImage())
+	}
+	if err == nil {
 		err = a.isolate(j, description, s.Spec)
 	}
 	if err != nil {
@@ -192,12 +201,21 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.launch(j, description)
 }
 
-// launch starts a job.
+// launch starts a job as soon as its image is ready.
 func (a *Agent) launch(j *job, description *jobproxy.Description) {
 	if err := a.giveGPUs(j, description); err != nil {
 		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
 		return
 	}
+	if description.Image != nil {
+		a.prepareImage(j, description)
+		return
+	}
+	a.launchPrepared(j, description)
+}
+
+// launchPrepared starts a job.
+func (a *Agent) launchPrepared(j *job, description *jobproxy.Description) {
 	a.work(func() {
 		a.launches <- struct{}{}
 		dir, err := a.launchIn(description)
@@ -249,11 +267,21 @@ func (a *Agent) isAdopted(dir string) bool {
 // reasonNoLocalUser is the abort reason of a job whose user has no account on the node.
 const reasonNoLocalUser = "no_local_user"
 
+// reasonNotIsolated is the abort reason of a job that needs more isolation than its node gives.
+const reasonNotIsolated = "isolation_unavailable"
+
 // cannotStart is the result of a job whose proxy cannot start. An invalid description is the job's fault.
 func cannotStart(j *job, err error) *nodev1.JobResult {
 	result := notStarted(j, jobproxy.ProxyFailed, "the job proxy cannot be started: "+err.Error())
+	var failed *image.Error
+	if errors.As(err, &failed) {
+		return imageResult(j, failed)
+	}
 	if errors.Is(err, errNoLocalUser) {
 		result.AbortReason, result.Error.Message = reasonNoLocalUser, err.Error()
+	}
+	if errors.Is(err, errNoNetworkOfItsOwn) {
+		result.AbortReason, result.Error.Message = reasonNotIsolated, err.Error()
 	}
 	if errors.Is(err, jobproxy.ErrInvalid) {
 		result.State, result.AbortReason = nodev1.JobState_JOB_STATE_FAILED, ""
@@ -311,6 +339,9 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	}
 	for _, v := range slices.Concat(spec.GetEnvironment(), s.Environment) {
 		d.Environment = append(d.Environment, jobproxy.Variable{Name: v.GetName(), Value: v.GetValue()})
+	}
+	if check := spec.GetGpuCheck(); check != nil && spec.GetGpuLimit() > 0 {
+		d.GPUCheck = append([]string{check.GetPath()}, check.GetArgs()...)
 	}
 	for _, v := range spec.GetTmpfsVolumes() {
 		d.Tmpfs = append(d.Tmpfs, jobproxy.Tmpfs{Path: v.GetPath(), Size: v.GetSize()})
@@ -420,6 +451,10 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 	case j.queued: // it has no process yet
 		a.finish(j, notStarted(j, order.Reason, order.Message))
 		return
+	case j.preparing != nil:
+		j.preparing()
+		a.finish(j, notStarted(j, order.Reason, order.Message))
+		return
 	}
 	j.ending = j.ending || order.Command == jobproxy.Abort
 	if !j.launched {
@@ -514,7 +549,7 @@ var outcomes = map[jobproxy.Outcome]nodev1.JobState{
 func (a *Agent) resultMessage(j *job, r *jobproxy.Result) *nodev1.JobResult {
 	out := &nodev1.JobResult{
 		Number: j.number, Identity: j.identity, State: outcomes[r.Outcome], AbortReason: r.AbortReason, GpuDevices: j.gpus,
-		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero(),
+		Statistics: statisticsMessage(r.Statistics), Started: !r.Timings.ExecStarted.IsZero() && r.AbortReason != jobproxy.GPUCheckFailed,
 		Timings: &nodev1.Timings{
 			AcceptedUs: nodeproto.ToMicros(r.Timings.Accepted), ExecStartedUs: nodeproto.ToMicros(r.Timings.ExecStarted),
 			ExecFinishedUs: nodeproto.ToMicros(r.Timings.ExecFinished), FinishedUs: nodeproto.ToMicros(r.Timings.Finished),
@@ -607,7 +642,11 @@ func (a *Agent) ended(j *job, r *jobproxy.Result) {
 // finish records the end of a job.
 func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	j.result, j.queued = result, false
+	if result.GetAbortReason() == jobproxy.GPUCheckFailed {
+		a.setGPUsAside(j, time.Now())
+	}
 	a.freeGPUs(j)
+	a.releaseImage(j)
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()

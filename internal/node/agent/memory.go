@@ -159,7 +159,8 @@ func (a *Agent) tellNode() {
 	limits[resource.GPU] = a.gpuLimit()
 	status := &nodev1.NodeStatus{
 		Limits: nodeproto.ToAmounts(limits), Gpus: a.gpuMessages(), Usage: nodeproto.ToAmounts(a.held()), Draining: a.draining,
-		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts(), a.checkAlerts(), a.gpuAlerts()),
+		CgroupsUnavailable: a.Driver.Mode() == cgroup.ProcessLimits, Alerts: slices.Concat(a.Alerts, a.health.alerts(), a.checkAlerts(), a.gpuAlerts(), a.imageAlerts()),
+		Images: a.images.list,
 	}
 	if a.MoreAlerts != nil {
 		status.Alerts = append(status.Alerts, a.MoreAlerts()...)

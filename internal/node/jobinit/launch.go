@@ -36,7 +36,6 @@ type Files struct {
 	Volumes                []*os.File
 	// Namespaces are those of a running job that the command joins. Such an init ends with its parent.
 	Namespaces []*os.File
-	Enters     bool
 }
 
 // Init is a started init that may still wait for its plan.
@@ -51,9 +50,9 @@ type Init struct {
 // IDMap maps one user and one group of the machine to themselves in a user namespace.
 type IDMap struct{ UID, GID int }
 
-// Launch starts an init, with its own namespaces unless the level is None. With a map it gets a user namespace too. The
-// init does nothing until Run sends it a plan, and ends if Run is never called.
-func Launch(command []string, level Level, ids *IDMap, files Files) (*Init, error) {
+// Launch starts an init with the namespaces that its plan needs; with a map it gets a user namespace too. The init does
+// nothing until Run sends it the plan, and ends if Run is never called.
+func Launch(command []string, plan *Plan, ids *IDMap, files Files) (*Init, error) {
 	nothing, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -92,17 +91,20 @@ func Launch(command []string, level Level, ids *IDMap, files Files) (*Init, erro
 	}
 	i := &Init{plan: planWrite, report: reportRead, Handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &i.Handle}
-	if files.Enters {
+	if plan.Enter {
 		attributes.Pdeathsig = syscall.SIGKILL
 	}
-	if level != None {
+	if plan.namespaces() && !plan.Enter {
 		attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	}
+	if plan.NoNetwork && !plan.Enter {
+		attributes.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	if ids != nil {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: ids.UID, HostID: ids.UID, Size: 1}}
 		// A program of a user who is not 0 in the namespace starts without capabilities, but for ambient ones.
-		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL}
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP, unix.CAP_KILL}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: ids.GID, HostID: ids.GID, Size: 1}}
 	}
 	i.PID, _, err = syscall.StartProcess(command[0], command, &syscall.ProcAttr{

@@ -55,6 +55,13 @@ type Plan struct {
 	Writable  []string // and those that it may write to as well, as far as their permissions allow
 	Hide      []string // paths that the job must not see
 	Volumes   []string // where in the sandbox the mounts belong that the init was given, in their order
+	// Layers, if set, are the directories of an image that the root is made of instead of the machine's programs, the
+	// uppermost first, relative to LayerDir. The first one has everything that is mounted on. For Full only.
+	Layers   []string
+	LayerDir string
+	// Upper and Work are empty directories for what the job changes in the image. Unset: the root is read-only.
+	Upper, Work string
+	Binds       []Bind // files of the machine that the root shows read-only; with Layers only
 	// Devices are device files that the job has besides the harmless ones; for Full only.
 	Devices []Device
 	// SharedMemory is the size of /dev/shm, in bytes.
@@ -63,6 +70,7 @@ type Plan struct {
 	ChangeUser  bool // to UID and GID, without further groups
 	UID, GID    uint32
 	AllowPtrace bool
+	NoNetwork   bool // but the loopback device; not for None
 	// OOMScore is the oom_score_adj of the command.
 	OOMScore int
 	Limits   []ResourceLimit
@@ -79,6 +87,9 @@ type Plan struct {
 	// Terminal makes stdin the controlling terminal of the command.
 	Terminal bool
 }
+
+// Bind shows a file of the machine at a path of the root.
+type Bind struct{ Source, Target string }
 
 // Device is a device file of a job.
 type Device struct {
@@ -185,9 +196,16 @@ func (c *coder) plan(p *Plan) {
 	c.text(&p.Root)
 	c.text(&p.Sandbox)
 	c.text(&p.Temporary)
-	for _, texts := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hide, &p.Volumes, &p.Args, &p.Env} {
+	for _, texts := range []*[]string{&p.ReadOnly, &p.Writable, &p.Hide, &p.Volumes, &p.Args, &p.Env, &p.Layers} {
 		list(c, texts, c.text)
 	}
+	for _, text := range []*string{&p.LayerDir, &p.Upper, &p.Work} {
+		c.text(text)
+	}
+	list(c, &p.Binds, func(b *Bind) {
+		c.text(&b.Source)
+		c.text(&b.Target)
+	})
 	list(c, &p.Devices, func(d *Device) {
 		c.text(&d.Name)
 		c.text(&d.Source)
@@ -199,6 +217,7 @@ func (c *coder) plan(p *Plan) {
 	integer(c, &p.UID)
 	integer(c, &p.GID)
 	c.flag(&p.AllowPtrace)
+	c.flag(&p.NoNetwork)
 	integer(c, &p.OOMScore)
 	list(c, &p.Limits, func(l *ResourceLimit) {
 		integer(c, &l.Resource)

@@ -10,9 +10,10 @@ import (
 func TestAPlanReadsBack(t *testing.T) {
 	plan := &Plan{
 		Level: Full, HostName: "job-1", UserNamespace: true, Root: "/r", Sandbox: "/s", Temporary: "/t", ReadOnly: []string{"/opt"},
-		Writable: []string{"/data", ""}, Hide: []string{"/etc/x"}, Volumes: []string{"."}, SharedMemory: 1 << 40,
+		Writable: []string{"/data", ""}, Hide: []string{"/etc/x"}, Volumes: []string{"."},
+		Layers: []string{"points/1", "layers/2/fs"}, LayerDir: "/images", Upper: "/u", Work: "/w", Binds: []Bind{{"/etc/hosts", "/etc/hosts"}}, SharedMemory: 1 << 40,
 		Devices: []Device{{"nvidia0", "/dev/nvidia0", 195, 1 << 19}}, ChangeUser: true,
-		UID: 1_900_000_000, GID: 4_294_967_294, AllowPtrace: true, OOMScore: 300, Limits: []ResourceLimit{{4, 0, 1<<64 - 1}},
+		UID: 1_900_000_000, GID: 4_294_967_294, AllowPtrace: true, NoNetwork: true, OOMScore: 300, Limits: []ResourceLimit{{4, 0, 1<<64 - 1}},
 		Args: []string{"/bin/sh", "-c", "echo \xff"}, Env: []string{"A=b\n"}, Dir: "/job", Entrances: 6,
 	}
 	data := plan.encode()

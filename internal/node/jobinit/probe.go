@@ -79,7 +79,7 @@ func Probe(command []string, level Level, uid uint32, directory string) error {
 	if plan.UserNamespace {
 		ids = &IDMap{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	started, err := Launch(command, level, ids, Files{Exit: exit, Stdin: nothing, Stdout: nothing, Stderr: nothing})
+	started, err := Launch(command, plan, ids, Files{Exit: exit, Stdin: nothing, Stdout: nothing, Stderr: nothing})
 	if err != nil {
 		return &Unavailable{causeOfLaunch(level, err), err}
 	}

@@ -15,12 +15,35 @@ func (p *Plan) surround() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return step("make mounts private", err)
 	}
+	if p.NoNetwork {
+		if err := raiseLoopback(); err != nil {
+			return err
+		}
+	}
 	before := unix.Umask(0)
 	defer unix.Umask(before)
-	if p.Level == Full {
+	switch {
+	case p.Level == Full && len(p.Layers) > 0:
+		return p.imageRoot()
+	case p.Level == Full:
 		return p.ownRoot()
 	}
 	return p.sharedRoot()
+}
+
+// raiseLoopback switches on the loopback device of a new network namespace, which has no other.
+func raiseLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return step("make a socket", err)
+	}
+	defer unix.Close(socket)
+	loopback, err := unix.NewIfreq("lo")
+	if err != nil {
+		return step("name the loopback device", err)
+	}
+	loopback.SetUint16(unix.IFF_UP)
+	return step("raise the loopback device", unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, loopback))
 }
 
 // stay prepares a job that is not isolated. Only its volumes are its own.
@@ -108,10 +131,13 @@ func (p *Plan) ownRoot() error {
 	if err := p.hide(root); err != nil {
 		return err
 	}
-	return enter(root)
+	if err := enter(root); err != nil {
+		return err
+	}
+	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
 }
 
-// enter makes a directory the root, read-only, and detaches everything else.
+// enter makes a directory the root and detaches everything else.
 func enter(root string) error {
 	if err := unix.Chdir(root); err != nil {
 		return step("enter the root", err)
@@ -123,10 +149,7 @@ func enter(root string) error {
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
 		return step("detach the machine's tree", err)
 	}
-	if err := unix.Chdir("/"); err != nil {
-		return step("enter the root", err)
-	}
-	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
+	return step("enter the root", unix.Chdir("/"))
 }
 
 // sharedRoot keeps the machine's tree, read-only but for the sandbox and places that everybody may write to.

@@ -120,7 +120,7 @@ func (p *proxy) resume(state *State) (err error) {
 	if err != nil {
 		return err
 	}
-	p.sandbox = &sandbox{path: filepath.Join(p.dir, sandboxDir), temporary: filepath.Join(p.dir, temporaryDir)}
+	p.sandbox = &sandbox{path: filepath.Join(p.dir, sandboxDir), temporary: filepath.Join(p.dir, temporaryDir), changes: changesOf(p.dir, p.job)}
 	inside, _ := p.directories()
 	process := p.command // the init's threads may have different views
 	if process == 0 {

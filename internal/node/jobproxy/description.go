@@ -53,10 +53,15 @@ type Description struct {
 	// Isolation sets how the job is kept apart from the machine and from other jobs. Unset: control groups only.
 	Isolation *Isolation `json:"isolation,omitempty"`
 
+	// Image is what the job's root is made of. Unset: the machine's programs.
+	Image *Image `json:"image,omitempty"`
+
 	// Disk is what its files may take; they are measured every few seconds.
 	Disk Disk `json:"disk,omitzero"`
 	// GPUs are those of the job. Unset: the node has none.
 	GPUs *GPUs `json:"gpus,omitempty"`
+	// GPUCheck is a program with arguments that must succeed before the command starts.
+	GPUCheck []string `json:"gpu_check,omitempty"`
 
 	Container Container `json:"container"`
 	Memory    Memory    `json:"memory"`
@@ -125,6 +130,42 @@ type Isolation struct {
 	Hide         []string      `json:"hide,omitempty"`
 	SharedMemory int64         `json:"shared_memory"` // the size of /dev/shm
 	AllowPtrace  bool          `json:"allow_ptrace,omitempty"`
+	NoNetwork    bool          `json:"no_network,omitempty"` // the job has the loopback device only
+}
+
+// Image is a container image that has been unpacked on the node.
+type Image struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	// Layers are directories relative to Directory, the uppermost first. The first has what is mounted on.
+	Directory string   `json:"directory"`
+	Layers    []string `json:"layers"`
+	// Writable lets the job change its root. The changes end with the job.
+	Writable    bool     `json:"writable,omitempty"`
+	Environment []string `json:"environment,omitempty"` // NAME=VALUE
+	WorkingDir  string   `json:"working_directory,omitempty"`
+	Shell       string   `json:"shell"`
+	// Preparation is how long the node took to have the image ready.
+	Preparation Duration `json:"preparation,omitzero"`
+}
+
+// check returns what is wrong with an image.
+func (i *Image) check(isolation *Isolation) (problems []error) {
+	if isolation == nil || isolation.Level != jobinit.Full {
+		problems = append(problems, errors.New("image: needs the isolation level full"))
+	}
+	if !filepath.IsAbs(i.Directory) || len(i.Layers) < 2 {
+		problems = append(problems, errors.New("image: needs an absolute directory and layers"))
+	}
+	for n, path := range i.Layers {
+		if !filepath.IsLocal(path) || strings.ContainsAny(path, ":,\\") {
+			problems = append(problems, fmt.Errorf("image/layers/%d: %q is not inside the directory", n, path))
+		}
+	}
+	if !filepath.IsAbs(i.Shell) || i.WorkingDir != "" && !filepath.IsAbs(i.WorkingDir) {
+		problems = append(problems, errors.New("image: the shell and the working directory must be absolute paths"))
+	}
+	return problems
 }
 
 // check returns what is wrong with an isolation.
@@ -269,6 +310,14 @@ func (d *Description) Validate() error {
 	problems = append(problems, d.checkSandbox()...)
 	if d.Isolation != nil {
 		problems = append(problems, d.Isolation.check()...)
+	}
+	if d.Image != nil {
+		problems = append(problems, d.Image.check(d.Isolation)...)
+	}
+	for _, word := range d.GPUCheck {
+		if strings.ContainsRune(word, 0) {
+			refuse("gpu_check", "must not hold a zero byte")
+		}
 	}
 	if d.GPUs != nil {
 		problems = append(problems, d.GPUs.check()...)

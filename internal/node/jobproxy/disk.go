@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is what the files of a job may take, in its sandbox and its temporary directory together. Zero is no limit.
+// Disk is what the files of a job may take, in its sandbox, its temporary directory and its image together. Zero is no limit.
 type Disk struct {
 	Space int64 `json:"space,omitempty"` // bytes
 	Files int64 `json:"files,omitempty"` // directories included
@@ -117,8 +117,11 @@ func (p *proxy) watchDisk(now time.Time) {
 // checkDisk measures the files of the job outside the loop that watches it.
 func (p *proxy) checkDisk() {
 	p.nextDisk = time.Time{} // the outcome sets it
-	limit, sandbox, temporary, done := p.job.Disk, p.sandbox.path, p.sandbox.temporary, p.diskUsage
-	go func() { done <- measureDisk(limit, sandbox, temporary) }()
+	limit, done, directories := p.job.Disk, p.diskUsage, []string{p.sandbox.path, p.sandbox.temporary}
+	if p.sandbox.changes != "" {
+		directories = append(directories, p.sandbox.changes)
+	}
+	go func() { done <- measureDisk(limit, directories...) }()
 }
 
 // judgeDisk fails a job whose files take more than they may.

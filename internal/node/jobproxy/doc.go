@@ -14,6 +14,8 @@
 //	proxy.log     the log of the proxy itself
 //	exit          how the command ended, written by its init
 //	root          where the init assembles the job's root; nothing outside the job sees it there
+//	changes       what the job has changed in its image; removed with them
+//	passwd, group the accounts that a job with an image sees
 //	sandbox, tmp  the working directory of the command, and its TMPDIR; removed when the job has ended
 //
 // A restarting agent checks each directory (Scan): if the lock is held it attaches; if there is a result it reads it;

@@ -22,6 +22,7 @@ func (p *proxy) environment() []string {
 		"PATH": searchPath, "HOME": sandbox, "TMPDIR": temporary, "LANG": "C.UTF-8",
 		"USER": "weir", "LOGNAME": "weir", "SHELL": p.shell()[0],
 	}
+	p.job.Image.addTo(variables)
 	maps.Copy(variables, p.gpuVariables())
 	for _, v := range p.job.Environment {
 		variables[v.Name] = v.Value
@@ -60,6 +61,9 @@ func (p *proxy) directories() (sandbox, temporary string) {
 func (p *proxy) shell() []string {
 	if len(p.job.Shell) > 0 {
 		return p.job.Shell
+	}
+	if p.job.Image != nil {
+		return []string{p.job.Image.Shell, "-c"}
 	}
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		return []string{"/bin/bash", "-c"}

@@ -120,6 +120,9 @@ func (p *proxy) addRusage() {
 
 // endOf returns what the command's exit status means for the job.
 func (p *proxy) endOf(status syscall.WaitStatus) *ending {
+	if failed := p.failedCheck(); failed != nil {
+		return failed
+	}
 	i := p.interruption
 	if i != nil && i.failing {
 		return &ending{Failed, "", newError(CodeGeneric, i.message)}

@@ -2,6 +2,7 @@ package jobproxy
 
 import (
 	"cmp"
+	"os"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,42 @@ func (p *proxy) gpuVariables() map[string]string {
 	return map[string]string{
 		"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "NVIDIA_VISIBLE_DEVICES": ids, "WEIR_GPU_DEVICES": ids,
 	}
+}
+
+// GPUCheckFailed is the abort reason of a job whose check of its GPUs failed.
+const GPUCheckFailed = "gpu_check_failed"
+
+// checkMark is where a failed check of the GPUs leaves its exit code, in the temporary directory of the job.
+const checkMark = ".weir-gpu-check"
+
+// script is what the shell runs: the command, after the check of the GPUs if there is one. Nobody can gain anything by
+// writing the mark without a check: whoever chooses the command chooses the check as well.
+func (p *proxy) script() string {
+	if len(p.job.GPUCheck) == 0 {
+		return p.job.Command
+	}
+	quoted := make([]string, len(p.job.GPUCheck))
+	for i, word := range p.job.GPUCheck {
+		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ") + ` </dev/null >&2 || { code=$?; echo $code >"$TMPDIR/` + checkMark + `"; exit $code; }` + "\n" + p.job.Command
+}
+
+// failedCheck returns how the job ends if the check of its GPUs failed, otherwise nil.
+func (p *proxy) failedCheck() *ending {
+	if len(p.job.GPUCheck) == 0 || p.sandbox == nil {
+		return nil
+	}
+	root, err := os.OpenRoot(p.sandbox.temporary) // the job may have put a link there
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	code, err := root.ReadFile(checkMark)
+	if err != nil || len(code) > 8 {
+		return nil
+	}
+	return &ending{Aborted, GPUCheckFailed, newError(CodeNotPrepared, "the check of the GPUs failed: "+p.job.GPUCheck[0]+" ended with "+strings.TrimSpace(string(code)))}
 }
 
 // gpuDevices are the device files that the init makes.

@@ -30,6 +30,28 @@ func TestAJobSeesItsOwnGPUsOnly(t *testing.T) {
 	has(t, n.completed(t, job), "CUDA_VISIBLE_DEVICES=\nNVIDIA_VISIBLE_DEVICES=void\nfiles\n")
 }
 
+func TestACheckOfGPUsRunsBeforeTheCommand(t *testing.T) {
+	n := hostedNode(t)
+	fakes := gpu.Fake(1)
+	job := n.isolated("echo command $#")
+	job.GPUs = &GPUs{IDs: []string{"GPU-fake-0"}, Files: append(fakes.Devices[0].Files, fakes.Shared...)}
+	job.GPUCheck = []string{"/bin/sh", "-c", "echo \"check of $1\" $CUDA_VISIBLE_DEVICES; : </dev/nvidia0", "x", "it's me"}
+	if got := n.completed(t, job); got != "check of it's me 0\ncommand 0\n" {
+		t.Errorf("the job wrote %q", got)
+	}
+	for check, says := range map[string]string{
+		"exit 3": "ended with 3", "exec /does/not/exist": "ended with 127", "kill -9 $$": "ended with 137",
+	} {
+		job := n.isolated("echo command")
+		job.GPUs, job.GPUCheck = &GPUs{IDs: []string{"GPU-fake-0"}}, []string{"/bin/sh", "-c", check}
+		dir := n.launch(t, job)
+		result := n.result(t, dir)
+		if result.Outcome != Aborted || result.AbortReason != GPUCheckFailed || !strings.Contains(result.Error.Error(), says) || strings.Contains(stderrOf(t, dir), "command\n") {
+			t.Errorf("%s: %+v, %v", check, result, result.Error)
+		}
+	}
+}
+
 // Files of the machine stand for GPUs here: the fakes cannot be told from /dev/null.
 func TestTheDevicesOfOtherJobsAreClosed(t *testing.T) {
 	n := hostedNode(t)

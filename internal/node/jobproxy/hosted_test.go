@@ -2,6 +2,7 @@ package jobproxy
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -343,4 +344,69 @@ func TestASupervisorKilledAtAnyMomentLosesNoJobAndRunsNoneTwice(t *testing.T) {
 			t.Errorf("%s %v, but it ran", r.Outcome, r.Error)
 		}
 	}
+}
+
+// Attack 24: a job connects to abstract sockets of the node and of other jobs. It can only if it has the node's network.
+func TestAJobWithoutNetworkHasTheLoopbackDeviceAndNobodyElsesSockets(t *testing.T) {
+	n := hostedNode(t)
+	name := fmt.Sprintf("weir-test-%d", os.Getpid())
+	listener, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	_, port, _ := net.SplitHostPort(tcp.Addr().String())
+	command := fmt.Sprintf(`grep -c '@%s$' /proc/net/unix; (exec 3<>/dev/tcp/127.0.0.1/%s) 2>/dev/null && echo connected || echo refused
+		tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; grep -c '@weir' /proc/net/unix; true`, name, port)
+	with := n.isolated(command)
+	has(t, n.completed(t, with), "1\nconnected\n")
+	without := n.isolated(command)
+	without.Isolation.NoNetwork = true
+	if got := n.completed(t, without); !strings.HasPrefix(got, "0\nrefused\nlo\n0\n") {
+		t.Errorf("a job without network wrote\n%s", got)
+	}
+	// The loopback device works: nobody listens there, but there is a way.
+	loopback := n.isolated(`(exec 3<>/dev/tcp/127.0.0.1/9) 2>&1 | grep -q 'Connection refused' && echo up`)
+	loopback.Isolation.NoNetwork = true
+	has(t, n.completed(t, loopback), "up\n")
+}
+
+// Attack 24: nothing of a node listens on an abstract socket, which every job with the node's network could reach.
+func TestNothingOfANodeListensOnAnAbstractSocket(t *testing.T) {
+	n := hostedNode(t)
+	dir := n.launch(t, n.isolated("exec sleep 1000"))
+	state := follow(t, dir, isRunning)
+	for _, pid := range []int{state.ProxyPID, state.InitPID} {
+		if names := abstractSockets(t, pid); len(names) > 0 {
+			t.Errorf("process %d has the abstract sockets %q", pid, names)
+		}
+	}
+	do(t, dir, Order{Command: Abort, Reason: OtherReason})
+	n.result(t, dir)
+}
+
+// abstractSockets are the names of a process's sockets that are in no file system.
+func abstractSockets(t *testing.T, pid int) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]bool{}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, file := range files {
+		target, _ := os.Readlink(file) // it may be closed by now
+		own[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) == 8 && strings.HasPrefix(fields[7], "@") && own[fields[6]] {
+			names = append(names, fields[7])
+		}
+	}
+	return names
 }

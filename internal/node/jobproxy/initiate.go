@@ -106,7 +106,7 @@ func (p *proxy) startInit() error {
 	if plan.UserNamespace {
 		ids = &jobinit.IDMap{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	started, err := jobinit.Launch(p.initCommand, plan.Level, ids, files)
+	started, err := jobinit.Launch(p.initCommand, plan, ids, files)
 	if err != nil {
 		return fmt.Errorf("init of the job: %w", err)
 	}
@@ -172,7 +172,7 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 	plan := &jobinit.Plan{
 		Level: p.level(), HostName: hostName(p.job.JobID), UserNamespace: os.Getuid() != 0 && p.level() != jobinit.None,
 		Root: filepath.Join(p.dir, rootDir), Sandbox: p.sandbox.path, Temporary: p.sandbox.temporary, OOMScore: cgroup.StartOOMScore,
-		Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: dir, Entrances: entrances,
+		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: dir, Entrances: entrances,
 		Devices: p.gpuDevices(),
 		Limits:  []jobinit.ResourceLimit{{Resource: unix.RLIMIT_CORE}}, // crashes of jobs must not fill the disk
 	}
@@ -181,8 +181,9 @@ func (p *proxy) plan(entrances int) *jobinit.Plan {
 	}
 	if i := p.job.Isolation; i != nil {
 		plan.ReadOnly, plan.Writable, plan.Hide = i.ReadOnly, i.Writable, i.Hide
-		plan.SharedMemory, plan.AllowPtrace = i.SharedMemory, i.AllowPtrace
+		plan.SharedMemory, plan.AllowPtrace, plan.NoNetwork = i.SharedMemory, i.AllowPtrace, i.NoNetwork
 	}
+	p.addImage(plan)
 	return plan
 }
 

@@ -326,7 +326,7 @@ func (p *proxy) startAsChild() error {
 		return err
 	}
 	command := cgroup.Command{
-		Args: append(p.shell(), p.job.Command), Env: p.environment(), Dir: p.sandbox.path, Files: files,
+		Args: append(p.shell(), p.script()), Env: p.environment(), Dir: p.sandbox.path, Files: files,
 	}
 	if c := p.job.Credential; c != nil {
 		command.Credential = &syscall.Credential{Uid: c.UID, Gid: c.GID}

@@ -178,6 +178,9 @@ const (
 	rootDir         = "root"
 	sandboxDir      = "sandbox"
 	temporaryDir    = "tmp"
+	changesDir      = "changes"
+	passwdFile      = "passwd"
+	groupFile       = "group"
 )
 
 // ReadDescription reads the description of a job from its directory.

@@ -18,6 +18,7 @@ import (
 type sandbox struct {
 	path      string
 	temporary string
+	changes   string // of the image; empty if the job must not change it
 	volumes   []volume
 }
 
@@ -50,6 +51,11 @@ func prepare(ctx context.Context, dir string, job *Description, detached bool) (
 	for _, path := range []string{s.path, s.temporary} {
 		if err := errors.Join(os.Mkdir(path, 0o755), chown(path, job.Credential)); err != nil {
 			return s, nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	if job.Image != nil {
+		if err := s.prepareImage(dir, job); err != nil {
+			return s, nil, fmt.Errorf("root of the job: %w", err)
 		}
 	}
 	switch {
@@ -288,6 +294,9 @@ func (s *sandbox) remove(keepFiles bool) error {
 	s.volumes = nil
 	if !keepFiles && len(problems) == 0 { // never delete inside a mounted file system
 		problems = append(problems, os.RemoveAll(s.path), os.RemoveAll(s.temporary))
+		if s.changes != "" {
+			problems = append(problems, os.RemoveAll(s.changes))
+		}
 	}
 	return errors.Join(problems...)
 }

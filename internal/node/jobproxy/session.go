@@ -263,8 +263,8 @@ func (p *proxy) openSession(request *SessionRequest) (s *session, err error) {
 		exit.Close()
 		return nil, err
 	}
-	started, err := jobinit.Launch(p.initCommand, jobinit.None, nil, jobinit.Files{
-		Exit: exit, Stdin: streams[0], Stdout: streams[1], Stderr: streams[2], Entrances: entrances, Namespaces: namespaces, Enters: true,
+	started, err := jobinit.Launch(p.initCommand, plan, nil, jobinit.Files{
+		Exit: exit, Stdin: streams[0], Stdout: streams[1], Stderr: streams[2], Entrances: entrances, Namespaces: namespaces,
 	})
 	if err != nil {
 		exit.Close()

@@ -20,6 +20,9 @@ func (p *proxy) statistics(now time.Time) []Statistic {
 	duration := since(p.timings.ProxyStarted, now)
 
 	add("time/total", duration.Milliseconds())
+	if p.job.Image != nil {
+		add("time/prepare_root_fs", time.Duration(p.job.Image.Preparation).Milliseconds())
+	}
 	if !p.timings.ExecStarted.IsZero() {
 		end := now
 		if !p.timings.ExecFinished.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -93,7 +94,37 @@ type ResizeNodes struct {
 	Resources resource.Amounts
 }
 
+// ReplaceTree replaces the configuration of a pool tree.
+type ReplaceTree struct {
+	Tree   string
+	Config *pooltree.Tree
+}
+
+// StartOperation starts an operation with a full specification. Its jobs run for
+// as long as the durations of the start say, so it needs one.
+type StartOperation struct {
+	Name, User string
+	Spec       *operation.Spec
+}
+
+// UpdateOperation changes any parameters of operations at run time.
+type UpdateOperation struct {
+	Operation string
+	Update    operation.Update
+}
+
+// CloseNodes lets a node get no more jobs; those on it continue to run. Open undoes
+// it.
+type CloseNodes struct {
+	Group string
+	Open  bool
+}
+
 func (EditTree) isAction()         {}
+func (ReplaceTree) isAction()      {}
+func (StartOperation) isAction()   {}
+func (CloseNodes) isAction()       {}
+func (UpdateOperation) isAction()  {}
 func (ChangeOperation) isAction()  {}
 func (ControlOperation) isAction() {}
 func (LoseNodes) isAction()        {}

@@ -67,6 +67,7 @@ export interface Element {
   starvation_status: string;
   usage_ratio: number;
   demand_ratio: number;
+  dominant_limited_demand_share: number;
   fair_share_ratio: number;
   min_share_ratio: number;
   satisfaction_ratio: number;
@@ -107,6 +108,8 @@ export interface Pool extends Element {
   total_burst_ratio: number;
   integral_pool_capacity?: Amounts;
   integral_pool_capacity_ratio?: number;
+  /** integral_smooth_period is in milliseconds. */
+  integral_smooth_period?: number;
   specified_burst_ratio?: number;
   specified_resource_flow_ratio?: number;
   specified_burst_guarantee_resources?: Amounts;
@@ -373,6 +376,21 @@ export interface Explanation {
   then: Blocker[];
   age: number;
   pool_trees: TreeExplanation[];
+}
+
+/** Advice is the least changes that start jobs of an operation now. */
+export interface Advice {
+  outcome: 'starts_now' | 'found' | 'wait' | 'never' | 'none_within_bounds';
+  job_count: number;
+  fixes: Fix[];
+  tried: {knob: string; text: string; refused?: string}[];
+}
+
+export interface Fix {
+  text: string;
+  effect: string;
+  who: 'user' | 'owner' | 'administrator' | 'nobody';
+  commands?: string[];
 }
 
 export interface Plan {

@@ -1,7 +1,7 @@
 import {describe, expect, it} from 'vitest';
 
 import type {Cluster} from '../api/types';
-import {shortfalls, shrunkOf, troublesOf} from './health';
+import {integralShortfalls, shortfalls, shrunkOf, troublesOf} from './health';
 
 const pool = (guarantee: number, effective: number, usage: number, demand: number, starvation = 'non_starving') => ({
   strong_guarantee_resources: {cpu: guarantee}, effective_strong_guarantee_resources: {cpu: effective}, resource_usage: {cpu: usage},
@@ -23,6 +23,27 @@ describe('guarantees that are not kept', () => {
     ]));
 
   it('may be broken although nobody asks for them yet', () => expect(shrunkOf({'<Root>': pool(10, 4, 0, 0), a: pool(10, 10, 0, 0), b: pool(10, 4, 0, 0)})).toEqual(['b']));
+});
+
+describe('integral guarantees that are not kept', () => {
+  const integral = (kind: string, usage: number, entitled: number, volume: number, starvation = 'non_starving', strong = 0) => ({
+    integral_guarantee_type: kind, specified_burst_ratio: kind === 'burst' ? 0.4 : undefined, specified_resource_flow_ratio: 0.1,
+    accumulated_resource_ratio_volume: volume, integral_pool_capacity_ratio: 8640, integral_smooth_period: 60_000, usage_ratio: usage,
+    dominant_limited_demand_share: 0.9, starvation_status: starvation,
+    detailed_dominant_fair_share: {strong_guarantee: strong, integral_guarantee: entitled, weight_proportional: 0, total: strong + entitled},
+  });
+
+  it('are named with the cause', () =>
+    expect(
+      integralShortfalls({
+        none: integral('none', 0, 0, 0), kept: integral('burst', 0.4, 0.4, 1000), above: integral('burst', 0.5, 0.3, 1000, 'non_starving', 0.1),
+        spent: integral('burst', 0.1, 0.1, 6), crowded: integral('burst', 0.2, 0.2, 1000), waits: integral('burst', 0.3, 0.4, 1000),
+        starves: integral('burst', 0, 0.4, 1000, 'starving'), saves: integral('relaxed', 0, 0, 100), full: integral('relaxed', 0, 0, 8640),
+      }).map((one) => `${one.pool}: ${one.cause}, ${one.got} of ${one.asked}`),
+    ).toEqual(['full: full, 0 of 0.1', 'starves: starving, 0 of 0.4', 'spent: spent, 0.1 of 0.4', 'crowded: capacity, 0.2 of 0.4', 'waits: waiting, 0.3 of 0.4']));
+
+  it('are kept if the pool asks for no more', () =>
+    expect(integralShortfalls({modest: {...integral('burst', 0.05, 0.05, 1000), dominant_limited_demand_share: 0.05}})).toEqual([]));
 });
 
 describe('a cluster', () => {

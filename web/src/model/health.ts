@@ -54,6 +54,49 @@ export function shrunkOf(pools: Record<string, Guaranteed>): string[] {
     .map(([name]) => name);
 }
 
+export interface IntegralShortfall {
+  pool: string;
+  kind: 'burst' | 'relaxed';
+  /** asked is what the pool demands of its guarantee now, and got what it has of that, as shares of the tree. */
+  asked: number;
+  got: number;
+  /** cause: its savings are spent; they can grow no further, so what it does not get is lost; guarantees leave it too
+   * little; its jobs have not started yet; or they wait, and the pool starves. */
+  cause: 'spent' | 'full' | 'capacity' | 'waiting' | 'starving';
+}
+
+type Integral = Pick<
+  Pool,
+  | 'integral_guarantee_type' | 'specified_burst_ratio' | 'specified_resource_flow_ratio' | 'accumulated_resource_ratio_volume'
+  | 'integral_pool_capacity_ratio' | 'integral_smooth_period' | 'usage_ratio' | 'dominant_limited_demand_share' | 'detailed_dominant_fair_share' | 'starvation_status'
+>;
+
+/** integralShortfalls lists the integral guarantees that are not kept now, the largest shortfall first. A burst pool is
+ * promised its burst guarantee above its strong one while it has savings. A relaxed pool may be left waiting as long
+ * as it saves, so only one whose savings are full is listed. */
+export function integralShortfalls(pools: Record<string, Integral>): IntegralShortfall[] {
+  const found: IntegralShortfall[] = [];
+  for (const [pool, data] of Object.entries(pools)) {
+    const kind = data.integral_guarantee_type;
+    if (kind !== 'burst' && kind !== 'relaxed') continue;
+    const split = data.detailed_dominant_fair_share;
+    const strong = split?.strong_guarantee ?? 0;
+    const promised = (kind === 'burst' ? data.specified_burst_ratio : data.specified_resource_flow_ratio) ?? 0;
+    const asked = Math.min(promised, (data.dominant_limited_demand_share ?? 0) - strong);
+    const got = Math.max(0, Math.min(asked, data.usage_ratio - strong));
+    if (asked <= 0 || got >= asked * enough) continue;
+    const saved = data.accumulated_resource_ratio_volume ?? 0;
+    const full = saved >= (data.integral_pool_capacity_ratio ?? Infinity) * enough;
+    const entitled = (split?.integral_guarantee ?? 0) + (split?.weight_proportional ?? 0) >= asked * enough;
+    if (kind === 'relaxed' && !full) continue;
+    const affords = saved / Math.max(1, (data.integral_smooth_period ?? 0) / 1000);
+    let cause: IntegralShortfall['cause'] = data.starvation_status !== 'non_starving' ? 'starving' : 'waiting';
+    if (!entitled) cause = kind === 'relaxed' ? 'full' : affords < asked * enough ? 'spent' : 'capacity';
+    found.push({pool, kind, asked, got, cause});
+  }
+  return found.sort((a, b) => a.got / a.asked - b.got / b.asked || (a.pool < b.pool ? -1 : 1));
+}
+
 export type Trouble = 'alerts' | 'reviving' | 'held_back' | 'offline' | 'no_nodes';
 
 /** troublesOf returns what is wrong with the cluster as a whole. */

@@ -2,7 +2,7 @@ import {escapeKey} from '../api/client';
 import {live, orchid, useGet} from '../api/queries';
 import {type Cluster, type LiveOperation, type Pool, type Resource, resources, type TreeSummary} from '../api/types';
 import {amount, share, shortId} from '../model/format';
-import {type Shortfall, shortfalls, shrunkOf} from '../model/health';
+import {type IntegralShortfall, integralShortfalls, type Shortfall, shortfalls, shrunkOf} from '../model/health';
 import {Anchor} from '../parts/anchor';
 import {PartsBar, ShareBar} from '../parts/bars';
 import {Section, State} from '../parts/small';
@@ -66,6 +66,8 @@ function ResourceRow({resource: r, tree, title, locale, label}: {resource: Resou
 
 const ofPools = [
   'starvation_status', 'usage_ratio', 'fair_share_ratio', 'strong_guarantee_resources', 'effective_strong_guarantee_resources', 'resource_usage', 'resource_demand',
+  'integral_guarantee_type', 'specified_burst_ratio', 'specified_resource_flow_ratio', 'accumulated_resource_ratio_volume', 'integral_pool_capacity_ratio',
+  'integral_smooth_period', 'dominant_limited_demand_share', 'detailed_dominant_fair_share',
 ];
 const ofOperations = ['starvation_status', 'usage_ratio', 'fair_share_ratio', 'title'];
 const listed = 20;
@@ -79,6 +81,8 @@ function Promises({tree, cluster}: {tree: string; cluster: Cluster}) {
   if (!pools || !operations) return null;
   const short = shortfalls(pools);
   const shrunk = shrunkOf(pools).filter((name) => !short.some((one) => one.pool === name));
+  const owed = integralShortfalls(pools);
+  const integral = Object.values(pools).some((pool) => (pool.integral_guarantee_type ?? 'none') !== 'none');
   const hungry = [
     ...Object.entries(pools).map(([name, e]) => ({key: name, href: to.pool(tree, name), text: name, e})),
     ...Object.entries(operations).map(([id, e]) => ({key: id, href: to.operation(id, 'why'), text: e.title || shortId(id), e})),
@@ -107,6 +111,22 @@ function Promises({tree, cluster}: {tree: string; cluster: Cluster}) {
           </ul>
         )}
       </div>
+      {integral && (
+        <div>
+          <h3>{t('Integral guarantees now')}</h3>
+          {owed.length === 0 ? (
+            <p className="muted">{t('Every pool has what it asks for of its guarantee, or saves it')}</p>
+          ) : (
+            <ul className="promises__list">
+              {owed.slice(0, listed).map((one) => (
+                <li key={one.pool}>
+                  <Owed one={one} tree={tree} />
+                </li>
+              ))}
+            </ul>
+          )}
+        </div>
+      )}
       <div>
         <h3>{t('Starving now')}</h3>
         {hungry.length === 0 ? (
@@ -144,6 +164,26 @@ function Broken({one, tree, cluster}: {one: Shortfall; tree: string; cluster: Cl
       )}
       {one.cause === 'starving' && t('its jobs find no room, and it preempts others')}
       {one.cause === 'waiting' && t('its jobs have not started yet')}
+    </>
+  );
+}
+
+/** Owed says which integral guarantee is not kept, and what broke it. */
+function Owed({one, tree}: {one: IntegralShortfall; tree: string}) {
+  const {t, locale} = useTexts();
+  const causes = {
+    spent: t('its savings are spent'),
+    full: t('guarantees of other pools leave it too little, and its savings can grow no further'),
+    capacity: t('the nodes have too little for all guarantees'),
+    starving: t('its jobs find no room, and it preempts others'),
+    waiting: t('its jobs have not started yet'),
+  };
+  const figures = {got: share(one.got, locale), asked: share(one.asked, locale)};
+  return (
+    <>
+      <Anchor href={to.pool(tree, one.pool)}>{one.pool}</Anchor>{' '}
+      {one.kind === 'burst' ? t('uses {got} of the tree; its burst guarantee covers {asked} that it asks for', figures) : t('uses {got} of the tree; its flow covers {asked} that it asks for', figures)}:{' '}
+      {causes[one.cause]}
     </>
   );
 }

@@ -1,11 +1,12 @@
-import {Alert} from '@gravity-ui/uikit';
+import {Alert, Button} from '@gravity-ui/uikit';
+import {useState} from 'react';
 
 import {useCommand} from '../api/queries';
-import {type Explanation, resources, type Resource, type ShareLink, type TreeExplanation} from '../api/types';
+import {type Advice, type Explanation, resources, type Resource, type ShareLink, type TreeExplanation} from '../api/types';
 import {amount, decimal, duration, moment, share} from '../model/format';
 import {Anchor} from '../parts/anchor';
 import {PartsBar} from '../parts/bars';
-import {Facts, Section} from '../parts/small';
+import {Copyable, Facts, Section} from '../parts/small';
 import {Empty, Loaded} from '../parts/states';
 import {to} from '../shell/routing';
 import {useTexts} from '../text/i18n';
@@ -24,6 +25,7 @@ export function WhyTab({id, ended}: {id: string; ended: boolean}) {
         <>
           <Verdict data={data} />
           <Blockers data={data} />
+          {data.starts_at_next_heartbeat === null && data.blockers.length > 0 && <Fixes id={id} />}
           {data.pool_trees.map((tree) => (
             <Tree key={tree.pool_tree} tree={tree} />
           ))}
@@ -71,6 +73,55 @@ function Blockers({data}: {data: Explanation}) {
     </Section>
   );
 }
+
+/** Fixes lists the least changes that start a job now. It asks only when the reader does: an answer costs more than others. */
+function Fixes({id}: {id: string}) {
+  const {t, word} = useTexts();
+  const [asked, setAsked] = useState(false);
+  const advice = useCommand<Advice>('advise_operation', {operation_id: id}, {enabled: asked});
+  return (
+    <Section title={t('What would help')}>
+      {!asked ? (
+        <Button onClick={() => setAsked(true)}>{t('Find the least changes')}</Button>
+      ) : (
+        <Loaded of={advice}>
+          {(data) => (
+            <>
+              <p>{t(outcomes[data.outcome])}</p>
+              <ol className="reasons">
+                {data.fixes.map((fix, i) => (
+                  <li key={i}>
+                    {word(fix.who)}: {fix.text}. {fix.effect}
+                    {fix.commands?.map((command) => <Copyable key={command} text={command} />)}
+                  </li>
+                ))}
+              </ol>
+              {data.fixes.length === 0 && (
+                <ul className="reasons">
+                  {data.tried.map((attempt, i) => (
+                    <li key={i}>
+                      {attempt.text}
+                      {attempt.refused ? `: ${attempt.refused}` : ''}
+                    </li>
+                  ))}
+                </ul>
+              )}
+            </>
+          )}
+        </Loaded>
+      )}
+    </Section>
+  );
+}
+
+/** outcomes are the sentences for the kinds of advice. */
+const outcomes = {
+  starts_now: 'A job starts at the next heartbeats without any change.',
+  found: 'Each of these changes alone starts a job now; each was checked on a copy of the cluster.',
+  wait: 'No change that was tried starts a job now. It starts by itself.',
+  never: 'It can never start as it is, even in an empty cluster.',
+  none_within_bounds: 'Nothing that was tried starts a job now.',
+} as const;
 
 function Tree({tree}: {tree: TreeExplanation}) {
   const {t, word, locale} = useTexts();

@@ -1284,8 +1284,10 @@ type NodeStatus struct {
 	Alerts             []string               `protobuf:"bytes,8,rep,name=alerts,proto3" json:"alerts,omitempty"`
 	LoadX100           int64                  `protobuf:"varint,9,opt,name=load_x100,json=loadX100,proto3" json:"load_x100,omitempty"` // the one-minute load average
 	Gpus               []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Images that the node has: those that were used last first, at most 100.
+	Images        []*CachedImage `protobuf:"bytes,20,rep,name=images,proto3" json:"images,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatus) Reset() {
@@ -1388,6 +1390,90 @@ func (x *NodeStatus) GetGpus() []*Gpu {
 	return nil
 }
 
+func (x *NodeStatus) GetImages() []*CachedImage {
+	if x != nil {
+		return x.Images
+	}
+	return nil
+}
+
+// CachedImage is a container image of a node.
+type CachedImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // as it was asked for; empty if it has none
+	Digest        string                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`                              // unpacked; zero if it has not been unpacked
+	LastUseUs     int64                  `protobuf:"varint,4,opt,name=last_use_us,json=lastUseUs,proto3" json:"last_use_us,omitempty"` // zero if no job has used it
+	Jobs          int32                  `protobuf:"varint,5,opt,name=jobs,proto3" json:"jobs,omitempty"`                              // that use it now
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CachedImage) Reset() {
+	*x = CachedImage{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CachedImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CachedImage) ProtoMessage() {}
+
+func (x *CachedImage) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CachedImage.ProtoReflect.Descriptor instead.
+func (*CachedImage) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CachedImage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CachedImage) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *CachedImage) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *CachedImage) GetLastUseUs() int64 {
+	if x != nil {
+		return x.LastUseUs
+	}
+	return 0
+}
+
+func (x *CachedImage) GetJobs() int32 {
+	if x != nil {
+		return x.Jobs
+	}
+	return 0
+}
+
 // Gpu is the state of one device of a node.
 type Gpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1404,7 +1490,7 @@ type Gpu struct {
 
 func (x *Gpu) Reset() {
 	*x = Gpu{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1502,7 @@ func (x *Gpu) String() string {
 func (*Gpu) ProtoMessage() {}
 
 func (x *Gpu) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[10]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1515,7 @@ func (x *Gpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gpu.ProtoReflect.Descriptor instead.
 func (*Gpu) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{10}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Gpu) GetId() string {
@@ -1512,7 +1598,7 @@ type JobIdentity struct {
 
 func (x *JobIdentity) Reset() {
 	*x = JobIdentity{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1524,7 +1610,7 @@ func (x *JobIdentity) String() string {
 func (*JobIdentity) ProtoMessage() {}
 
 func (x *JobIdentity) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1537,7 +1623,7 @@ func (x *JobIdentity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobIdentity.ProtoReflect.Descriptor instead.
 func (*JobIdentity) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{11}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *JobIdentity) GetNumber() uint64 {
@@ -1681,7 +1767,7 @@ type MemoryReserve struct {
 
 func (x *MemoryReserve) Reset() {
 	*x = MemoryReserve{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1779,7 @@ func (x *MemoryReserve) String() string {
 func (*MemoryReserve) ProtoMessage() {}
 
 func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1792,7 @@ func (x *MemoryReserve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryReserve.ProtoReflect.Descriptor instead.
 func (*MemoryReserve) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{12}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MemoryReserve) GetUserJob() int64 {
@@ -1776,7 +1862,7 @@ type JobStatus struct {
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1788,7 +1874,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[13]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1801,7 +1887,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{13}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *JobStatus) GetNumber() uint64 {
@@ -1929,7 +2015,7 @@ type JobResult struct {
 
 func (x *JobResult) Reset() {
 	*x = JobResult{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2027,7 @@ func (x *JobResult) String() string {
 func (*JobResult) ProtoMessage() {}
 
 func (x *JobResult) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2040,7 @@ func (x *JobResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobResult.ProtoReflect.Descriptor instead.
 func (*JobResult) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{14}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *JobResult) GetNumber() uint64 {
@@ -2069,7 +2155,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2081,7 +2167,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2094,7 +2180,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{15}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Error) GetCode() int32 {
@@ -2142,7 +2228,7 @@ type Attribute struct {
 
 func (x *Attribute) Reset() {
 	*x = Attribute{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2240,7 @@ func (x *Attribute) String() string {
 func (*Attribute) ProtoMessage() {}
 
 func (x *Attribute) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[16]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2253,7 @@ func (x *Attribute) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attribute.ProtoReflect.Descriptor instead.
 func (*Attribute) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{16}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attribute) GetName() string {
@@ -2199,7 +2285,7 @@ type Statistic struct {
 
 func (x *Statistic) Reset() {
 	*x = Statistic{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2297,7 @@ func (x *Statistic) String() string {
 func (*Statistic) ProtoMessage() {}
 
 func (x *Statistic) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[17]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2310,7 @@ func (x *Statistic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statistic.ProtoReflect.Descriptor instead.
 func (*Statistic) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{17}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Statistic) GetPath() string {
@@ -2283,7 +2369,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2381,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[18]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2394,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{18}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Output) GetHead() []byte {
@@ -2359,7 +2445,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2457,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[19]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2470,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{19}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Timings) GetAcceptedUs() int64 {
@@ -2454,7 +2540,7 @@ type HeartbeatResponse struct {
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2552,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[20]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2565,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{20}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HeartbeatResponse) GetSession() *SessionId {
@@ -2583,7 +2669,7 @@ type CpuLimit struct {
 
 func (x *CpuLimit) Reset() {
 	*x = CpuLimit{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2681,7 @@ func (x *CpuLimit) String() string {
 func (*CpuLimit) ProtoMessage() {}
 
 func (x *CpuLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[21]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2694,7 @@ func (x *CpuLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuLimit.ProtoReflect.Descriptor instead.
 func (*CpuLimit) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{21}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CpuLimit) GetNumber() uint64 {
@@ -2643,7 +2729,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2741,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2754,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{22}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Order) GetNumber() uint64 {
@@ -2777,7 +2863,7 @@ type StartOrder struct {
 
 func (x *StartOrder) Reset() {
 	*x = StartOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2789,7 +2875,7 @@ func (x *StartOrder) String() string {
 func (*StartOrder) ProtoMessage() {}
 
 func (x *StartOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2802,7 +2888,7 @@ func (x *StartOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOrder.ProtoReflect.Descriptor instead.
 func (*StartOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{23}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartOrder) GetIdentity() *JobIdentity {
@@ -2841,7 +2927,7 @@ type InterruptOrder struct {
 
 func (x *InterruptOrder) Reset() {
 	*x = InterruptOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2853,7 +2939,7 @@ func (x *InterruptOrder) String() string {
 func (*InterruptOrder) ProtoMessage() {}
 
 func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[24]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2866,7 +2952,7 @@ func (x *InterruptOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterruptOrder.ProtoReflect.Descriptor instead.
 func (*InterruptOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{24}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *InterruptOrder) GetNumber() uint64 {
@@ -2920,7 +3006,7 @@ type AbortOrder struct {
 
 func (x *AbortOrder) Reset() {
 	*x = AbortOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3018,7 @@ func (x *AbortOrder) String() string {
 func (*AbortOrder) ProtoMessage() {}
 
 func (x *AbortOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[25]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3031,7 @@ func (x *AbortOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortOrder.ProtoReflect.Descriptor instead.
 func (*AbortOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{25}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AbortOrder) GetNumber() uint64 {
@@ -3001,7 +3087,7 @@ type PreemptedFor struct {
 
 func (x *PreemptedFor) Reset() {
 	*x = PreemptedFor{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3099,7 @@ func (x *PreemptedFor) String() string {
 func (*PreemptedFor) ProtoMessage() {}
 
 func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[26]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3112,7 @@ func (x *PreemptedFor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptedFor.ProtoReflect.Descriptor instead.
 func (*PreemptedFor) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{26}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PreemptedFor) GetOperation() int32 {
@@ -3060,7 +3146,7 @@ type AcknowledgeOrder struct {
 
 func (x *AcknowledgeOrder) Reset() {
 	*x = AcknowledgeOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3072,7 +3158,7 @@ func (x *AcknowledgeOrder) String() string {
 func (*AcknowledgeOrder) ProtoMessage() {}
 
 func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[27]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3085,7 +3171,7 @@ func (x *AcknowledgeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeOrder.ProtoReflect.Descriptor instead.
 func (*AcknowledgeOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{27}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AcknowledgeOrder) GetNumbers() []uint64 {
@@ -3112,7 +3198,7 @@ type OpenStreamOrder struct {
 
 func (x *OpenStreamOrder) Reset() {
 	*x = OpenStreamOrder{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3210,7 @@ func (x *OpenStreamOrder) String() string {
 func (*OpenStreamOrder) ProtoMessage() {}
 
 func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3223,7 @@ func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenStreamOrder.ProtoReflect.Descriptor instead.
 func (*OpenStreamOrder) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{28}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *OpenStreamOrder) GetStream() []byte {
@@ -3206,7 +3292,7 @@ type FollowOutput struct {
 
 func (x *FollowOutput) Reset() {
 	*x = FollowOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3304,7 @@ func (x *FollowOutput) String() string {
 func (*FollowOutput) ProtoMessage() {}
 
 func (x *FollowOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3317,7 @@ func (x *FollowOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowOutput.ProtoReflect.Descriptor instead.
 func (*FollowOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FollowOutput) GetStream() Stream {
@@ -3263,7 +3349,7 @@ type OpenShell struct {
 
 func (x *OpenShell) Reset() {
 	*x = OpenShell{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3361,7 @@ func (x *OpenShell) String() string {
 func (*OpenShell) ProtoMessage() {}
 
 func (x *OpenShell) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3374,7 @@ func (x *OpenShell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenShell.ProtoReflect.Descriptor instead.
 func (*OpenShell) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *OpenShell) GetCommand() string {
@@ -3343,7 +3429,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3355,7 +3441,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3368,7 +3454,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Variable) GetName() string {
@@ -3419,14 +3505,16 @@ type JobSpec struct {
 	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
 	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
 	// "host", or "none" for a job that must not have a network; empty means "host".
-	Network       string `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	Network       string    `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	Image         *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
+	GpuCheck      *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3438,7 +3526,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3451,7 +3539,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3664,6 +3752,126 @@ func (x *JobSpec) GetNetwork() string {
 	return ""
 }
 
+func (x *JobSpec) GetImage() *JobImage {
+	if x != nil {
+		return x.Image
+	}
+	return nil
+}
+
+func (x *JobSpec) GetGpuCheck() *GpuCheck {
+	if x != nil {
+		return x.GpuCheck
+	}
+	return nil
+}
+
+// JobImage is the container image that is the root of a job.
+type JobImage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // with its digest
+	Writable      bool                   `protobuf:"varint,2,opt,name=writable,proto3" json:"writable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobImage) Reset() {
+	*x = JobImage{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobImage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobImage) ProtoMessage() {}
+
+func (x *JobImage) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
+func (*JobImage) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *JobImage) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobImage) GetWritable() bool {
+	if x != nil {
+		return x.Writable
+	}
+	return false
+}
+
+// GpuCheck is a command that runs before the command of a job with GPUs.
+type GpuCheck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Args          []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuCheck) Reset() {
+	*x = GpuCheck{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuCheck) ProtoMessage() {}
+
+func (x *GpuCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
+func (*GpuCheck) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GpuCheck) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *GpuCheck) GetArgs() []string {
+	if x != nil {
+		return x.Args
+	}
+	return nil
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3682,7 +3890,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3902,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3915,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *File) GetPath() string {
@@ -3804,7 +4012,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +4024,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +4037,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3866,7 +4074,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3878,7 +4086,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3891,7 +4099,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3981,7 +4189,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3993,7 +4201,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4006,7 +4214,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4039,7 +4247,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4051,7 +4259,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4064,7 +4272,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4126,7 +4334,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +4346,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +4359,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4179,7 +4387,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4191,7 +4399,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4204,7 +4412,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4305,7 +4513,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4525,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4538,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4372,7 +4580,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4592,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4605,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4427,7 +4635,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4439,7 +4647,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4452,7 +4660,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4497,7 +4705,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4509,7 +4717,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4522,7 +4730,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -4571,7 +4779,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4583,7 +4791,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4596,7 +4804,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4623,7 +4831,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4635,7 +4843,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4648,7 +4856,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4669,7 +4877,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4681,7 +4889,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4694,7 +4902,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4717,7 +4925,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4729,7 +4937,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4742,7 +4950,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4851,7 +5059,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x04full\x18\x01 \x01(\bR\x04full\x12+\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x17.weir.node.v1.JobStatusR\x04jobs\x121\n" +
 	"\aresults\x18\x03 \x03(\v2\x17.weir.node.v1.JobResultR\aresults\x12,\n" +
-	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\x85\x03\n" +
+	"\x04node\x18\x04 \x01(\v2\x18.weir.node.v1.NodeStatusR\x04node\"\xb8\x03\n" +
 	"\n" +
 	"NodeStatus\x12-\n" +
 	"\x06limits\x18\x01 \x01(\v2\x15.weir.node.v1.AmountsR\x06limits\x12+\n" +
@@ -4864,7 +5072,14 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06alerts\x18\b \x03(\tR\x06alerts\x12\x1b\n" +
 	"\tload_x100\x18\t \x01(\x03R\bloadX100\x12%\n" +
 	"\x04gpus\x18\n" +
-	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\"\xb6\x01\n" +
+	" \x03(\v2\x11.weir.node.v1.GpuR\x04gpus\x121\n" +
+	"\x06images\x18\x14 \x03(\v2\x19.weir.node.v1.CachedImageR\x06images\"\x81\x01\n" +
+	"\vCachedImage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x1e\n" +
+	"\vlast_use_us\x18\x04 \x01(\x03R\tlastUseUs\x12\x12\n" +
+	"\x04jobs\x18\x05 \x01(\x05R\x04jobs\"\xb6\x01\n" +
 	"\x03Gpu\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -5051,8 +5266,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xa9\n" +
-	"\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\v\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -5087,8 +5301,16 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x10disk_space_limit\x18\x1c \x01(\x03R\x0ediskSpaceLimit\x12\x1f\n" +
 	"\vinode_limit\x18\x1d \x01(\x03R\n" +
 	"inodeLimit\x12\x18\n" +
-	"\anetwork\x18\x1e \x01(\tR\anetworkB\x14\n" +
-	"\x12_restart_exit_code\"\xbf\x01\n" +
+	"\anetwork\x18\x1e \x01(\tR\anetwork\x12,\n" +
+	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
+	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheckB\x14\n" +
+	"\x12_restart_exit_code\":\n" +
+	"\bJobImage\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
+	"\bGpuCheck\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\xbf\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -5241,7 +5463,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
@@ -5260,44 +5482,47 @@ var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),  // 14: weir.node.v1.HeartbeatRequest
 	(*Report)(nil),            // 15: weir.node.v1.Report
 	(*NodeStatus)(nil),        // 16: weir.node.v1.NodeStatus
-	(*Gpu)(nil),               // 17: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 18: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 19: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 20: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 21: weir.node.v1.JobResult
-	(*Error)(nil),             // 22: weir.node.v1.Error
-	(*Attribute)(nil),         // 23: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 24: weir.node.v1.Statistic
-	(*Output)(nil),            // 25: weir.node.v1.Output
-	(*Timings)(nil),           // 26: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 27: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 28: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 29: weir.node.v1.Order
-	(*StartOrder)(nil),        // 30: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 31: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 32: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 33: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 34: weir.node.v1.AcknowledgeOrder
-	(*OpenStreamOrder)(nil),   // 35: weir.node.v1.OpenStreamOrder
-	(*FollowOutput)(nil),      // 36: weir.node.v1.FollowOutput
-	(*OpenShell)(nil),         // 37: weir.node.v1.OpenShell
-	(*Variable)(nil),          // 38: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 39: weir.node.v1.JobSpec
-	(*File)(nil),              // 40: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 41: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 42: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 43: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 44: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 45: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),         // 46: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),       // 47: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),       // 48: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),         // 49: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),    // 50: weir.node.v1.SchedulerFrame
-	(*NotLeader)(nil),         // 51: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 52: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 53: weir.node.v1.Stale
-	(*Refusal)(nil),           // 54: weir.node.v1.Refusal
+	(*CachedImage)(nil),       // 17: weir.node.v1.CachedImage
+	(*Gpu)(nil),               // 18: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 19: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 20: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 21: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 22: weir.node.v1.JobResult
+	(*Error)(nil),             // 23: weir.node.v1.Error
+	(*Attribute)(nil),         // 24: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 25: weir.node.v1.Statistic
+	(*Output)(nil),            // 26: weir.node.v1.Output
+	(*Timings)(nil),           // 27: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 28: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 29: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 30: weir.node.v1.Order
+	(*StartOrder)(nil),        // 31: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 32: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 33: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 34: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 35: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),   // 36: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),      // 37: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),         // 38: weir.node.v1.OpenShell
+	(*Variable)(nil),          // 39: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 40: weir.node.v1.JobSpec
+	(*JobImage)(nil),          // 41: weir.node.v1.JobImage
+	(*GpuCheck)(nil),          // 42: weir.node.v1.GpuCheck
+	(*File)(nil),              // 43: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 44: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 45: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 46: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 47: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 48: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),         // 49: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),       // 50: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),       // 51: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),         // 52: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),    // 53: weir.node.v1.SchedulerFrame
+	(*NotLeader)(nil),         // 54: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 55: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 56: weir.node.v1.Stale
+	(*Refusal)(nil),           // 57: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -5308,72 +5533,75 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	13, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
 	12, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
 	15, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	20, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	21, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	21, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	22, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
 	16, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
 	7,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
 	7,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	17, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	7,  // 14: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	19, // 15: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	18, // 16: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
-	0,  // 17: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	7,  // 18: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
-	1,  // 19: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	24, // 20: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	18, // 21: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
-	2,  // 22: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	22, // 23: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	24, // 24: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	25, // 25: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	25, // 26: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	26, // 27: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	23, // 28: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	22, // 29: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	12, // 30: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	29, // 31: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	39, // 32: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 33: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	7,  // 34: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	28, // 35: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	13, // 36: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	30, // 37: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	31, // 38: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	32, // 39: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	34, // 40: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	35, // 41: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
-	18, // 42: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	38, // 43: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	33, // 44: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	33, // 45: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	36, // 46: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
-	37, // 47: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 48: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	38, // 49: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	38, // 50: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	40, // 51: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	41, // 52: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	42, // 53: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	43, // 54: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	4,  // 55: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	47, // 56: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	48, // 57: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	49, // 58: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 59: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	6,  // 60: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 61: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 62: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	44, // 63: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	46, // 64: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	11, // 65: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	27, // 66: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	45, // 67: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	50, // 68: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	65, // [65:69] is the sub-list for method output_type
-	61, // [61:65] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	18, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	17, // 14: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
+	7,  // 15: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	20, // 16: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	19, // 17: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	0,  // 18: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
+	7,  // 19: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	1,  // 20: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
+	25, // 21: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	19, // 22: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	2,  // 23: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
+	23, // 24: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	25, // 25: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	24, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	23, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	12, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	30, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	40, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 34: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	7,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	29, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	13, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	31, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	32, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	33, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	35, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	36, // 42: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	19, // 43: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	39, // 44: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	34, // 45: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	34, // 46: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	37, // 47: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	38, // 48: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 49: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	39, // 50: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	39, // 51: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	43, // 52: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	44, // 53: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	45, // 54: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	46, // 55: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	41, // 56: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	42, // 57: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	4,  // 58: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	50, // 59: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	51, // 60: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	52, // 61: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 62: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	6,  // 63: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 64: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 65: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	47, // 66: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	49, // 67: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	11, // 68: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 69: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	48, // 70: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	53, // 71: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	68, // [68:72] is the sub-list for method output_type
+	64, // [64:68] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -5381,26 +5609,26 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 	if File_internal_node_nodeproto_nodev1_node_proto != nil {
 		return
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[11].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[14].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[22].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[12].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[15].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[23].OneofWrappers = []any{
 		(*Order_Start)(nil),
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
 		(*Order_OpenStream)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[28].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
 		(*OpenStreamOrder_Output)(nil),
 		(*OpenStreamOrder_Shell)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -5412,7 +5640,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   48,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,303 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"github.com/weirhq/weir/client"
+	"github.com/weirhq/weir/internal/command/config"
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/node/agent"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/test/fakeimage"
+)
+
+// newRegistry returns the host of a registry on this machine, and how to switch it off.
+func newRegistry(t *testing.T) (host string, stop func()) {
+	t.Helper()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://"), server.Close
+}
+
+// push puts an image that says something into a registry and returns its digest.
+func push(t *testing.T, tag, says string) string {
+	t.Helper()
+	img := fakeimage.Image(t, v1.Config{Env: []string{"FROM_IMAGE=yes"}}, fakeimage.Base(t), fakeimage.Layer(t, fakeimage.Entry{Name: "says", Content: says, Mode: 0o644}))
+	reference, err := name.NewTag(tag, name.Insecure)
+	if err == nil {
+		err = remote.Write(reference, img)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest.String()
+}
+
+// withImages lets a cluster use a registry and images in files.
+func withImages(host, preload string) func(*config.Config) {
+	return func(c *config.Config) {
+		list := document.Some([]config.Registry{{Host: document.Some(host), Insecure: document.Some(true)}})
+		c.Scheduler.Images.Registries, c.Node.Images.Registries = list, list
+		c.Scheduler.Images.Allowed = document.Some([]string{"127.0.0.1:*"})
+		c.Node.Images.MaxAttempts = document.Some(1)
+		if preload != "" {
+			c.Node.Images.Preload = document.Some([]string{preload})
+		}
+	}
+}
+
+// caller is root on the command line.
+func (c *cluster) caller() *client.Client {
+	c.t.Helper()
+	caller, err := client.New(client.Options{Address: "http://" + c.scheduler.Address})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return caller
+}
+
+// node is the only node.
+func (c *cluster) node() *client.Node {
+	c.t.Helper()
+	list, err := c.caller().ListNodes(c.t.Context(), client.NodeFilter{})
+	if err != nil || len(list.Nodes) != 1 {
+		c.t.Fatalf("%+v, %v", list, err)
+	}
+	return &list.Nodes[0]
+}
+
+// imageOf is the image of an operation's task as people see it.
+func (c *cluster) imageOf(id string) string {
+	c.t.Helper()
+	o, err := c.caller().GetOperation(c.t.Context(), id, "full_spec")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, _ := o.Raw.Get("full_spec", "tasks", "t", "docker_image").Text()
+	return text
+}
+
+func inImage(image, command string) map[string]any {
+	return map[string]any{"pool": "a", "max_failed_job_count": 1, "tasks": map[string]any{
+		"t": map[string]any{"job_count": 1, "command": command, "docker_image": image, "memory_limit": 256 << 20},
+	}}
+}
+
+// runs starts an operation with the command of clients, and returns how it ended.
+func (c *cluster) runs(spec map[string]any) (store.Operation, []store.Job) {
+	c.t.Helper()
+	id, err := c.caller().StartOperation(c.t.Context(), client.Vanilla, spec)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.endedWith(id)
+}
+
+func (c *cluster) endedWith(id string) (store.Operation, []store.Job) {
+	c.t.Helper()
+	parsed, err := guid.Parse(id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return c.ended(parsed)
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("NOT ROOT: jobs do not run in images")
+	}
+}
+
+// The tag moves after the operation has started and before its job does: the job runs what the tag meant at the start.
+func TestAJobRunsTheImageThatItsTagMeantWhenTheOperationStarted(t *testing.T) {
+	needRoot(t)
+	host, _ := newRegistry(t)
+	c := newScheduler(t, withImages(host, ""))
+	digest := push(t, host+"/team/train:v1", "old\n")
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage(host+"/team/train:v1", "cat /says >&2; echo $FROM_IMAGE >&2; id -u >&2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	push(t, host+"/team/train:v1", "new\n")
+	c.startNode(2, 2)
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || len(jobs) != 1 || !strings.HasPrefix(c.stderr(jobs[0]), "old\nyes\n") {
+		t.Fatalf("%s with %d jobs: %s", row.State, len(jobs), row.Result)
+	}
+	if whole := host + "/team/train:v1@" + digest; c.imageOf(id) != whole {
+		t.Errorf("the operation has the image %s, want %s", c.imageOf(id), whole)
+	}
+	var statistics struct {
+		Time map[string]any `json:"time"`
+	}
+	if err := json.Unmarshal(jobs[0].Statistics, &statistics); err != nil || statistics.Time["prepare_root_fs"] == nil {
+		t.Errorf("%v: %s", err, jobs[0].Statistics)
+	}
+	c.await("the node reports the image", func() bool {
+		images := c.node().Images
+		return len(images) == 1 && images[0].Digest == digest && images[0].Jobs == 0 && images[0].Size > 0
+	})
+}
+
+func TestAnImageInAFileOfTheNodeNeedsNoRegistry(t *testing.T) {
+	needRoot(t)
+	preload := t.TempDir()
+	img := fakeimage.Image(t, v1.Config{}, fakeimage.Base(t))
+	digest := fakeimage.Save(t, filepath.Join(preload, "train.tar"), "team/train:v2", img)
+	c := newScheduler(t, withImages("registry.example", preload))
+	c.startNode(2, 2)
+	id, err := "", error(nil)
+	c.await("the node has reported its images", func() bool {
+		id, err = c.caller().StartOperation(t.Context(), client.Vanilla, inImage("team/train:v2", "cat /etc/release >&2"))
+		return err == nil
+	})
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || c.stderr(jobs[0]) != "fake\n" || c.imageOf(id) != "team/train:v2@"+digest {
+		t.Errorf("%s: %s", row.State, row.Result)
+	}
+	_, err = c.caller().StartOperation(t.Context(), client.Vanilla, inImage("team/other", "true"))
+	if err == nil || !strings.Contains(err.Error(), "no node has such an image; nodes have team/train:v2") {
+		t.Errorf("an image that no node has: %v", err)
+	}
+}
+
+func TestAnOperationWithAnImageThatCannotBeResolvedIsRefused(t *testing.T) {
+	host, stop := newRegistry(t)
+	c := newScheduler(t, withImages(host, ""))
+	for image, says := range map[string]string{
+		host + "/nothing:v1":       "unknown_image",
+		"registry.example/x":       "registry_not_allowed",
+		"train":                    "unknown_image",
+		"Not An Image":             "the name of an image like",
+		"registry.example/x@sha:1": "the name of an image like",
+	} {
+		if _, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage(image, "true")); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", image, err, says)
+		}
+	}
+	stop()
+	_, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage(host+"/x:v1", "true"))
+	if err == nil || !strings.Contains(err.Error(), "registry_unavailable") || !strings.Contains(err.Error(), host) {
+		t.Errorf("a registry that is away: %v", err)
+	}
+	if len(c.scheduler.Server.Operations()) != 0 {
+		t.Error("there are operations")
+	}
+}
+
+func TestAJobWhoseImageCannotBeUsedSaysWhy(t *testing.T) {
+	needRoot(t)
+	host, stop := newRegistry(t)
+	c := newScheduler(t, withImages(host, ""))
+	c.startNode(2, 2)
+	reference, err := name.NewTag(host+"/bad:v1", name.Insecure)
+	if err == nil {
+		err = remote.Write(reference, fakeimage.Image(t, v1.Config{}, fakeimage.Layer(t, fakeimage.Entry{Name: "../../../etc/evil"})))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, jobs := c.runs(inImage(host+"/bad:v1", "true"))
+	if row.State != "failed" || len(jobs) != 1 || !strings.Contains(string(jobs[0].Error), "invalid_image") || !strings.Contains(string(jobs[0].Error), "leads out of the image") {
+		t.Errorf("%s with %d jobs: %s", row.State, len(jobs), row.Result)
+	}
+	digest := push(t, host+"/away:v1", "x")
+	stop()
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage(host+"/away@"+digest, "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.await("the node says that the registry is away", func() bool {
+		return strings.Contains(strings.Join(c.node().Alerts, "\n"), "image_not_prepared: image "+host+"/away@"+digest+": registry_unavailable")
+	})
+	if err := c.caller().AbortOperation(t.Context(), id, ""); err != nil {
+		t.Error(err)
+	}
+	row, jobs = c.endedWith(id)
+	if len(jobs) == 0 || jobs[0].AbortReason != "root_volume_preparation_failed" {
+		t.Errorf("%s: %+v", row.State, jobs)
+	}
+}
+
+// A running job keeps its image while the agent restarts with a cache that may hold nothing.
+func TestTheImageOfARunningJobSurvivesARestart(t *testing.T) {
+	needRoot(t)
+	host, _ := newRegistry(t)
+	c := newScheduler(t, func(s *config.Config) {
+		withImages(host, "")(s)
+		s.Node.Images.CacheSize = document.Some(int64(1))
+	})
+	push(t, host+"/a:v1", "one\n")
+	push(t, host+"/b:v1", "two\n")
+	c.startNode(4, 4)
+	id, err := c.caller().StartOperation(t.Context(), client.Vanilla, inImage(host+"/a:v1", "touch running; while [ ! -e go ]; do sleep 0.05; done; cat /says >&2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sandbox := ""
+	c.await("the job runs", func() bool {
+		found, _ := filepath.Glob(filepath.Join(c.directory, "node", "jobs", "*", "sandbox", "running"))
+		if len(found) == 1 {
+			sandbox = filepath.Dir(found[0])
+		}
+		return len(found) == 1
+	})
+	c.stopNode()
+	c.startNode(4, 4)
+	if row, _ := c.runs(inImage(host+"/b:v1", "cat /says >&2")); row.State != "completed" {
+		t.Errorf("another image: %s: %s", row.State, row.Result)
+	}
+	if err := os.WriteFile(filepath.Join(sandbox, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	row, jobs := c.endedWith(id)
+	if row.State != "completed" || c.stderr(jobs[0]) != "one\n" {
+		t.Errorf("%s: %s", row.State, row.Result)
+	}
+}
+
+func TestAnAgentWithoutRootHasNoImages(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("ROOT: an agent without root is not tested")
+	}
+	images, err := imagesOf(&config.NodeImages{}, t.TempDir(), newTestLog(t))
+	if err != nil || images != (agent.Images{Missing: images.Missing}) || images.Missing == "" {
+		t.Errorf("%+v, %v", images, err)
+	}
+}
+
+func TestCredentialsThatOthersMayReadKeepASchedulerFromStarting(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "auth.json")
+	if err := errors.Join(os.WriteFile(file, []byte(`{"auths": {"registry.example": {"auth": "bm9kZTpzZWNyZXQ="}}}`), 0o644), os.Chmod(file, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	c := &config.Images{Registries: document.Some([]config.Registry{{Host: document.Some("registry.example"), AuthFile: document.Some(file)}})}
+	if _, err := registriesOf(c); err == nil || !strings.Contains(err.Error(), "chmod 600 "+file) {
+		t.Error(err)
+	}
+	if err := os.Chmod(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := registriesOf(c); err != nil || len(r.List) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/control/wire"
+	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/node/image"
+	"github.com/weirhq/weir/internal/value/document"
+	"github.com/weirhq/weir/internal/value/imagename"
+	"github.com/weirhq/weir/internal/value/yson"
+)
+
+// resolvePatience is how long the start of an operation waits for registries.
+const resolvePatience = 30 * time.Second
+
+// fixImages replaces the tags of images that an operation names by digests, so that all of its jobs run the same image,
+// whatever happens to the tags later. The names keep their tags for people.
+func (c *call) fixImages(spec *operation.Spec) error {
+	ctx, cancel := context.WithTimeout(c.Context, resolvePatience)
+	defer cancel()
+	resolved := map[imagename.Name]imagename.Name{}
+	for i := range spec.Tasks {
+		task := &spec.Tasks[i]
+		text, given := task.Value.DockerImage.Get()
+		if !given {
+			continue
+		}
+		n, err := imagename.Parse(text)
+		if err != nil { // it was valid when the specification was read
+			return wire.Errorf(wire.CodeGeneric, "Task %s: docker_image cannot be used", task.Name).Because(err)
+		}
+		whole, known := resolved[n]
+		if !known {
+			if whole, err = c.resolveImage(ctx, n); err != nil {
+				return c.imageError(task.Name, n, err)
+			}
+			resolved[n] = whole
+		}
+		task.Value.DockerImage = document.Some(whole.String())
+	}
+	return nil
+}
+
+// resolveImage finds the digest of an image: in its registry, or for a name without one, among the images that nodes
+// report.
+func (c *call) resolveImage(ctx context.Context, n imagename.Name) (imagename.Name, error) {
+	registries := c.api.options.Images
+	switch {
+	case n.Registry != "" && !registries.Allows(n.Registry):
+		return n, &image.Error{Reason: image.NotAllowed, Image: n.String(), Err: errors.New("images from " + n.Registry + " are not allowed (images/allowed_registries)")}
+	case n.Digest != "":
+		return n, nil
+	case n.Registry != "":
+		return registries.Resolve(ctx, n)
+	}
+	return c.localImage(n)
+}
+
+// localImage finds an image that nodes have. All that have it must have the same.
+func (c *call) localImage(n imagename.Name) (imagename.Name, error) {
+	name, first := n.String(), ""
+	var names []string
+	nodes := slices.Clone(c.Server.Nodes())
+	slices.SortFunc(nodes, func(a, b *server.Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, node := range nodes {
+		for _, has := range node.Status.GetImages() {
+			names = append(names, has.GetName())
+			switch {
+			case has.GetName() != name || n.Digest != "" && has.GetDigest() == n.Digest:
+			case n.Digest != "":
+				return n, &image.Error{Reason: image.Mismatch, Image: name, Err: errors.New("nodes have different images of this name (node " + first + " has " + n.Digest + ", node " +
+					node.Name + " has " + has.GetDigest() + "); name one by its digest: " + name + "@" + n.Digest)}
+			default:
+				n.Digest, first = has.GetDigest(), node.Name
+			}
+		}
+	}
+	if n.Digest == "" {
+		return n, &image.Error{Reason: image.Unknown, Image: name, Err: errors.New("the name has no registry, and no node has such an image" + others(names))}
+	}
+	return n, nil
+}
+
+// others lists the images that nodes have.
+func others(names []string) string {
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	const most = 5
+	switch {
+	case len(names) == 0:
+		return "; images of nodes are in the directories of node/images/preload"
+	case len(names) > most:
+		names = append(names[:most:most], "…")
+	}
+	return "; nodes have " + strings.Join(names, ", ")
+}
+
+// imageError explains why an operation cannot have an image.
+func (c *call) imageError(task string, n imagename.Name, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && c.Context.Err() == nil {
+		err = &image.Error{Reason: image.Unavailable, Image: n.String(), Err: errors.New("the registry did not answer within " + resolvePatience.String())}
+	}
+	refused := wire.Errorf(wire.CodeGeneric, "Task %s: image %s cannot be used", task, n).With("image", yson.String(n.String()))
+	var failed *image.Error
+	if errors.As(err, &failed) {
+		refused = refused.With("reason", yson.String(string(failed.Reason)))
+	}
+	return refused.Because(err)
+}

@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/internal/node/image"
+	"github.com/weirhq/weir/internal/node/jobinit"
+	"github.com/weirhq/weir/internal/node/jobproxy"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/imagename"
+)
+
+// Images are the container images of the node.
+type Images struct {
+	// Cache is unset if the node cannot run jobs in images. Missing then says why.
+	Cache   *image.Cache
+	Missing string
+}
+
+// reasonRootNotPrepared is the abort reason of a job whose image the node could not get.
+const reasonRootNotPrepared = "root_volume_preparation_failed"
+
+// maxImages is how many images a node reports.
+const maxImages = 100
+
+// preparationLimit is how long the image of a job may take whose task sets no limit.
+const preparationLimit = 45 * time.Minute
+
+// imageState is what the loop knows about images.
+type imageState struct {
+	points  string // the uppermost layer of every root
+	listing bool
+	list    []*nodev1.CachedImage
+	trouble string // why the last image that was not at fault itself could not be had; empty after a success
+}
+
+// openImages prepares what all jobs with images have in common.
+func (a *Agent) openImages() (err error) {
+	if a.Images.Cache == nil {
+		return nil
+	}
+	paths := append(append([]string{}, a.Isolation.ReadOnly...), a.Isolation.Writable...)
+	a.images.points, err = a.Images.Cache.Points(jobinit.Points, paths)
+	return err
+}
+
+// describeImage completes the description of a job that runs in an image, as far as it is known before the image is ready.
+func (a *Agent) describeImage(d *jobproxy.Description, wanted *nodev1.JobImage) error {
+	if wanted == nil {
+		return nil
+	}
+	n, err := imagename.Parse(wanted.GetName())
+	if err == nil && n.Digest == "" {
+		err = fmt.Errorf("image %s: the scheduler gave no digest", n)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", jobproxy.ErrInvalid, err)
+	}
+	if a.Images.Cache == nil {
+		return &image.Error{Reason: image.Unavailable, Image: n.String(), Err: errors.New(a.Images.Missing)}
+	}
+	d.Image = &jobproxy.Image{Name: n.String(), Digest: n.Digest, Directory: a.Images.Cache.Directory, Writable: wanted.GetWritable()}
+	return nil
+}
+
+// prepareImage makes the image of a job ready and then goes on with its start. An order that arrives meanwhile ends the
+// job.
+func (a *Agent) prepareImage(j *job, d *jobproxy.Description) {
+	n, err := imagename.Parse(d.Image.Name)
+	if err != nil { // it was valid when the job was described
+		a.finish(j, cannotStart(j, err))
+		return
+	}
+	limit := time.Duration(d.PrepareTimeLimit)
+	if limit == 0 {
+		limit = preparationLimit
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, limit)
+	j.preparing = cancel
+	a.work(func() {
+		defer cancel()
+		began := time.Now()
+		ready, err := a.Images.Cache.Prepare(ctx, n, d.JobID)
+		a.post(func() {
+			j.preparing = nil
+			switch {
+			case j.result != nil:
+				a.Images.Cache.Release(d.JobID)
+			case errors.Is(err, context.DeadlineExceeded):
+				a.finish(j, notStarted(j, reasonRootNotPrepared, fmt.Sprintf("image %s was not ready within %v", n, limit)))
+			case err != nil:
+				a.blameImage(err)
+				a.finish(j, cannotStart(j, err))
+			default:
+				a.images.trouble = ""
+				i := d.Image
+				i.Layers = append([]string{a.images.points}, ready.Layers...)
+				i.Environment, i.WorkingDir, i.Shell, i.Preparation = ready.Environment, ready.Directory, ready.Shell, jobproxy.Duration(time.Since(began))
+				a.launchPrepared(j, d)
+			}
+			a.listImages()
+		})
+	})
+}
+
+// blameImage remembers trouble that the image is not at fault for, so that the node can report it.
+func (a *Agent) blameImage(err error) {
+	a.Log.Warn("an image cannot be used", "error", err)
+	var failed *image.Error
+	if errors.As(err, &failed) && !failed.Reason.IsImages() {
+		a.images.trouble = failed.Error()
+	}
+}
+
+// imageAlerts says why jobs with images do not start here.
+func (a *Agent) imageAlerts() []string {
+	if a.images.trouble == "" {
+		return nil
+	}
+	return []string{"image_not_prepared: " + a.images.trouble}
+}
+
+// imageResult is the result of a job whose image cannot be used: it fails if no other node could use it either.
+func imageResult(j *job, failed *image.Error) *nodev1.JobResult {
+	result := notStarted(j, reasonRootNotPrepared, failed.Error())
+	result.Error.Attributes = []*nodev1.Attribute{{Name: "image", Value: failed.Image}, {Name: "reason", Value: string(failed.Reason)}}
+	if failed.Reason.IsImages() {
+		result.State, result.AbortReason = nodev1.JobState_JOB_STATE_FAILED, ""
+	}
+	return result
+}
+
+// keepImage keeps the image of a job that an earlier incarnation of the agent started.
+func (a *Agent) keepImage(d *jobproxy.Description) {
+	if d.Image != nil && a.Images.Cache != nil && len(d.Image.Layers) > 0 {
+		a.Images.Cache.Keep(d.Image.Digest, d.Image.Layers[1:], d.JobID) // the first one is not the image's
+	}
+}
+
+// releaseImage notes that a job has ended: its root is gone.
+func (a *Agent) releaseImage(j *job) {
+	if a.Images.Cache != nil {
+		a.Images.Cache.Release(j.identity.GetJobId())
+	}
+}
+
+// tendImages deletes images if the disk runs full, and looks what there is, outside the loop.
+func (a *Agent) tendImages() {
+	if a.Images.Cache != nil && a.health.disk >= diskLow {
+		a.work(a.Images.Cache.Shrink)
+	}
+	a.listImages()
+}
+
+// listImages reads the list of images that the node reports, outside the loop.
+func (a *Agent) listImages() {
+	if a.Images.Cache == nil || a.images.listing {
+		return
+	}
+	a.images.listing = true
+	a.work(func() {
+		var list []*nodev1.CachedImage
+		for _, i := range a.Images.Cache.List() {
+			if len(list) == maxImages {
+				break
+			}
+			list = append(list, &nodev1.CachedImage{
+				Name: i.Name, Digest: i.Digest, Size: i.Size, LastUseUs: nodeproto.ToMicros(i.LastUse), Jobs: int32(i.Jobs),
+			})
+		}
+		a.post(func() {
+			a.images.listing, a.images.list = false, list
+			a.tellNode()
+		})
+	})
+}
