@@ -138,6 +138,9 @@ type Request struct {
 	// Input is the request body of commands that have one, in YSON unless the parameter
 	// input_format names another format.
 	Input []byte
+	// About receives what the server says about the data of its answer, such as its whole
+	// size. It may be nil.
+	About func(Value)
 }
 
 // Do runs any API command and returns its answer. The parameters are a map or a struct as
@@ -295,6 +298,11 @@ func (c *Client) open(ctx context.Context, r Request, at int64) (io.ReadCloser, 
 			return nil, c.brokeOff(at, err)
 		}
 		return nil, readError(response, data)
+	}
+	if text := response.Header.Get("X-YT-Response-Parameters"); text != "" && r.About != nil {
+		if about, err := yson.Parse([]byte(text)); err == nil {
+			r.About(Value{about})
+		}
 	}
 	return response.Body, nil
 }

@@ -388,3 +388,16 @@ func (s *Scheduler) Upload(_ context.Context, _ nodeproto.Peer, request *nodev1.
 	}
 	return &nodev1.UploadResponse{NextOffset: int64(len(s.store.uploads[request.GetJob()]))}, nil
 }
+
+// Stream returns to the node what it writes, as input.
+func (s *Scheduler) Stream(_ context.Context, _ nodeproto.Peer, _ *nodev1.NodeFrame, stream nodeproto.SchedulerStream) error {
+	for {
+		frame, err := stream.Receive()
+		if err != nil {
+			return nil // the node has ended it
+		}
+		if err := stream.Send(&nodev1.SchedulerFrame{Input: frame.GetOutput().GetData()}); err != nil {
+			return err
+		}
+	}
+}

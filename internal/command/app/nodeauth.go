@@ -50,6 +50,10 @@ const nodeRetry = time.Second
 // their addresses.
 func nodeIntake(budget *gate.Budget) nodeproto.Intake {
 	return func(peer nodeproto.Peer, r *http.Request) (io.ReadCloser, func()) {
+		if r.URL.Path == nodev1.NodeServiceStreamProcedure { // its frames are small, and it lives as long as somebody uses it
+			gate.Unpaced(r)
+			return r.Body, func() {}
+		}
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil {
 			host = r.RemoteAddr

@@ -37,7 +37,8 @@ var opened = map[string]bool{
 	"node/isolation/share_writable_paths": true,                                                                                                           // see isolation_test.go
 	"node/gpus/tool":                      true, "node/gpus/period": true, "node/gpus/command": true, "node/gpus/libraries": true, "node/gpus/fake": true, // see gpus_test.go
 	"scheduler/notifications/targets": true, "scheduler/notifications/rules": true, "scheduler/notifications/allow_commands": true, // see notifications_test.go
-	"up/port": true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
+	"node/shells": true, // see test/cluster
+	"up/port":     true, "up/port_file": true, "up/data_dir": true, "up/pools": true, "up/demo": true,
 }
 
 // obeyed is everything that is made from the other settings.

@@ -14,14 +14,14 @@ func newJobCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
 	cmd := &cobra.Command{
 		Use:   "job",
-		Short: "Show single jobs, print their output, abort them",
-		Long:  `Show single jobs, print their output, abort them. weir op jobs lists the jobs of an operation.`,
+		Short: "Show single jobs, print their output, look into them, abort them",
+		Long:  `Show single jobs, print their output, look into them, abort them. weir op jobs lists the jobs of an operation.`,
 		Example: `  # The oldest running job of an operation
   weir job get $(weir op jobs '*nightly' --state running -q | tail -1)`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newJobAbortCommand(r), newJobGetCommand(r), newJobStderrCommand(r))
+	cmd.AddCommand(newJobAbortCommand(r), newJobExecCommand(r), newJobGetCommand(r), newJobLogsCommand(r), newJobShellCommand(r), newJobStderrCommand(r))
 	return r.addTo(cmd)
 }
 
@@ -126,8 +126,7 @@ func newJobStderrCommand(r *remote) *cobra.Command {
 	var stdout bool
 	cmd := &cobra.Command{
 		Use:     "stderr JOB",
-		Aliases: []string{"logs"},
-		Short:   "Print the standard error of a finished job",
+		Short:   "Print the standard error of a job",
 		Example: `  weir job stderr $(weir op jobs '*nightly' -q --limit 1)`,
 		Args:    oneName("job"),
 		RunE: r.do(func(s *session, args []string) error {

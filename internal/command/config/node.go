@@ -23,6 +23,7 @@ type Node struct {
 	Cgroup           Cgroup
 	Supervisor       opt[bool]
 	Isolation        Isolation
+	Shells           opt[bool]
 	Files            NodeFiles
 	Images           NodeImages
 	Heartbeat        Heartbeat
@@ -253,6 +254,8 @@ var nodeGroup = newGroup(
 		fixed("supervisor", "Run all jobs of the node in one small process. false: a larger process for each job.",
 			func(c *Node) *opt[bool] { return &c.Supervisor }, document.Bools.Default(true)),
 		part("isolation", "How jobs are kept apart from the node and from each other.", func(c *Node) *Isolation { return &c.Isolation }, isolation),
+		fixed("shells", "Let users who may manage an operation run shells and commands in its jobs: weir job shell, weir job exec.",
+			func(c *Node) *opt[bool] { return &c.Shells }, document.Bools.Default(true)),
 		part("heartbeat", "How the node reports.", func(c *Node) *Heartbeat { return &c.Heartbeat }, heartbeatGroup),
 		part("files", "Which files of the node jobs may use.", func(c *Node) *NodeFiles { return &c.Files }, nodeFilesGroup),
 		part("images", "Container images: where they come from, and how many the node keeps.", func(c *Node) *NodeImages { return &c.Images }, nodeImagesGroup),

@@ -252,7 +252,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, version int, cmd *
 // readMutation reads the parameters that identify a request. The user and the command are part of the key, so
 // ids of different users and commands never collide.
 func (c *call) readMutation() error {
-	if !c.command.changes {
+	if !c.command.changes || c.command.steps {
 		return nil
 	}
 	id, err := c.Parameters.ID("mutation_id")

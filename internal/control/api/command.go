@@ -57,6 +57,9 @@ type command struct {
 	// replay builds the answer to a repeated request from the stored response to the first one.
 	// Without it the answer is an empty map.
 	replay func(c *call, response []byte) (yson.Node, error)
+	// steps commands are steps of a session, which their own parameters put in order: mutation ids are ignored, and
+	// nothing is remembered.
+	steps bool
 	// secret answers are sent once and never stored, not even in memory. A repeated request gets
 	// the answer that replay builds.
 	secret bool

@@ -95,6 +95,12 @@ func getJobStderr(c *call) (yson.Node, error) {
 	default:
 		return yson.Node{}, wire.Errorf(wire.CodeGeneric, "Error parsing parameter /type: it must be stderr or stdout, not %q", wire.CutText(kind, 100))
 	}
+	if c.job.Live != nil {
+		done, err := c.liveOutput(kind == "stdout")
+		if done || err != nil {
+			return yson.Map(), err
+		}
+	}
 	output, err := c.Server.Store().JobOutput(c.Context, c.job.Number(), kind)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return yson.Node{}, err
@@ -118,7 +124,8 @@ func (c *call) answerPart(data []byte) (yson.Node, error) {
 	total := int64(len(data))
 	from := min(offset, total)
 	to := from + min(limit, total-from)
-	return c.answerBytes(data[from:to], yson.Pair("total_size", yson.Int64(total)), yson.Pair("end_offset", yson.Int64(to)))
+	return c.answerBytes(data[from:to], yson.Pair("total_size", yson.Int64(total)), yson.Pair("end_offset", yson.Int64(to)),
+		yson.Pair("ended", yson.Boolean(to == total)))
 }
 
 func getJobFailContext(c *call) (yson.Node, error) {

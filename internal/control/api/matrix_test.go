@@ -60,6 +60,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"get_job_stderr":       {parameters: `{job_id="JOB"}`},
 	"get_job_fail_context": {parameters: `{job_id="JOB"}`},
 	"get_job_input":        {parameters: `{job_id="JOB"}`},
+	"poll_job_shell":       {parameters: `{job_id="JOB";parameters={operation=spawn}}`},
 	"abort_job":            {parameters: `{job_id="JOB"}`},
 	"abandon_job":          {parameters: `{job_id="JOB"}`},
 

@@ -165,14 +165,25 @@ var jobCommands = []command{
 		parameters: []parameter{jobID, operationID, operationAlias, namesWanted}, run: getJob,
 	},
 	{
-		name: "get_job_stderr", about: "returns the stored output of a job", needs: readJobData,
+		name: "get_job_stderr", about: "returns the output of a job, of a running one as far as it has been written", needs: readJobData,
 		parameters: []parameter{
 			jobID, operationID, operationAlias,
 			{"type", aString, "stderr", "stderr or stdout"},
 			{"offset", anInteger, "0", "the first byte"},
 			{"limit", anInteger, "", "the number of bytes; all by default"},
+			{"wait_ms", aDuration, "0", "for a running job: waits this long, at most 30 seconds, if there is no output yet at the offset"},
 		},
 		output: rawBytes, heavy: true, run: getJobStderr,
+	},
+	{
+		name: "poll_job_shell", about: "runs a shell or a command in a running job, beside its own command, and talks to it; every session is in the audit",
+		needs: manageJob, changes: true, steps: true,
+		parameters: []parameter{
+			jobID, operationID, operationAlias,
+			{"shell_name", aString, "", "accepted and ignored: jobs have one kind of shell"},
+			{"parameters", aMap, required, "operation: spawn, update, poll or terminate; see docs/jobs.md for the rest"},
+		},
+		result: "result", run: pollJobShell,
 	},
 	{
 		name: "get_job_fail_context", about: "returns an error: jobs have no fail context", needs: readJobData,

@@ -124,6 +124,14 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Unpaced lets a request take as long as it likes to send its body. It is for streams that both ends keep open.
+func Unpaced(r *http.Request) {
+	if body, ok := r.Body.(*pacedBody); ok {
+		body.over = true
+		_ = body.control.SetReadDeadline(time.Time{})
+	}
+}
+
 // end stops waiting for a body that the handler did not read to its end.
 func (b *pacedBody) end() {
 	if !b.over {
@@ -142,6 +150,12 @@ type pacedWriter struct {
 func (w *pacedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *pacedWriter) extend() { _ = w.control.SetWriteDeadline(time.Now().Add(w.pace.left())) }
+
+// Flush sends what is in a buffer. Streams need it.
+func (w *pacedWriter) Flush() {
+	w.extend()
+	_ = w.control.Flush() // what cannot be sent fails with the next write
+}
 
 func (w *pacedWriter) WriteHeader(status int) {
 	w.extend()

@@ -468,5 +468,6 @@ func (t *term) removeJob(id core.JobID) {
 	}
 	delete(t.jobs, id)
 	t.dropUploadsOf(id)
+	t.server.live.jobEnded(id)
 	t.open.published = append(t.open.published, func(store.Receipt) { t.server.jobs.remove(id) })
 }

@@ -390,6 +390,7 @@ func (t *term) farewell() {
 	defer cancel()
 	t.now = t.clock()
 	t.flushHistory()
+	t.auditShells()
 	if err := t.store(); err != nil {
 		t.server.log.Error("cannot encode the final state", "error", err)
 		return

@@ -108,6 +108,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	t.sessions++
 	t.held.replace(node, &nodeproto.MustRegisterError{Reason: "the node has registered again"})
 	node.session, node.told, node.retold, node.tags = session, t.nodeSettings(), false, tags
+	node.streams = description.GetStreams()
 	t.showNode(node, &record)
 	t.storeNode(node)
 	t.event(store.Event{Type: "node_registered", Node: name, Tree: record.Tree}, fact{"resources", amountsFact(record.Resources)})

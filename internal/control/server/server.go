@@ -77,6 +77,7 @@ type Server struct {
 	nodes         *directory[string, *Node]
 	registrations *directory[string, []uint64]
 	watchers      watchers
+	live          liveBoard
 	registry      *Registry
 	chronicle     chronicle
 	alerts        alertBoard
@@ -272,6 +273,7 @@ func (s *Server) publishTerm(t *term) {
 	s.term.Store(t)
 	if t == nil {
 		s.watchers.notifyAll()
+		s.live.endAll()
 		return
 	}
 	s.ledOnce.Do(func() { close(s.led) })

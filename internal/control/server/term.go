@@ -127,6 +127,7 @@ type activeNode struct {
 	reported bool // whether all of its jobs are known; see storedNode
 	record   *Node
 	session  *nodeproto.Session
+	streams  bool               // whether it connects jobs with callers
 	told     nodeproto.Settings // the settings of the last answer that had any
 	retold   bool               // whether they have changed since it registered
 	settings NodeSettings
@@ -150,6 +151,7 @@ func (t *term) run(ctx context.Context) error {
 	t.now = t.clock()
 	t.begun = t.now
 	t.show()
+	t.auditShells()
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
 	t.server.publishTerm(nil)

@@ -32,11 +32,18 @@ func operationError(err error) *Error {
 		count  *scheduling.CountError
 		pool   *core.PoolError
 		state  *operation.StateError
+		live   *server.LiveError
 	)
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
 		return joinedError(joined.Unwrap())
 	}
 	switch {
+	case errors.As(err, &live):
+		code := CodeGeneric
+		if live.Reason == server.LiveJobEnded {
+			code = CodeNoSuchJob
+		}
+		return Errorf(code, "%s", live).With("reason", yson.String(string(live.Reason)))
 	case errors.As(err, &count):
 		return countError(count)
 	case errors.As(err, &pool):

@@ -30,6 +30,7 @@ type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
 }
 
 // Options configure an agent.
@@ -48,9 +49,11 @@ type Options struct {
 	Images     Images
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
-	Files  []string
-	Driver cgroup.Driver
-	Rules  Rules
+	Files []string
+	// NoShells refuses shells in jobs, whoever asks.
+	NoShells bool
+	Driver   cgroup.Driver
+	Rules    Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64
@@ -163,6 +166,7 @@ type Agent struct {
 	health    health
 	gpus      gpuState
 	checks    checkState
+	streams   int // live connections to jobs
 	images    imageState
 	probing   time.Time   // when the disk probe in progress started; zero if none is
 	heard     atomic.Bool // the scheduler answered the last call
@@ -188,7 +192,7 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Description.AgentId, o.Description.Isolation = id, o.Isolation.message()
+	o.Description.AgentId, o.Description.Isolation, o.Description.Streams = id, o.Isolation.message(), true
 	incarnation, err := nextIncarnation(filepath.Join(o.Directory, "incarnation"))
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ type job struct {
 	queued  bool     // it waits for room
 	uid     uint32   // the user id that it has taken; zero if none
 	gpus    []string // the ids of its GPUs
+	readers readers  // of its output
 	// preparing ends the preparation of its image; nil if there is none.
 	preparing context.CancelFunc
 }
@@ -155,6 +156,9 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 			Timeout: jobproxy.Duration(nodeproto.Duration(order.GetTimeoutUs())),
 		})
 	}
+	for _, order := range orders.Open {
+		a.openStream(order)
+	}
 	a.tellNode()
 }
 
@@ -163,6 +167,7 @@ func (a *Agent) remove(j *job) {
 	if j.dir == "" {
 		return
 	}
+	j.readers.await()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
 	defer cancel()
 	if err := jobproxy.Remove(ctx, j.dir, a.Driver); err != nil {
@@ -457,18 +462,34 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 		return
 	}
 	a.work(func() {
-		connection, err := jobproxy.Attach(j.dir)
-		if errors.Is(err, jobproxy.ErrGone) {
-			return // the job has ended, and its watcher reports it
-		}
-		if err == nil {
-			defer connection.Close()
-			_, err = connection.Do(order, 10*time.Second)
+		err := deliver(j.dir, order)
+		// A job whose supervisor is being replaced takes the order from the next one. Otherwise it has ended, and its
+		// watcher reports it.
+		for errors.Is(err, jobproxy.ErrGone) && a.ctx.Err() == nil && a.isAdopted(j.dir) {
+			select {
+			case <-a.ctx.Done():
+			case <-time.After(adoptionPause):
+			}
+			err = deliver(j.dir, order)
 		}
 		if err != nil && !errors.Is(err, jobproxy.ErrGone) {
 			a.Log.Warn("a job proxy does not take an order", "job", j.identity.GetJobId(), "order", order.Command, "error", err)
 		}
 	})
+}
+
+// adoptionPause is how long an order waits for the next supervisor before it is tried again.
+const adoptionPause = 20 * time.Millisecond
+
+// deliver gives an order to the proxy of a job.
+func deliver(dir string, order jobproxy.Order) error {
+	connection, err := jobproxy.Attach(dir)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	_, err = connection.Do(order, 10*time.Second)
+	return err
 }
 
 // changed applies a new state of a job.

@@ -17,6 +17,7 @@ type call struct {
 	number    uintptr
 	arguments [6]uintptr
 	essential bool   // if it fails the command must not start
+	forks     bool   // it makes a process, which makes the calls that follow; the process that made it ends
 	name      string // for people
 }
 
@@ -97,6 +98,9 @@ func (p *Plan) child() *calls {
 	for signal := uintptr(1); signal <= lastSignal; signal++ {
 		c.try("reset a signal", unix.SYS_RT_SIGACTION, signal, standard, 0, signalSetSize)
 	}
+	if p.Enter {
+		p.join(c)
+	}
 	c.must("start a session", unix.SYS_SETSID)
 	zero := c.text("0")
 	for i := range p.Entrances {
@@ -104,6 +108,9 @@ func (p *Plan) child() *calls {
 	}
 	for target, source := range []uintptr{stdinFile, stdoutFile, stderrFile} {
 		c.must("set standard streams", unix.SYS_DUP3, source, uintptr(target), 0)
+	}
+	if p.Terminal {
+		c.must("take the terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
 	}
 	for _, limit := range p.Limits {
 		value := hold(c, unix.Rlimit{Cur: limit.Soft, Max: limit.Hard})
@@ -124,7 +131,8 @@ func (p *Plan) child() *calls {
 	if p.namespaces() {
 		header := hold(c, unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3})
 		c.must(stepGiveUp, unix.SYS_CAPSET, header, hold(c, capabilitySets{}))
-	} else {
+	}
+	if p.Enter || !p.namespaces() {
 		c.must("end with the init", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	}
 	c.must(stepEnter+p.Dir, unix.SYS_CHDIR, c.text(p.Dir))
@@ -139,6 +147,16 @@ func (p *Plan) child() *calls {
 	arguments, environment := c.texts(p.Args), c.texts(p.Env)
 	c.must(ExecuteStep+p.Args[0], unix.SYS_EXECVE, c.text(p.Args[0]), arguments, environment)
 	return c
+}
+
+// join lists how a process gets into the namespaces of a running job. A namespace of processes counts for children
+// only, so the process makes another one. That is a child of the init as well, which waits for it.
+func (p *Plan) join(c *calls) {
+	for i, kind := range p.Namespaces {
+		c.must("join a namespace of the job", unix.SYS_SETNS, uintptr(moreFiles+p.Entrances+len(p.Volumes)+i), uintptr(kind))
+	}
+	c.must("fork in the job", unix.SYS_CLONE, uintptr(unix.SIGCHLD)|unix.CLONE_PARENT, 0, 0, 0, 0)
+	c.list[len(c.list)-1].forks = true
 }
 
 // refusal is what a child writes when a call fails that has to succeed.
@@ -193,10 +211,13 @@ func forkAndMake(list []call, message *refusal, pipe uintptr) (pid uintptr, errn
 	}
 	for i := range list {
 		c := &list[i]
-		_, _, errno = syscall.RawSyscall6(c.number, c.arguments[0], c.arguments[1], c.arguments[2], c.arguments[3], c.arguments[4], c.arguments[5])
+		pid, _, errno = syscall.RawSyscall6(c.number, c.arguments[0], c.arguments[1], c.arguments[2], c.arguments[3], c.arguments[4], c.arguments[5])
 		if errno != 0 && c.essential {
 			message.index, message.errno = uintptr(i), uintptr(errno)
 			break
+		}
+		for c.forks && pid != 0 {
+			syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
 		}
 	}
 	syscall.RawSyscall6(unix.SYS_WRITE, pipe, uintptr(unsafe.Pointer(message)), unsafe.Sizeof(*message), 0, 0, 0)

@@ -24,7 +24,7 @@ const (
 	// its parent.
 	KeptStdout = 9
 	KeptStderr = 10
-	moreFiles  = 11 // entrances to control groups, then mounts of volumes
+	moreFiles  = 11 // entrances to control groups, then mounts of volumes, then namespaces to enter
 )
 
 // Files are what an init gets from its parent.
@@ -34,6 +34,8 @@ type Files struct {
 	KeptStdout, KeptStderr *os.File // nil if the stream is not kept
 	Entrances              []*os.File
 	Volumes                []*os.File
+	// Namespaces are those of a running job that the command joins. Such an init ends with its parent.
+	Namespaces []*os.File
 }
 
 // Init is a started init that may still wait for its plan.
@@ -82,15 +84,20 @@ func Launch(command []string, plan *Plan, ids *IDMap, files Files) (*Init, error
 			return nil, err
 		}
 	}
-	for _, file := range append(append([]*os.File{}, files.Entrances...), files.Volumes...) {
-		all = append(all, file.Fd())
+	for _, list := range [][]*os.File{files.Entrances, files.Volumes, files.Namespaces} {
+		for _, file := range list {
+			all = append(all, file.Fd())
+		}
 	}
 	i := &Init{plan: planWrite, report: reportRead, Handle: -1}
 	attributes := &syscall.SysProcAttr{Setsid: true, PidFD: &i.Handle}
-	if plan.namespaces() {
+	if plan.Enter {
+		attributes.Pdeathsig = syscall.SIGKILL
+	}
+	if plan.namespaces() && !plan.Enter {
 		attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	}
-	if plan.NoNetwork {
+	if plan.NoNetwork && !plan.Enter {
 		attributes.Cloneflags |= syscall.CLONE_NEWNET
 	}
 	if ids != nil {

@@ -47,7 +47,7 @@ func Main() int {
 		return 1
 	}
 	unix.Write(reportFile, []byte{reportStarted}) // a parent that has died needs no report
-	for descriptor := planFile; descriptor < moreFiles+plan.Entrances+len(plan.Volumes); descriptor++ {
+	for descriptor := planFile; descriptor < moreFiles+plan.files(); descriptor++ {
 		if descriptor != exitFile && descriptor != KeptStdout && descriptor != KeptStderr {
 			unix.Close(descriptor)
 		}
@@ -55,9 +55,17 @@ func Main() int {
 	if plan.namespaces() {
 		keepOnlyKill()
 	}
-	end := wait(command)
+	var end *Exit
+	if plan.Enter {
+		end = waitBeside(command)
+	} else {
+		end = wait(command)
+	}
 	if _, err := unix.Pwrite(exitFile, end.encode(), 0); err != nil {
 		return 1
+	}
+	if plan.Enter { // nothing here is its own
+		return 0
 	}
 	if plan.namespaces() {
 		unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
@@ -112,7 +120,7 @@ func readPlan() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range plan.Entrances + len(plan.Volumes) {
+	for i := range plan.files() {
 		unix.CloseOnExec(moreFiles + i)
 	}
 	return plan, nil
@@ -130,9 +138,11 @@ func fail(err error) {
 
 // start makes the surroundings and starts the command in them.
 func start(p *Plan) (command int, err error) {
-	if p.namespaces() {
+	switch {
+	case p.Enter:
+	case p.namespaces():
 		err = p.surround()
-	} else {
+	default:
 		err = p.stay()
 	}
 	if err != nil {
@@ -181,10 +191,26 @@ func wait(command int) *Exit {
 		var usage unix.Rusage
 		pid, err := unix.Wait4(-1, &status, 0, &usage)
 		if err == nil && pid == command {
-			return &Exit{
-				Status: syscall.WaitStatus(status), UserTime: usage.Utime.Nano() / 1000, SystemTime: usage.Stime.Nano() / 1000,
-				ResidentPeak: usage.Maxrss,
-			}
+			return exitOf(status, &usage)
 		}
+	}
+}
+
+// waitBeside waits for the command that joined the surroundings of a job. Its process is the child of a helper, which
+// has made it a child of this process too.
+func waitBeside(helper int) *Exit {
+	for {
+		var status unix.WaitStatus
+		var usage unix.Rusage
+		if pid, err := unix.Wait4(-1, &status, 0, &usage); err == nil && pid != helper {
+			return exitOf(status, &usage)
+		}
+	}
+}
+
+func exitOf(status unix.WaitStatus, usage *unix.Rusage) *Exit {
+	return &Exit{
+		Status: syscall.WaitStatus(status), UserTime: usage.Utime.Nano() / 1000, SystemTime: usage.Stime.Nano() / 1000,
+		ResidentPeak: usage.Maxrss,
 	}
 }

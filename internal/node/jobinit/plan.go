@@ -79,6 +79,13 @@ type Plan struct {
 	Env       []string
 	Dir       string
 	Entrances int // how many control groups the command enters, through files that the init was given
+
+	// Enter makes no surroundings: the command joins those of a running job. Namespaces are the kinds of the
+	// namespaces that it joins, as flags of clone, in the order of the files that the init was given.
+	Enter      bool
+	Namespaces []int
+	// Terminal makes stdin the controlling terminal of the command.
+	Terminal bool
 }
 
 // Bind shows a file of the machine at a path of the root.
@@ -99,6 +106,9 @@ type ResourceLimit struct {
 
 // namespaces reports whether the init has namespaces of its own.
 func (p *Plan) namespaces() bool { return p.Level != None }
+
+// files is how many files the init was given besides those that every init has.
+func (p *Plan) files() int { return p.Entrances + len(p.Volumes) + len(p.Namespaces) }
 
 // coder writes a plan or reads it: one description of the format serves both directions.
 type coder struct {
@@ -216,6 +226,9 @@ func (c *coder) plan(p *Plan) {
 	})
 	c.text(&p.Dir)
 	integer(c, &p.Entrances)
+	c.flag(&p.Enter)
+	list(c, &p.Namespaces, func(n *int) { integer(c, n) })
+	c.flag(&p.Terminal)
 }
 
 // encode returns a plan as the init reads it.

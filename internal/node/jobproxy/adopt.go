@@ -79,7 +79,7 @@ func relisten(dir string) (*net.UnixListener, error) {
 func (p *proxy) goOn(listener net.Listener) error {
 	done := make(chan struct{})
 	control := &controller{
-		listener: listener, board: p.board, orders: p.orders, done: done, connections: map[net.Conn]struct{}{}, arrived: func(Order) {},
+		listener: listener, board: p.board, orders: p.orders, entries: p.entries, done: done, connections: map[net.Conn]struct{}{}, arrived: func(Order) {},
 	}
 	p.publish(true)
 	control.serving.Go(control.serve)

@@ -23,26 +23,33 @@ const (
 	Abort Command = "abort"
 	// Fail makes the job fail: it gets its interruption signal and some time to report what it was doing.
 	Fail Command = "fail"
+	// Enter starts a process beside the command; see OpenSession. The connection then belongs to it.
+	Enter Command = "enter"
 )
 
 // Order is one line from an agent.
 type Order struct {
 	Command Command `json:"command"`
 	// Reason is the abort reason to report; for Interrupt, the one to report if the timeout expires.
-	Reason  string   `json:"reason,omitempty"`
-	Message string   `json:"message,omitempty"` // for people
-	Timeout Duration `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"` // for people
+	Timeout Duration        `json:"timeout,omitzero"`  // of Interrupt and Fail; zero for Interrupt means no timeout
+	Session *SessionRequest `json:"session,omitempty"` // of Enter
 }
 
 // Reply is one line to an agent.
 type Reply struct {
-	State *State `json:"state,omitempty"`
-	Error string `json:"error,omitempty"`
+	State   *State      `json:"state,omitempty"`
+	Error   string      `json:"error,omitempty"`
+	Refusal Refusal     `json:"refusal,omitempty"` // of a session
+	End     *SessionEnd `json:"end,omitempty"`     // of a session
 }
 
 func (o *Order) check() error {
 	switch o.Command {
 	case Status, Watch, Interrupt, Fail:
+	case Enter:
+		return o.Session.check()
 	case Abort:
 		if o.Reason == "" {
 			return errors.New("order abort: a reason must be given")
@@ -112,6 +119,7 @@ type controller struct {
 	listener net.Listener
 	board    *board
 	orders   chan<- Order
+	entries  chan<- *entering
 	done     <-chan struct{} // closed when orders are no longer accepted
 	arrived  func(Order)     // called before an order is queued, from any goroutine
 
@@ -173,6 +181,9 @@ func (c *controller) talk(conn net.Conn) {
 		switch order.Command {
 		case Watch:
 			c.watch(conn, replies)
+			return
+		case Enter:
+			c.enter(conn, replies, order.Session)
 			return
 		case Status:
 		default:

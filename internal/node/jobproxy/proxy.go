@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -54,12 +55,14 @@ type proxy struct {
 	stirred   bool         // a process of the job has run since the last record
 	oomScores oomScores
 
-	board   *board
-	orders  chan Order
-	signals chan os.Signal
-	oom     <-chan struct{}
-	stopOOM func()
-	alarm   *alarm
+	board    *board
+	orders   chan Order
+	entries  chan *entering
+	sessions atomic.Int32 // that the job has; any goroutine may write it
+	signals  chan os.Signal
+	oom      <-chan struct{}
+	stopOOM  func()
+	alarm    *alarm
 
 	hosted      bool          // in a supervisor, beside other jobs
 	neighbours  func() int64  // how many jobs this process serves
@@ -94,7 +97,7 @@ const InitCommand = "job-init"
 
 func newProxy(dir string, logger *log.Logger) *proxy {
 	return &proxy{
-		dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), phase: Preparing, reading: map[string]*os.File{}, neighbours: one,
+		dir: dir, log: logger, board: newBoard(), orders: make(chan Order, 16), entries: make(chan *entering), phase: Preparing, reading: map[string]*os.File{}, neighbours: one,
 		diskUsage: make(chan diskUsage, 1),
 	}
 }
@@ -197,7 +200,7 @@ func (p *proxy) run(listener net.Listener) error {
 	defer cancel()
 	done := make(chan struct{})
 	control := &controller{
-		listener: listener, board: p.board, orders: p.orders, done: done, connections: map[net.Conn]struct{}{},
+		listener: listener, board: p.board, orders: p.orders, entries: p.entries, done: done, connections: map[net.Conn]struct{}{},
 		arrived: func(Order) { cancel() }, // any order makes further preparation pointless
 	}
 	p.publish(true)

@@ -28,6 +28,8 @@ func (p *proxy) watch() {
 			p.signalled(s)
 		case order := <-p.orders:
 			p.order(order)
+		case e := <-p.entries:
+			p.enter(e)
 		case <-p.oom:
 			p.checkMemory(time.Now())
 		case <-p.initGone():

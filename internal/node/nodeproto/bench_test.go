@@ -174,3 +174,7 @@ func (a answering) Heartbeat(_ context.Context, _ nodeproto.Peer, request *nodev
 func (a answering) Upload(context.Context, nodeproto.Peer, *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
 	return nil, &nodeproto.NotLeaderError{}
 }
+
+func (a answering) Stream(context.Context, nodeproto.Peer, *nodev1.NodeFrame, nodeproto.SchedulerStream) error {
+	return &nodeproto.NotLeaderError{}
+}

@@ -104,6 +104,14 @@
 //
 // Output above the inline limit is sent by Upload before the result that refers to it.
 //
+// # Streams
+//
+// A caller who wants to see the output of a running job, or to run a shell in it, waits at the
+// scheduler. An order of its own kind asks the node to connect, and the node answers with one
+// Stream call: so nodes need no open port. The order is as reliable as others, but nothing depends
+// on it: a caller that has gone is not found, and the stream ends. Streams end with the term of
+// the leader and with the incarnation of the node.
+//
 // # Pace
 //
 // A node reports every period with a random splay; at once when a job finishes, when orders or

@@ -18,6 +18,8 @@ type Service interface {
 	Register(ctx context.Context, peer Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, peer Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, peer Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	// Stream serves a live connection until it ends. first is the first frame, which the stream does not repeat.
+	Stream(ctx context.Context, peer Peer, first *nodev1.NodeFrame, stream SchedulerStream) error
 }
 
 // MaxMessageSize bounds a message in both directions, so that a broken peer cannot exhaust
@@ -64,7 +66,13 @@ func (b refusingBody) Read(p []byte) (int, error) {
 // reads a message only after it has authenticated the caller.
 func NewHandler(service Service, auth Authenticator, intake Intake) (path string, handler http.Handler) {
 	path, handler = nodev1.NewNodeServiceHandler(endpoint{service},
-		connect.WithReadMaxBytes(MaxMessageSize), connect.WithSendMaxBytes(MaxMessageSize),
+		connect.WithConditionalHandlerOptions(func(spec connect.Spec) []connect.HandlerOption {
+			most := MaxMessageSize
+			if spec.Procedure == nodev1.NodeServiceStreamProcedure {
+				most = MaxFrameSize
+			}
+			return []connect.HandlerOption{connect.WithReadMaxBytes(most), connect.WithSendMaxBytes(most)}
+		}),
 		connect.WithCompressMinBytes(8<<10))
 	return path, authenticated(auth, metered(intake, handler))
 }
@@ -120,4 +128,16 @@ func (e endpoint) Upload(ctx context.Context, request *nodev1.UploadRequest) (*n
 	}
 	response, err := e.service.Upload(ctx, peer, request)
 	return response, ToConnect(err)
+}
+
+func (e endpoint) Stream(ctx context.Context, stream *connect.BidiStream[nodev1.NodeFrame, nodev1.SchedulerFrame]) error {
+	first, err := stream.Receive()
+	if err != nil {
+		return err
+	}
+	peer, err := speaker(ctx, first.GetNodeName())
+	if err != nil {
+		return err
+	}
+	return ToConnect(e.service.Stream(ctx, peer, first, stream))
 }

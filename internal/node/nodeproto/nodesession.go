@@ -84,6 +84,7 @@ type Orders struct {
 	Interrupt    []*nodev1.InterruptOrder
 	Abort        []*nodev1.AbortOrder
 	Acknowledged []uint64 // results that the node may forget
+	Open         []*nodev1.OpenStreamOrder
 }
 
 // Start is a job to start.

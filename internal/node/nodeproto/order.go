@@ -69,6 +69,11 @@ func (s *Session) Acknowledge(numbers ...uint64) {
 	}}})
 }
 
+// OpenStream queues an order that asks the node to connect a job with a caller who waits.
+func (s *Session) OpenStream(order *nodev1.OpenStreamOrder) {
+	s.queued = append(s.queued, pendingOrder{after: s.after, order: &nodev1.Order{Order: &nodev1.Order_OpenStream{OpenStream: order}}})
+}
+
 // After sets the commit that orders queued from now on depend on. They are sent when it is
 // released. Numbers grow; zero is always durable.
 func (s *Session) After(commit uint64) { s.after = commit }
@@ -93,6 +98,8 @@ func (p pendingOrder) job() uint64 {
 		return order.Interrupt.GetNumber()
 	case *nodev1.Order_Abort:
 		return order.Abort.GetNumber()
+	case *nodev1.Order_OpenStream:
+		return order.OpenStream.GetNumber()
 	}
 	return 0
 }

@@ -289,6 +289,10 @@ func (f failing) Upload(context.Context, nodeproto.Peer, *nodev1.UploadRequest) 
 	return nil, f.err
 }
 
+func (f failing) Stream(context.Context, nodeproto.Peer, *nodev1.NodeFrame, nodeproto.SchedulerStream) error {
+	return f.err
+}
+
 // closedAddress returns an address that refuses connections. The port stays reserved until the test
 // ends, so that no other process can listen on it.
 func closedAddress(t *testing.T) string {

@@ -49,6 +49,8 @@ const (
 	NodeServiceHeartbeatProcedure = "/weir.node.v1.NodeService/Heartbeat"
 	// NodeServiceUploadProcedure is the fully-qualified name of the NodeService's Upload RPC.
 	NodeServiceUploadProcedure = "/weir.node.v1.NodeService/Upload"
+	// NodeServiceStreamProcedure is the fully-qualified name of the NodeService's Stream RPC.
+	NodeServiceStreamProcedure = "/weir.node.v1.NodeService/Stream"
 )
 
 // NodeServiceClient is a client for the weir.node.v1.NodeService service.
@@ -60,6 +62,9 @@ type NodeServiceClient interface {
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
 	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
+	// Stream is the node's end of a live connection to a job, which an OpenStreamOrder asked for.
+	// Its first frame names the node and the stream. It ends when either end has nothing more to say.
+	Stream(context.Context) (*connect.BidiStreamForClientSimple[NodeFrame, SchedulerFrame], error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.node.v1.NodeService service. By default, it
@@ -91,6 +96,12 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Upload")),
 			connect.WithClientOptions(opts...),
 		),
+		stream: connect.NewClient[NodeFrame, SchedulerFrame](
+			httpClient,
+			baseURL+NodeServiceStreamProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("Stream")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -99,6 +110,7 @@ type nodeServiceClient struct {
 	register  *connect.Client[RegisterRequest, RegisterResponse]
 	heartbeat *connect.Client[HeartbeatRequest, HeartbeatResponse]
 	upload    *connect.Client[UploadRequest, UploadResponse]
+	stream    *connect.Client[NodeFrame, SchedulerFrame]
 }
 
 // Register calls weir.node.v1.NodeService.Register.
@@ -128,6 +140,11 @@ func (c *nodeServiceClient) Upload(ctx context.Context, req *UploadRequest) (*Up
 	return nil, err
 }
 
+// Stream calls weir.node.v1.NodeService.Stream.
+func (c *nodeServiceClient) Stream(ctx context.Context) (*connect.BidiStreamForClientSimple[NodeFrame, SchedulerFrame], error) {
+	return c.stream.CallBidiStreamSimple(ctx)
+}
+
 // NodeServiceHandler is an implementation of the weir.node.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Register opens a session. It carries the whole state of the node.
@@ -137,6 +154,9 @@ type NodeServiceHandler interface {
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
 	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
+	// Stream is the node's end of a live connection to a job, which an OpenStreamOrder asked for.
+	// Its first frame names the node and the stream. It ends when either end has nothing more to say.
+	Stream(context.Context, *connect.BidiStream[NodeFrame, SchedulerFrame]) error
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -164,6 +184,12 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Upload")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceStreamHandler := connect.NewBidiStreamHandler(
+		NodeServiceStreamProcedure,
+		svc.Stream,
+		connect.WithSchema(nodeServiceMethods.ByName("Stream")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.node.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceRegisterProcedure:
@@ -172,6 +198,8 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceHeartbeatHandler.ServeHTTP(w, r)
 		case NodeServiceUploadProcedure:
 			nodeServiceUploadHandler.ServeHTTP(w, r)
+		case NodeServiceStreamProcedure:
+			nodeServiceStreamHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -191,4 +219,8 @@ func (UnimplementedNodeServiceHandler) Heartbeat(context.Context, *HeartbeatRequ
 
 func (UnimplementedNodeServiceHandler) Upload(context.Context, *UploadRequest) (*UploadResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.Upload is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) Stream(context.Context, *connect.BidiStream[NodeFrame, SchedulerFrame]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.Stream is not implemented"))
 }

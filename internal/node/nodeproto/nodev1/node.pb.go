@@ -307,6 +307,73 @@ func (Stream) EnumDescriptor() ([]byte, []int) {
 	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{4}
 }
 
+type StreamEndReason int32
+
+const (
+	StreamEndReason_STREAM_END_REASON_UNSPECIFIED StreamEndReason = 0
+	StreamEndReason_STREAM_END_REASON_EXITED      StreamEndReason = 1 // the shell has ended
+	StreamEndReason_STREAM_END_REASON_NO_JOB      StreamEndReason = 2 // the node does not have the job, or it has ended
+	StreamEndReason_STREAM_END_REASON_NOT_STARTED StreamEndReason = 3 // the job does not run yet
+	StreamEndReason_STREAM_END_REASON_FORBIDDEN   StreamEndReason = 4 // the operator of the node allows no shells
+	StreamEndReason_STREAM_END_REASON_TOO_MANY    StreamEndReason = 5 // the job has as many shells as it may have
+	StreamEndReason_STREAM_END_REASON_FAILED      StreamEndReason = 6 // the node could not do it
+	StreamEndReason_STREAM_END_REASON_STOPPING    StreamEndReason = 7 // the agent of the node stops
+	StreamEndReason_STREAM_END_REASON_UNSUPPORTED StreamEndReason = 8 // the job was started by a version that has no shells
+)
+
+// Enum value maps for StreamEndReason.
+var (
+	StreamEndReason_name = map[int32]string{
+		0: "STREAM_END_REASON_UNSPECIFIED",
+		1: "STREAM_END_REASON_EXITED",
+		2: "STREAM_END_REASON_NO_JOB",
+		3: "STREAM_END_REASON_NOT_STARTED",
+		4: "STREAM_END_REASON_FORBIDDEN",
+		5: "STREAM_END_REASON_TOO_MANY",
+		6: "STREAM_END_REASON_FAILED",
+		7: "STREAM_END_REASON_STOPPING",
+		8: "STREAM_END_REASON_UNSUPPORTED",
+	}
+	StreamEndReason_value = map[string]int32{
+		"STREAM_END_REASON_UNSPECIFIED": 0,
+		"STREAM_END_REASON_EXITED":      1,
+		"STREAM_END_REASON_NO_JOB":      2,
+		"STREAM_END_REASON_NOT_STARTED": 3,
+		"STREAM_END_REASON_FORBIDDEN":   4,
+		"STREAM_END_REASON_TOO_MANY":    5,
+		"STREAM_END_REASON_FAILED":      6,
+		"STREAM_END_REASON_STOPPING":    7,
+		"STREAM_END_REASON_UNSUPPORTED": 8,
+	}
+)
+
+func (x StreamEndReason) Enum() *StreamEndReason {
+	p := new(StreamEndReason)
+	*p = x
+	return p
+}
+
+func (x StreamEndReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StreamEndReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_internal_node_nodeproto_nodev1_node_proto_enumTypes[5].Descriptor()
+}
+
+func (StreamEndReason) Type() protoreflect.EnumType {
+	return &file_internal_node_nodeproto_nodev1_node_proto_enumTypes[5]
+}
+
+func (x StreamEndReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StreamEndReason.Descriptor instead.
+func (StreamEndReason) EnumDescriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
+}
+
 type RefusalReason int32
 
 const (
@@ -361,11 +428,11 @@ func (x RefusalReason) String() string {
 }
 
 func (RefusalReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_internal_node_nodeproto_nodev1_node_proto_enumTypes[5].Descriptor()
+	return file_internal_node_nodeproto_nodev1_node_proto_enumTypes[6].Descriptor()
 }
 
 func (RefusalReason) Type() protoreflect.EnumType {
-	return &file_internal_node_nodeproto_nodev1_node_proto_enumTypes[5]
+	return &file_internal_node_nodeproto_nodev1_node_proto_enumTypes[6]
 }
 
 func (x RefusalReason) Number() protoreflect.EnumNumber {
@@ -374,7 +441,7 @@ func (x RefusalReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RefusalReason.Descriptor instead.
 func (RefusalReason) EnumDescriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{5}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{6}
 }
 
 // Amounts is a quantity of every resource.
@@ -567,8 +634,10 @@ type NodeDescription struct {
 	Cgroups string `protobuf:"bytes,8,opt,name=cgroups,proto3" json:"cgroups,omitempty"`
 	// Identifies the agent across restarts: agents with different ids are different machines
 	// or different data directories. Empty if the agent has none yet.
-	AgentId       string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	AgentId   string     `protobuf:"bytes,9,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	Isolation *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// The node carries out OpenStreamOrders.
+	Streams       bool `protobuf:"varint,11,opt,name=streams,proto3" json:"streams,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,6 +740,13 @@ func (x *NodeDescription) GetIsolation() *Isolation {
 		return x.Isolation
 	}
 	return nil
+}
+
+func (x *NodeDescription) GetStreams() bool {
+	if x != nil {
+		return x.Streams
+	}
+	return false
 }
 
 // Isolation is how far a node keeps jobs apart from itself and from each other.
@@ -2645,6 +2721,7 @@ type Order struct {
 	//	*Order_Interrupt
 	//	*Order_Abort
 	//	*Order_Acknowledge
+	//	*Order_OpenStream
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2730,6 +2807,15 @@ func (x *Order) GetAcknowledge() *AcknowledgeOrder {
 	return nil
 }
 
+func (x *Order) GetOpenStream() *OpenStreamOrder {
+	if x != nil {
+		if x, ok := x.Order.(*Order_OpenStream); ok {
+			return x.OpenStream
+		}
+	}
+	return nil
+}
+
 type isOrder_Order interface {
 	isOrder_Order()
 }
@@ -2750,6 +2836,10 @@ type Order_Acknowledge struct {
 	Acknowledge *AcknowledgeOrder `protobuf:"bytes,5,opt,name=acknowledge,proto3,oneof"`
 }
 
+type Order_OpenStream struct {
+	OpenStream *OpenStreamOrder `protobuf:"bytes,6,opt,name=open_stream,json=openStream,proto3,oneof"`
+}
+
 func (*Order_Start) isOrder_Order() {}
 
 func (*Order_Interrupt) isOrder_Order() {}
@@ -2757,6 +2847,8 @@ func (*Order_Interrupt) isOrder_Order() {}
 func (*Order_Abort) isOrder_Order() {}
 
 func (*Order_Acknowledge) isOrder_Order() {}
+
+func (*Order_OpenStream) isOrder_Order() {}
 
 // StartOrder starts a job.
 type StartOrder struct {
@@ -3089,6 +3181,244 @@ func (x *AcknowledgeOrder) GetNumbers() []uint64 {
 	return nil
 }
 
+// OpenStreamOrder asks the node to connect a job with somebody who waits at the scheduler. The node
+// answers with a Stream call. An order that nobody waits for any more does no harm.
+type OpenStreamOrder struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Stream []byte                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`  // names the stream; known to the scheduler and this node only
+	Number uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the job
+	// Types that are valid to be assigned to What:
+	//
+	//	*OpenStreamOrder_Output
+	//	*OpenStreamOrder_Shell
+	What          isOpenStreamOrder_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenStreamOrder) Reset() {
+	*x = OpenStreamOrder{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenStreamOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenStreamOrder) ProtoMessage() {}
+
+func (x *OpenStreamOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenStreamOrder.ProtoReflect.Descriptor instead.
+func (*OpenStreamOrder) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *OpenStreamOrder) GetStream() []byte {
+	if x != nil {
+		return x.Stream
+	}
+	return nil
+}
+
+func (x *OpenStreamOrder) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *OpenStreamOrder) GetWhat() isOpenStreamOrder_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *OpenStreamOrder) GetOutput() *FollowOutput {
+	if x != nil {
+		if x, ok := x.What.(*OpenStreamOrder_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
+func (x *OpenStreamOrder) GetShell() *OpenShell {
+	if x != nil {
+		if x, ok := x.What.(*OpenStreamOrder_Shell); ok {
+			return x.Shell
+		}
+	}
+	return nil
+}
+
+type isOpenStreamOrder_What interface {
+	isOpenStreamOrder_What()
+}
+
+type OpenStreamOrder_Output struct {
+	Output *FollowOutput `protobuf:"bytes,3,opt,name=output,proto3,oneof"`
+}
+
+type OpenStreamOrder_Shell struct {
+	Shell *OpenShell `protobuf:"bytes,4,opt,name=shell,proto3,oneof"`
+}
+
+func (*OpenStreamOrder_Output) isOpenStreamOrder_What() {}
+
+func (*OpenStreamOrder_Shell) isOpenStreamOrder_What() {}
+
+// FollowOutput asks for the output of a job from an offset on, as the job writes it, to its end.
+type FollowOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stream        Stream                 `protobuf:"varint,1,opt,name=stream,proto3,enum=weir.node.v1.Stream" json:"stream,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowOutput) Reset() {
+	*x = FollowOutput{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowOutput) ProtoMessage() {}
+
+func (x *FollowOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowOutput.ProtoReflect.Descriptor instead.
+func (*FollowOutput) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *FollowOutput) GetStream() Stream {
+	if x != nil {
+		return x.Stream
+	}
+	return Stream_STREAM_UNSPECIFIED
+}
+
+func (x *FollowOutput) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// OpenShell asks for a process beside the command of a job, with the same user, limits and view.
+type OpenShell struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Command       string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`         // for the shell; empty: an interactive shell, unless there are arguments
+	Arguments     []string               `protobuf:"bytes,2,rep,name=arguments,proto3" json:"arguments,omitempty"`     // a program and its arguments, instead of command
+	Environment   []*Variable            `protobuf:"bytes,3,rep,name=environment,proto3" json:"environment,omitempty"` // in addition to the job's
+	Terminal      bool                   `protobuf:"varint,4,opt,name=terminal,proto3" json:"terminal,omitempty"`      // its standard streams are a terminal
+	Height        uint32                 `protobuf:"varint,5,opt,name=height,proto3" json:"height,omitempty"`          // of the terminal
+	Width         uint32                 `protobuf:"varint,6,opt,name=width,proto3" json:"width,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenShell) Reset() {
+	*x = OpenShell{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenShell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenShell) ProtoMessage() {}
+
+func (x *OpenShell) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenShell.ProtoReflect.Descriptor instead.
+func (*OpenShell) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *OpenShell) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *OpenShell) GetArguments() []string {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *OpenShell) GetEnvironment() []*Variable {
+	if x != nil {
+		return x.Environment
+	}
+	return nil
+}
+
+func (x *OpenShell) GetTerminal() bool {
+	if x != nil {
+		return x.Terminal
+	}
+	return false
+}
+
+func (x *OpenShell) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *OpenShell) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
 type Variable struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -3099,7 +3429,7 @@ type Variable struct {
 
 func (x *Variable) Reset() {
 	*x = Variable{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3441,7 @@ func (x *Variable) String() string {
 func (*Variable) ProtoMessage() {}
 
 func (x *Variable) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3454,7 @@ func (x *Variable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Variable.ProtoReflect.Descriptor instead.
 func (*Variable) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{29}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Variable) GetName() string {
@@ -3184,7 +3514,7 @@ type JobSpec struct {
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3526,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3539,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{30}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *JobSpec) GetCommand() string {
@@ -3447,7 +3777,7 @@ type JobImage struct {
 
 func (x *JobImage) Reset() {
 	*x = JobImage{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3789,7 @@ func (x *JobImage) String() string {
 func (*JobImage) ProtoMessage() {}
 
 func (x *JobImage) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[31]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3802,7 @@ func (x *JobImage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobImage.ProtoReflect.Descriptor instead.
 func (*JobImage) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{31}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobImage) GetName() string {
@@ -3500,7 +3830,7 @@ type GpuCheck struct {
 
 func (x *GpuCheck) Reset() {
 	*x = GpuCheck{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3842,7 @@ func (x *GpuCheck) String() string {
 func (*GpuCheck) ProtoMessage() {}
 
 func (x *GpuCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[32]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3855,7 @@ func (x *GpuCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuCheck.ProtoReflect.Descriptor instead.
 func (*GpuCheck) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{32}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GpuCheck) GetPath() string {
@@ -3560,7 +3890,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3902,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3915,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *File) GetPath() string {
@@ -3682,7 +4012,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +4024,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +4037,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3744,7 +4074,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +4086,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +4099,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3859,7 +4189,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3871,7 +4201,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3884,7 +4214,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3917,7 +4247,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4259,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4272,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4004,7 +4334,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4346,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,7 +4359,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4037,6 +4367,405 @@ func (x *UploadResponse) GetNextOffset() int64 {
 		return x.NextOffset
 	}
 	return 0
+}
+
+// NodeFrame is what a node sends in a stream.
+type NodeFrame struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	NodeName string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"` // in the first frame only
+	Stream   []byte                 `protobuf:"bytes,2,opt,name=stream,proto3" json:"stream,omitempty"`                     // in the first frame only
+	// Types that are valid to be assigned to Frame:
+	//
+	//	*NodeFrame_Piece
+	//	*NodeFrame_Output
+	//	*NodeFrame_End
+	//	*NodeFrame_Consumed
+	Frame         isNodeFrame_Frame `protobuf_oneof:"frame"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeFrame) Reset() {
+	*x = NodeFrame{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeFrame) ProtoMessage() {}
+
+func (x *NodeFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
+func (*NodeFrame) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *NodeFrame) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *NodeFrame) GetStream() []byte {
+	if x != nil {
+		return x.Stream
+	}
+	return nil
+}
+
+func (x *NodeFrame) GetFrame() isNodeFrame_Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+func (x *NodeFrame) GetPiece() *OutputPiece {
+	if x != nil {
+		if x, ok := x.Frame.(*NodeFrame_Piece); ok {
+			return x.Piece
+		}
+	}
+	return nil
+}
+
+func (x *NodeFrame) GetOutput() *ShellOutput {
+	if x != nil {
+		if x, ok := x.Frame.(*NodeFrame_Output); ok {
+			return x.Output
+		}
+	}
+	return nil
+}
+
+func (x *NodeFrame) GetEnd() *StreamEnd {
+	if x != nil {
+		if x, ok := x.Frame.(*NodeFrame_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+func (x *NodeFrame) GetConsumed() int64 {
+	if x != nil {
+		if x, ok := x.Frame.(*NodeFrame_Consumed); ok {
+			return x.Consumed
+		}
+	}
+	return 0
+}
+
+type isNodeFrame_Frame interface {
+	isNodeFrame_Frame()
+}
+
+type NodeFrame_Piece struct {
+	Piece *OutputPiece `protobuf:"bytes,3,opt,name=piece,proto3,oneof"`
+}
+
+type NodeFrame_Output struct {
+	Output *ShellOutput `protobuf:"bytes,4,opt,name=output,proto3,oneof"`
+}
+
+type NodeFrame_End struct {
+	End *StreamEnd `protobuf:"bytes,5,opt,name=end,proto3,oneof"` // the last one
+}
+
+type NodeFrame_Consumed struct {
+	Consumed int64 `protobuf:"varint,6,opt,name=consumed,proto3,oneof"` // how much input the shell has taken in all
+}
+
+func (*NodeFrame_Piece) isNodeFrame_Frame() {}
+
+func (*NodeFrame_Output) isNodeFrame_Frame() {}
+
+func (*NodeFrame_End) isNodeFrame_Frame() {}
+
+func (*NodeFrame_Consumed) isNodeFrame_Frame() {}
+
+// OutputPiece is a part of a job's output.
+type OutputPiece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"` // of the first byte; what lies between it and the end of the last piece is not kept
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`   // of all that the job has written so far
+	Ended         bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"` // the job has ended, and this is the last piece
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutputPiece) Reset() {
+	*x = OutputPiece{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutputPiece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutputPiece) ProtoMessage() {}
+
+func (x *OutputPiece) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
+func (*OutputPiece) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *OutputPiece) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *OutputPiece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *OutputPiece) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *OutputPiece) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
+// ShellOutput is what a shell has written. The first one is empty: the shell has started.
+type ShellOutput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Stderr        bool                   `protobuf:"varint,2,opt,name=stderr,proto3" json:"stderr,omitempty"` // without a terminal
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShellOutput) Reset() {
+	*x = ShellOutput{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShellOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShellOutput) ProtoMessage() {}
+
+func (x *ShellOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
+func (*ShellOutput) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ShellOutput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ShellOutput) GetStderr() bool {
+	if x != nil {
+		return x.Stderr
+	}
+	return false
+}
+
+// StreamEnd states why a node ends a stream.
+type StreamEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        StreamEndReason        `protobuf:"varint,1,opt,name=reason,proto3,enum=weir.node.v1.StreamEndReason" json:"reason,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	ExitCode      int32                  `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a shell that ended by itself
+	Signal        int32                  `protobuf:"varint,4,opt,name=signal,proto3" json:"signal,omitempty"`                     // that ended it; zero if none did
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamEnd) Reset() {
+	*x = StreamEnd{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamEnd) ProtoMessage() {}
+
+func (x *StreamEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
+func (*StreamEnd) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *StreamEnd) GetReason() StreamEndReason {
+	if x != nil {
+		return x.Reason
+	}
+	return StreamEndReason_STREAM_END_REASON_UNSPECIFIED
+}
+
+func (x *StreamEnd) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *StreamEnd) GetExitCode() int32 {
+	if x != nil {
+		return x.ExitCode
+	}
+	return 0
+}
+
+func (x *StreamEnd) GetSignal() int32 {
+	if x != nil {
+		return x.Signal
+	}
+	return 0
+}
+
+// SchedulerFrame is what the scheduler sends in a stream.
+type SchedulerFrame struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Input         []byte                 `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`                              // for a shell
+	CloseInput    bool                   `protobuf:"varint,2,opt,name=close_input,json=closeInput,proto3" json:"close_input,omitempty"` // there will be no more input
+	Height        uint32                 `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`                           // the new size of the terminal; zero: unchanged
+	Width         uint32                 `protobuf:"varint,4,opt,name=width,proto3" json:"width,omitempty"`
+	Terminate     bool                   `protobuf:"varint,5,opt,name=terminate,proto3" json:"terminate,omitempty"` // end the shell
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchedulerFrame) Reset() {
+	*x = SchedulerFrame{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchedulerFrame) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchedulerFrame) ProtoMessage() {}
+
+func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
+func (*SchedulerFrame) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *SchedulerFrame) GetInput() []byte {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *SchedulerFrame) GetCloseInput() bool {
+	if x != nil {
+		return x.CloseInput
+	}
+	return false
+}
+
+func (x *SchedulerFrame) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *SchedulerFrame) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *SchedulerFrame) GetTerminate() bool {
+	if x != nil {
+		return x.Terminate
+	}
+	return false
 }
 
 // NotLeader comes with FAILED_PRECONDITION from a standby.
@@ -4050,7 +4779,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4791,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4804,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4102,7 +4831,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4843,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4856,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4148,7 +4877,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4889,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4902,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4196,7 +4925,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4937,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4950,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4272,7 +5001,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06report\x18\x05 \x01(\v2\x14.weir.node.v1.ReportR\x06report\x12\x1f\n" +
 	"\vknown_epoch\x18\x06 \x01(\x04R\n" +
 	"knownEpoch\x12\x18\n" +
-	"\areplace\x18\a \x01(\bR\areplace\"\xeb\x02\n" +
+	"\areplace\x18\a \x01(\bR\areplace\"\x85\x03\n" +
 	"\x0fNodeDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x123\n" +
@@ -4285,7 +5014,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\acgroups\x18\b \x01(\tR\acgroups\x12\x19\n" +
 	"\bagent_id\x18\t \x01(\tR\aagentId\x125\n" +
 	"\tisolation\x18\n" +
-	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\"f\n" +
+	" \x01(\v2\x17.weir.node.v1.IsolationR\tisolation\x12\x18\n" +
+	"\astreams\x18\v \x01(\bR\astreams\"f\n" +
 	"\tIsolation\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x15\n" +
 	"\x06run_as\x18\x02 \x01(\tR\x05runAs\x12\x14\n" +
@@ -4481,13 +5211,15 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05holds\x18\r \x01(\bR\x05holds\"4\n" +
 	"\bCpuLimit\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
-	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\x8e\x02\n" +
+	"\x03cpu\x18\x02 \x01(\x03R\x03cpu\"\xd0\x02\n" +
 	"\x05Order\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x120\n" +
 	"\x05start\x18\x02 \x01(\v2\x18.weir.node.v1.StartOrderH\x00R\x05start\x12<\n" +
 	"\tinterrupt\x18\x03 \x01(\v2\x1c.weir.node.v1.InterruptOrderH\x00R\tinterrupt\x120\n" +
 	"\x05abort\x18\x04 \x01(\v2\x18.weir.node.v1.AbortOrderH\x00R\x05abort\x12B\n" +
-	"\vacknowledge\x18\x05 \x01(\v2\x1e.weir.node.v1.AcknowledgeOrderH\x00R\vacknowledgeB\a\n" +
+	"\vacknowledge\x18\x05 \x01(\v2\x1e.weir.node.v1.AcknowledgeOrderH\x00R\vacknowledge\x12@\n" +
+	"\vopen_stream\x18\x06 \x01(\v2\x1d.weir.node.v1.OpenStreamOrderH\x00R\n" +
+	"openStreamB\a\n" +
 	"\x05order\"\x91\x01\n" +
 	"\n" +
 	"StartOrder\x125\n" +
@@ -4515,7 +5247,23 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x10\n" +
 	"\x03job\x18\x03 \x01(\x04R\x03job\",\n" +
 	"\x10AcknowledgeOrder\x12\x18\n" +
-	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
+	"\anumbers\x18\x01 \x03(\x04R\anumbers\"\xb0\x01\n" +
+	"\x0fOpenStreamOrder\x12\x16\n" +
+	"\x06stream\x18\x01 \x01(\fR\x06stream\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x124\n" +
+	"\x06output\x18\x03 \x01(\v2\x1a.weir.node.v1.FollowOutputH\x00R\x06output\x12/\n" +
+	"\x05shell\x18\x04 \x01(\v2\x17.weir.node.v1.OpenShellH\x00R\x05shellB\x06\n" +
+	"\x04what\"T\n" +
+	"\fFollowOutput\x12,\n" +
+	"\x06stream\x18\x01 \x01(\x0e2\x14.weir.node.v1.StreamR\x06stream\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"\xc7\x01\n" +
+	"\tOpenShell\x12\x18\n" +
+	"\acommand\x18\x01 \x01(\tR\acommand\x12\x1c\n" +
+	"\targuments\x18\x02 \x03(\tR\targuments\x128\n" +
+	"\venvironment\x18\x03 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12\x1a\n" +
+	"\bterminal\x18\x04 \x01(\bR\bterminal\x12\x16\n" +
+	"\x06height\x18\x05 \x01(\rR\x06height\x12\x14\n" +
+	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\v\n" +
@@ -4603,7 +5351,35 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05total\x18\a \x01(\x03R\x05total\"1\n" +
 	"\x0eUploadResponse\x12\x1f\n" +
 	"\vnext_offset\x18\x01 \x01(\x03R\n" +
-	"nextOffset\"H\n" +
+	"nextOffset\"\xfc\x01\n" +
+	"\tNodeFrame\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12\x16\n" +
+	"\x06stream\x18\x02 \x01(\fR\x06stream\x121\n" +
+	"\x05piece\x18\x03 \x01(\v2\x19.weir.node.v1.OutputPieceH\x00R\x05piece\x123\n" +
+	"\x06output\x18\x04 \x01(\v2\x19.weir.node.v1.ShellOutputH\x00R\x06output\x12+\n" +
+	"\x03end\x18\x05 \x01(\v2\x17.weir.node.v1.StreamEndH\x00R\x03end\x12\x1c\n" +
+	"\bconsumed\x18\x06 \x01(\x03H\x00R\bconsumedB\a\n" +
+	"\x05frame\"c\n" +
+	"\vOutputPiece\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\bR\x05ended\"9\n" +
+	"\vShellOutput\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06stderr\x18\x02 \x01(\bR\x06stderr\"\x91\x01\n" +
+	"\tStreamEnd\x125\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x1d.weir.node.v1.StreamEndReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1b\n" +
+	"\texit_code\x18\x03 \x01(\x05R\bexitCode\x12\x16\n" +
+	"\x06signal\x18\x04 \x01(\x05R\x06signal\"\x93\x01\n" +
+	"\x0eSchedulerFrame\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\fR\x05input\x12\x1f\n" +
+	"\vclose_input\x18\x02 \x01(\bR\n" +
+	"closeInput\x12\x16\n" +
+	"\x06height\x18\x03 \x01(\rR\x06height\x12\x14\n" +
+	"\x05width\x18\x04 \x01(\rR\x05width\x12\x1c\n" +
+	"\tterminate\x18\x05 \x01(\bR\tterminate\"H\n" +
 	"\tNotLeader\x12%\n" +
 	"\x0eleader_address\x18\x01 \x01(\tR\rleaderAddress\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"&\n" +
@@ -4646,7 +5422,17 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDERR\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDOUT\x10\x02*\xc1\x02\n" +
+	"\rSTREAM_STDOUT\x10\x02*\xb5\x02\n" +
+	"\x0fStreamEndReason\x12!\n" +
+	"\x1dSTREAM_END_REASON_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18STREAM_END_REASON_EXITED\x10\x01\x12\x1c\n" +
+	"\x18STREAM_END_REASON_NO_JOB\x10\x02\x12!\n" +
+	"\x1dSTREAM_END_REASON_NOT_STARTED\x10\x03\x12\x1f\n" +
+	"\x1bSTREAM_END_REASON_FORBIDDEN\x10\x04\x12\x1e\n" +
+	"\x1aSTREAM_END_REASON_TOO_MANY\x10\x05\x12\x1c\n" +
+	"\x18STREAM_END_REASON_FAILED\x10\x06\x12\x1e\n" +
+	"\x1aSTREAM_END_REASON_STOPPING\x10\a\x12!\n" +
+	"\x1dSTREAM_END_REASON_UNSUPPORTED\x10\b*\xc1\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cREFUSAL_REASON_UNKNOWN_TOKEN\x10\x01\x12\x1d\n" +
@@ -4657,11 +5443,12 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x1eREFUSAL_REASON_OLD_INCARNATION\x10\x06\x12\x1a\n" +
 	"\x16REFUSAL_REASON_INVALID\x10\a\x12\x1b\n" +
 	"\x17REFUSAL_REASON_OVERLOAD\x10\b\x12\x1d\n" +
-	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t2\xeb\x01\n" +
+	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t2\xb0\x02\n" +
 	"\vNodeService\x12I\n" +
 	"\bRegister\x12\x1d.weir.node.v1.RegisterRequest\x1a\x1e.weir.node.v1.RegisterResponse\x12L\n" +
 	"\tHeartbeat\x12\x1e.weir.node.v1.HeartbeatRequest\x1a\x1f.weir.node.v1.HeartbeatResponse\x12C\n" +
-	"\x06Upload\x12\x1b.weir.node.v1.UploadRequest\x1a\x1c.weir.node.v1.UploadResponseB7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
+	"\x06Upload\x12\x1b.weir.node.v1.UploadRequest\x1a\x1c.weir.node.v1.UploadResponse\x12C\n" +
+	"\x06Stream\x12\x17.weir.node.v1.NodeFrame\x1a\x1c.weir.node.v1.SchedulerFrame(\x010\x01B7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
 
 var (
 	file_internal_node_nodeproto_nodev1_node_proto_rawDescOnce sync.Once
@@ -4675,126 +5462,146 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 	return file_internal_node_nodeproto_nodev1_node_proto_rawDescData
 }
 
-var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
 	(Phase)(0),                // 0: weir.node.v1.Phase
 	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
 	(JobState)(0),             // 2: weir.node.v1.JobState
 	(SkipReason)(0),           // 3: weir.node.v1.SkipReason
 	(Stream)(0),               // 4: weir.node.v1.Stream
-	(RefusalReason)(0),        // 5: weir.node.v1.RefusalReason
-	(*Amounts)(nil),           // 6: weir.node.v1.Amounts
-	(*RegisterRequest)(nil),   // 7: weir.node.v1.RegisterRequest
-	(*NodeDescription)(nil),   // 8: weir.node.v1.NodeDescription
-	(*Isolation)(nil),         // 9: weir.node.v1.Isolation
-	(*RegisterResponse)(nil),  // 10: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 11: weir.node.v1.SessionId
-	(*Settings)(nil),          // 12: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 13: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 14: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 15: weir.node.v1.NodeStatus
-	(*CachedImage)(nil),       // 16: weir.node.v1.CachedImage
-	(*Gpu)(nil),               // 17: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 18: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 19: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 20: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 21: weir.node.v1.JobResult
-	(*Error)(nil),             // 22: weir.node.v1.Error
-	(*Attribute)(nil),         // 23: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 24: weir.node.v1.Statistic
-	(*Output)(nil),            // 25: weir.node.v1.Output
-	(*Timings)(nil),           // 26: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 27: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 28: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 29: weir.node.v1.Order
-	(*StartOrder)(nil),        // 30: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 31: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 32: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 33: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 34: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 35: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 36: weir.node.v1.JobSpec
-	(*JobImage)(nil),          // 37: weir.node.v1.JobImage
-	(*GpuCheck)(nil),          // 38: weir.node.v1.GpuCheck
-	(*File)(nil),              // 39: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 40: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 41: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 42: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 43: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 44: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 45: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 46: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 47: weir.node.v1.Stale
-	(*Refusal)(nil),           // 48: weir.node.v1.Refusal
+	(StreamEndReason)(0),      // 5: weir.node.v1.StreamEndReason
+	(RefusalReason)(0),        // 6: weir.node.v1.RefusalReason
+	(*Amounts)(nil),           // 7: weir.node.v1.Amounts
+	(*RegisterRequest)(nil),   // 8: weir.node.v1.RegisterRequest
+	(*NodeDescription)(nil),   // 9: weir.node.v1.NodeDescription
+	(*Isolation)(nil),         // 10: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),  // 11: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),         // 12: weir.node.v1.SessionId
+	(*Settings)(nil),          // 13: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),  // 14: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),            // 15: weir.node.v1.Report
+	(*NodeStatus)(nil),        // 16: weir.node.v1.NodeStatus
+	(*CachedImage)(nil),       // 17: weir.node.v1.CachedImage
+	(*Gpu)(nil),               // 18: weir.node.v1.Gpu
+	(*JobIdentity)(nil),       // 19: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),     // 20: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),         // 21: weir.node.v1.JobStatus
+	(*JobResult)(nil),         // 22: weir.node.v1.JobResult
+	(*Error)(nil),             // 23: weir.node.v1.Error
+	(*Attribute)(nil),         // 24: weir.node.v1.Attribute
+	(*Statistic)(nil),         // 25: weir.node.v1.Statistic
+	(*Output)(nil),            // 26: weir.node.v1.Output
+	(*Timings)(nil),           // 27: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil), // 28: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),          // 29: weir.node.v1.CpuLimit
+	(*Order)(nil),             // 30: weir.node.v1.Order
+	(*StartOrder)(nil),        // 31: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),    // 32: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),        // 33: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),      // 34: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),  // 35: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),   // 36: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),      // 37: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),         // 38: weir.node.v1.OpenShell
+	(*Variable)(nil),          // 39: weir.node.v1.Variable
+	(*JobSpec)(nil),           // 40: weir.node.v1.JobSpec
+	(*JobImage)(nil),          // 41: weir.node.v1.JobImage
+	(*GpuCheck)(nil),          // 42: weir.node.v1.GpuCheck
+	(*File)(nil),              // 43: weir.node.v1.File
+	(*TmpfsVolume)(nil),       // 44: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil), // 45: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),      // 46: weir.node.v1.Interruption
+	(*UploadRequest)(nil),     // 47: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),    // 48: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),         // 49: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),       // 50: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),       // 51: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),         // 52: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),    // 53: weir.node.v1.SchedulerFrame
+	(*NotLeader)(nil),         // 54: weir.node.v1.NotLeader
+	(*MustRegister)(nil),      // 55: weir.node.v1.MustRegister
+	(*Stale)(nil),             // 56: weir.node.v1.Stale
+	(*Refusal)(nil),           // 57: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
-	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
-	14, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
-	6,  // 2: weir.node.v1.NodeDescription.resources:type_name -> weir.node.v1.Amounts
-	9,  // 3: weir.node.v1.NodeDescription.isolation:type_name -> weir.node.v1.Isolation
-	11, // 4: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
-	12, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
-	11, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
-	14, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
-	20, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
-	21, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
-	15, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
-	6,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
-	6,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
-	17, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
-	16, // 14: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
-	6,  // 15: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
-	19, // 16: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
-	18, // 17: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
+	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
+	15, // 1: weir.node.v1.RegisterRequest.report:type_name -> weir.node.v1.Report
+	7,  // 2: weir.node.v1.NodeDescription.resources:type_name -> weir.node.v1.Amounts
+	10, // 3: weir.node.v1.NodeDescription.isolation:type_name -> weir.node.v1.Isolation
+	12, // 4: weir.node.v1.RegisterResponse.session:type_name -> weir.node.v1.SessionId
+	13, // 5: weir.node.v1.RegisterResponse.settings:type_name -> weir.node.v1.Settings
+	12, // 6: weir.node.v1.HeartbeatRequest.session:type_name -> weir.node.v1.SessionId
+	15, // 7: weir.node.v1.HeartbeatRequest.report:type_name -> weir.node.v1.Report
+	21, // 8: weir.node.v1.Report.jobs:type_name -> weir.node.v1.JobStatus
+	22, // 9: weir.node.v1.Report.results:type_name -> weir.node.v1.JobResult
+	16, // 10: weir.node.v1.Report.node:type_name -> weir.node.v1.NodeStatus
+	7,  // 11: weir.node.v1.NodeStatus.limits:type_name -> weir.node.v1.Amounts
+	7,  // 12: weir.node.v1.NodeStatus.usage:type_name -> weir.node.v1.Amounts
+	18, // 13: weir.node.v1.NodeStatus.gpus:type_name -> weir.node.v1.Gpu
+	17, // 14: weir.node.v1.NodeStatus.images:type_name -> weir.node.v1.CachedImage
+	7,  // 15: weir.node.v1.JobIdentity.resources:type_name -> weir.node.v1.Amounts
+	20, // 16: weir.node.v1.JobIdentity.reserve:type_name -> weir.node.v1.MemoryReserve
+	19, // 17: weir.node.v1.JobStatus.identity:type_name -> weir.node.v1.JobIdentity
 	0,  // 18: weir.node.v1.JobStatus.phase:type_name -> weir.node.v1.Phase
-	6,  // 19: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
+	7,  // 19: weir.node.v1.JobStatus.usage:type_name -> weir.node.v1.Amounts
 	1,  // 20: weir.node.v1.JobStatus.preemption:type_name -> weir.node.v1.PreemptionState
-	24, // 21: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
-	18, // 22: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
+	25, // 21: weir.node.v1.JobStatus.statistics:type_name -> weir.node.v1.Statistic
+	19, // 22: weir.node.v1.JobResult.identity:type_name -> weir.node.v1.JobIdentity
 	2,  // 23: weir.node.v1.JobResult.state:type_name -> weir.node.v1.JobState
-	22, // 24: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
-	24, // 25: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
-	25, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
-	25, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
-	26, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	23, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	22, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	11, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	29, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	36, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	23, // 24: weir.node.v1.JobResult.error:type_name -> weir.node.v1.Error
+	25, // 25: weir.node.v1.JobResult.statistics:type_name -> weir.node.v1.Statistic
+	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
+	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
+	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
+	24, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	23, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	12, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	30, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	40, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
 	3,  // 34: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	28, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	12, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	30, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	31, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	32, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	34, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	18, // 42: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	35, // 43: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	33, // 44: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	33, // 45: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	35, // 46: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	39, // 47: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	40, // 48: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	41, // 49: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	42, // 50: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	37, // 51: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	38, // 52: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	4,  // 53: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 54: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 55: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	13, // 56: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	43, // 57: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	10, // 58: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	27, // 59: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	44, // 60: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	58, // [58:61] is the sub-list for method output_type
-	55, // [55:58] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	7,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	29, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	13, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	31, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	32, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	33, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	35, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	36, // 42: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	19, // 43: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	39, // 44: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	34, // 45: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	34, // 46: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	37, // 47: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	38, // 48: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 49: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	39, // 50: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	39, // 51: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	43, // 52: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	44, // 53: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	45, // 54: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	46, // 55: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	41, // 56: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	42, // 57: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	4,  // 58: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	50, // 59: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	51, // 60: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	52, // 61: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 62: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	6,  // 63: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 64: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 65: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	47, // 66: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	49, // 67: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	11, // 68: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 69: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	48, // 70: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	53, // 71: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	68, // [68:72] is the sub-list for method output_type
+	64, // [64:68] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4809,20 +5616,31 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*Order_Interrupt)(nil),
 		(*Order_Abort)(nil),
 		(*Order_Acknowledge)(nil),
+		(*Order_OpenStream)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[29].OneofWrappers = []any{
+		(*OpenStreamOrder_Output)(nil),
+		(*OpenStreamOrder_Shell)(nil),
+	}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
+	}
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42].OneofWrappers = []any{
+		(*NodeFrame_Piece)(nil),
+		(*NodeFrame_Output)(nil),
+		(*NodeFrame_End)(nil),
+		(*NodeFrame_Consumed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   43,
+			NumEnums:      7,
+			NumMessages:   51,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
