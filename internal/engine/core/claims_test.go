@@ -50,7 +50,9 @@ func keepBooks(w *world) *books {
 // changed with the usage of all pools.
 func (b *books) spend() {
 	elapsed := b.w.now.Sub(b.since).Microseconds()
-	add := func(sum *big.Int, amount int64) { sum.Add(sum, new(big.Int).Mul(big.NewInt(amount), big.NewInt(elapsed))) }
+	add := func(sum *big.Int, amount int64) {
+		sum.Add(sum, new(big.Int).Mul(big.NewInt(amount), big.NewInt(elapsed)))
+	}
 	b.since = b.w.now
 	for i := range b.claims {
 		e := &b.claims[i]

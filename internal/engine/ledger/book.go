@@ -12,7 +12,8 @@ import (
 // Pool is a pool of a tree.
 type Pool struct{ Tree, Name string }
 
-func comparePools(a, b Pool) int {
+// ComparePools orders pools by tree and name.
+func ComparePools(a, b Pool) int {
 	return cmp.Or(cmp.Compare(a.Tree, b.Tree), cmp.Compare(a.Name, b.Name))
 }
 
@@ -67,7 +68,7 @@ func New() *Book { return &Book{accounts: map[Pool]*account{}} }
 // Update enters the claims of all pools that have one. away reports whether the
 // scheduler gives jobs to no node from now on.
 func (b *Book) Update(now time.Time, entries []Entry, away bool) {
-	b.advance(now)
+	b.Advance(now)
 	b.away = away
 	b.round++
 	for i := range entries {
@@ -99,14 +100,15 @@ func (b *Book) Spend(now time.Time, pool Pool, usage resource.Amounts) {
 
 // Stop enters that the scheduler gives jobs to no node from now on.
 func (b *Book) Stop(now time.Time) {
-	b.advance(now)
+	b.Advance(now)
 	b.away = true
 	for _, a := range b.accounts {
 		a.stand(standing{a.claim, a.got, true})
 	}
 }
 
-func (b *Book) advance(now time.Time) {
+// Advance enters that nothing has changed until now.
+func (b *Book) Advance(now time.Time) {
 	for _, a := range b.accounts {
 		a.advance(now.UnixMicro())
 	}
@@ -185,6 +187,6 @@ func (b *Book) Seconds(pool Pool) (due float64, short [CauseCount]float64, known
 }
 
 // pools returns the pools of all accounts in order.
-func (b *Book) pools() []Pool { return slices.SortedFunc(maps.Keys(b.accounts), comparePools) }
+func (b *Book) pools() []Pool { return slices.SortedFunc(maps.Keys(b.accounts), ComparePools) }
 
 func micros(t int64) time.Time { return time.UnixMicro(t).UTC() }

@@ -52,7 +52,7 @@ type Row struct {
 // and the standing rows of pools that have no claim any more. The caller stores the
 // first, deletes the second, and stores the time, all in one commit.
 func (b *Book) Flush(now time.Time) (put, remove []Row) {
-	b.advance(now)
+	b.Advance(now)
 	for _, pool := range b.pools() {
 		a := b.accounts[pool]
 		from := len(put)
@@ -85,10 +85,9 @@ func (b *Book) Flush(now time.Time) (put, remove []Row) {
 	return put, remove
 }
 
-// Unflushed returns the sums that stored rows do not have yet, as rows of hours. They replace
+// Unflushed returns the sums that stored rows may not have yet, as rows of hours. They replace
 // stored rows of the same pools and times.
-func (b *Book) Unflushed(now time.Time) (rows []Row) {
-	b.advance(now)
+func (b *Book) Unflushed() (rows []Row) {
 	for _, pool := range b.pools() {
 		a := b.accounts[pool]
 		for _, row := range a.ended {
