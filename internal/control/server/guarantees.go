@@ -25,8 +25,8 @@ type books struct {
 	away          bool
 	// restored reports whether the stored rows are still those of the last leader.
 	restored bool
-	entries       []ledger.Entry
-	lost          []resource.Amounts
+	entries  []ledger.Entry
+	lost     []resource.Amounts
 }
 
 // Counters that are stored with the ledger: when its rows were flushed, and when their leader was
@@ -43,7 +43,7 @@ const (
 	booksSeenPeriod  = time.Second
 )
 
-// nodeMemory is how long nodes that are gone count as lost.
+// nodeMemory is how long nodes count as lost that have not registered in this term.
 const nodeMemory = 30 * 24 * time.Hour
 
 // restore continues the books of the last leader.
@@ -127,7 +127,8 @@ func (t *term) lostResources(into []resource.Amounts) []resource.Amounts {
 		}
 		_, there := t.core.NodeTree(node.id)
 		disabled := node.settings.TakesNoJobs() || node.record.Status.GetJobsDisabled()
-		if there && !disabled || limits.IsZero() || t.now.Sub(node.record.LastSeen) > nodeMemory {
+		forgotten := node.session == nil && t.now.Sub(node.record.LastSeen) > nodeMemory
+		if there && !disabled || limits.IsZero() || forgotten {
 			continue
 		}
 		if tree, ok := t.core.TreeFor(tags); ok {

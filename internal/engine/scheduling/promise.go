@@ -27,7 +27,8 @@ type Promise struct {
 	Asked, Held int64
 	// Reach is the part of Asked that the limits of the pool, and of the pools and
 	// operations below it, allow. Room is what the limits of the pools above it leave,
-	// next to what others use there; at most the total.
+	// next to what others use there. Limits that follow from filters of nodes count for
+	// neither: what they take is not in the pools' own settings, but on the nodes.
 	Reach, Room int64
 	// Share is the fair share and Got the usage. Above is what operations outside the
 	// pool use above their fair shares.
@@ -100,7 +101,7 @@ func (t *Tree) gather(s *promiseScratch, held func(int32) resource.Amounts) {
 			s.held[slot] = held(int32(slot))
 			asked = asked.Add(s.held[slot])
 		}
-		s.asked[slot], s.reach[slot] = asked, asked.Min(e.limits)
+		s.asked[slot], s.reach[slot] = asked, asked.Min(t.configuredLimits(int32(slot)))
 		for k := range e.usage {
 			s.above[slot][k] = max(e.usage[k]-t.entitled(e, resource.Kind(k)), 0)
 		}
@@ -111,7 +112,7 @@ func (t *Tree) gather(s *promiseScratch, held func(int32) resource.Amounts) {
 	})
 	s.promised = resource.Amounts{}
 	for _, slot := range s.pools {
-		s.reach[slot] = s.reach[slot].Min(t.elements[slot].limits)
+		s.reach[slot] = s.reach[slot].Min(t.configuredLimits(slot))
 		if slot == 0 {
 			continue
 		}
@@ -126,6 +127,19 @@ func (t *Tree) gather(s *promiseScratch, held func(int32) resource.Amounts) {
 func (s *promiseScratch) lift(parent, slot int32) {
 	s.asked[parent], s.held[parent] = s.asked[parent].Add(s.asked[slot]), s.held[parent].Add(s.held[slot])
 	s.reach[parent], s.above[parent] = s.reach[parent].Add(s.reach[slot]), s.above[parent].Add(s.above[slot])
+}
+
+// configuredLimits returns the limits of an element without those that only follow
+// from its filter of nodes.
+func (t *Tree) configuredLimits(slot int32) resource.Amounts {
+	e := &t.elements[slot]
+	limits := e.limits
+	for k := range limits {
+		if limits[k] != resource.Unlimited && t.limitOption(slot, resource.Kind(k)) == ByTagFilter {
+			limits[k] = e.rest().specified.OrUnlimited()[k]
+		}
+	}
+	return limits
 }
 
 // entitled returns the fair share as an amount, rounded down, so that the amounts
@@ -152,12 +166,14 @@ func (t *Tree) promise(s *promiseScratch, slot int32) Promise {
 	p := Promise{
 		Slot: slot, Resource: k, Total: t.total[k], Strong: r.Inferred[k], Burst: of(burst), Paid: of(paid),
 		Effective: of(r.StrongGuarantee[k]) + of(min(paid, r.BurstRatio)), Asked: s.asked[slot][k], Held: s.held[slot][k],
-		Reach: s.reach[slot][k], Room: t.total[k], Share: t.entitled(e, k), Got: e.usage[k],
+		Reach: s.reach[slot][k], Room: resource.Unlimited, Share: t.entitled(e, k), Got: e.usage[k],
 		Above: s.above[0][k] - s.above[slot][k], Oversold: max(s.promised[k]-t.total[k], 0),
 	}
 	for at := e.parent; ; at = t.elements[at].parent {
 		above := &t.elements[at]
-		p.Room = min(p.Room, above.limits[k]-(above.usage[k]-e.usage[k]))
+		if limit := t.configuredLimits(at)[k]; limit != resource.Unlimited {
+			p.Room = min(p.Room, limit-(above.usage[k]-e.usage[k]))
+		}
 		if at == 0 {
 			break
 		}
