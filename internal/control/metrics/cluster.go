@@ -85,7 +85,7 @@ func (to sink) distribution(m metric, d server.Distribution) {
 // Describe names what Collect collects.
 func (c *cluster) Describe(to chan<- *prometheus.Desc) {
 	for m := range metricCount {
-		if m < poolInfo || m > poolCaused && m < apiRequests {
+		if m < poolInfo || m > poolShort && m < apiRequests {
 			to <- descriptions[m]
 		}
 	}
