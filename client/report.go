@@ -28,13 +28,20 @@ type PoolGuarantees struct {
 	Unclaimed float64 `yson:"unclaimed"`
 	// Short is what was due and not got, by cause in Causes. Broken is the part of it that does not
 	// follow from the pool's own settings.
-	Short  float64            `yson:"short"`
-	Broken float64            `yson:"broken"`
-	Causes map[string]float64 `yson:"causes"`
+	Short  float64      `yson:"short"`
+	Broken float64      `yson:"broken"`
+	Causes []ShortCause `yson:"causes"`
 	// Kept is the part of Due that was not broken, and KeptTime the part of the time in which anything was
 	// due and at most one percent of it was broken; nil if nothing was due.
 	Kept     *float64 `yson:"kept"`
 	KeptTime *float64 `yson:"kept_time"`
+}
+
+// ShortCause is a part of what a pool lacked.
+type ShortCause struct {
+	Cause  string  `yson:"cause"` // such as node_loss
+	Amount float64 `yson:"amount"`
+	Own    bool    `yson:"own"` // whether it is in the pool's own settings or spending
 }
 
 // ReportQuery selects a report.

@@ -151,21 +151,13 @@ func writeGuarantees(w io.Writer, report *client.GuaranteeReport) error {
 		kind, _ := resource.ParseKind(p.Resource)
 		amount := func(v float64) string { return resource.FormatVolume(kind, v) }
 		var causes []string
-		for _, cause := range causesOf(p) {
-			causes = append(causes, cause+" "+amount(p.Causes[cause]))
+		slices.SortStableFunc(p.Causes, func(a, b client.ShortCause) int { return cmp.Compare(b.Amount, a.Amount) })
+		for _, c := range p.Causes {
+			causes = append(causes, c.Cause+" "+amount(c.Amount))
 		}
 		t.row(p.Pool, amount(p.Promised), amount(p.Asked), amount(p.Due), amount(p.Got), amount(p.Short), partText(p.Kept), partText(p.KeptTime), strings.Join(causes, ", "))
 	}
 	return t.flush()
-}
-
-// causesOf returns the causes of what a pool lacked, largest first.
-func causesOf(p *client.PoolGuarantees) (names []string) {
-	for name := range p.Causes {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(p.Causes[b], p.Causes[a]), cmp.Compare(a, b)) })
-	return names
 }
 
 // partText is a part as a percentage, rounded down: only what was kept in full is 100 %.
@@ -201,7 +193,13 @@ func writeGuaranteesCSV(w io.Writer, report *client.GuaranteeReport) error {
 			number(p.Got), number(p.Unclaimed), number(p.Short), number(p.Broken), part(p.Kept), part(p.KeptTime),
 		}
 		for cause := range ledger.CauseCount {
-			line = append(line, number(p.Causes[cause.String()]))
+			amount := 0.0
+			for _, c := range p.Causes {
+				if c.Cause == cause.String() {
+					amount = c.Amount
+				}
+			}
+			line = append(line, number(amount))
 		}
 		if err := out.Write(line); err != nil {
 			return err

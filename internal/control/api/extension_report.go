@@ -106,15 +106,16 @@ func guaranteeNode(line *server.GuaranteeLine) yson.Node {
 	if part, known := line.Kept(); known {
 		kept, keptTime = yson.Double(part), yson.Double(float64(line.KeptTime)/float64(line.DueTime))
 	}
-	var causes []yson.Entry
-	for cause, sum := range line.Short {
-		if !sum.IsZero() {
-			causes = append(causes, yson.Pair(ledger.Cause(cause).String(), amount(sum)))
+	causes := []yson.Node{}
+	for cause := range ledger.CauseCount {
+		if sum := line.Short[cause]; !sum.IsZero() {
+			causes = append(causes, yson.Map(
+				yson.Pair("cause", yson.String(cause.String())), yson.Pair("amount", amount(sum)), yson.Pair("own", yson.Boolean(cause.IsOwn()))))
 		}
 	}
 	return yson.Map(
 		yson.Pair("pool_tree", yson.String(line.Tree)), yson.Pair("pool", yson.String(line.Name)), yson.Pair("resource", yson.String(line.Resource.String())),
 		yson.Pair("promised", amount(line.Promised)), yson.Pair("asked", amount(line.Asked)), yson.Pair("due", amount(line.Due)), yson.Pair("got", amount(line.Got)),
 		yson.Pair("unclaimed", amount(line.Unclaimed)), yson.Pair("short", amount(line.Missing())), yson.Pair("broken", amount(line.Broken())),
-		yson.Pair("kept", kept), yson.Pair("kept_time", keptTime), yson.Pair("causes", yson.Map(causes...)))
+		yson.Pair("kept", kept), yson.Pair("kept_time", keptTime), yson.Pair("causes", yson.List(causes...)))
 }
