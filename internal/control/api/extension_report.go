@@ -88,6 +88,15 @@ func getReport(c *call) (yson.Node, error) {
 	if err != nil {
 		return yson.Node{}, err
 	}
+	if len(report.Lines) == 0 { // else it is about a pool or a tree that was removed
+		tree, there := c.Server.Trees().Find(q.Tree)
+		if !there {
+			return yson.Node{}, wire.Errorf(wire.CodeResolve, "There is no pool tree %q, and no books of one", q.Tree)
+		}
+		if _, there := tree.Tree.Pool(q.Pool); !there && q.Pool != "" {
+			return yson.Node{}, wire.Errorf(wire.CodeResolve, "There is no pool %q in tree %q, and no books of one", q.Pool, q.Tree)
+		}
+	}
 	pools := []yson.Node{}
 	for i := range report.Lines {
 		if line := &report.Lines[i]; c.mayReadPool(line.Tree, line.Name) == nil {

@@ -44,7 +44,7 @@ func TestReportsOfWrongTimesAreRefused(t *testing.T) {
 	c := withPools(t, "p")
 	for parameters, word := range map[string]string{
 		"{}": "report", "{report=horoscope}": "horoscope", `{report=guarantees;from_time="2026-01-02";to_time="2026-01-01"}`: "from_time",
-		`{report=guarantees;to_time="2999-01-01"}`: "to_time", `{report=guarantees;from_time=soon}`: "from_time", "{report=guarantees;pool_tree=moon}": "moon",
+		`{report=guarantees;to_time="2999-01-01"}`: "to_time", `{report=guarantees;from_time=soon}`: "from_time", "{report=guarantees;pool_tree=moon}": "moon", "{report=guarantees;pool=nobody}": "nobody",
 	} {
 		a := c.do("get_report", parameters, "")
 		if a.status == 200 || !strings.Contains(a.body, word) {
