@@ -54,6 +54,7 @@ func (f *fixture) rich() {
 		Audit:         []store.AuditRecord{{Time: at(1), User: "ann"}},
 		HistorySeries: []store.HistorySeries{{Number: 0, Resource: "cpu", Name: "usage"}},
 		HistoryBlocks: []store.HistoryBlock{{Tree: "main", Pool: "prod", Level: 1, Start: at(0), Data: []byte{1, 2, 3}}},
+		LedgerRows:    []store.LedgerRow{{Tree: "main", Pool: "prod", Data: []byte{9}}, {Tree: "main", Pool: "prod", Level: 3600, Start: at(0), Data: []byte{1, 2}}},
 	})
 }
 
@@ -233,6 +234,27 @@ var historyChecks = []check{
 		lines, err = f.s.History(f.ctx, store.HistoryQuery{Tree: "main", Pool: "prod", Level: history.Minutes, From: noon, To: at(300)})
 		f.ok(err)
 		f.same(len(lines[0].Points), 3)
+	}},
+	{"rows of the ledger are replaced, removed, and selected by pool, level and time", func(f *fixture) {
+		row := func(pool string, level int32, start time.Time, data byte) store.LedgerRow {
+			return store.LedgerRow{Tree: "main", Pool: pool, Level: level, Start: start, Data: []byte{data}}
+		}
+		f.put(store.Rows{LedgerRows: []store.LedgerRow{
+			row("prod", 0, time.Time{}, 1), row("prod", 3600, at(0), 2), row("prod", 3600, at(3600), 3), row("batch", 3600, at(0), 4), row("prod", 86400, at(0), 5),
+		}})
+		f.put(store.Rows{LedgerRows: []store.LedgerRow{row("prod", 3600, at(0), 6)}})
+		query := func(q store.LedgerQuery, want ...store.LedgerRow) {
+			f.Helper()
+			rows, err := f.s.Ledger(f.ctx, q)
+			f.ok(err)
+			f.same(rows, want)
+		}
+		query(store.LedgerQuery{}, row("prod", 0, time.Time{}, 1))
+		query(store.LedgerQuery{Level: 3600, From: at(0), To: at(3600)}, row("batch", 3600, at(0), 4), row("prod", 3600, at(0), 6))
+		query(store.LedgerQuery{Tree: "main", Pool: "prod", Level: 3600, From: at(0), To: at(7200)}, row("prod", 3600, at(0), 6), row("prod", 3600, at(3600), 3))
+		query(store.LedgerQuery{Tree: "other", Level: 3600, From: at(0), To: at(7200)})
+		f.delete(store.Rows{LedgerRows: []store.LedgerRow{row("prod", 0, time.Time{}, 0)}})
+		query(store.LedgerQuery{})
 	}},
 	{"a damaged block is an error", func(f *fixture) {
 		f.put(store.Rows{

@@ -172,6 +172,29 @@ var retentionChecks = []check{
 		f.same(f.retain(store.Policy{}, noon).History, int64(6))
 		f.same(f.retain(store.Policy{HistoryAge: map[history.Level]time.Duration{history.Hours: time.Hour}}, noon).History, int64(1))
 	}},
+	{"hours of the ledger are kept for 40 days, days for 400, months permanently", func(f *fixture) {
+		var rows store.Rows
+		day := 24 * time.Hour
+		for _, level := range []int32{0, 3600, 86400, 30 * 86400} {
+			for _, age := range []time.Duration{0, 39 * day, 41 * day, 399 * day, 401 * day} {
+				row := store.LedgerRow{Tree: "t", Pool: "p", Level: level, Start: noon.Add(-age), Data: []byte{1}}
+				if level == 0 {
+					row.Start = time.Time{}
+				}
+				rows.LedgerRows = append(rows.LedgerRows, row)
+			}
+		}
+		f.put(rows)
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 3 + 1})
+		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 1})
+		for level, count := range map[int32]int{0: 1, 3600: 1, 86400: 4, 30 * 86400: 5} {
+			found, err := f.s.Ledger(f.ctx, store.LedgerQuery{Level: level, From: noon.Add(-1000 * day), To: at(1)})
+			f.ok(err)
+			if len(found) != count {
+				f.Errorf("level %d: %d rows", level, len(found))
+			}
+		}
+	}},
 	{"what is much is removed in bounded transactions", func(f *fixture) {
 		var rows store.Rows
 		rows.Operations = []store.Operation{operation(1, finished(9))}

@@ -76,6 +76,7 @@ func TestWhoMayDoWhatWithPools(t *testing.T) {
 		{"read a pool", "get", `{path="//sys/pools/team"}`, "", everyone},
 		{"read a pool with a list that denies", "get", `{path="//sys/pools/team/batch/@type"}`, "", but("guard")},
 		{"read below it", "exists", `{path="//sys/pools/team/batch/deep"}`, "", but("guard")},
+		{"read the books of a pool with a list that denies", "get_report", `{report=guarantees;pool=batch}`, "", but("guard")},
 		{"ask for a pool that is not there", "exists", `{path="//sys/pools/nope"}`, "", everyone},
 		{"remove a pool that is not there", "remove", `{path="//sys/pools/nope";force=%true}`, "", everyone},
 		{"list pools", "list", `{path="//sys/pools"}`, "", everyone},

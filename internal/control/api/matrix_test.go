@@ -69,6 +69,7 @@ var samples = map[string]struct{ parameters, data string }{
 	"export_pools":            {parameters: `{pool_tree=applied}`},
 	"transfer_pool_resources": {parameters: `{pool_tree=moving;source_pool=a;destination_pool=b;resource_delta={}}`},
 	"get_history":             {parameters: `{pool_tree=default}`},
+	"get_report":              {parameters: `{report=guarantees;pool_tree=default}`},
 
 	"get_cluster":               {parameters: `{}`},
 	"list_nodes":                {parameters: `{}`},

@@ -53,6 +53,17 @@ var poolCommands = []command{
 		},
 		run: getHistory,
 	},
+	{
+		name: "get_report", about: "reports which guarantees were kept, and why others were not: sums of amounts × seconds by pool", needs: readReport,
+		parameters: []parameter{
+			{"report", aString, required, "the report: guarantees"},
+			thePoolTree,
+			{"pool", aString, "", "one pool; all by default"},
+			{"from_time", aTime, "the start of the day of to_time", "the start, rounded down to an hour of UTC"},
+			{"to_time", aTime, "now", "the end, rounded up to an hour"},
+		},
+		run: getReport,
+	},
 }
 
 // Parameters of requests for maintenance.

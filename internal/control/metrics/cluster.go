@@ -85,7 +85,7 @@ func (to sink) distribution(m metric, d server.Distribution) {
 // Describe names what Collect collects.
 func (c *cluster) Describe(to chan<- *prometheus.Desc) {
 	for m := range metricCount {
-		if m < poolInfo || m > poolCaused && m < apiRequests {
+		if m < poolInfo || m > poolShort && m < apiRequests {
 			to <- descriptions[m]
 		}
 	}
@@ -108,7 +108,7 @@ var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
 	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
-	server.AlertLoopback, server.AlertBlobs, server.AlertBlobsApart,
+	server.AlertLoopback, server.AlertLedger, server.AlertBlobs, server.AlertBlobsApart,
 }
 
 func (c *cluster) collectProcess(to sink) {

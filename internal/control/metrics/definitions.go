@@ -67,6 +67,8 @@ const (
 	poolPendingJobs
 	poolSuffered
 	poolCaused
+	poolDue
+	poolShort
 
 	nodesByState
 	isolationLevel
@@ -150,6 +152,8 @@ var Definitions = [metricCount]Definition{
 	poolPendingJobs:       {"weir_pool_pending_jobs", "Jobs of the pool and of pools below it waiting for resources", "gauge", []string{"tree", "pool"}},
 	poolSuffered:          {"weir_pool_preemptions_suffered_total", "Jobs of the pool's own operations that were preempted", "counter", []string{"tree", "pool"}},
 	poolCaused:            {"weir_pool_preemptions_caused_total", "Other operations' jobs that were preempted for the pool's own operations", "counter", []string{"tree", "pool"}},
+	poolDue:               {"weir_pool_guarantee_due_seconds_total", "What guarantees promised the pool and it asked for, in seconds of the whole tree, since this scheduler leads", "counter", []string{"tree", "pool"}},
+	poolShort:             {"weir_pool_guarantee_short_seconds_total", "What the pool lacked of that, by cause", "counter", []string{"cause", "tree", "pool"}},
 
 	nodesByState:   {"weir_nodes", "Nodes by the first state that applies of refused, offline, banned, draining, jobs_disabled, online; tree is empty for nodes in no tree", "gauge", []string{"tree", "state"}},
 	isolationLevel: {"weir_node_isolation_status", "How far a node isolates jobs. 0: none, 1: shared_files, 2: full, 3: full, and a user for each job or person", "gauge", []string{"node"}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -34,6 +35,9 @@ type figures struct {
 	operations, running         int
 	runningJobs, pendingJobs    int64
 	preempted, preemptedOthers  uint64
+	promised                    bool // it has a guarantee
+	due                         float64
+	short                       [ledger.CauseCount]float64
 	parentName, mode, guarantee string // for the info
 }
 
@@ -88,12 +92,13 @@ func (k *treeKey) equal(other *treeKey) bool {
 // shown; otherwise it only writes values.
 type poolBoard struct {
 	keys     []treeKey
-	families [poolCaused + 1]*dto.MetricFamily
-	values   [poolCaused + 1][]*float64
-	cursor   [poolCaused + 1]int
+	families [poolShort + 1]*dto.MetricFamily
+	values   [poolShort + 1][]*float64
+	cursor   [poolShort + 1]int
 	building bool
 	resource [resource.KindCount]*dto.LabelPair
 	cause    [len(causes)]*dto.LabelPair
+	shortBy  [ledger.CauseCount]*dto.LabelPair
 }
 
 func pair(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
@@ -142,7 +147,7 @@ func (t *poolTree) key() treeKey {
 
 func (b *poolBoard) reset(keys []treeKey) {
 	b.keys = keys
-	for m := poolInfo; m <= poolCaused; m++ {
+	for m := poolInfo; m <= poolShort; m++ {
 		b.families[m] = m.family()
 		b.values[m] = nil
 	}
@@ -151,6 +156,9 @@ func (b *poolBoard) reset(keys []treeKey) {
 	}
 	for i, cause := range causes {
 		b.cause[i] = pair("cause", cause)
+	}
+	for cause := range ledger.CauseCount {
+		b.shortBy[cause] = pair("cause", cause.String())
 	}
 }
 
@@ -218,6 +226,12 @@ func (b *poolBoard) put(tree *dto.LabelPair, name string, f *figures, resources 
 	b.set(poolPendingJobs, float64(f.pendingJobs), pool, tree)
 	b.set(poolSuffered, float64(f.preempted), pool, tree)
 	b.set(poolCaused, float64(f.preemptedOthers), pool, tree)
+	if f.promised {
+		b.set(poolDue, f.due, pool, tree)
+		for cause, seconds := range f.short {
+			b.set(poolShort, seconds, b.shortBy[cause], pool, tree)
+		}
+	}
 }
 
 func unitsOf(k resource.Kind, amount int64) float64 {
@@ -250,6 +264,8 @@ func (t *poolTree) figuresOf(s *server.Server, at int32) figures {
 	}
 	promised := t.promises.pools[p.Name]
 	f.effective, f.capacity = promised.strong, promised.capacity
+	f.promised = !own.StrongGuarantee.Value().IsTrivial() || own.Integral.Type.Value() == pooltree.Burst
+	f.due, f.short, _ = s.GuaranteeSeconds(t.name, p.Name)
 	return f
 }
 
@@ -277,6 +293,11 @@ func (f *figures) add(other *figures) {
 	}
 	f.usage, f.demand = f.usage.Add(other.usage), f.demand.Add(other.demand)
 	f.effective, f.configured = f.effective.Add(other.effective), true
+	f.promised = true
+	f.due += other.due
+	for cause, seconds := range other.short {
+		f.short[cause] += seconds
+	}
 	f.starvation = max(f.starvation, other.starvation)
 	f.operations += other.operations
 	f.running += other.running

@@ -33,6 +33,7 @@ const (
 	AlertFiles         AlertKind = "files_not_read"
 	AlertClock         AlertKind = "clock_was_set"
 	AlertLoopback      AlertKind = "loopback_trusted"
+	AlertLedger        AlertKind = "ledger_unexplained"
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"
 )

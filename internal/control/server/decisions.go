@@ -52,6 +52,7 @@ func (t *term) take() {
 		}
 		t.out.Reset()
 		if len(t.later) == 0 {
+			t.enterUsage()
 			return
 		}
 		ends := t.later

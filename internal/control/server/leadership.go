@@ -12,9 +12,9 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 )
 
-// ledger is the part of the store that handles leases and commits. Tests replace it with
+// leases is the part of the store that handles leases and commits. Tests replace it with
 // one that fails.
-type ledger interface {
+type leases interface {
 	AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error)
 	Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error)
 	Release(ctx context.Context, lease store.Lease) error
@@ -106,7 +106,7 @@ func (s *Server) renew(ctx context.Context, lease store.Lease, giveUp context.Ca
 		case <-ticker.C:
 		}
 		ttl := s.settings().LeaseTTL
-		renewed, err := s.ledger.Renew(ctx, lease, ttl)
+		renewed, err := s.leases.Renew(ctx, lease, ttl)
 		switch {
 		case err == nil:
 			lease = renewed

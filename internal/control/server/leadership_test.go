@@ -17,39 +17,39 @@ import (
 	"github.com/weirhq/weir/internal/node/nodeproto"
 )
 
-// cutLedger is a store that a test can make unreachable for one server.
-type cutLedger struct {
-	ledger
+// cutLeases is a store that a test can make unreachable for one server.
+type cutLeases struct {
+	leases
 	cut atomic.Bool
 	// refuse returns the error of a commit; nil accepts all commits.
 	refuse atomic.Pointer[func(*store.Batch) error]
 }
 
 // refuseBy makes commits fail with the errors that f returns.
-func (l *cutLedger) refuseBy(f func(*store.Batch) error) { l.refuse.Store(&f) }
+func (l *cutLeases) refuseBy(f func(*store.Batch) error) { l.refuse.Store(&f) }
 
-func (l *cutLedger) err() error {
+func (l *cutLeases) err() error {
 	if l.cut.Load() {
 		return fmt.Errorf("%w: the link is cut", store.ErrUnavailable)
 	}
 	return nil
 }
 
-func (l *cutLedger) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error) {
+func (l *cutLeases) AcquireAbove(ctx context.Context, floor int64, holder, address string, ttl time.Duration) (store.Lease, error) {
 	if err := l.err(); err != nil {
 		return store.Lease{}, err
 	}
-	return l.ledger.AcquireAbove(ctx, floor, holder, address, ttl)
+	return l.leases.AcquireAbove(ctx, floor, holder, address, ttl)
 }
 
-func (l *cutLedger) Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error) {
+func (l *cutLeases) Renew(ctx context.Context, lease store.Lease, ttl time.Duration) (store.Lease, error) {
 	if err := l.err(); err != nil {
 		return store.Lease{}, err
 	}
-	return l.ledger.Renew(ctx, lease, ttl)
+	return l.leases.Renew(ctx, lease, ttl)
 }
 
-func (l *cutLedger) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
+func (l *cutLeases) Commit(ctx context.Context, lease store.Lease, batch *store.Batch) (store.Receipt, error) {
 	if err := l.err(); err != nil {
 		return store.Receipt{}, err
 	}
@@ -58,20 +58,20 @@ func (l *cutLedger) Commit(ctx context.Context, lease store.Lease, batch *store.
 			return store.Receipt{}, err
 		}
 	}
-	return l.ledger.Commit(ctx, lease, batch)
+	return l.leases.Commit(ctx, lease, batch)
 }
 
 // runCuttable starts a server on the database of a directory; the test can cut it off from the
 // database.
-func runCuttable(t *testing.T, directory, name string, settings Settings) (*scheduler, *cutLedger) {
+func runCuttable(t *testing.T, directory, name string, settings Settings) (*scheduler, *cutLeases) {
 	t.Helper()
 	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(directory, "weir.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := New(Options{Store: db, Name: name, Address: name + ":1", Settings: settings, Log: slog.New(slog.DiscardHandler)})
-	link := &cutLedger{ledger: db}
-	s.ledger = link
+	link := &cutLeases{leases: db}
+	s.leases = link
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

@@ -224,6 +224,9 @@ func (t *term) loop(ctx context.Context) error {
 			began := time.Now()
 			if t.server.holdsLease() {
 				t.tick(began)
+			} else {
+				t.now = t.clock()
+				t.enterAbsence()
 			}
 			update.Reset(max(t.server.settings().UpdatePeriod-time.Since(began), time.Millisecond))
 		case result := <-t.committed:
@@ -340,6 +343,7 @@ func (t *term) flush() error {
 	if err := t.store(); err != nil {
 		return err
 	}
+	t.markSeen()
 	if t.open.rows.Empty() {
 		b := t.open
 		t.open = &batch{number: b.number + 1}
@@ -391,6 +395,7 @@ func (t *term) farewell() {
 	t.now = t.clock()
 	t.flushHistory()
 	t.auditShells()
+	t.flushBooks()
 	if err := t.store(); err != nil {
 		t.server.log.Error("cannot encode the final state", "error", err)
 		return
@@ -406,7 +411,7 @@ func (t *term) farewell() {
 		if b == nil || b.rows.Empty() && len(b.waiting) == 0 {
 			continue
 		}
-		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.leases.Commit(ctx, t.lease, &b.rows)
 		if err != nil {
 			t.server.log.Warn("cannot store the final state", "error", err)
 			return
@@ -438,7 +443,7 @@ func (t *term) commit(ctx context.Context, b *batch) commitResult {
 	backoff := commitBackoffMin
 	began := time.Now()
 	for {
-		receipt, err := t.server.ledger.Commit(ctx, t.lease, &b.rows)
+		receipt, err := t.server.leases.Commit(ctx, t.lease, &b.rows)
 		if err == nil {
 			t.server.alerts.clear(AlertStore)
 			t.server.counters.commitLatency.observe(time.Since(began))

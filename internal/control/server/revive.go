@@ -59,6 +59,9 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	if err := s.chronicle.restore(ctx, s.store, t.now); err != nil {
 		return nil, err
 	}
+	if err := s.books.restore(ctx, s.store, &state.Rows, t.now); err != nil {
+		return nil, err
+	}
 	t.open.rows.Put.HistorySeries = seriesList()
 	t.event(store.Event{Type: "scheduler_started"}, fact{"epoch", lease.Epoch}, fact{"address", s.address}, fact{"operations", len(t.operations)})
 	t.take()
@@ -367,7 +370,7 @@ func (t *term) reviveNodes(rows *store.Rows) {
 		if err := json.Unmarshal(row.Document, &stored); len(row.Document) > 0 && err != nil {
 			t.server.log.Warn("cannot read the settings of a node", "node", row.Address, "error", err)
 		}
-		node.settings = stored.NodeSettings
+		node.settings, node.was = stored.NodeSettings, stored.Reported
 		node.settings.restore()
 		record := &Node{Name: row.Address, LastSeen: row.LastSeen}
 		record.Tags = mergeTags(nil, node.settings.UserTags, row.Address)

@@ -45,7 +45,7 @@ type Options struct {
 type Server struct {
 	store   *store.Store
 	blobs   *blob.Store // nil if there is none
-	ledger  ledger      // the store, for calls that only a leader makes
+	leases  leases      // the store, for calls that only a leader makes
 	name    string
 	address string
 	log     *slog.Logger
@@ -80,6 +80,7 @@ type Server struct {
 	live          liveBoard
 	registry      *Registry
 	chronicle     chronicle
+	books         books
 	alerts        alertBoard
 	glass         glassCase
 	analyses      *analyses
@@ -89,7 +90,7 @@ type Server struct {
 // New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, blobs: o.Blobs, ledger: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
+		store: o.Store, blobs: o.Blobs, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
 		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
@@ -172,7 +173,7 @@ func (s *Server) newID(kind guid.Kind) guid.ID {
 // Run leads and stands by in turn until ctx is cancelled.
 func (s *Server) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		lease, err := s.ledger.AcquireAbove(ctx, s.epochFloor, s.name, s.address, s.settings().LeaseTTL)
+		lease, err := s.leases.AcquireAbove(ctx, s.epochFloor, s.name, s.address, s.settings().LeaseTTL)
 		var held *store.HeldError
 		switch {
 		case errors.As(err, &held):
@@ -244,7 +245,7 @@ func (s *Server) lead(ctx context.Context, lease store.Lease) {
 	}
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.settings().LeaseTTL)
 	defer cancel()
-	if err := s.ledger.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
+	if err := s.leases.Release(release, lease); err != nil && !errors.Is(err, store.ErrFenced) {
 		s.log.Warn("cannot release the lease", "error", err)
 	}
 	if ctx.Err() == nil {

@@ -133,7 +133,8 @@ type activeNode struct {
 	settings NodeSettings
 	tags     []string // the tags that its agent registered with
 	storedAt time.Time
-	held     *heldBeat // the heartbeat whose answer waits for orders, nil if none does
+	held     *heldBeat     // the heartbeat whose answer waits for orders, nil if none does
+	was      *reportedNode // what it was in an earlier term, nil if unknown
 }
 
 type volumeKey struct{ tree, pool string }
@@ -182,7 +183,7 @@ func (t *term) happens(input core.Input) {
 // needs no commit ("already done") might come from a leader that was replaced and does
 // not know it.
 func (t *term) stillLeading(ctx context.Context) error {
-	_, err := t.server.ledger.Commit(ctx, t.lease, &store.Batch{})
+	_, err := t.server.leases.Commit(ctx, t.lease, &store.Batch{})
 	if errors.Is(err, store.ErrFenced) {
 		return ErrNotLeading
 	}

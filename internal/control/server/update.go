@@ -32,6 +32,7 @@ func (t *term) tick(now time.Time) {
 		clear(t.awaited)
 	}
 	watch := stopwatch{&t.server.counters.updateStages, now}
+	due := t.core.UpdateDue(t.now)
 	t.happens(&core.UpdateInput{})
 	watch.lap(stageFairShare)
 	t.take()
@@ -47,6 +48,8 @@ func (t *term) tick(now time.Time) {
 	if t.server.settings().StarvationEvents {
 		t.noticeStarvation()
 	}
+	t.enterClaims(due)
+	t.maybeFlushBooks()
 	t.sampleHistory()
 	t.selfCheck()
 	t.forgetPools()

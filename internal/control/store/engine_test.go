@@ -105,7 +105,7 @@ func TestADatabaseOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The first version had no contents: its rows stay, and its tables get what they lack.
+// The first version had no contents and no ledger: its rows stay, and its tables get what they lack.
 func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 			open(t, url)
 			db := raw(t, url)
 			for _, statement := range []string{
-				"DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
+				"DROP TABLE ledger_rows", "DROP TABLE content_uses", "ALTER TABLE path_nodes DROP COLUMN content", "ALTER TABLE path_nodes DROP COLUMN content_size",
 				"ALTER TABLE path_nodes DROP COLUMN content_user", "INSERT INTO path_nodes VALUES ('//home/a', 'document', '', '', 1, 2, 0)",
 				"UPDATE schema_version SET version = 1",
 			} {
@@ -121,9 +121,13 @@ func TestADatabaseOfTheFirstVersionIsUpdated(t *testing.T) {
 					t.Fatalf("%s: %v", statement, err)
 				}
 			}
-			state, err := open(t, url).Load(t.Context())
+			s := open(t, url)
+			state, err := s.Load(t.Context())
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := s.Ledger(t.Context(), store.LedgerQuery{}); err != nil {
+				t.Error(err)
 			}
 			if rows := state.Rows.PathNodes; len(rows) != 1 || rows[0].Path != "//home/a" || rows[0].Content != "" {
 				t.Errorf("got %+v", rows)

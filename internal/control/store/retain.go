@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store/history"
 )
 
-// Policy determines how much is kept. Zero means no limit, except for history, where it means the level's default.
+// Policy determines how much is kept. Zero means no limit, except for history and the ledger, where it means the level's default.
 type Policy struct {
 	// OperationAge is how long finished operations stay in the archive; OperationsPerUser and Operations limit how
 	// many of the last ones stay, per user and in total. Jobs and their output are removed with their operation.
@@ -31,6 +31,8 @@ type Policy struct {
 	Tombstones int64
 	// HistoryAge is how long points of each level are kept.
 	HistoryAge map[history.Level]time.Duration
+	// LedgerAge is how long rows of the books of guarantees are kept, by level; see usualLedgerAge.
+	LedgerAge map[int32]time.Duration
 	// BatchRows limits the rows that one transaction deletes; zero means 500. Commits wait
 	// for at most one such transaction.
 	BatchRows int
@@ -38,7 +40,7 @@ type Policy struct {
 
 // Removed counts the rows that Retain deleted.
 type Removed struct {
-	Operations, Jobs, Outputs, ContentUses, Events, Audit, Mutations, Tombstones, History int64
+	Operations, Jobs, Outputs, ContentUses, Events, Audit, Mutations, Tombstones, History, Ledger int64
 }
 
 // Retain deletes what the policy does not keep, expired mutations and expired uses of contents, in bounded transactions under the lease. If
@@ -48,7 +50,7 @@ func (s *Store) Retain(ctx context.Context, lease Lease, policy Policy, now time
 	if r.rows <= 0 {
 		r.rows = 500
 	}
-	for _, step := range []func(context.Context) error{r.mutations, r.contentUses, r.operations, r.jobs, r.outputs, r.log, r.history, r.tombstones} {
+	for _, step := range []func(context.Context) error{r.mutations, r.contentUses, r.operations, r.jobs, r.outputs, r.log, r.history, r.ledger, r.tombstones} {
 		if err := step(ctx); err != nil {
 			return r.removed, fmt.Errorf("retain: %w", err)
 		}
@@ -240,6 +242,27 @@ func (r *retainer) history(ctx context.Context) error {
 		}
 		err := r.all(ctx, &r.removed.History, "history_blocks", "tree, pool, level, start", "level = $1 AND start < $2",
 			int64(level.Step()/time.Second), r.cutoff(keep+level.Span()))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usualLedgerAge is how long hours and days of the books of guarantees are kept. Months are kept
+// permanently.
+var usualLedgerAge = [...]struct {
+	level int32
+	age   time.Duration
+}{{60 * 60, 40 * 24 * time.Hour}, {24 * 60 * 60, 400 * 24 * time.Hour}}
+
+func (r *retainer) ledger(ctx context.Context) error {
+	for _, usual := range usualLedgerAge {
+		keep := r.policy.LedgerAge[usual.level]
+		if keep <= 0 {
+			keep = usual.age
+		}
+		err := r.all(ctx, &r.removed.Ledger, "ledger_rows", "tree, pool, level, start", "level = $1 AND start < $2", int64(usual.level), r.cutoff(keep))
 		if err != nil {
 			return err
 		}

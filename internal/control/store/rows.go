@@ -36,6 +36,7 @@ type Rows struct {
 	Audit         []AuditRecord
 	HistorySeries []HistorySeries
 	HistoryBlocks []HistoryBlock
+	LedgerRows    []LedgerRow
 }
 
 // Setting is a named document: the scheduler's configuration, the name of the
@@ -45,7 +46,8 @@ type Setting struct {
 	Document []byte
 }
 
-// Counter is a number from which the leader reserves ranges, such as job numbers.
+// Counter is a number that the leader keeps: one from which it reserves ranges, such as job
+// numbers, or a time in microseconds.
 type Counter struct {
 	Name  string // key
 	Value int64
@@ -292,6 +294,16 @@ type HistoryBlock struct {
 	Tree  string    // key
 	Pool  string    // key
 	Level int32     // key: seconds between points
+	Start time.Time // key
+	Data  []byte
+}
+
+// LedgerRow is what the books of guarantees have of a pool for a period, packed by the
+// package ledger.
+type LedgerRow struct {
+	Tree  string    // key
+	Pool  string    // key
+	Level int32     // key: seconds of the period, 0 for what held at the last flush
 	Start time.Time // key
 	Data  []byte
 }

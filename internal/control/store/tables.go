@@ -31,6 +31,7 @@ var tables = []anyTable{
 	&auditTable,
 	&historySeriesTable,
 	&historyBlocksTable,
+	&ledgerRowsTable,
 }
 
 // ofLiveOperations selects rows that belong to unfinished operations.
@@ -416,5 +417,17 @@ var historyBlocksTable = table[HistoryBlock]{
 		{column: "level", at: func(r *HistoryBlock) any { return &r.Level }},
 		{column: "start", at: func(r *HistoryBlock) any { return &r.Start }},
 		{column: "data", at: func(r *HistoryBlock) any { return &r.Data }},
+	},
+}
+
+var ledgerRowsTable = table[LedgerRow]{
+	name: "ledger_rows", keys: 4,
+	slice: func(rows *Rows) *[]LedgerRow { return &rows.LedgerRows },
+	fields: []field[LedgerRow]{
+		{column: "tree", at: func(r *LedgerRow) any { return &r.Tree }},
+		{column: "pool", at: func(r *LedgerRow) any { return &r.Pool }},
+		{column: "level", at: func(r *LedgerRow) any { return &r.Level }},
+		{column: "start", at: func(r *LedgerRow) any { return &r.Start }},
+		{column: "data", at: func(r *LedgerRow) any { return &r.Data }},
 	},
 }

@@ -78,6 +78,7 @@ type Core struct {
 
 	decisions scheduling.Decisions
 	scratch   []scheduling.Allocation
+	promised  []scheduling.Promise // memory of Claims
 	painter   painter
 	together  func(count int, do func(int))
 }

@@ -16,7 +16,7 @@ import (
 func (c *Core) Fork() *Core {
 	f := *c
 	f.together = nil
-	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.painter = nil, nil, nil, painter{renumbered: true}
+	f.decisions.Starts, f.decisions.Preemptions, f.scratch, f.promised, f.painter = nil, nil, nil, nil, painter{renumbered: true}
 	f.jobs, f.userPools = maps.Clone(c.jobs), maps.Clone(c.userPools)
 	f.stirred, f.timed, f.suspects = slices.Clone(c.stirred), slices.Clone(c.timed), slices.Clone(c.suspects)
 	f.live, f.pulses = slices.Clone(c.live), slices.Clone(c.pulses)

@@ -24,14 +24,14 @@ func (t *Tree) Clone() *Tree {
 	c.below, c.resized, c.due, c.isDue = slices.Clone(t.below), slices.Clone(t.resized), nil, nil
 	c.benched, c.victimList, c.usableList, c.taken, c.spared = nil, nil, nil, nil, nil
 	c.elements = slices.Clone(t.elements)
-	c.shown, c.toUpdate, c.toShow, c.reoffered = nil, nil, nil, nil
+	c.shown, c.toUpdate, c.toShow, c.reoffered, c.spent, c.promises = nil, nil, nil, nil, nil, promiseScratch{}
 	for slot := range c.elements {
 		e := &c.elements[slot]
 		e.changed, e.reoffered = 0, false
 		c.mark(int32(slot), forBoth)
 		if e.pool != nil {
 			p := *e.pool
-			p.heap, p.waiting = slices.Clone(p.heap), slices.Clone(p.waiting)
+			p.heap, p.waiting, p.spent = slices.Clone(p.heap), slices.Clone(p.waiting), false
 			e.pool = &p
 		}
 		if e.operation != nil {

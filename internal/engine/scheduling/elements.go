@@ -84,6 +84,7 @@ func (t *Tree) addElement(parent int32, e fairshare.Element, kind fairshare.Kind
 func (t *Tree) AddPool(parent int32, p PoolParameters) int32 {
 	slot := t.addElement(parent, p.Element, fairshare.KindPool)
 	t.elements[slot].pool = &poolState{least: resource.UnlimitedAmounts()}
+	t.noteUsage(slot) // a removed pool of the same name may have used something
 	t.SetPool(slot, p)
 	return slot
 }

@@ -64,6 +64,8 @@ type Tree struct {
 	reoffered  []int32  // pools in which readers see other attributes of operations
 	shown      []glance // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
+	spent      []int32 // pools whose usage has changed; see TakeUsage
+	promises   promiseScratch
 }
 
 // Settings are the settings of a tree that concern scheduling.
@@ -189,6 +191,7 @@ type poolState struct {
 	running, operations       int
 	waiting                   []int32 // operations kept from running by this pool's limit
 	watched                   uint64  // the last update that watched its limits
+	spent                     bool    // it is in Tree.spent
 
 	background
 }
@@ -309,6 +312,7 @@ func (t *Tree) addUsage(slot int32, delta resource.Amounts) {
 			e.usage[k] += delta[k]
 		}
 		t.weigh(slot)
+		t.noteUsage(slot)
 		if slot == 0 {
 			return
 		}

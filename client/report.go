@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// GuaranteeReport states which guarantees were kept.
+type GuaranteeReport struct {
+	// From and To are the time that it is about: whole hours, and long ago whole days or months.
+	From  time.Time        `yson:"from_time"`
+	To    time.Time        `yson:"to_time"`
+	Pools []PoolGuarantees `yson:"pools"`
+	Raw   Value            `yson:"."`
+}
+
+// PoolGuarantees are the books of a pool in one resource: the dominant one of its demand. Amounts are in
+// units × seconds, such as cores × seconds.
+type PoolGuarantees struct {
+	Tree     string `yson:"pool_tree"`
+	Pool     string `yson:"pool"`
+	Resource string `yson:"resource"`
+	// Promised is what is configured, Due the part of it that the pool asked for, Unclaimed the rest.
+	Promised  float64 `yson:"promised"`
+	Asked     float64 `yson:"asked"`
+	Due       float64 `yson:"due"`
+	Got       float64 `yson:"got"`
+	Unclaimed float64 `yson:"unclaimed"`
+	// Short is what was due and not got, by cause in Causes. Broken is the part of it that does not
+	// follow from the pool's own settings.
+	Short  float64      `yson:"short"`
+	Broken float64      `yson:"broken"`
+	Causes []ShortCause `yson:"causes"`
+	// Kept is the part of Due that was not broken, and KeptTime the part of the time in which anything was
+	// due and at most one percent of it was broken; nil if nothing was due.
+	Kept     *float64 `yson:"kept"`
+	KeptTime *float64 `yson:"kept_time"`
+}
+
+// ShortCause is a part of what a pool lacked.
+type ShortCause struct {
+	Cause  string  `yson:"cause"` // such as node_loss
+	Amount float64 `yson:"amount"`
+	Own    bool    `yson:"own"` // whether it is in the pool's own settings or spending
+}
+
+// ReportQuery selects a report.
+type ReportQuery struct {
+	Tree string    `yson:"pool_tree"` // empty means the default tree
+	Pool string    `yson:"pool"`      // empty means all pools
+	From time.Time `yson:"from_time"` // zero means the start of the day of To, in UTC
+	To   time.Time `yson:"to_time"`   // zero means now
+}
+
+// ReportGuarantees returns which guarantees were kept, and why others were not.
+func (c *Client) ReportGuarantees(ctx context.Context, q ReportQuery) (*GuaranteeReport, error) {
+	return ask[GuaranteeReport](ctx, c, "get_report", struct {
+		Report string    `yson:"report"`
+		Tree   string    `yson:"pool_tree"`
+		Pool   string    `yson:"pool"`
+		From   time.Time `yson:"from_time"`
+		To     time.Time `yson:"to_time"`
+	}{"guarantees", q.Tree, q.Pool, q.From, q.To})
+}

@@ -1,0 +1,335 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// books keep the ledger of guarantees. The loop enters what happens; readers query what is
+// not stored yet.
+type books struct {
+	mutex sync.Mutex
+	book  *ledger.Book // nil before the first term
+	// flushed is when the rows were last put into a batch, and seen the last time that a batch
+	// has for this leader.
+	flushed, seen time.Time
+	away          bool
+	// restored reports whether the stored rows are still those of the last leader.
+	restored bool
+	entries  []ledger.Entry
+	lost     []resource.Amounts
+}
+
+// Counters that are stored with the ledger: when its rows were flushed, and when their leader was
+// last seen, in microseconds.
+const (
+	ledgerFlushed = "ledger_flushed"
+	ledgerSeen    = "ledger_seen"
+)
+
+// booksFlushPeriod is how often the ledger is stored, and booksSeenPeriod how often batches have the
+// time for it.
+const (
+	booksFlushPeriod = historyFlushPeriod
+	booksSeenPeriod  = time.Second
+)
+
+// nodeMemory is how long nodes count as lost that have not registered in this term.
+const nodeMemory = 30 * 24 * time.Hour
+
+// restore continues the books of the last leader.
+func (b *books) restore(ctx context.Context, db *store.Store, rows *store.Rows, now time.Time) error {
+	var flushed, seen time.Time
+	for _, c := range rows.Counters {
+		switch c.Name {
+		case ledgerFlushed:
+			flushed = time.UnixMicro(c.Value).UTC()
+		case ledgerSeen:
+			seen = time.UnixMicro(c.Value).UTC()
+		}
+	}
+	var stored []ledger.Row
+	for _, level := range [...]ledger.Level{ledger.Standing, ledger.Hour, ledger.Day, ledger.Month} {
+		start := level.Start(flushed)
+		list, err := db.Ledger(ctx, store.LedgerQuery{Level: int32(level), From: start, To: start.Add(time.Microsecond)})
+		if err != nil {
+			return err
+		}
+		stored = append(stored, ledgerRows(list)...)
+	}
+	book, err := ledger.Restore(stored, flushed, seen, now)
+	if err != nil {
+		return fmt.Errorf("restore the ledger: %w", err)
+	}
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.book, b.flushed, b.seen, b.away, b.restored = book, now, now, true, true
+	return nil
+}
+
+func ledgerRows(list []store.LedgerRow) []ledger.Row {
+	rows := make([]ledger.Row, len(list))
+	for i, row := range list {
+		rows[i] = ledger.Row{Pool: ledger.Pool{Tree: row.Tree, Name: row.Pool}, Level: ledger.Level(row.Level), Start: row.Start, Data: row.Data}
+	}
+	return rows
+}
+
+// enterClaims enters what pools may claim after an update. If the update was not due, nothing has
+// changed but perhaps the gates.
+func (t *term) enterClaims(due bool) {
+	b := &t.server.books
+	away := len(t.requests) > t.server.settings().SoftQueue || t.stalled()
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if !due && away == b.away {
+		b.book.Advance(t.now)
+		return
+	}
+	closed := func(id core.NodeID) bool {
+		_, gated := t.gateOf(t.nodeList[id])
+		return gated
+	}
+	b.lost = t.lostResources(b.lost[:0])
+	b.entries = t.core.Claims(b.entries[:0], closed, b.lost)
+	b.book.Update(t.now, b.entries, away)
+	b.away = away
+	var unexplained []string
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.Claim.Split(e.Claim.Got, away)[ledger.Unexplained] > 0 {
+			unexplained = append(unexplained, e.Name)
+		}
+	}
+	if len(unexplained) == 0 {
+		t.server.alerts.clear(AlertLedger)
+		return
+	}
+	t.server.alerts.raise(AlertLedger, "guarantees are not kept, and the ledger finds no cause: "+strings.Join(unexplained[:min(len(unexplained), 10)], ", "))
+}
+
+// lostResources returns, by tree, what nodes had that are offline, banned, or get no jobs.
+func (t *term) lostResources(into []resource.Amounts) []resource.Amounts {
+	into = append(into, make([]resource.Amounts, len(t.slots.names))...)
+	for _, node := range t.nodeList {
+		limits, tags := node.record.Limits, node.record.Tags
+		if limits.IsZero() && node.was != nil {
+			limits, tags = node.was.Limits, node.was.Tags
+		}
+		_, there := t.core.NodeTree(node.id)
+		disabled := node.settings.TakesNoJobs() || node.record.Status.GetJobsDisabled()
+		forgotten := node.session == nil && t.now.Sub(node.record.LastSeen) > nodeMemory
+		if there && !disabled || limits.IsZero() || forgotten {
+			continue
+		}
+		if tree, ok := t.core.TreeFor(tags); ok {
+			into[tree] = into[tree].Add(limits)
+		}
+	}
+	return into
+}
+
+// enterUsage enters the usage of pools that has changed.
+func (t *term) enterUsage() {
+	b := &t.server.books
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	t.core.TakeUsage(func(pool ledger.Pool, usage resource.Amounts) { b.book.Spend(t.now, pool, usage) })
+}
+
+// enterAbsence enters that this server does not know whether it leads.
+func (t *term) enterAbsence() {
+	b := &t.server.books
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if !b.away {
+		b.book.Stop(t.now)
+		b.away = true
+	}
+}
+
+// flushBooks puts what has changed in the ledger into the open batch.
+func (t *term) flushBooks() {
+	b := &t.server.books
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	put, remove := b.book.Flush(t.now)
+	b.restored = false
+	for _, row := range put {
+		t.open.rows.Put.LedgerRows = append(t.open.rows.Put.LedgerRows, store.LedgerRow{
+			Tree: row.Tree, Pool: row.Name, Level: int32(row.Level), Start: row.Start, Data: row.Data,
+		})
+	}
+	for _, row := range remove {
+		t.open.rows.Delete.LedgerRows = append(t.open.rows.Delete.LedgerRows, store.LedgerRow{Tree: row.Tree, Pool: row.Name, Level: int32(row.Level)})
+	}
+	b.flushed = t.now
+	if len(put)+len(remove) > 0 {
+		b.seen = t.now
+		t.open.rows.Put.Counters = append(t.open.rows.Put.Counters,
+			store.Counter{Name: ledgerFlushed, Value: t.now.UnixMicro()}, store.Counter{Name: ledgerSeen, Value: t.now.UnixMicro()})
+	}
+}
+
+// maybeFlushBooks flushes the ledger after the first update of a term, whose successor must know
+// until when the scheduler was away, and then from time to time. While the store does not answer,
+// the books grow only in memory.
+func (t *term) maybeFlushBooks() {
+	b := &t.server.books
+	if b.restored || t.now.Sub(b.flushed) >= booksFlushPeriod && !t.stalled() {
+		t.flushBooks()
+	}
+}
+
+// markSeen adds to a batch with rows when this leader led, so that its successor knows until when
+// the books hold.
+func (t *term) markSeen() {
+	b := &t.server.books
+	if b.restored || t.open.rows.Empty() || t.now.Sub(b.seen) < booksSeenPeriod {
+		return
+	}
+	b.seen = t.now
+	t.open.rows.Put.Counters = append(t.open.rows.Put.Counters, store.Counter{Name: ledgerSeen, Value: t.now.UnixMicro()})
+}
+
+// GuaranteeSeconds returns what was due to a pool and what it lacked by cause, in seconds of its
+// whole tree, since this server started to lead. It is not known for pools without guarantees.
+func (s *Server) GuaranteeSeconds(tree, pool string) (due float64, short [ledger.CauseCount]float64, known bool) {
+	s.books.mutex.Lock()
+	defer s.books.mutex.Unlock()
+	if s.books.book == nil || !s.Leading() {
+		return 0, short, false
+	}
+	return s.books.book.Seconds(ledger.Pool{Tree: tree, Name: pool})
+}
+
+// GuaranteeQuery selects a report about guarantees.
+type GuaranteeQuery struct {
+	// Tree and Pool select pools; empty means all.
+	Tree, Pool string
+	From, To   time.Time
+}
+
+// GuaranteeReport states which guarantees were kept.
+type GuaranteeReport struct {
+	// From and To are the time that the sums are about: whole hours, and for times long past whole
+	// days or months, of which To may be in the future.
+	From, To time.Time
+	Lines    []GuaranteeLine // by tree, pool and resource
+}
+
+// GuaranteeLine is the books of a pool in one resource.
+type GuaranteeLine struct {
+	ledger.Pool
+	Resource resource.Kind
+	ledger.Sums
+}
+
+// Ages up to which reports use hours and days; they are a day less than rows are kept.
+const (
+	hoursReach = 39 * 24 * time.Hour
+	daysReach  = 399 * 24 * time.Hour
+)
+
+// Guarantees returns which guarantees were kept, including the last seconds if this server leads.
+func (s *Server) Guarantees(ctx context.Context, q GuaranteeQuery) (*GuaranteeReport, error) {
+	now := time.Now()
+	hours := ledger.Day.Start(now.Add(-hoursReach))
+	days := ledger.Month.Start(now.Add(-daysReach)).AddDate(0, 1, 0)
+	report := &GuaranteeReport{From: ledger.Hour.Start(q.From), To: ledger.Hour.Start(q.To.Add(time.Hour - 1))}
+	type key struct {
+		ledger.Pool
+		level ledger.Level
+		start time.Time
+	}
+	data := map[key][]byte{}
+	for _, part := range []struct {
+		level    ledger.Level
+		from, to time.Time
+	}{{ledger.Month, time.Time{}, days}, {ledger.Day, days, hours}, {ledger.Hour, hours, report.To}} {
+		from, to := latest(report.From, part.from), earliest(report.To, part.to)
+		if !from.Before(to) {
+			continue
+		}
+		if start := part.level.Start(from); start.Before(report.From) {
+			report.From = start
+		}
+		if part.level == ledger.Month && report.To.Equal(to) {
+			report.To = ledger.Month.Start(to.Add(-1)).AddDate(0, 1, 0)
+		} else if part.level == ledger.Day && report.To.Equal(to) {
+			report.To = ledger.Day.Start(to.Add(-1)).AddDate(0, 0, 1)
+		}
+		rows, err := s.store.Ledger(ctx, store.LedgerQuery{Tree: q.Tree, Pool: q.Pool, Level: int32(part.level), From: part.level.Start(from), To: to})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range ledgerRows(rows) {
+			data[key{row.Pool, row.Level, row.Start}] = row.Data
+		}
+	}
+	for _, row := range s.unflushed() {
+		if (q.Tree == "" || q.Tree == row.Tree) && (q.Pool == "" || q.Pool == row.Name) && !row.Start.Before(report.From) && row.Start.Before(report.To) {
+			data[key{row.Pool, row.Level, row.Start}] = row.Data
+		}
+	}
+	sums := map[ledger.Pool]*ledger.ByResource{}
+	for k, packed := range data {
+		by, err := ledger.Decode(packed)
+		if err != nil {
+			return nil, err
+		}
+		if sums[k.Pool] == nil {
+			sums[k.Pool] = &ledger.ByResource{}
+		}
+		for kind := range by {
+			sums[k.Pool][kind].Add(&by[kind])
+		}
+	}
+	for pool, by := range sums {
+		for kind := range by {
+			if !by[kind].IsZero() {
+				report.Lines = append(report.Lines, GuaranteeLine{pool, resource.Kind(kind), by[kind]})
+			}
+		}
+	}
+	slices.SortFunc(report.Lines, func(a, b GuaranteeLine) int {
+		if c := ledger.ComparePools(a.Pool, b.Pool); c != 0 {
+			return c
+		}
+		return int(a.Resource) - int(b.Resource)
+	})
+	return report, nil
+}
+
+// unflushed returns the sums that the store does not have yet.
+func (s *Server) unflushed() []ledger.Row {
+	s.books.mutex.Lock()
+	defer s.books.mutex.Unlock()
+	if s.books.book == nil || !s.Leading() {
+		return nil
+	}
+	return s.books.book.Unflushed()
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"github.com/weirhq/weir/internal/engine/ledger"
+	"github.com/weirhq/weir/internal/engine/scheduling"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Claims appends what pools with guarantees may claim, as of the last update, in the
+// order of trees and of the pools' numbers. closed reports nodes that get no jobs for
+// reasons outside the core; nil means none. lost is, by TreeID, what nodes had that
+// the trees do not have now; it may be shorter.
+func (c *Core) Claims(into []ledger.Entry, closed func(NodeID) bool, lost []resource.Amounts) []ledger.Entry {
+	for _, t := range c.trees {
+		held := func(slot int32) (need resource.Amounts) {
+			for _, g := range c.operations[t.owners[slot]].controller.Groups() {
+				for k := range need {
+					need[k] += g.Resources[k] * int64(g.Pending)
+				}
+			}
+			return need
+		}
+		var shut func(scheduling.Node) bool
+		if closed != nil {
+			shut = func(n scheduling.Node) bool { return closed(t.nodes[n]) }
+		}
+		c.promised = t.state.Promises(c.promised[:0], held)
+		for i := range c.promised {
+			e := ledger.Entry{
+				Pool:  ledger.Pool{Tree: t.name, Name: t.state.PoolName(c.promised[i].Slot)},
+				Claim: ledger.Claim{Promise: c.promised[i]},
+			}
+			if int(t.id) < len(lost) {
+				e.Claim.Lost = lost[t.id][e.Claim.Resource]
+			}
+			if e.Claim.Open() > 0 {
+				e.Claim.Free = t.state.RoomFor(e.Claim.Slot, e.Claim.Resource, shut)
+			}
+			into = append(into, e)
+		}
+	}
+	return into
+}
+
+// TakeUsage calls visit for every pool whose usage may have changed since the last
+// call, with its usage now.
+func (c *Core) TakeUsage(visit func(pool ledger.Pool, usage resource.Amounts)) {
+	for _, t := range c.trees {
+		t.state.TakeUsage(func(slot int32, usage resource.Amounts) {
+			visit(ledger.Pool{Tree: t.name, Name: t.state.PoolName(slot)}, usage)
+		})
+	}
+}
+
+// TreeFor returns the tree whose node filter matches tags; there is none if several
+// do.
+func (c *Core) TreeFor(tags []string) (TreeID, bool) {
+	tree, err := c.treeOf(&node{tags: tags})
+	return tree, err == nil && tree != none
+}

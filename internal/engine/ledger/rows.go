@@ -1,0 +1,204 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Level is the length of a row's period in seconds; months have the length of 30 days. Its
+// numbers are stored.
+type Level int32
+
+const (
+	// Standing rows have what held at the last flush, and start at zero.
+	Standing Level = 0
+	Hour     Level = 60 * 60
+	Day      Level = 24 * 60 * 60
+	Month    Level = 30 * 24 * 60 * 60
+)
+
+// Levels lists the levels of rows with sums.
+var Levels = [...]Level{Hour, Day, Month}
+
+// Start returns the start of the period that contains a time.
+func (l Level) Start(t time.Time) time.Time {
+	t = t.UTC()
+	switch l {
+	case Hour:
+		return t.Truncate(time.Hour)
+	case Day:
+		return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+	case Month:
+		return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Time{}
+}
+
+func (l Level) startOf(t int64) int64 { return l.Start(micros(t)).UnixMicro() }
+
+// Row is what is stored of a pool for a period.
+type Row struct {
+	Pool
+	Level Level
+	Start time.Time // zero for Standing
+	Data  []byte
+}
+
+// Flush returns the rows that have changed since the last flush, in the order of pools,
+// and the standing rows of pools that have no claim any more. The caller stores the
+// first, deletes the second, and stores the time, all in one commit.
+func (b *Book) Flush(now time.Time) (put, remove []Row) {
+	b.Advance(now)
+	for _, pool := range b.pools() {
+		a := b.accounts[pool]
+		from := len(put)
+		put = append(put, a.ended...)
+		a.ended = nil
+		for _, p := range []struct {
+			*period
+			level Level
+		}{{&a.hour, Hour}, {&a.day, Day}, {&a.month, Month}} {
+			if p.dirty {
+				put = append(put, Row{Level: p.level, Start: micros(p.start), Data: p.sums.encode()})
+				p.dirty = false
+			}
+		}
+		switch data := a.encode(); {
+		case a.open && !bytes.Equal(data, a.stored):
+			put = append(put, Row{Level: Standing, Data: data})
+			a.stored = data
+		case !a.open && a.stored != nil:
+			remove = append(remove, Row{Pool: pool, Level: Standing})
+			a.stored = nil
+		}
+		for i := range put[from:] {
+			put[from+i].Pool = pool
+		}
+		if !a.open && a.hour.sums == (ByResource{}) && a.month.start != Month.startOf(now.UnixMicro()) {
+			delete(b.accounts, pool)
+		}
+	}
+	return put, remove
+}
+
+// Unflushed returns the sums that stored rows may not have yet, as rows of hours. They replace
+// stored rows of the same pools and times.
+func (b *Book) Unflushed() (rows []Row) {
+	for _, pool := range b.pools() {
+		a := b.accounts[pool]
+		for _, row := range a.ended {
+			if row.Level == Hour {
+				row.Pool = pool
+				rows = append(rows, row)
+			}
+		}
+		if a.hour.start != 0 {
+			rows = append(rows, Row{Pool: pool, Level: Hour, Start: micros(a.hour.start), Data: a.hour.sums.encode()})
+		}
+	}
+	return rows
+}
+
+// longestAbsence is how much of a time without a leader is accounted. Beyond that, the
+// promises of before say little.
+const longestAbsence = 7 * 24 * time.Hour
+
+// Restore makes a book of its last flush: the standing rows, and the rows of the hour,
+// day and month that contain flushed, its time. What held at the flush holds until
+// seen, when its leader is last known to have led; from then on the scheduler is away
+// until the next Update.
+func Restore(rows []Row, flushed, seen, now time.Time) (*Book, error) {
+	b := New()
+	b.away = true
+	if flushed.IsZero() {
+		return b, nil
+	}
+	at := flushed.UnixMicro()
+	for _, row := range rows {
+		a := b.accounts[row.Pool]
+		if a == nil {
+			a = &account{since: at}
+			b.accounts[row.Pool] = a
+		}
+		if row.Level == Standing {
+			if err := a.decode(row.Data); err != nil {
+				return nil, fmt.Errorf("%s of tree %s: %w", row.Name, row.Tree, err)
+			}
+			continue
+		}
+		sums, err := Decode(row.Data)
+		if err != nil {
+			return nil, fmt.Errorf("%s of tree %s: %w", row.Name, row.Tree, err)
+		}
+		start := row.Start.UnixMicro()
+		if start != row.Level.startOf(at) {
+			continue
+		}
+		switch p := (period{start: start, sums: sums}); row.Level {
+		case Hour:
+			a.hour = p
+		case Day:
+			a.day = p
+		case Month:
+			a.month = p
+		}
+	}
+	until := now
+	if end := flushed.Add(longestAbsence); end.Before(until) {
+		until = end
+	}
+	for _, a := range b.accounts {
+		a.advance(max(min(seen.UnixMicro(), until.UnixMicro()), at))
+		a.stand(standing{a.claim, a.got, true})
+		if until.Before(now) {
+			a.advance(until.UnixMicro())
+			a.open, a.since = false, now.UnixMicro()
+		}
+	}
+	return b, nil
+}
+
+// numbers lists what a standing consists of, in the order in which it is stored.
+func (s *standing) numbers() []*int64 {
+	c := &s.claim
+	return []*int64{
+		&c.Total, &c.Promise.Oversold, &c.Strong, &c.Burst, &c.Paid, &c.Effective, &c.Asked, &c.Held, &c.Reach, &c.Room, &c.Share, &c.Got, &c.Above,
+		&c.Lost, &c.Free.Fitting, &c.Free.Blocked, &c.Free.Closed, &s.got,
+	}
+}
+
+// encode returns the stored form of a standing.
+func (s *standing) encode() []byte {
+	data := []byte{byte(s.claim.Resource), 0}
+	if s.away {
+		data[1] = 1
+	}
+	for _, number := range s.numbers() {
+		data = binary.AppendVarint(data, *number)
+	}
+	return data
+}
+
+// decode opens an account with a stored standing.
+func (a *account) decode(data []byte) error {
+	if len(data) < 2 || data[0] >= byte(resource.KindCount) {
+		return errCorrupt
+	}
+	var s standing
+	s.claim.Resource, s.away = resource.Kind(data[0]), data[1] != 0
+	rest := data[2:]
+	for _, number := range s.numbers() {
+		value, n := binary.Varint(rest)
+		if n <= 0 {
+			return errCorrupt
+		}
+		*number, rest = value, rest[n:]
+	}
+	a.open, a.stored = true, data
+	a.stand(s)
+	return nil
+}

@@ -1,0 +1,42 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// Sum is a sum of amounts × microseconds, an unsigned integer of 128 bits.
+type Sum struct{ hi, lo uint64 }
+
+// IsZero reports whether the sum is zero.
+func (s Sum) IsZero() bool { return s == Sum{} }
+
+// add adds amount × micros; both must not be negative.
+func (s *Sum) add(amount, micros int64) {
+	hi, lo := bits.Mul64(uint64(amount), uint64(micros))
+	s.Add(Sum{hi, lo})
+}
+
+// Add adds another sum.
+func (s *Sum) Add(other Sum) {
+	var carry uint64
+	s.lo, carry = bits.Add64(s.lo, other.lo, 0)
+	s.hi, _ = bits.Add64(s.hi, other.hi, carry)
+}
+
+// Seconds returns the sum as amount × seconds. The result is rounded.
+func (s Sum) Seconds() float64 {
+	return (math.Ldexp(float64(s.hi), 64) + float64(s.lo)) / 1e6
+}
+
+// String returns the exact sum as a decimal number.
+func (s Sum) String() string {
+	exact := new(big.Int).SetUint64(s.hi)
+	return exact.Lsh(exact, 64).Add(exact, new(big.Int).SetUint64(s.lo)).String()
+}
+
+func (s Sum) encode(into []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(into, s.hi), s.lo)
+}

@@ -1,0 +1,245 @@
+package scheduling
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/value/resource"
+)
+
+// Promise is what a pool with a guarantee was promised and what limits it, as of
+// the last update. All amounts are of Resource, the dominant resource of what the
+// pool asks for, or the tree's main resource if it asks for nothing.
+type Promise struct {
+	Slot     int32
+	Resource resource.Kind
+	// Total is what the tree has, Oversold by how much the guarantees of all pools
+	// directly below the root exceed it.
+	Total, Oversold int64
+	// Strong and Burst are the configured guarantees. Paid is the part of Burst that
+	// the volume pays for, or the flow if that is more. Effective is what is left of
+	// Strong and Paid after they were fitted to the tree and to the pools above.
+	Strong, Burst, Paid, Effective int64
+	// Asked is the demand with that of operations that a count limit keeps waiting;
+	// Held is their part.
+	Asked, Held int64
+	// Reach is the part of Asked that the limits of the pool, and of the pools and
+	// operations below it, allow. Room is what the limits of the pools above it leave,
+	// next to what others use there. Limits that follow from filters of nodes count for
+	// neither: what they take is not in the pools' own settings, but on the nodes.
+	Reach, Room int64
+	// Share is the fair share and Got the usage. Above is what operations outside the
+	// pool use above their fair shares.
+	Share, Got, Above int64
+}
+
+// promiseScratch is memory that Promises reuses; it is indexed by slot.
+type promiseScratch struct {
+	asked, held, reach, above []resource.Amounts
+	pools                     []int32
+	promised                  resource.Amounts // by the pools directly below the root
+}
+
+// Promises appends the promises of all pools that have a strong or a burst
+// guarantee, in the order of their slots. held returns what the waiting jobs of an
+// operation need that a count limit keeps waiting.
+func (t *Tree) Promises(into []Promise, held func(slot int32) resource.Amounts) []Promise {
+	s := &t.promises
+	s.pools = s.pools[:0]
+	promising := false
+	for slot := range t.elements {
+		if e := &t.elements[slot]; e.pool != nil {
+			s.pools = append(s.pools, int32(slot))
+			promising = promising || slot != 0 && t.promisesAnything(int32(slot))
+		}
+	}
+	if !promising {
+		return into
+	}
+	t.gather(s, held)
+	slices.Sort(s.pools)
+	for _, slot := range s.pools {
+		if slot != 0 && t.promisesAnything(slot) {
+			into = append(into, t.promise(s, slot))
+		}
+	}
+	return into
+}
+
+// promisesAnything reports whether a pool has a strong or a burst guarantee.
+func (t *Tree) promisesAnything(slot int32) bool {
+	r := t.result.Pool(slot)
+	if r == nil || !t.elements[slot].known {
+		return false
+	}
+	return r.Inferred != resource.Amounts{} || t.burstRatio(slot, r) > 0
+}
+
+// burstRatio returns the configured burst guarantee of a burst pool.
+func (t *Tree) burstRatio(slot int32, r *fairshare.PoolResult) float64 {
+	if p := t.shares.Elements[slot].Pool; p != nil && p.Integral.Type == fairshare.Burst {
+		return r.SpecifiedBurstRatio
+	}
+	return 0
+}
+
+// gather sums up what operations ask for and use above their shares, for every pool.
+func (t *Tree) gather(s *promiseScratch, held func(int32) resource.Amounts) {
+	for _, list := range []*[]resource.Amounts{&s.asked, &s.held, &s.reach, &s.above} {
+		*list = slices.Grow((*list)[:0], len(t.elements))[:len(t.elements)]
+		clear(*list)
+	}
+	for slot := range t.elements {
+		e := &t.elements[slot]
+		if e.operation == nil {
+			continue
+		}
+		asked := t.shares.Elements[slot].Demand
+		if !e.operation.running && !e.operation.suspended {
+			s.held[slot] = held(int32(slot))
+			asked = asked.Add(s.held[slot])
+		}
+		s.asked[slot], s.reach[slot] = asked, asked.Min(t.configuredLimits(int32(slot)))
+		for k := range e.usage {
+			s.above[slot][k] = max(e.usage[k]-t.entitled(e, resource.Kind(k)), 0)
+		}
+		s.lift(e.parent, int32(slot))
+	}
+	slices.SortFunc(s.pools, func(a, b int32) int { // children before their parents
+		return cmp.Or(cmp.Compare(t.depth(b), t.depth(a)), cmp.Compare(a, b))
+	})
+	s.promised = resource.Amounts{}
+	for _, slot := range s.pools {
+		s.reach[slot] = s.reach[slot].Min(t.configuredLimits(slot))
+		if slot == 0 {
+			continue
+		}
+		s.lift(t.elements[slot].parent, slot)
+		if r := t.result.Pool(slot); r != nil && t.elements[slot].parent == 0 {
+			s.promised = s.promised.Add(r.Inferred).Add(t.total.Times(r.TotalBurstRatio))
+		}
+	}
+}
+
+// lift adds the sums of an element to those of the pool that it is in.
+func (s *promiseScratch) lift(parent, slot int32) {
+	s.asked[parent], s.held[parent] = s.asked[parent].Add(s.asked[slot]), s.held[parent].Add(s.held[slot])
+	s.reach[parent], s.above[parent] = s.reach[parent].Add(s.reach[slot]), s.above[parent].Add(s.above[slot])
+}
+
+// configuredLimits returns the limits of an element without those that only follow
+// from its filter of nodes.
+func (t *Tree) configuredLimits(slot int32) resource.Amounts {
+	e := &t.elements[slot]
+	limits := e.limits
+	for k := range limits {
+		if limits[k] != resource.Unlimited && t.limitOption(slot, resource.Kind(k)) == ByTagFilter {
+			limits[k] = e.rest().specified.OrUnlimited()[k]
+		}
+	}
+	return limits
+}
+
+// entitled returns the fair share as an amount, rounded down, so that the amounts
+// of all operations together are no more than there is. Rounding errors of the
+// share itself do not count.
+func (t *Tree) entitled(e *element, k resource.Kind) int64 {
+	return int64(math.Floor(e.share[k]*float64(t.total[k]) + 1e-6))
+}
+
+func (t *Tree) promise(s *promiseScratch, slot int32) Promise {
+	e, r := &t.elements[slot], t.result.Pool(slot)
+	k := t.shares.Options.MainResource
+	if asked := s.asked[slot].Share(t.total); asked != (resource.Shares{}) {
+		k = resource.CPU
+		for kind, share := range asked {
+			if share > asked[k] {
+				k = resource.Kind(kind)
+			}
+		}
+	}
+	of := func(ratio float64) int64 { return int64(math.Round(ratio * float64(t.total[k]))) }
+	burst := t.burstRatio(slot, r)
+	paid := min(burst, max(t.State(slot).Volume.Ratio(t.total)/t.shares.Options.SmoothPeriod.Seconds(), r.FlowRatio))
+	p := Promise{
+		Slot: slot, Resource: k, Total: t.total[k], Strong: r.Inferred[k], Burst: of(burst), Paid: of(paid),
+		Effective: of(r.StrongGuarantee[k]) + of(min(paid, r.BurstRatio)), Asked: s.asked[slot][k], Held: s.held[slot][k],
+		Reach: s.reach[slot][k], Room: resource.Unlimited, Share: t.entitled(e, k), Got: e.usage[k],
+		Above: s.above[0][k] - s.above[slot][k], Oversold: max(s.promised[k]-t.total[k], 0),
+	}
+	for at := e.parent; ; at = t.elements[at].parent {
+		above := &t.elements[at]
+		if limit := t.configuredLimits(at)[k]; limit != resource.Unlimited {
+			p.Room = min(p.Room, limit-(above.usage[k]-e.usage[k]))
+		}
+		if at == 0 {
+			break
+		}
+	}
+	return p
+}
+
+// Room is what the nodes of a tree have free of a resource.
+type Room struct {
+	// Fitting is on nodes where a waiting job of the pool fits, Blocked on other
+	// nodes, Closed on nodes that get no jobs for reasons outside the tree.
+	Fitting, Blocked, Closed int64
+}
+
+// RoomFor divides what nodes have free of a resource by whether waiting jobs below a
+// pool fit there. closed reports nodes that get no jobs for reasons outside the
+// tree; nil means none.
+func (t *Tree) RoomFor(pool int32, k resource.Kind, closed func(Node) bool) (room Room) {
+	var waiting []int32
+	t.listBelow(pool, func(slot int32) { waiting = append(waiting, slot) })
+	least := t.elements[pool].pool.least
+	for at := range t.nodes {
+		n := &t.nodes[at]
+		free := n.free()
+		if !n.alive || free[k] <= 0 {
+			continue
+		}
+		switch {
+		case closed != nil && closed(n.id):
+			room.Closed += free[k]
+		case free.Dominates(least) && free.Dominates(t.settings.MinSpare) && t.fitsAny(waiting, n, &free):
+			room.Fitting += free[k]
+		default:
+			room.Blocked += free[k]
+		}
+	}
+	return room
+}
+
+// fitsAny reports whether a waiting job of one of the operations fits on a node.
+func (t *Tree) fitsAny(waiting []int32, n *node, free *resource.Amounts) bool {
+	for _, slot := range waiting {
+		op := t.elements[slot].operation
+		if op.mayFit(free) && !op.avoids(n.id) && t.excluder(slot, n) == none {
+			return true
+		}
+	}
+	return false
+}
+
+// noteUsage notes that the usage of an element may have changed, if it is a pool.
+func (t *Tree) noteUsage(slot int32) {
+	if p := t.elements[slot].pool; p != nil && !p.spent {
+		p.spent = true
+		t.spent = append(t.spent, slot)
+	}
+}
+
+// TakeUsage calls visit for every pool whose usage may have changed since the last
+// call.
+func (t *Tree) TakeUsage(visit func(slot int32, usage resource.Amounts)) {
+	for _, slot := range t.spent {
+		if p := t.elements[slot].pool; p != nil {
+			p.spent = false
+			visit(slot, t.elements[slot].usage)
+		}
+	}
+	t.spent = t.spent[:0]
+}
