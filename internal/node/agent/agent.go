@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/cgroup"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -30,6 +31,8 @@ type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
+	UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error)
 }
 
 // Options configure an agent.
@@ -48,9 +51,11 @@ type Options struct {
 	Images     Images
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
-	Files  []string
-	Driver cgroup.Driver
-	Rules  Rules
+	Files []string
+	// CacheSize is the most that the node keeps of the files of the tree that its jobs have used.
+	CacheSize int64
+	Driver    cgroup.Driver
+	Rules     Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64
@@ -142,6 +147,7 @@ type Agent struct {
 	root       string // of the job directories
 	limits     resource.Amounts
 	uids       *uidPool
+	cache      *cache.Cache
 	supervisor *jobproxy.Supervisor // nil without
 	events     chan func()
 	session    *nodeproto.NodeSession
@@ -183,6 +189,10 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a.Alerts = append(slices.Clip(a.Alerts), o.Isolation.alerts()...)
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	var err error
+	if a.cache, err = cache.Open(filepath.Join(o.Directory, "files"), o.CacheSize); err != nil {
+		return nil, err
 	}
 	id, err := agentID(filepath.Join(o.Directory, "agent"))
 	if err != nil {

@@ -18,6 +18,21 @@ type Service interface {
 	Register(ctx context.Context, peer Peer, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, peer Peer, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, peer Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	FetchContent(ctx context.Context, peer Peer, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
+	UploadArtifacts(ctx context.Context, peer Peer, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error)
+}
+
+// NoFiles is the part of a Service that has no files.
+type NoFiles struct{}
+
+// FetchContent refuses.
+func (NoFiles) FetchContent(context.Context, Peer, *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return nil, invalidf("there are no files")
+}
+
+// UploadArtifacts refuses.
+func (NoFiles) UploadArtifacts(context.Context, Peer, *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	return nil, invalidf("there are no files")
 }
 
 // MaxMessageSize bounds a message in both directions, so that a broken peer cannot exhaust
@@ -119,5 +134,23 @@ func (e endpoint) Upload(ctx context.Context, request *nodev1.UploadRequest) (*n
 		return nil, err
 	}
 	response, err := e.service.Upload(ctx, peer, request)
+	return response, ToConnect(err)
+}
+
+func (e endpoint) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.FetchContent(ctx, peer, request)
+	return response, ToConnect(err)
+}
+
+func (e endpoint) UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.UploadArtifacts(ctx, peer, request)
 	return response, ToConnect(err)
 }

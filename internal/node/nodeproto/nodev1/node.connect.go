@@ -49,6 +49,12 @@ const (
 	NodeServiceHeartbeatProcedure = "/weir.node.v1.NodeService/Heartbeat"
 	// NodeServiceUploadProcedure is the fully-qualified name of the NodeService's Upload RPC.
 	NodeServiceUploadProcedure = "/weir.node.v1.NodeService/Upload"
+	// NodeServiceFetchContentProcedure is the fully-qualified name of the NodeService's FetchContent
+	// RPC.
+	NodeServiceFetchContentProcedure = "/weir.node.v1.NodeService/FetchContent"
+	// NodeServiceUploadArtifactsProcedure is the fully-qualified name of the NodeService's
+	// UploadArtifacts RPC.
+	NodeServiceUploadArtifactsProcedure = "/weir.node.v1.NodeService/UploadArtifacts"
 )
 
 // NodeServiceClient is a client for the weir.node.v1.NodeService service.
@@ -60,6 +66,11 @@ type NodeServiceClient interface {
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
 	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
+	// FetchContent returns a piece of a file that a job of the node needs.
+	FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error)
+	// UploadArtifacts stores a piece of the files that a job leaves behind. It is idempotent: job and
+	// offset identify a piece.
+	UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.node.v1.NodeService service. By default, it
@@ -91,14 +102,28 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Upload")),
 			connect.WithClientOptions(opts...),
 		),
+		fetchContent: connect.NewClient[FetchContentRequest, FetchContentResponse](
+			httpClient,
+			baseURL+NodeServiceFetchContentProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("FetchContent")),
+			connect.WithClientOptions(opts...),
+		),
+		uploadArtifacts: connect.NewClient[UploadArtifactsRequest, UploadArtifactsResponse](
+			httpClient,
+			baseURL+NodeServiceUploadArtifactsProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("UploadArtifacts")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	register  *connect.Client[RegisterRequest, RegisterResponse]
-	heartbeat *connect.Client[HeartbeatRequest, HeartbeatResponse]
-	upload    *connect.Client[UploadRequest, UploadResponse]
+	register        *connect.Client[RegisterRequest, RegisterResponse]
+	heartbeat       *connect.Client[HeartbeatRequest, HeartbeatResponse]
+	upload          *connect.Client[UploadRequest, UploadResponse]
+	fetchContent    *connect.Client[FetchContentRequest, FetchContentResponse]
+	uploadArtifacts *connect.Client[UploadArtifactsRequest, UploadArtifactsResponse]
 }
 
 // Register calls weir.node.v1.NodeService.Register.
@@ -128,6 +153,24 @@ func (c *nodeServiceClient) Upload(ctx context.Context, req *UploadRequest) (*Up
 	return nil, err
 }
 
+// FetchContent calls weir.node.v1.NodeService.FetchContent.
+func (c *nodeServiceClient) FetchContent(ctx context.Context, req *FetchContentRequest) (*FetchContentResponse, error) {
+	response, err := c.fetchContent.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UploadArtifacts calls weir.node.v1.NodeService.UploadArtifacts.
+func (c *nodeServiceClient) UploadArtifacts(ctx context.Context, req *UploadArtifactsRequest) (*UploadArtifactsResponse, error) {
+	response, err := c.uploadArtifacts.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // NodeServiceHandler is an implementation of the weir.node.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Register opens a session. It carries the whole state of the node.
@@ -137,6 +180,11 @@ type NodeServiceHandler interface {
 	// Upload stores a piece of a job's output that is too large for its result. It is idempotent:
 	// job, stream and offset identify a piece.
 	Upload(context.Context, *UploadRequest) (*UploadResponse, error)
+	// FetchContent returns a piece of a file that a job of the node needs.
+	FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error)
+	// UploadArtifacts stores a piece of the files that a job leaves behind. It is idempotent: job and
+	// offset identify a piece.
+	UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -164,6 +212,18 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Upload")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceFetchContentHandler := connect.NewUnaryHandlerSimple(
+		NodeServiceFetchContentProcedure,
+		svc.FetchContent,
+		connect.WithSchema(nodeServiceMethods.ByName("FetchContent")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceUploadArtifactsHandler := connect.NewUnaryHandlerSimple(
+		NodeServiceUploadArtifactsProcedure,
+		svc.UploadArtifacts,
+		connect.WithSchema(nodeServiceMethods.ByName("UploadArtifacts")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.node.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceRegisterProcedure:
@@ -172,6 +232,10 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceHeartbeatHandler.ServeHTTP(w, r)
 		case NodeServiceUploadProcedure:
 			nodeServiceUploadHandler.ServeHTTP(w, r)
+		case NodeServiceFetchContentProcedure:
+			nodeServiceFetchContentHandler.ServeHTTP(w, r)
+		case NodeServiceUploadArtifactsProcedure:
+			nodeServiceUploadArtifactsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -191,4 +255,12 @@ func (UnimplementedNodeServiceHandler) Heartbeat(context.Context, *HeartbeatRequ
 
 func (UnimplementedNodeServiceHandler) Upload(context.Context, *UploadRequest) (*UploadResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.Upload is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.FetchContent is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.UploadArtifacts is not implemented"))
 }

@@ -319,22 +319,24 @@ const (
 	RefusalReason_REFUSAL_REASON_OLD_INCARNATION RefusalReason = 6 // another agent runs under this name
 	RefusalReason_REFUSAL_REASON_INVALID         RefusalReason = 7 // the request breaks a rule of the protocol
 	RefusalReason_REFUSAL_REASON_OVERLOAD        RefusalReason = 8
-	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9 // another live agent is registered under this name
+	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9  // another live agent is registered under this name
+	RefusalReason_REFUSAL_REASON_QUOTA           RefusalReason = 10 // the user of the job has no room for its artifacts
 )
 
 // Enum value maps for RefusalReason.
 var (
 	RefusalReason_name = map[int32]string{
-		0: "REFUSAL_REASON_UNSPECIFIED",
-		1: "REFUSAL_REASON_UNKNOWN_TOKEN",
-		2: "REFUSAL_REASON_WRONG_NAME",
-		3: "REFUSAL_REASON_TWO_TREES",
-		4: "REFUSAL_REASON_BANNED",
-		5: "REFUSAL_REASON_VERSION",
-		6: "REFUSAL_REASON_OLD_INCARNATION",
-		7: "REFUSAL_REASON_INVALID",
-		8: "REFUSAL_REASON_OVERLOAD",
-		9: "REFUSAL_REASON_NAME_TAKEN",
+		0:  "REFUSAL_REASON_UNSPECIFIED",
+		1:  "REFUSAL_REASON_UNKNOWN_TOKEN",
+		2:  "REFUSAL_REASON_WRONG_NAME",
+		3:  "REFUSAL_REASON_TWO_TREES",
+		4:  "REFUSAL_REASON_BANNED",
+		5:  "REFUSAL_REASON_VERSION",
+		6:  "REFUSAL_REASON_OLD_INCARNATION",
+		7:  "REFUSAL_REASON_INVALID",
+		8:  "REFUSAL_REASON_OVERLOAD",
+		9:  "REFUSAL_REASON_NAME_TAKEN",
+		10: "REFUSAL_REASON_QUOTA",
 	}
 	RefusalReason_value = map[string]int32{
 		"REFUSAL_REASON_UNSPECIFIED":     0,
@@ -347,6 +349,7 @@ var (
 		"REFUSAL_REASON_INVALID":         7,
 		"REFUSAL_REASON_OVERLOAD":        8,
 		"REFUSAL_REASON_NAME_TAKEN":      9,
+		"REFUSAL_REASON_QUOTA":           10,
 	}
 )
 
@@ -1933,8 +1936,10 @@ type JobResult struct {
 	// For overdraft: the job whose growth caused it, if it was another one.
 	OverdraftCausedBy uint64   `protobuf:"varint,13,opt,name=overdraft_caused_by,json=overdraftCausedBy,proto3" json:"overdraft_caused_by,omitempty"`
 	GpuDevices        []string `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"` // ids of the GPUs that it had
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What became of the files that it should leave behind; unset if none were asked for.
+	Artifacts     *ArtifactList `protobuf:"bytes,20,opt,name=artifacts,proto3" json:"artifacts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobResult) Reset() {
@@ -2061,6 +2066,13 @@ func (x *JobResult) GetOverdraftCausedBy() uint64 {
 func (x *JobResult) GetGpuDevices() []string {
 	if x != nil {
 		return x.GpuDevices
+	}
+	return nil
+}
+
+func (x *JobResult) GetArtifacts() *ArtifactList {
+	if x != nil {
+		return x.Artifacts
 	}
 	return nil
 }
@@ -3175,9 +3187,10 @@ type JobSpec struct {
 	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
 	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
 	// "host", or "none" for a job that must not have a network; empty means "host".
-	Network       string    `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
-	Image         *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
-	GpuCheck      *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
+	Network       string     `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	Image         *JobImage  `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
+	GpuCheck      *GpuCheck  `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
+	Artifacts     *Artifacts `protobuf:"bytes,50,opt,name=artifacts,proto3" json:"artifacts,omitempty"`               // which files of the job to keep; unset: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3436,6 +3449,13 @@ func (x *JobSpec) GetGpuCheck() *GpuCheck {
 	return nil
 }
 
+func (x *JobSpec) GetArtifacts() *Artifacts {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 // JobImage is the container image that is the root of a job.
 type JobImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3542,6 +3562,75 @@ func (x *GpuCheck) GetArgs() []string {
 	return nil
 }
 
+// Artifacts are the files of a job's sandbox that are kept.
+type Artifacts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Patterns      []string               `protobuf:"bytes,1,rep,name=patterns,proto3" json:"patterns,omitempty"`                                 // "out/**", "model.bin"
+	OnlyCompleted bool                   `protobuf:"varint,2,opt,name=only_completed,json=onlyCompleted,proto3" json:"only_completed,omitempty"` // not those of jobs that did not complete
+	MaxSize       int64                  `protobuf:"varint,3,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`                   // of all files together; zero: 1 GiB
+	MaxCount      int64                  `protobuf:"varint,4,opt,name=max_count,json=maxCount,proto3" json:"max_count,omitempty"`                // zero: 10 000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifacts) Reset() {
+	*x = Artifacts{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifacts) ProtoMessage() {}
+
+func (x *Artifacts) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
+func (*Artifacts) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Artifacts) GetPatterns() []string {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+func (x *Artifacts) GetOnlyCompleted() bool {
+	if x != nil {
+		return x.OnlyCompleted
+	}
+	return false
+}
+
+func (x *Artifacts) GetMaxSize() int64 {
+	if x != nil {
+		return x.MaxSize
+	}
+	return 0
+}
+
+func (x *Artifacts) GetMaxCount() int64 {
+	if x != nil {
+		return x.MaxCount
+	}
+	return 0
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3550,17 +3639,20 @@ type File struct {
 	//	*File_Content
 	//	*File_Url
 	//	*File_NodePath
-	Source        isFile_Source `protobuf_oneof:"source"`
-	Executable    bool          `protobuf:"varint,5,opt,name=executable,proto3" json:"executable,omitempty"`
-	Sha256        []byte        `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	Size          int64         `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Source     isFile_Source `protobuf_oneof:"source"`
+	Executable bool          `protobuf:"varint,5,opt,name=executable,proto3" json:"executable,omitempty"`
+	// A file with a sum is fetched with FetchContent, whatever its source says: nodes that do not know
+	// this look at the source, and must fail the job.
+	Sha256        []byte `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Size          int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Copy          bool   `protobuf:"varint,8,opt,name=copy,proto3" json:"copy,omitempty"` // the job gets a copy that it may change, instead of the node's read-only file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3572,7 +3664,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3585,7 +3677,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{33}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *File) GetPath() string {
@@ -3650,6 +3742,13 @@ func (x *File) GetSize() int64 {
 	return 0
 }
 
+func (x *File) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
+}
+
 type isFile_Source interface {
 	isFile_Source()
 }
@@ -3682,7 +3781,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3694,7 +3793,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3707,7 +3806,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{34}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -3744,7 +3843,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +3855,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[35]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +3868,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{35}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -3859,7 +3958,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3871,7 +3970,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3884,7 +3983,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -3917,7 +4016,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3929,7 +4028,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3942,7 +4041,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4004,7 +4103,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4016,7 +4115,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4029,12 +4128,423 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
 	if x != nil {
 		return x.NextOffset
+	}
+	return 0
+}
+
+type FetchContentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeName      string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Job           uint64                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"` // that names the content in its specification
+	Sha256        []byte                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Offset        int64                  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"` // the most to return
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchContentRequest) Reset() {
+	*x = FetchContentRequest{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchContentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchContentRequest) ProtoMessage() {}
+
+func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
+func (*FetchContentRequest) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *FetchContentRequest) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *FetchContentRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *FetchContentRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+type FetchContentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Total         int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"` // the size of the content
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchContentResponse) Reset() {
+	*x = FetchContentResponse{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchContentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchContentResponse) ProtoMessage() {}
+
+func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
+func (*FetchContentResponse) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *FetchContentResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *FetchContentResponse) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type UploadArtifactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeName      string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Job           uint64                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`
+	Offset        int64                  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data          []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	Total         int64                  `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"`  // the size of the archive, a tar packed with zstd
+	Sha256        []byte                 `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the archive
+	List          *ArtifactList          `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`     // in the last piece
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadArtifactsRequest) Reset() {
+	*x = UploadArtifactsRequest{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadArtifactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadArtifactsRequest) ProtoMessage() {}
+
+func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
+func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *UploadArtifactsRequest) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *UploadArtifactsRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *UploadArtifactsRequest) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *UploadArtifactsRequest) GetList() *ArtifactList {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type UploadArtifactsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Everything before it is stored. When it is the total, the archive is.
+	NextOffset    int64 `protobuf:"varint,1,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadArtifactsResponse) Reset() {
+	*x = UploadArtifactsResponse{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadArtifactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadArtifactsResponse) ProtoMessage() {}
+
+func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
+func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *UploadArtifactsResponse) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+// ArtifactList describes the files that a job left behind.
+type ArtifactList struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Files     []*Artifact            `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	Truncated bool                   `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"` // some files were left out; the message says which and why
+	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// Why there are no artifacts: "quota_exceeded", "upload_refused", "unreadable" or "no_space". Empty if there are.
+	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactList) Reset() {
+	*x = ArtifactList{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactList) ProtoMessage() {}
+
+func (x *ArtifactList) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
+func (*ArtifactList) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *ArtifactList) GetFiles() []*Artifact {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ArtifactList) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ArtifactList) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ArtifactList) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+type Artifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // in the sandbox
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Mode          uint32                 `protobuf:"varint,3,opt,name=mode,proto3" json:"mode,omitempty"` // permissions
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Artifact) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Artifact) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Artifact) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
 	}
 	return 0
 }
@@ -4050,7 +4560,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4062,7 +4572,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4075,7 +4585,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4102,7 +4612,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4624,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4637,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4148,7 +4658,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4160,7 +4670,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4173,7 +4683,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4196,7 +4706,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4208,7 +4718,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4221,7 +4731,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -4408,7 +4918,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"statistics\x18\r \x03(\v2\x17.weir.node.v1.StatisticR\n" +
 	"statistics\x12\x1f\n" +
 	"\vgpu_devices\x18\x0e \x03(\tR\n" +
-	"gpuDevices\"\xdf\x04\n" +
+	"gpuDevices\"\x99\x05\n" +
 	"\tJobResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12,\n" +
@@ -4427,7 +4937,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\astarted\x18\f \x01(\bR\astarted\x12.\n" +
 	"\x13overdraft_caused_by\x18\r \x01(\x04R\x11overdraftCausedBy\x12\x1f\n" +
 	"\vgpu_devices\x18\x0e \x03(\tR\n" +
-	"gpuDevicesB\f\n" +
+	"gpuDevices\x128\n" +
+	"\tartifacts\x18\x14 \x01(\v2\x1a.weir.node.v1.ArtifactListR\tartifactsB\f\n" +
 	"\n" +
 	"_exit_codeB\t\n" +
 	"\a_signal\"\xbc\x01\n" +
@@ -4518,7 +5029,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x04R\anumbers\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xc3\v\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -4555,14 +5066,20 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"inodeLimit\x12\x18\n" +
 	"\anetwork\x18\x1e \x01(\tR\anetwork\x12,\n" +
 	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
-	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheckB\x14\n" +
+	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheck\x125\n" +
+	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifactsB\x14\n" +
 	"\x12_restart_exit_code\":\n" +
 	"\bJobImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
 	"\bGpuCheck\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\tR\x04args\"\xbf\x01\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\x86\x01\n" +
+	"\tArtifacts\x12\x1a\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\x12%\n" +
+	"\x0eonly_completed\x18\x02 \x01(\bR\ronlyCompleted\x12\x19\n" +
+	"\bmax_size\x18\x03 \x01(\x03R\amaxSize\x12\x1b\n" +
+	"\tmax_count\x18\x04 \x01(\x03R\bmaxCount\"\xd3\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -4572,7 +5089,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"executable\x18\x05 \x01(\bR\n" +
 	"executable\x12\x16\n" +
 	"\x06sha256\x18\x06 \x01(\fR\x06sha256\x12\x12\n" +
-	"\x04size\x18\a \x01(\x03R\x04sizeB\b\n" +
+	"\x04size\x18\a \x01(\x03R\x04size\x12\x12\n" +
+	"\x04copy\x18\b \x01(\bR\x04copyB\b\n" +
 	"\x06source\"5\n" +
 	"\vTmpfsVolume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
@@ -4603,7 +5121,38 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05total\x18\a \x01(\x03R\x05total\"1\n" +
 	"\x0eUploadResponse\x12\x1f\n" +
 	"\vnext_offset\x18\x01 \x01(\x03R\n" +
-	"nextOffset\"H\n" +
+	"nextOffset\"\xae\x01\n" +
+	"\x13FetchContentRequest\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\x04R\x03job\x12\x16\n" +
+	"\x06sha256\x18\x04 \x01(\fR\x06sha256\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x06 \x01(\x03R\x06length\"@\n" +
+	"\x14FetchContentResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\"\xf3\x01\n" +
+	"\x16UploadArtifactsRequest\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\x04R\x03job\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\x12\x14\n" +
+	"\x05total\x18\x06 \x01(\x03R\x05total\x12\x16\n" +
+	"\x06sha256\x18\a \x01(\fR\x06sha256\x12.\n" +
+	"\x04list\x18\b \x01(\v2\x1a.weir.node.v1.ArtifactListR\x04list\":\n" +
+	"\x17UploadArtifactsResponse\x12\x1f\n" +
+	"\vnext_offset\x18\x01 \x01(\x03R\n" +
+	"nextOffset\"\x8e\x01\n" +
+	"\fArtifactList\x12,\n" +
+	"\x05files\x18\x01 \x03(\v2\x16.weir.node.v1.ArtifactR\x05files\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"\afailure\x18\x04 \x01(\tR\afailure\"F\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\rR\x04mode\"H\n" +
 	"\tNotLeader\x12%\n" +
 	"\x0eleader_address\x18\x01 \x01(\tR\rleaderAddress\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"&\n" +
@@ -4646,7 +5195,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x06Stream\x12\x16\n" +
 	"\x12STREAM_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTREAM_STDERR\x10\x01\x12\x11\n" +
-	"\rSTREAM_STDOUT\x10\x02*\xc1\x02\n" +
+	"\rSTREAM_STDOUT\x10\x02*\xdb\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cREFUSAL_REASON_UNKNOWN_TOKEN\x10\x01\x12\x1d\n" +
@@ -4657,11 +5206,15 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x1eREFUSAL_REASON_OLD_INCARNATION\x10\x06\x12\x1a\n" +
 	"\x16REFUSAL_REASON_INVALID\x10\a\x12\x1b\n" +
 	"\x17REFUSAL_REASON_OVERLOAD\x10\b\x12\x1d\n" +
-	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t2\xeb\x01\n" +
+	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t\x12\x18\n" +
+	"\x14REFUSAL_REASON_QUOTA\x10\n" +
+	"2\xa2\x03\n" +
 	"\vNodeService\x12I\n" +
 	"\bRegister\x12\x1d.weir.node.v1.RegisterRequest\x1a\x1e.weir.node.v1.RegisterResponse\x12L\n" +
 	"\tHeartbeat\x12\x1e.weir.node.v1.HeartbeatRequest\x1a\x1f.weir.node.v1.HeartbeatResponse\x12C\n" +
-	"\x06Upload\x12\x1b.weir.node.v1.UploadRequest\x1a\x1c.weir.node.v1.UploadResponseB7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
+	"\x06Upload\x12\x1b.weir.node.v1.UploadRequest\x1a\x1c.weir.node.v1.UploadResponse\x12U\n" +
+	"\fFetchContent\x12!.weir.node.v1.FetchContentRequest\x1a\".weir.node.v1.FetchContentResponse\x12^\n" +
+	"\x0fUploadArtifacts\x12$.weir.node.v1.UploadArtifactsRequest\x1a%.weir.node.v1.UploadArtifactsResponseB7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
 
 var (
 	file_internal_node_nodeproto_nodev1_node_proto_rawDescOnce sync.Once
@@ -4676,57 +5229,64 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
-	(Phase)(0),                // 0: weir.node.v1.Phase
-	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
-	(JobState)(0),             // 2: weir.node.v1.JobState
-	(SkipReason)(0),           // 3: weir.node.v1.SkipReason
-	(Stream)(0),               // 4: weir.node.v1.Stream
-	(RefusalReason)(0),        // 5: weir.node.v1.RefusalReason
-	(*Amounts)(nil),           // 6: weir.node.v1.Amounts
-	(*RegisterRequest)(nil),   // 7: weir.node.v1.RegisterRequest
-	(*NodeDescription)(nil),   // 8: weir.node.v1.NodeDescription
-	(*Isolation)(nil),         // 9: weir.node.v1.Isolation
-	(*RegisterResponse)(nil),  // 10: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 11: weir.node.v1.SessionId
-	(*Settings)(nil),          // 12: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 13: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 14: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 15: weir.node.v1.NodeStatus
-	(*CachedImage)(nil),       // 16: weir.node.v1.CachedImage
-	(*Gpu)(nil),               // 17: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 18: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 19: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 20: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 21: weir.node.v1.JobResult
-	(*Error)(nil),             // 22: weir.node.v1.Error
-	(*Attribute)(nil),         // 23: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 24: weir.node.v1.Statistic
-	(*Output)(nil),            // 25: weir.node.v1.Output
-	(*Timings)(nil),           // 26: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 27: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 28: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 29: weir.node.v1.Order
-	(*StartOrder)(nil),        // 30: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 31: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 32: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 33: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 34: weir.node.v1.AcknowledgeOrder
-	(*Variable)(nil),          // 35: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 36: weir.node.v1.JobSpec
-	(*JobImage)(nil),          // 37: weir.node.v1.JobImage
-	(*GpuCheck)(nil),          // 38: weir.node.v1.GpuCheck
-	(*File)(nil),              // 39: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 40: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 41: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 42: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 43: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 44: weir.node.v1.UploadResponse
-	(*NotLeader)(nil),         // 45: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 46: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 47: weir.node.v1.Stale
-	(*Refusal)(nil),           // 48: weir.node.v1.Refusal
+	(Phase)(0),                      // 0: weir.node.v1.Phase
+	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
+	(JobState)(0),                   // 2: weir.node.v1.JobState
+	(SkipReason)(0),                 // 3: weir.node.v1.SkipReason
+	(Stream)(0),                     // 4: weir.node.v1.Stream
+	(RefusalReason)(0),              // 5: weir.node.v1.RefusalReason
+	(*Amounts)(nil),                 // 6: weir.node.v1.Amounts
+	(*RegisterRequest)(nil),         // 7: weir.node.v1.RegisterRequest
+	(*NodeDescription)(nil),         // 8: weir.node.v1.NodeDescription
+	(*Isolation)(nil),               // 9: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),        // 10: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),               // 11: weir.node.v1.SessionId
+	(*Settings)(nil),                // 12: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),        // 13: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),                  // 14: weir.node.v1.Report
+	(*NodeStatus)(nil),              // 15: weir.node.v1.NodeStatus
+	(*CachedImage)(nil),             // 16: weir.node.v1.CachedImage
+	(*Gpu)(nil),                     // 17: weir.node.v1.Gpu
+	(*JobIdentity)(nil),             // 18: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),           // 19: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),               // 20: weir.node.v1.JobStatus
+	(*JobResult)(nil),               // 21: weir.node.v1.JobResult
+	(*Error)(nil),                   // 22: weir.node.v1.Error
+	(*Attribute)(nil),               // 23: weir.node.v1.Attribute
+	(*Statistic)(nil),               // 24: weir.node.v1.Statistic
+	(*Output)(nil),                  // 25: weir.node.v1.Output
+	(*Timings)(nil),                 // 26: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil),       // 27: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),                // 28: weir.node.v1.CpuLimit
+	(*Order)(nil),                   // 29: weir.node.v1.Order
+	(*StartOrder)(nil),              // 30: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),          // 31: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),              // 32: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),            // 33: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),        // 34: weir.node.v1.AcknowledgeOrder
+	(*Variable)(nil),                // 35: weir.node.v1.Variable
+	(*JobSpec)(nil),                 // 36: weir.node.v1.JobSpec
+	(*JobImage)(nil),                // 37: weir.node.v1.JobImage
+	(*GpuCheck)(nil),                // 38: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 39: weir.node.v1.Artifacts
+	(*File)(nil),                    // 40: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 41: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 42: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 43: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 44: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 45: weir.node.v1.UploadResponse
+	(*FetchContentRequest)(nil),     // 46: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 47: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 48: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 49: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 50: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 51: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 52: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 53: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 54: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 55: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	8,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -4758,43 +5318,51 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	25, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	25, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	26, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	23, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	22, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	11, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	29, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	36, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 34: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	6,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	28, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	12, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	30, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	31, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	32, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	34, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	18, // 42: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	35, // 43: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	33, // 44: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	33, // 45: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	35, // 46: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	39, // 47: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	40, // 48: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	41, // 49: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	42, // 50: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	37, // 51: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	38, // 52: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	4,  // 53: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	5,  // 54: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	7,  // 55: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	13, // 56: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	43, // 57: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	10, // 58: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	27, // 59: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	44, // 60: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	58, // [58:61] is the sub-list for method output_type
-	55, // [55:58] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	50, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	23, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	22, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	11, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	29, // 33: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	36, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 35: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	6,  // 36: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	28, // 37: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	12, // 38: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	30, // 39: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	31, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	32, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	34, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	18, // 43: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	35, // 44: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	33, // 45: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	33, // 46: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	35, // 47: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	40, // 48: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	41, // 49: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	42, // 50: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	43, // 51: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	37, // 52: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	38, // 53: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	39, // 54: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	4,  // 55: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	50, // 56: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	51, // 57: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	5,  // 58: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	7,  // 59: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	13, // 60: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	44, // 61: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	46, // 62: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	48, // 63: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	10, // 64: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	27, // 65: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	45, // 66: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	47, // 67: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	49, // 68: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	64, // [64:69] is the sub-list for method output_type
+	59, // [59:64] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -4811,7 +5379,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*Order_Acknowledge)(nil),
 	}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[30].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[34].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
@@ -4822,7 +5390,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   43,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
