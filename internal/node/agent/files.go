@@ -60,6 +60,13 @@ func (a *Agent) holdFiles(j *job, d *jobproxy.Description) {
 	}
 }
 
+// releaseFiles lets the cache remove the files of a job that has ended.
+func (j *job) releaseFiles() {
+	for _, file := range j.files {
+		file.Release()
+	}
+}
+
 // stopped is why the fetching of a job's files ends early.
 type stopped struct{ order jobproxy.Order }
 

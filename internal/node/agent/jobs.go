@@ -135,6 +135,7 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	for _, number := range orders.Acknowledged {
 		if j := a.jobs[number]; j != nil {
 			delete(a.jobs, number)
+			j.releaseFiles()
 			a.work(func() {
 				a.remove(j)
 				a.post(func() { a.uids.free(j.uid) })
@@ -658,9 +659,7 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	}
 	a.freeGPUs(j)
 	a.releaseImage(j)
-	for _, file := range j.files {
-		file.Release()
-	}
+	j.releaseFiles()
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()
