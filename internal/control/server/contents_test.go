@@ -129,10 +129,14 @@ func TestArtifactsArriveInPiecesAndCountInTheQuota(t *testing.T) {
 		t.Errorf("a piece too early: %d, %v", next, err)
 	}
 	for name, change := range map[string]func(*nodev1.UploadArtifactsRequest){
-		"too large":   func(r *nodev1.UploadArtifactsRequest) { r.Total = settings.MaxFileSize + 1 },
-		"no sum":      func(r *nodev1.UploadArtifactsRequest) { r.Sha256 = nil },
-		"no job":      func(r *nodev1.UploadArtifactsRequest) { r.Job++ },
-		"another sum": func(r *nodev1.UploadArtifactsRequest) { r.Sha256 = bytes.Repeat([]byte{1}, 32); r.Offset = 0; r.Data = archive },
+		"too large": func(r *nodev1.UploadArtifactsRequest) { r.Total = settings.MaxFileSize + 1 },
+		"no sum":    func(r *nodev1.UploadArtifactsRequest) { r.Sha256 = nil },
+		"no job":    func(r *nodev1.UploadArtifactsRequest) { r.Job++ },
+		"another sum": func(r *nodev1.UploadArtifactsRequest) {
+			r.Sha256 = bytes.Repeat([]byte{1}, 32)
+			r.Offset = 0
+			r.Data = archive
+		},
 	} {
 		if _, err := send(1000, 7000, list, change); reasonOf(err) != nodev1.RefusalReason_REFUSAL_REASON_INVALID {
 			t.Errorf("%s: %v", name, err)
