@@ -141,6 +141,8 @@ type Request struct {
 	// About receives what the server says about the data of its answer, such as its whole
 	// size. It may be nil.
 	About func(Value)
+	// Content is a request body that is sent as it is read, instead of Input.
+	Content *Content
 }
 
 // Do runs any API command and returns its answer. The parameters are a map or a struct as
@@ -319,16 +321,25 @@ func (c *Client) request(ctx context.Context, r Request, server string) (*http.R
 	if err != nil {
 		return nil, err
 	}
-	method, body := http.MethodPost, parameters
-	if r.Input != nil {
-		method, body = http.MethodPut, r.Input
+	method, body := http.MethodPost, io.Reader(bytes.NewReader(parameters))
+	switch {
+	case r.Content != nil:
+		method = http.MethodPut
+		if body, err = r.Content.Open(); err != nil {
+			return nil, err
+		}
+	case r.Input != nil:
+		method, body = http.MethodPut, bytes.NewReader(r.Input)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, server+"/api/v4/"+r.Command, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, server+"/api/v4/"+r.Command, body)
 	if err != nil {
 		return nil, err
 	}
+	if r.Content != nil {
+		request.ContentLength = r.Content.Size
+	}
 	request.Header.Set("Content-Type", "application/x-yt-yson-text")
-	if r.Input != nil {
+	if method == http.MethodPut {
 		request.Header.Set("X-YT-Header-Format", "<format=text>yson")
 		request.Header.Set("X-YT-Parameters", string(parameters))
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -186,6 +187,64 @@ func TestJobsHaveTheFilesThatWereTakenAlong(t *testing.T) {
 	}
 	u.interrupt()
 	checkNothingIsLeft(t, directory, group)
+}
+
+// Large files come from the node's cache, and jobs leave files behind, whatever the isolation.
+func TestJobsShareLargeFilesAndLeaveFilesBehind(t *testing.T) {
+	for _, level := range []string{"none", "shared_files", "full"} {
+		t.Run(level, func(t *testing.T) {
+			directory, group := t.TempDir(), newGroup()
+			// With shared_files, the job's user reaches its directory over the machine's paths.
+			for _, dir := range []string{filepath.Dir(directory), directory, filepath.Join(directory, "data")} {
+				if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			u := startUp(t, directory, group, "--data-dir", filepath.Join(directory, "data"), "--config", writeFile(t, directory, "level.yaml",
+				"node: {cgroup: {parent: "+group+"}, isolation: {level: "+level+"}}\n"))
+			large := filepath.Join(t.TempDir(), "large")
+			if err := os.WriteFile(large, []byte(strings.Repeat("0123456789", 1<<20)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			command := "wc -c < in/large; cp in/large l; mkdir -p out/deep; echo $YT_JOB_COOKIE > out/deep/number; ln -s /etc/passwd out/link; mkfifo out/pipe; echo no > not"
+			output := u.mustWeir("run", "-n", "2", "--file", large+":in/large", "--output", "out/", "--output", "l", "--", command)
+			if !strings.Contains(output, "sending") || strings.Count(output, "10485760") < 2 {
+				t.Errorf("the jobs printed %q", output)
+			}
+			if output := u.mustWeir("run", "--file", large, "--", "sha256sum large; rm -f large; echo changed 2>/dev/null >> large; true"); strings.Contains(output, "sending") {
+				t.Errorf("the file was sent again: %q", output)
+			}
+			if output := u.mustWeir("run", "-q", "--file", large, "--", "wc -c < large"); strings.TrimSpace(output) != "10485760" {
+				t.Errorf("a job has changed the file for others: %q", output)
+			}
+			cached, err := filepath.Glob(filepath.Join(directory, "data", "node-1", "files", "sha256", "*", "*"))
+			if err != nil || len(cached) != 1 {
+				t.Errorf("the cache has %v, %v", cached, err)
+			}
+			id := strings.Fields(strings.SplitAfter(u.mustWeir("op", "list", "--state", "completed", "-o", "json"), "\"id\": \"")[3])[0]
+			id = strings.Trim(id, "\",")
+			to := filepath.Join(directory, "fetched")
+			fetched := u.mustWeir("op", "artifacts", id, "-d", to)
+			numbers, err := filepath.Glob(filepath.Join(to, "*", "out", "deep", "number"))
+			if err != nil || len(numbers) != 2 || !strings.Contains(fetched, "not a plain file") {
+				t.Errorf("fetched %v, %v; the command printed %s", numbers, err, fetched)
+			}
+			if wrong, _ := filepath.Glob(filepath.Join(to, "*", "out", "[lp]*")); len(wrong) > 0 {
+				t.Errorf("a link or a pipe was kept: %v", wrong)
+			}
+			if wrong, _ := filepath.Glob(filepath.Join(to, "*", "not")); len(wrong) > 0 {
+				t.Errorf("a file that was not asked for was kept: %v", wrong)
+			}
+			for _, name := range numbers {
+				copied, err := os.Stat(filepath.Join(filepath.Dir(name), "..", "..", "l"))
+				if err != nil || copied.Size() != 10<<20 {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			u.interrupt()
+			checkNothingIsLeft(t, directory+"/data/node-1/jobs", group)
+		})
+	}
 }
 
 func TestUpWithADataDirectoryGoesOn(t *testing.T) {

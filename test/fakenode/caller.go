@@ -14,6 +14,8 @@ type Caller interface {
 	Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error)
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
+	FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
+	UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error)
 }
 
 // Direct returns a caller without a network. It encodes and decodes messages, and errors keep their
@@ -34,6 +36,14 @@ func (d direct) Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest)
 
 func (d direct) Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error) {
 	return through(ctx, request, d.service.Upload)
+}
+
+func (d direct) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return through(ctx, request, d.service.FetchContent)
+}
+
+func (d direct) UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	return through(ctx, request, d.service.UploadArtifacts)
 }
 
 // through calls do with copies of the messages, as a network would.

@@ -27,7 +27,8 @@ func slots(n int64) resource.Amounts {
 
 // seat forwards calls to the current leader. Calls fail while there is none.
 type seat struct {
-	leader atomic.Pointer[fakescheduler.Scheduler]
+	fakenode.Caller // of calls that no test makes
+	leader          atomic.Pointer[fakescheduler.Scheduler]
 }
 
 func (s *seat) Register(ctx context.Context, request *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {

@@ -124,6 +124,8 @@ func (s *Store) Result(job uint64) *nodev1.JobResult {
 // Scheduler is one leader. The lock of the store serializes everything, as the loop of a real leader
 // would.
 type Scheduler struct {
+	nodeproto.NoFiles
+
 	store    *Store
 	epoch    uint64
 	settings nodeproto.Settings

@@ -99,7 +99,7 @@ func NewNode(ctx context.Context, c *config.Node, version string, log *slog.Logg
 	}
 	a, err := agent.New(ctx, agent.Options{
 		Caller: client, Directory: directory, Proxy: []string{program, ProxyCommand}, Driver: driver, Rules: rulesOf(c), Pace: paceOf(&c.Heartbeat),
-		Supervisor: supervisor, Isolation: isolation, Files: c.Files.Allow.Value(), GPUs: gpus, Images: images, Check: checkOf(&c.Health),
+		Supervisor: supervisor, Isolation: isolation, Files: c.Files.Allow.Value(), CacheSize: c.Files.CacheSize.Value(), GPUs: gpus, Images: images, Check: checkOf(&c.Health),
 		NoShells:  !c.Shells.Value(),
 		Watermark: hidden, Replace: c.Replace.Value(), Log: log.With("node", name), Alerts: alerts, MoreAlerts: reload.problems,
 		Description: &nodev1.NodeDescription{

@@ -54,6 +54,7 @@ type obeyed struct {
 	Check      agent.Check
 	Files      []string
 	Images     image.Options
+	CacheSize  int64
 }
 
 // machineForTests is the machine that the tests assume.
@@ -63,7 +64,7 @@ func obeyedOf(c *config.Config) obeyed {
 	o := obeyed{
 		Server: settingsOf(&c.Scheduler), Rules: rulesOf(&c.Node), Pace: paceOf(&c.Node.Heartbeat), Offered: offeredOf(&c.Node, machineForTests),
 		Images:     imageOptions(&c.Node.Images, "", nil, nil),
-		Supervised: c.Node.Supervisor.Value(), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(),
+		Supervised: c.Node.Supervisor.Value(), Check: checkOf(&c.Node.Health), Files: c.Node.Files.Allow.Value(), CacheSize: c.Node.Files.CacheSize.Value(),
 	}
 	c.Node.Isolation.ShareWritable = document.Some(true) // see isolation_test.go
 	o.Isolation, _ = isolationOf(&c.Node.Isolation, true, func(jobinit.Level, uint32) error { return nil })

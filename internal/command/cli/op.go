@@ -27,7 +27,7 @@ if that is unique, or by its alias, which starts with a star: '*nightly'.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
-		newOpAbortCommand(r), newOpCompleteCommand(r), newOpGetCommand(r), newOpJobsCommand(r), newOpListCommand(r),
+		newOpAbortCommand(r), newOpArtifactsCommand(r), newOpCompleteCommand(r), newOpGetCommand(r), newOpJobsCommand(r), newOpListCommand(r),
 		newOpResumeCommand(r), newOpStartCommand(r), newOpSuspendCommand(r), newOpUpdateCommand(r), newOpWaitCommand(r),
 	)
 	return r.addTo(cmd)

@@ -26,8 +26,10 @@ type runCall struct {
 	memory, timeLimit string
 	jobs, retries     int64
 	environment       []string
+	large             []largeFile
 	files             []string
 	image             string
+	outputs           []string // patterns of files to keep
 	tag               string
 	notify            []string
 	weight            float64
@@ -73,8 +75,9 @@ Ctrl-C aborts the operation; on a terminal it asks first.`,
 	flags.Int64VarP(&c.jobs, "jobs", "n", 1, "number of jobs; YT_JOB_COOKIE has the job's number")
 	flags.Int64Var(&c.retries, "retries", 0, "how many job failures the operation tolerates")
 	flags.StringArrayVarP(&c.environment, "env", "e", nil, "environment variable of the jobs: NAME=VALUE, or NAME to pass your own (repeatable)")
-	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name; together at most 1 MiB (repeatable)")
+	flags.StringArrayVarP(&c.files, "file", "f", nil, "file to put into the jobs' directory: PATH, or PATH:NAME to give it another name (repeatable)")
 	flags.StringVar(&c.image, "image", "", "container image to run in, such as registry.example/train:v1, or one that nodes have; if unset, jobs see the programs of their node")
+	flags.StringArrayVar(&c.outputs, "output", nil, "files to keep of the jobs' directory, such as out/ or 'log/*.txt'; weir op artifacts fetches them (repeatable)")
 	flags.StringVar(&c.timeLimit, "time-limit", "", "time limit per job, such as 90s or 2h")
 	flags.StringVar(&c.tag, "tag", "", "run only on nodes with this tag, or that match a filter such as 'ssd & !old'")
 	flags.StringArrayVar(&c.notify, "notify", nil, "notification target of the cluster that is told when the operation ends (repeatable)")
@@ -93,6 +96,9 @@ func (c *runCall) run(s *session, args []string) error {
 		return err
 	}
 	if err := c.admission.checkPool(s, c.pool, c.tree); err != nil {
+		return err
+	}
+	if err := c.sendFiles(s); err != nil {
 		return err
 	}
 	id, err := c.admission.start(s, client.Vanilla, spec)
@@ -215,6 +221,7 @@ func (c *runCall) spec(args []string) (map[string]any, error) {
 		value any
 	}{
 		{task, "file_paths", len(files) > 0, files}, {task, "docker_image", c.image != "", c.image},
+		{task, "artifact_paths", len(c.outputs) > 0, c.outputs},
 		{task, "gpu_limit", c.gpu != 0, c.gpu}, {task, "environment", len(environment) > 0, environment},
 		{task, "job_time_limit", limit != 0, limit}, {spec, "pool", c.pool != "", c.pool},
 		{spec, "pool_trees", c.tree != "", []string{c.tree}}, {spec, "weight", c.weight != 0, c.weight},

@@ -62,11 +62,17 @@ func TestRunTakesFilesAlong(t *testing.T) {
 	}
 	b.ok("run", "--file", "script.sh:bin/s", "-f", "script.sh", "--", "true")
 	for _, test := range []struct{ file, want string }{
-		{"none", "no such file"}, {dir, "is a directory"}, {"large", "1048577 bytes"}, {"script.sh:../s", "stays inside"}, {"/dev/null", "not a plain file"},
+		{"none", "no such file"}, {dir, "is a directory"}, {"script.sh:../s", "stays inside"}, {"/dev/null", "not a plain file"},
 	} {
 		if code, _, errs := b.call("run", "--file", test.file, "--", "true"); code != ExitWrongCall || !strings.Contains(errs, test.want) {
 			t.Errorf("%s: exit code %d, %q; want %q", test.file, code, errs, test.want)
 		}
+	}
+	if _, _, errs := b.call("run", "--file", "large", "--", "true"); !strings.Contains(errs, "sending large, 1048577 bytes") {
+		t.Errorf("the large file was not sent: %q", errs)
+	}
+	if _, _, errs := b.call("run", "--file", "large:again", "--", "true"); strings.Contains(errs, "sending") {
+		t.Errorf("a file that the scheduler has was sent again: %q", errs)
 	}
 	_, _, errs := b.call("run", "--", "./script.sh; exit 127")
 	if !strings.Contains(errs, "weir run --file ./script.sh -- ./script.sh") {

@@ -163,12 +163,15 @@ var nodeHealthGroup = newGroup([]row[NodeHealth]{
 
 // NodeFiles configures which files of the node jobs may use.
 type NodeFiles struct {
-	Allow opt[[]string]
+	Allow     opt[[]string]
+	CacheSize opt[int64]
 }
 
 var nodeFilesGroup = newGroup([]row[NodeFiles]{
 	fixed("allow", "Directories whose files jobs may name in file_paths. Jobs that name other files of the node fail. Links that lead out of them are not followed.",
 		func(c *NodeFiles) *opt[[]string] { return &c.Allow }, paths),
+	fixed("cache_size", "How much of data_dir the files of operations may take. Those that no job uses are removed first, least recently used first.",
+		func(c *NodeFiles) *opt[int64] { return &c.CacheSize }, memory.Default(10<<30)),
 })
 
 // NodeGPUs configures how a node finds its GPUs and reads their state.

@@ -102,6 +102,7 @@ func allCommands() *table {
 		group{"Transactions", transactionCommands},
 		group{"Operations", operationCommands},
 		group{"Jobs", jobCommands},
+		group{"Files", contentCommands},
 		group{"Pools", poolCommands},
 		group{"The cluster", clusterCommands},
 		group{"People and tokens", peopleCommands},

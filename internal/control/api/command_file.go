@@ -37,15 +37,9 @@ func (c *call) receiveFile() (*received, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, announced := io.Reader(bytes.NewReader(c.data)), int64(len(c.data))
-	if c.stream != nil {
-		unpacked, packed, err := unpack(c.stream.body, c.stream.encoding)
-		if err != nil {
-			return nil, err
-		}
-		if in, announced = unpacked, c.stream.length; packed {
-			announced = -1
-		}
+	in, announced, err := c.body()
+	if err != nil {
+		return nil, err
 	}
 	arriving := &arrival{in: in}
 	head, err := io.ReadAll(io.LimitReader(arriving, maxSmallFile+1))
@@ -66,6 +60,18 @@ func (c *call) receiveFile() (*received, error) {
 		return nil, err
 	}
 	return &received{stored: stored}, nil
+}
+
+// body returns the content of the request, and its size, which is negative if it is not known.
+func (c *call) body() (content io.Reader, size int64, err error) {
+	if c.stream == nil {
+		return bytes.NewReader(c.data), int64(len(c.data)), nil
+	}
+	unpacked, packed, err := unpack(c.stream.body, c.stream.encoding)
+	if packed {
+		return unpacked, -1, err
+	}
+	return unpacked, c.stream.length, err
 }
 
 // statedSum is the sum that the request states, zero if it states none.

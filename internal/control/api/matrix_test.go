@@ -64,6 +64,11 @@ var samples = map[string]struct{ parameters, data string }{
 	"abort_job":            {parameters: `{job_id="JOB"}`},
 	"abandon_job":          {parameters: `{job_id="JOB"}`},
 
+	"upload_file":    {`{sha256="2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}`, "x"},
+	"find_uploads":   {parameters: `{sha256=[]}`},
+	"list_artifacts": {parameters: `{operation_id="OPERATION"}`},
+	"get_artifacts":  {parameters: `{operation_id="OPERATION";job_id="JOB"}`},
+
 	"plan_pools":              {parameters: `{pool_tree=applied;document={nodes_filter=nowhere;pools={}}}`},
 	"apply_pools":             {parameters: `{pool_tree=applied;document={nodes_filter=nowhere;pools={"USER"={}}}}`},
 	"export_pools":            {parameters: `{pool_tree=applied}`},

@@ -20,13 +20,15 @@ func startOperation(c *call) (yson.Node, error) {
 	if err := c.checkStart(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
-	if err := c.fixFiles(c.start.Spec); err != nil {
+	files := &fixedFiles{call: c}
+	defer files.release()
+	if err := files.fix(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
 	if err := c.fixImages(c.start.Spec); err != nil {
 		return yson.Node{}, err
 	}
-	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start})
+	id, err := c.Server.StartOperation(c.Context, c.Caller("operation"), server.Start{Type: vanilla, User: c.Who.User, Spec: c.start, Uses: files.uses})
 	if err != nil {
 		return yson.Node{}, err
 	}

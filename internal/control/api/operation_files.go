@@ -1,21 +1,38 @@
 package api
 
 import (
-	"io"
+	"bytes"
 	"slices"
 
+	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/pathtree"
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/ypath"
 	"github.com/weirhq/weir/internal/value/yson"
 )
 
-// fixFiles replaces the files of the tree that an operation names by their contents, so that all of its jobs get the same,
-// whatever happens to the tree later. The user must be allowed to read them.
-func (c *call) fixFiles(spec *operation.Spec) error {
-	total := 0
+// fixedFiles replaces the files that an operation names by their contents or the names of their contents, so that all of its jobs get the
+// same, whatever happens to the tree later. Small contents become part of the specification, others are in the blob storage.
+type fixedFiles struct {
+	*call
+	inline int64
+	uses   []store.ContentUse
+	held   []*blob.Content
+}
+
+// release must be called when the operation is stored.
+func (x *fixedFiles) release() {
+	for _, content := range x.held {
+		content.Release()
+	}
+}
+
+// fix replaces the files of a specification. The user must be allowed to read files of the tree.
+func (x *fixedFiles) fix(spec *operation.Spec) error {
 	for i := range spec.Tasks {
 		task := &spec.Tasks[i]
 		files := make([]document.Value, len(task.Value.FilePaths))
@@ -24,17 +41,18 @@ func (c *call) fixFiles(spec *operation.Spec) error {
 			if !ok { // it was valid when the specification was read
 				return wire.Errorf(wire.CodeGeneric, "Task %s: file_paths/%d is no file", task.Name, j)
 			}
-			if f.TreePath != "" {
-				if err := c.readTreeFile(&f); err != nil {
-					return wire.Errorf(wire.CodeGeneric, "Task %s: file %s cannot be used", task.Name, f.TreePath).Because(err)
-				}
-				entry = f.Inline()
-			}
-			if total += len(f.Content); total > operation.MaxFileContent {
-				return wire.Errorf(wire.CodeGeneric, "Task %s: the files of the operation have more than %d bytes together, which is the limit; file %s is the first that does not fit",
-					task.Name, operation.MaxFileContent, f.Name)
-			}
 			files[j] = entry
+			if f.NodePath != "" {
+				continue
+			}
+			name := f.Name
+			if f.TreePath != "" {
+				name = f.TreePath
+			}
+			if err := x.fixFile(&f); err != nil {
+				return wire.Errorf(wire.CodeGeneric, "Task %s: file %s cannot be used", task.Name, name).Because(err)
+			}
+			files[j] = f.Inline()
 		}
 		if len(files) > 0 {
 			task.Value.FilePaths = files
@@ -43,47 +61,91 @@ func (c *call) fixFiles(spec *operation.Spec) error {
 	return nil
 }
 
-// readTreeFile reads the content of a file, and whether it is executable if the task does not state it.
-func (c *call) readTreeFile(f *operation.File) error {
+// fixFile gives a file its content, or the name of its content.
+func (x *fixedFiles) fixFile(f *operation.File) error {
+	switch {
+	case f.TreePath != "":
+		if err := x.readTreeFile(f); err != nil || !f.Sum.IsZero() {
+			return err
+		}
+	case !f.Sum.IsZero():
+		return x.useUpload(f)
+	}
+	size := int64(len(f.Content))
+	if size <= operation.MaxInlineFile && x.inline+size <= operation.MaxInlineFiles {
+		x.inline += size
+		return nil
+	}
+	content, err := x.Server.PutContent(x.Context, x.Who.User, bytes.NewReader(f.Content), size, checksum.Sum{})
+	if err != nil {
+		return err
+	}
+	x.use(f, content, x.Who.User)
+	f.Content = nil
+	return nil
+}
+
+// use makes the operation use a content.
+func (x *fixedFiles) use(f *operation.File, content *blob.Content, user string) {
+	f.Sum, f.Size = content.Sum, content.Size
+	x.held = append(x.held, content)
+	x.uses = append(x.uses, store.ContentUse{Content: content.Sum.String(), User: user, Size: content.Size})
+}
+
+// useUpload uses a content that the user has uploaded, or otherwise uses already. Knowing the sum of a content is not a permission to
+// read it.
+func (x *fixedFiles) useUpload(f *operation.File) error {
+	uses, err := x.Server.Store().ContentUses(x.Context, x.Who.User, f.Sum.String())
+	if err != nil {
+		return err
+	}
+	if len(uses) == 0 {
+		return wire.Errorf(wire.CodeResolve, "User %q has uploaded no content %s", x.Who.User, f.Sum)
+	}
+	content, err := x.Server.HoldContent(x.Context, f.Sum)
+	if err != nil {
+		return err
+	}
+	x.use(f, content, x.Who.User)
+	return nil
+}
+
+// readTreeFile reads a file, and whether it is executable if the task does not state it.
+func (x *fixedFiles) readTreeFile(f *operation.File) error {
 	path, err := ypath.Parse(f.TreePath)
 	if err != nil {
 		return wire.Errorf(wire.CodeGeneric, "Error parsing path %s", wire.CutText(f.TreePath, 100)).Because(err)
 	}
-	t, err := c.Find(path, false)
+	t, err := x.Find(path, false)
 	if err != nil {
 		return err
 	}
-	if err := c.MayReadNode(t.Place); err != nil {
+	if err := x.MayReadNode(t.Place); err != nil {
 		return err
 	}
 	n, ok := t.Object.(*pathtree.PlainNode)
 	if !ok || n.Kind() != "file" || len(t.Attribute) > 0 {
 		return wire.Errorf(wire.CodeGeneric, "Node %s is not a file", t.Path)
 	}
-	if f.Content = n.Row.Document; n.Row.Content != "" && n.Size() <= operation.MaxFileContent {
-		if f.Content, err = c.wholeContent(n); err != nil {
+	if f.Content = n.Row.Document; n.Row.Content != "" {
+		sum, err := checksum.Parse(n.Row.Content)
+		if err != nil {
 			return err
 		}
-	} else if n.Row.Content != "" {
-		return wire.Errorf(wire.CodeGeneric, "The file has %d bytes; the limit is %d", n.Size(), operation.MaxFileContent)
+		content, err := x.Server.HoldContent(x.Context, sum)
+		if err != nil {
+			return err
+		}
+		x.use(f, content, n.Row.ContentUser)
 	}
+	f.TreePath = ""
 	if f.Executable.IsSet() {
 		return nil
 	}
-	value, _, err := n.Attribute(c.Request, t.Place, "executable")
+	value, _, err := n.Attribute(x.Request, t.Place, "executable")
 	executable, _ := value.Boolean()
 	f.Executable = document.Some(executable)
 	return err
-}
-
-// wholeContent reads a file of the blob storage.
-func (c *call) wholeContent(n *pathtree.PlainNode) ([]byte, error) {
-	in, err := c.Server.Content(c.Context, n.Row.Content, 0, -1)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return io.ReadAll(in)
 }
 
 // keepFileAttributes writes the paths in file_paths that have attributes as maps with $value and $attributes, which a

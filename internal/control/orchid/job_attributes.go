@@ -26,6 +26,8 @@ type storedJobAttributes struct {
 
 	CPU  *server.CPUHistory `json:"cpu_history"`
 	GPUs []string           `json:"gpu_devices"`
+
+	Artifacts *server.ArtifactState `json:"artifacts"`
 }
 
 // Describe writes a job with the named attributes, or with all of them but cpu_history, which is long. It ignores unknown
@@ -187,6 +189,10 @@ func (j *JobView) describeRow(v *OperationView) ([]yson.Entry, error) {
 		yson.Pair("interruption_info", interrupted))
 	if own.CPU != nil {
 		entries = append(entries, yson.Pair("cpu_history", cpuHistory(own.CPU)))
+	}
+	if a := own.Artifacts; a != nil {
+		entries = append(entries, yson.Pair("artifacts", yson.Map(yson.Pair("state", yson.String(a.State)), yson.Pair("count", yson.Int64(int64(a.Count))),
+			yson.Pair("reason", yson.String(a.Reason)), yson.Pair("message", yson.String(a.Message)))))
 	}
 	if own.ExitCode != nil {
 		entries = append(entries, yson.Pair("exit_code", yson.Int64(int64(*own.ExitCode))))

@@ -44,6 +44,14 @@ func (s *Server) PutContent(ctx context.Context, user string, content io.Reader,
 	return s.blobs.Put(ctx, content, limit, want)
 }
 
+// HoldContent returns a content that rows name, so that other rows can.
+func (s *Server) HoldContent(ctx context.Context, sum checksum.Sum) (*blob.Content, error) {
+	if s.blobs == nil {
+		return nil, ErrNoBlobs
+	}
+	return s.blobs.Hold(ctx, sum)
+}
+
 // Charge commits rows that make a user use a content, unless the user's quota forbids it.
 func (s *Server) Charge(ctx context.Context, user string, content *blob.Content, commit func() error) error {
 	select {

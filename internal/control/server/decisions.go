@@ -282,6 +282,7 @@ type jobAttributes struct {
 	ProxyFactor float64            `json:"proxy_factor,omitempty"`
 	CPU         *CPUHistory        `json:"cpu_history,omitempty"`
 	GPUs        []string           `json:"gpu_devices,omitempty"`
+	Artifacts   *ArtifactState     `json:"artifacts,omitempty"`
 }
 
 var jobStates = [...]string{core.JobCompleted: "completed", core.JobFailed: "failed", core.JobAborted: "aborted", core.JobInterrupted: "completed"}
@@ -361,6 +362,7 @@ func (t *term) describeResult(row *store.Job, attributes *jobAttributes, result 
 		attributes.ExecStart = nodeproto.FromMicros(at)
 	}
 	attributes.GPUs = result.GetGpuDevices()
+	attributes.Artifacts = artifactsState(result.GetArtifacts())
 	if result.ExitCode != nil {
 		attributes.ExitCode = result.ExitCode
 	}

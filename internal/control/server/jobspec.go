@@ -40,7 +40,14 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 		out.TmpfsVolumes = append(out.TmpfsVolumes, &nodev1.TmpfsVolume{Path: v.Path, Size: v.Size})
 	}
 	for _, f := range t.FilePaths {
-		out.Files = append(out.Files, jobFile(f))
+		file := jobFile(f)
+		file.Copy = t.CopyFiles.Value()
+		out.Files = append(out.Files, file)
+	}
+	if a := &t.Artifacts; len(a.Paths) > 0 {
+		out.Artifacts = &nodev1.Artifacts{
+			Patterns: a.Paths, OnlyCompleted: a.On.Value() == operation.ArtifactsCompleted, MaxSize: a.MaxSize.Value(), MaxCount: int64(a.MaxCount.Value()),
+		}
 	}
 	if name, given := t.DockerImage.Get(); given {
 		out.Image = &nodev1.JobImage{Name: name, Writable: t.WritableRootfs.Value()}
@@ -76,9 +83,14 @@ func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {
 func jobFile(entry document.Value) *nodev1.File {
 	f, _ := operation.ReadFile(entry)
 	file := &nodev1.File{Path: f.Name, Executable: f.Executable.Value()}
-	if f.NodePath != "" {
+	switch {
+	case !f.Sum.IsZero():
+		// A node that does not fetch contents has no such file, and fails the job.
+		file.Source = &nodev1.File_NodePath{NodePath: "sha256:" + f.Sum.String()}
+		file.Sha256, file.Size = f.Sum[:], f.Size
+	case f.NodePath != "":
 		file.Source = &nodev1.File_NodePath{NodePath: f.NodePath}
-	} else {
+	default:
 		file.Source = &nodev1.File_Content{Content: f.Content}
 	}
 	return file

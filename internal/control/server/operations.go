@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -29,6 +30,8 @@ type Start struct {
 	Type string
 	User string
 	Spec *operation.Specification
+	// Uses are the contents of the blob storage that the specification names, with the users in whose quotas they count.
+	Uses []store.ContentUse
 }
 
 // StartOperation starts an operation and returns its id after the operation is
@@ -63,6 +66,10 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		return guid.ID{}, err
 	}
 	t.lastNumber = number
+	for _, use := range start.Uses {
+		use.Holder, use.Operation = fmt.Sprintf("operation:%d", number), int32(number)
+		t.open.rows.Put.ContentUses = append(t.open.rows.Put.ContentUses, use)
+	}
 	t.ids[id] = number
 	if alias := spec.Alias.Value(); alias != "" {
 		t.aliases[alias] = number

@@ -64,8 +64,10 @@ type Server struct {
 	ledOnce       sync.Once
 	epochFloor    int64 // the latest epoch that nodes have seen; only Run and its term use it
 
-	editing       chan struct{}       // full while a caller changes the configuration of pools
-	charging      chan struct{}       // full while a caller makes a user use a content
+	editing       chan struct{} // full while a caller changes the configuration of pools
+	charging      chan struct{} // full while a caller makes a user use a content
+	fetching      chan struct{} // full while nodes fetch as many pieces as they may at a time
+	artifacts     artifactUploads
 	specs         map[int32]*readSpec // specifications that Run has read while it stood by; only Run uses them
 	copied        *standbyCopy        // what Run has read while it stands by, nil if nothing; only Run uses it
 	trees         atomic.Pointer[Trees]
@@ -91,7 +93,7 @@ type Server struct {
 func New(o Options) *Server {
 	s := &Server{
 		store: o.Store, blobs: o.Blobs, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
-		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), specs: map[int32]*readSpec{},
+		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), fetching: make(chan struct{}, maxFetches), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),
 		nodes: newDirectory[string, *Node](), registrations: newDirectory[string, []uint64](), registry: newRegistry(),

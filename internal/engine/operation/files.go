@@ -7,10 +7,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/weirhq/weir/internal/value/checksum"
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// File is a file of a task's sandbox, as an entry of file_paths describes it. Either TreePath or NodePath is set, or the
+// File is a file of a task's sandbox, as an entry of file_paths describes it. TreePath, NodePath or Sum is set, or the
 // entry has the content itself.
 type File struct {
 	// Name is the path in the sandbox. It is relative and stays inside.
@@ -20,15 +21,21 @@ type File struct {
 	Content    []byte
 	TreePath   string // starts with two slashes
 	NodePath   string // absolute
+	// Sum and Size name a content of the blob storage.
+	Sum  checksum.Sum
+	Size int64
 }
 
-// MaxFileContent is the most that the files of an operation may contain together: they are part of its specification,
-// which schedulers store and nodes receive with every first job.
-const MaxFileContent = 1 << 20
+// Limits on contents in a specification, which schedulers store and nodes receive with every first job. Others are in the blob
+// storage.
+const (
+	MaxInlineFile  = 64 << 10  // of one file
+	MaxInlineFiles = 512 << 10 // of all files of an operation
+)
 
 // ReadFile reads an entry of file_paths: the path of a file in the tree ("//home/ann/tool") or on the nodes
 // ("/opt/tool" or "file:/opt/tool"), plain or with the attributes file_name and executable; or a map with file_name and
-// either content or content_base64. It reports whether the entry is one of them.
+// content, content_base64 or sha256. It reports whether the entry is one of them.
 func ReadFile(v document.Value) (File, bool) {
 	var f File
 	target, attributes := v, document.Value{}
@@ -55,8 +62,19 @@ func ReadFile(v document.Value) (File, bool) {
 	return f, f.describe(attributes) && f.isInside()
 }
 
-// readContent reads a file that is given with its content.
+// readContent reads a file that is given with its content, or with the content's name.
 func readContent(v document.Value) (f File, ok bool) {
+	if name, named := v.Get("sha256"); named {
+		text, isText := name.Text()
+		sum, err := checksum.Parse(text)
+		f.Sum = sum
+		if size, given := v.Get("size"); given {
+			if f.Size, ok = size.Int64(); !ok || f.Size < 0 {
+				return f, false
+			}
+		}
+		return f, isText && err == nil && f.describe(v) && f.isInside()
+	}
 	text, plain := v.Get("content")
 	encoded, coded := v.Get("content_base64")
 	if plain == coded || !f.describe(v) || !f.isInside() {
@@ -100,8 +118,12 @@ func (f *File) isInside() bool {
 	return f.Name != "" && filepath.IsLocal(f.Name) && filepath.Clean(f.Name) != "." && !strings.ContainsRune(f.Name, 0)
 }
 
-// Inline returns the entry of file_paths that gives a file with its content.
+// Inline returns the entry of file_paths that gives a file with its content, or with the content's name.
 func (f *File) Inline() document.Value {
+	if !f.Sum.IsZero() {
+		return document.Map(document.Pair("file_name", document.Text(f.Name)), document.Pair("executable", document.Bool(f.Executable.Value())),
+			document.Pair("sha256", document.Text(f.Sum.String())), document.Pair("size", document.Int(f.Size)))
+	}
 	content := document.Pair("content", document.Text(string(f.Content)))
 	if !utf8.Valid(f.Content) {
 		content = document.Pair("content_base64", document.Text(base64.StdEncoding.EncodeToString(f.Content)))

@@ -46,11 +46,15 @@ func TestTheResultingSpecificationHasEveryDefault(t *testing.T) {
   main:
     job_count: 1
     command: "true"
+    copy_files: false
     cpu_limit: 1
     gpu_limit: 0
     memory_limit: 512MiB
     network_limit: 0
     network: host
+    artifacts_on: finished
+    max_artifact_size: 1GiB
+    max_artifact_count: 10000
     user_job_memory_digest_default_value: 0.5
     user_job_memory_digest_lower_bound: 0.05
     ignore_memory_reserve_factor_less_than_one: false

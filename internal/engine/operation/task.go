@@ -20,6 +20,8 @@ type Task struct {
 	Command     document.Optional[string]
 	Environment []document.Named[string]
 	FilePaths   []document.Value
+	CopyFiles   document.Optional[bool]
+	Artifacts   Artifacts
 
 	CPULimit     document.Optional[int64] // hundredths of a core
 	GPULimit     document.Optional[int64]
@@ -92,7 +94,6 @@ var unsupportedTaskOptions = []unsupported{
 	{"jobs use the network of the node", []string{"network_project", "enable_rpc_proxy_in_job_proxy", "rpc_proxy_worker_thread_pool_size"}},
 	{"the kernel's counters measure memory", []string{"use_smaps_memory_tracker", "use_porto_memory_tracking"}},
 	{"core dumps are not collected", []string{"force_core_dump", "fail_job_on_core_dump"}},
-	{"files are always copied into the sandbox", []string{"copy_files"}},
 	{"it does not apply to vanilla operations", []string{"deterministic", "task_title", "extra_environment"}},
 }
 
@@ -104,8 +105,10 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.Command }, document.Words),
 		document.Plain("environment", "Environment variables for the command.",
 			func(c *Task) *[]document.Named[string] { return &c.Environment }, environment),
-		document.Plain("file_paths", "Files to put into the sandbox: paths of files in the tree, with the attributes file_name and executable, or maps with file_name and content. Together at most 1 MiB. Paths on the nodes only where node/files/allow permits them.",
+		document.Plain("file_paths", "Files to put into the sandbox: paths of files in the tree, with the attributes file_name and executable, or maps with file_name and content. Paths on the nodes only where node/files/allow permits them.",
 			func(c *Task) *[]document.Value { return &c.FilePaths }, document.ListOf(filePath)),
+		document.Maybe("copy_files", "Give each job copies of large files, which it may change, instead of the node's own read-only ones.",
+			func(c *Task) *opt[bool] { return &c.CopyFiles }, switched.Default(false)),
 		document.Maybe("cpu_limit", "Cores per job.",
 			func(c *Task) *opt[int64] { return &c.CPULimit }, cpuAmount.Default(resource.CPU.Scale())),
 		document.Maybe("gpu_limit", "GPUs per job.",
@@ -118,6 +121,7 @@ var taskOptions = concat(
 		document.Maybe("network", "host: jobs use their node's network. none: jobs have a network of their own, with nothing but the loopback device; nodes whose isolation level is none abort them. An amount is the same as network_limit.",
 			func(c *Task) *opt[string] { return &c.Network }, network.Default(HostNetwork)),
 	},
+	document.Within(artifactOptions, func(c *Task) *Artifacts { return &c.Artifacts }),
 	document.Within(memoryOptions, func(c *Task) *MemoryOptions { return &c.Memory }),
 	[]document.Option[Task]{
 		document.Plain("tmpfs_volumes", "File systems in memory. Their sizes must not sum to more than memory_limit, and none may be inside another.",

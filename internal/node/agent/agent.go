@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/cgroup"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -31,6 +32,8 @@ type Caller interface {
 	Heartbeat(ctx context.Context, request *nodev1.HeartbeatRequest) (*nodev1.HeartbeatResponse, error)
 	Upload(ctx context.Context, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
 	Stream(ctx context.Context, first *nodev1.NodeFrame) (nodeproto.NodeStream, error)
+	FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
+	UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error)
 }
 
 // Options configure an agent.
@@ -50,10 +53,12 @@ type Options struct {
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
 	Files []string
-	// NoShells refuses shells in jobs, whoever asks.
+	// NoShells refuses shells in jobs, whatever the user may do.
 	NoShells bool
-	Driver   cgroup.Driver
-	Rules    Rules
+	// CacheSize is the most that the node keeps of the files of the tree that its jobs have used.
+	CacheSize int64
+	Driver    cgroup.Driver
+	Rules     Rules
 	// Watermark is memory that the node has beyond what its description offers. The scheduler does not allocate it, but
 	// jobs may grow into it.
 	Watermark int64
@@ -145,6 +150,7 @@ type Agent struct {
 	root       string // of the job directories
 	limits     resource.Amounts
 	uids       *uidPool
+	cache      *cache.Cache
 	supervisor *jobproxy.Supervisor // nil without
 	events     chan func()
 	session    *nodeproto.NodeSession
@@ -187,6 +193,10 @@ func New(ctx context.Context, o Options) (*Agent, error) {
 	a.Alerts = append(slices.Clip(a.Alerts), o.Isolation.alerts()...)
 	if err := os.MkdirAll(a.root, 0o711); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	var err error
+	if a.cache, err = cache.Open(filepath.Join(o.Directory, "files"), o.CacheSize); err != nil {
+		return nil, err
 	}
 	id, err := agentID(filepath.Join(o.Directory, "agent"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirhq/weir/internal/node/cache"
 	"github.com/weirhq/weir/internal/node/image"
 	"github.com/weirhq/weir/internal/node/jobproxy"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -37,6 +38,9 @@ type job struct {
 	readers readers  // of its output
 	// preparing ends the preparation of its image; nil if there is none.
 	preparing context.CancelFunc
+	// files are the contents of the cache that it uses. stop ends their fetching; nil while none are fetched.
+	files []*cache.Content
+	stop  func(jobproxy.Order)
 }
 
 // requested is the memory that the node counts for the job.
@@ -107,12 +111,13 @@ func (a *Agent) restore(ctx context.Context) ([]nodeproto.RestoredJob, error) {
 			j.uid, a.uids.taken[c.UID] = c.UID, true
 		}
 		a.keepGPUs(j, description)
+		a.holdFiles(j, description)
 		a.jobs[j.number] = j
 		job := nodeproto.RestoredJob{Status: j.statusMessage()}
 		job.Status.Identity = identity
 		if f.Result != nil {
-			// Large output is uploaded first, as for a job that ends now: the job's watcher finds that it has ended.
-			if result := a.resultMessage(j, f.Result); a.inline(j, result) {
+			// Large output and artifacts are uploaded first, as for a job that ends now: the job's watcher finds that it has ended.
+			if result := a.resultMessage(j, f.Result); description.Artifacts == nil && a.inline(j, result) {
 				j.result, job.Result = result, result
 				a.freeGPUs(j)
 			}
@@ -131,6 +136,7 @@ func (a *Agent) carryOut(orders *nodeproto.Orders) {
 	for _, number := range orders.Acknowledged {
 		if j := a.jobs[number]; j != nil {
 			delete(a.jobs, number)
+			j.releaseFiles()
 			a.work(func() {
 				a.remove(j)
 				a.post(func() { a.uids.free(j.uid) })
@@ -201,12 +207,8 @@ func (a *Agent) start(s *nodeproto.Start) {
 	a.launch(j, description)
 }
 
-// launch starts a job as soon as its image is ready.
-func (a *Agent) launch(j *job, description *jobproxy.Description) {
-	if err := a.giveGPUs(j, description); err != nil {
-		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
-		return
-	}
+// begin starts a job whose files are there, as soon as its image is ready.
+func (a *Agent) begin(j *job, description *jobproxy.Description) {
 	if description.Image != nil {
 		a.prepareImage(j, description)
 		return
@@ -235,6 +237,19 @@ func (a *Agent) launchPrepared(j *job, description *jobproxy.Description) {
 			}
 		})
 	})
+}
+
+// launch fetches the files of a job and starts it.
+func (a *Agent) launch(j *job, description *jobproxy.Description) {
+	if err := a.giveGPUs(j, description); err != nil {
+		a.finish(j, notStarted(j, reasonJobsDisabled, err.Error()))
+		return
+	}
+	if !needsContents(description) {
+		a.begin(j, description)
+		return
+	}
+	a.fetchFiles(j, description)
 }
 
 // launchIn starts a job in the node's supervisor, or with a proxy of its own.
@@ -348,13 +363,23 @@ func (a *Agent) describe(s *nodeproto.Start) (*jobproxy.Description, error) {
 	}
 	for _, f := range spec.GetFiles() {
 		file := jobproxy.File{Path: f.GetPath(), Executable: f.GetExecutable(), Content: f.GetContent(), Source: f.GetNodePath()}
-		if file.Source != "" {
+		if len(f.GetSha256()) > 0 {
+			if file, err = contentFile(f); err != nil {
+				return nil, err
+			}
+		} else if file.Source != "" {
 			if file.Root = a.allowing(file.Source); file.Root == "" {
 				return nil, fmt.Errorf("%w: file_paths: %s is a file of the node, and its operator has not allowed it (node/files/allow); "+
 					"put the file into the tree, or start the job with weir run --file", jobproxy.ErrInvalid, file.Source)
 			}
 		}
 		d.Files = append(d.Files, file)
+	}
+	if kept := spec.GetArtifacts(); kept != nil {
+		d.KeepSandbox = true
+		d.Artifacts = &jobproxy.Artifacts{
+			Patterns: kept.GetPatterns(), OnlyCompleted: kept.GetOnlyCompleted(), MaxSize: kept.GetMaxSize(), MaxCount: kept.GetMaxCount(),
+		}
 	}
 	if m := spec.GetCpuMonitor(); m != nil {
 		d.CPUMonitor = &cpumonitor.Options{
@@ -457,6 +482,10 @@ func (a *Agent) order(number uint64, order jobproxy.Order) {
 		return
 	}
 	j.ending = j.ending || order.Command == jobproxy.Abort
+	if j.stop != nil {
+		j.stop(order)
+		return
+	}
 	if !j.launched {
 		j.waiting = append(j.waiting, order)
 		return
@@ -623,6 +652,10 @@ func (a *Agent) inline(j *job, result *nodev1.JobResult) bool {
 // ended uploads large output and then notifies the loop that the job has ended.
 func (a *Agent) ended(j *job, r *jobproxy.Result) {
 	result := a.resultMessage(j, r)
+	result.Artifacts = a.keepArtifacts(j, r)
+	if a.ctx.Err() != nil {
+		return // the next incarnation of the agent sends the result
+	}
 	if !a.inline(j, result) {
 		a.uploads <- struct{}{}
 		for _, stream := range streams {
@@ -647,6 +680,7 @@ func (a *Agent) finish(j *job, result *nodev1.JobResult) {
 	}
 	a.freeGPUs(j)
 	a.releaseImage(j)
+	j.releaseFiles()
 	a.session.JobFinished(result)
 	a.admit()
 	a.tellNode()

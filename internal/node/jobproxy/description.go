@@ -56,6 +56,9 @@ type Description struct {
 	// Image is what the job's root is made of. Unset: the machine's programs.
 	Image *Image `json:"image,omitempty"`
 
+	// Artifacts are the files that the agent keeps when the job has ended; KeepSandbox is then set. Unset: none.
+	Artifacts *Artifacts `json:"artifacts,omitempty"`
+
 	// Disk is what its files may take; they are measured every few seconds.
 	Disk Disk `json:"disk,omitzero"`
 	// GPUs are those of the job. Unset: the node has none.
@@ -97,7 +100,23 @@ type File struct {
 	// Root is a directory of the node that Source must not lead out of, by links or otherwise; empty if Source may be
 	// any file.
 	Root string `json:"root,omitempty"`
+	// SHA256 and Size name a content of the node's cache, which Source is the file of.
+	SHA256 string `json:"sha256,omitempty"`
+	Size   int64  `json:"size,omitempty"`
+	// Bind shows Source itself, read-only, where that is possible. Otherwise the job gets a copy.
+	Bind bool `json:"bind,omitempty"`
 }
+
+// Artifacts are the files of a sandbox that are kept.
+type Artifacts struct {
+	Patterns      []string `json:"patterns"`
+	OnlyCompleted bool     `json:"only_completed,omitempty"`
+	MaxSize       int64    `json:"max_size,omitempty"`
+	MaxCount      int64    `json:"max_count,omitempty"`
+}
+
+// SandboxOf returns the working directory of a job, which is there as long as the job runs, and afterwards with KeepSandbox.
+func SandboxOf(dir string) string { return filepath.Join(dir, sandboxDir) }
 
 // Tmpfs is an in-memory file system. Path is relative to the sandbox; "." is the whole sandbox.
 type Tmpfs struct {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,7 +94,7 @@ func (p *proxy) startInit() error {
 	}
 	var volumes []*os.File
 	plan := p.plan(len(entrances))
-	for _, v := range p.sandbox.volumes {
+	for _, v := range slices.Concat(p.sandbox.volumes, p.sandbox.binds) {
 		if v.mount != nil {
 			volumes, plan.Volumes = append(volumes, v.mount), append(plan.Volumes, v.inside)
 		}
@@ -123,7 +124,7 @@ func (p *proxy) startInit() error {
 	if err := started.Run(plan); err != nil {
 		return fmt.Errorf("%w: %w", whoseFault(err), err)
 	}
-	for _, v := range p.sandbox.volumes {
+	for _, v := range slices.Concat(p.sandbox.volumes, p.sandbox.binds) {
 		if v.mount != nil {
 			v.mount.Close()
 		}

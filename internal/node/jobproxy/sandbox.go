@@ -20,6 +20,7 @@ type sandbox struct {
 	temporary string
 	changes   string // of the image; empty if the job must not change it
 	volumes   []volume
+	binds     []volume // files of the node that the init of the job shows
 }
 
 // volume is a tmpfs volume. A node that is not allowed to mount has a plain directory instead.
@@ -69,7 +70,7 @@ func prepare(ctx context.Context, dir string, job *Description, detached bool) (
 		return s, warnings, err
 	}
 	for _, f := range job.Files {
-		if err := s.put(ctx, f, job.Credential); err != nil {
+		if err := s.put(ctx, f, job.Credential, detached); err != nil {
 			return s, warnings, fmt.Errorf("file %s of the sandbox: %w", f.Path, err)
 		}
 	}
@@ -77,7 +78,16 @@ func prepare(ctx context.Context, dir string, job *Description, detached bool) (
 }
 
 // put writes a file into the sandbox, or into the detached volume that its path leads to.
-func (s *sandbox) put(ctx context.Context, f File, owner *Credential) error {
+func (s *sandbox) put(ctx context.Context, f File, owner *Credential, detached bool) error {
+	if f.Bind && detached && len(s.binds) < maxBinds {
+		mount, err := detachedFile(f.Source)
+		if err == nil {
+			s.binds = append(s.binds, volume{inside: filepath.Clean(f.Path), mount: mount})
+			f = File{Path: f.Path} // an empty file to mount on
+		} else if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOSYS) {
+			return err
+		}
+	}
 	base := s.path
 	for _, v := range s.volumes {
 		if v.mount != nil && within(f.Path, v.inside) {
@@ -91,6 +101,24 @@ func (s *sandbox) put(ctx context.Context, f File, owner *Credential) error {
 	}
 	defer root.Close()
 	return putFile(ctx, root, f, owner)
+}
+
+// maxBinds is how many files of a job are shown instead of copied: each takes a descriptor until the job has started.
+const maxBinds = 128
+
+// detachedFile makes a read-only mount of a file. It returns EPERM where the process may not mount.
+func detachedFile(path string) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return nil, os.NewSyscallError("open_tree", err)
+	}
+	mount := os.NewFile(uintptr(fd), path)
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, attributes); err != nil {
+		mount.Close()
+		return nil, os.NewSyscallError("mount_setattr", err)
+	}
+	return mount, nil
 }
 
 // makeVolumes makes the tmpfs volumes without attaching them anywhere.
@@ -211,6 +239,9 @@ func putFile(ctx context.Context, root *os.Root, f File, owner *Credential) erro
 		return err
 	}
 	defer file.Close()
+	if source, isFile := from.(*os.File); isFile && unix.IoctlFileClone(int(file.Fd()), int(source.Fd())) == nil {
+		from = bytes.NewReader(nil) // the file system shares the blocks
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -291,7 +322,10 @@ func (s *sandbox) remove(keepFiles bool) error {
 			}
 		}
 	}
-	s.volumes = nil
+	for _, v := range s.binds {
+		v.mount.Close()
+	}
+	s.volumes, s.binds = nil, nil
 	if !keepFiles && len(problems) == 0 { // never delete inside a mounted file system
 		problems = append(problems, os.RemoveAll(s.path), os.RemoveAll(s.temporary))
 		if s.changes != "" {

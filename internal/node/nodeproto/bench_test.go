@@ -130,7 +130,7 @@ func BenchmarkHeartbeatWithTenResults(b *testing.B) {
 // server in one process.
 func BenchmarkHeartbeatOverHTTP(b *testing.B) {
 	p := newBenchPair(b)
-	path, handler := nodeproto.NewHandler(answering{p.session}, nodeproto.Insecure{}, nodeproto.Unmetered)
+	path, handler := nodeproto.NewHandler(answering{session: p.session}, nodeproto.Insecure{}, nodeproto.Unmetered)
 	mux := http.NewServeMux()
 	mux.Handle(path, handler)
 	server := httptest.NewUnstartedServer(mux)
@@ -158,7 +158,10 @@ func BenchmarkHeartbeatOverHTTP(b *testing.B) {
 }
 
 // answering is a service with one session.
-type answering struct{ session *nodeproto.Session }
+type answering struct {
+	nodeproto.NoFiles
+	session *nodeproto.Session
+}
 
 func (a answering) Register(context.Context, nodeproto.Peer, *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
 	return nil, &nodeproto.NotLeaderError{}

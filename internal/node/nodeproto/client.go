@@ -187,6 +187,20 @@ func (c *Client) Upload(ctx context.Context, request *nodev1.UploadRequest) (*no
 	})
 }
 
+// FetchContent calls the leader's FetchContent.
+func (c *Client) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return call(ctx, c, func(ctx context.Context, scheduler nodev1.NodeServiceClient) (*nodev1.FetchContentResponse, error) {
+		return scheduler.FetchContent(ctx, request)
+	})
+}
+
+// UploadArtifacts calls the leader's UploadArtifacts.
+func (c *Client) UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	return call(ctx, c, func(ctx context.Context, scheduler nodev1.NodeServiceClient) (*nodev1.UploadArtifactsResponse, error) {
+		return scheduler.UploadArtifacts(ctx, request)
+	})
+}
+
 // call finds the scheduler that leads and returns its answer, or the last error.
 func call[R any](ctx context.Context, c *Client, do func(context.Context, nodev1.NodeServiceClient) (*R, error)) (*R, error) {
 	var tried []string

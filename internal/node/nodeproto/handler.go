@@ -20,6 +20,21 @@ type Service interface {
 	Upload(ctx context.Context, peer Peer, request *nodev1.UploadRequest) (*nodev1.UploadResponse, error)
 	// Stream serves a live connection until it ends. first is the first frame, which the stream does not repeat.
 	Stream(ctx context.Context, peer Peer, first *nodev1.NodeFrame, stream SchedulerStream) error
+	FetchContent(ctx context.Context, peer Peer, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error)
+	UploadArtifacts(ctx context.Context, peer Peer, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error)
+}
+
+// NoFiles is the part of a Service that has no files.
+type NoFiles struct{}
+
+// FetchContent refuses.
+func (NoFiles) FetchContent(context.Context, Peer, *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	return nil, invalidf("there are no files")
+}
+
+// UploadArtifacts refuses.
+func (NoFiles) UploadArtifacts(context.Context, Peer, *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	return nil, invalidf("there are no files")
 }
 
 // MaxMessageSize bounds a message in both directions, so that a broken peer cannot exhaust
@@ -140,4 +155,22 @@ func (e endpoint) Stream(ctx context.Context, stream *connect.BidiStream[nodev1.
 		return err
 	}
 	return ToConnect(e.service.Stream(ctx, peer, first, stream))
+}
+
+func (e endpoint) FetchContent(ctx context.Context, request *nodev1.FetchContentRequest) (*nodev1.FetchContentResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.FetchContent(ctx, peer, request)
+	return response, ToConnect(err)
+}
+
+func (e endpoint) UploadArtifacts(ctx context.Context, request *nodev1.UploadArtifactsRequest) (*nodev1.UploadArtifactsResponse, error) {
+	peer, err := speaker(ctx, request.GetNodeName())
+	if err != nil {
+		return nil, err
+	}
+	response, err := e.service.UploadArtifacts(ctx, peer, request)
+	return response, ToConnect(err)
 }

@@ -262,7 +262,7 @@ func TestErrorsKeepTheirDetailsOverTheWire(t *testing.T) {
 		"banned":   &nodeproto.RefusedError{Reason: nodev1.RefusalReason_REFUSAL_REASON_BANNED},
 		"overload": &nodeproto.RefusedError{Reason: nodev1.RefusalReason_REFUSAL_REASON_OVERLOAD},
 	} {
-		address, _ := serve(t, failing{want}, nodeproto.Insecure{}, nil)
+		address, _ := serve(t, failing{err: want}, nodeproto.Insecure{}, nil)
 		_, err := client(t, nil, "", address).Upload(t.Context(), &nodev1.UploadRequest{NodeName: "n1"})
 		if err == nil || !strings.HasSuffix(err.Error(), want.Error()) {
 			t.Errorf("%s came as %v", name, err)
@@ -275,7 +275,10 @@ func TestErrorsKeepTheirDetailsOverTheWire(t *testing.T) {
 }
 
 // failing answers every request with the same error.
-type failing struct{ err error }
+type failing struct {
+	nodeproto.NoFiles
+	err error
+}
 
 func (f failing) Register(context.Context, nodeproto.Peer, *nodev1.RegisterRequest) (*nodev1.RegisterResponse, error) {
 	return nil, f.err
@@ -314,9 +317,9 @@ func closedAddress(t *testing.T) string {
 
 func TestAClientFindsTheLeader(t *testing.T) {
 	leader, _ := serve(t, newScheduler(2), nodeproto.Insecure{}, nil)
-	pointing, _ := serve(t, failing{&nodeproto.NotLeaderError{Leader: leader}}, nodeproto.Insecure{}, nil)
-	clueless, _ := serve(t, failing{&nodeproto.NotLeaderError{}}, nodeproto.Insecure{}, nil)
-	wrong, _ := serve(t, failing{&nodeproto.NotLeaderError{Leader: "http://not an address/"}}, nodeproto.Insecure{}, nil)
+	pointing, _ := serve(t, failing{err: &nodeproto.NotLeaderError{Leader: leader}}, nodeproto.Insecure{}, nil)
+	clueless, _ := serve(t, failing{err: &nodeproto.NotLeaderError{}}, nodeproto.Insecure{}, nil)
+	wrong, _ := serve(t, failing{err: &nodeproto.NotLeaderError{Leader: "http://not an address/"}}, nodeproto.Insecure{}, nil)
 	for name, addresses := range map[string][]string{
 		"directly":                         {leader},
 		"by a standby's hint":              {pointing},

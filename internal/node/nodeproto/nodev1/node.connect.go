@@ -51,6 +51,12 @@ const (
 	NodeServiceUploadProcedure = "/weir.node.v1.NodeService/Upload"
 	// NodeServiceStreamProcedure is the fully-qualified name of the NodeService's Stream RPC.
 	NodeServiceStreamProcedure = "/weir.node.v1.NodeService/Stream"
+	// NodeServiceFetchContentProcedure is the fully-qualified name of the NodeService's FetchContent
+	// RPC.
+	NodeServiceFetchContentProcedure = "/weir.node.v1.NodeService/FetchContent"
+	// NodeServiceUploadArtifactsProcedure is the fully-qualified name of the NodeService's
+	// UploadArtifacts RPC.
+	NodeServiceUploadArtifactsProcedure = "/weir.node.v1.NodeService/UploadArtifacts"
 )
 
 // NodeServiceClient is a client for the weir.node.v1.NodeService service.
@@ -65,6 +71,11 @@ type NodeServiceClient interface {
 	// Stream is the node's end of a live connection to a job, which an OpenStreamOrder asked for.
 	// Its first frame names the node and the stream. It ends when either end has nothing more to say.
 	Stream(context.Context) (*connect.BidiStreamForClientSimple[NodeFrame, SchedulerFrame], error)
+	// FetchContent returns a piece of a file that a job of the node needs.
+	FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error)
+	// UploadArtifacts stores a piece of the files that a job leaves behind. It is idempotent: job and
+	// offset identify a piece.
+	UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error)
 }
 
 // NewNodeServiceClient constructs a client for the weir.node.v1.NodeService service. By default, it
@@ -102,15 +113,29 @@ func NewNodeServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(nodeServiceMethods.ByName("Stream")),
 			connect.WithClientOptions(opts...),
 		),
+		fetchContent: connect.NewClient[FetchContentRequest, FetchContentResponse](
+			httpClient,
+			baseURL+NodeServiceFetchContentProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("FetchContent")),
+			connect.WithClientOptions(opts...),
+		),
+		uploadArtifacts: connect.NewClient[UploadArtifactsRequest, UploadArtifactsResponse](
+			httpClient,
+			baseURL+NodeServiceUploadArtifactsProcedure,
+			connect.WithSchema(nodeServiceMethods.ByName("UploadArtifacts")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // nodeServiceClient implements NodeServiceClient.
 type nodeServiceClient struct {
-	register  *connect.Client[RegisterRequest, RegisterResponse]
-	heartbeat *connect.Client[HeartbeatRequest, HeartbeatResponse]
-	upload    *connect.Client[UploadRequest, UploadResponse]
-	stream    *connect.Client[NodeFrame, SchedulerFrame]
+	register        *connect.Client[RegisterRequest, RegisterResponse]
+	heartbeat       *connect.Client[HeartbeatRequest, HeartbeatResponse]
+	upload          *connect.Client[UploadRequest, UploadResponse]
+	stream          *connect.Client[NodeFrame, SchedulerFrame]
+	fetchContent    *connect.Client[FetchContentRequest, FetchContentResponse]
+	uploadArtifacts *connect.Client[UploadArtifactsRequest, UploadArtifactsResponse]
 }
 
 // Register calls weir.node.v1.NodeService.Register.
@@ -145,6 +170,24 @@ func (c *nodeServiceClient) Stream(ctx context.Context) (*connect.BidiStreamForC
 	return c.stream.CallBidiStreamSimple(ctx)
 }
 
+// FetchContent calls weir.node.v1.NodeService.FetchContent.
+func (c *nodeServiceClient) FetchContent(ctx context.Context, req *FetchContentRequest) (*FetchContentResponse, error) {
+	response, err := c.fetchContent.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UploadArtifacts calls weir.node.v1.NodeService.UploadArtifacts.
+func (c *nodeServiceClient) UploadArtifacts(ctx context.Context, req *UploadArtifactsRequest) (*UploadArtifactsResponse, error) {
+	response, err := c.uploadArtifacts.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // NodeServiceHandler is an implementation of the weir.node.v1.NodeService service.
 type NodeServiceHandler interface {
 	// Register opens a session. It carries the whole state of the node.
@@ -157,6 +200,11 @@ type NodeServiceHandler interface {
 	// Stream is the node's end of a live connection to a job, which an OpenStreamOrder asked for.
 	// Its first frame names the node and the stream. It ends when either end has nothing more to say.
 	Stream(context.Context, *connect.BidiStream[NodeFrame, SchedulerFrame]) error
+	// FetchContent returns a piece of a file that a job of the node needs.
+	FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error)
+	// UploadArtifacts stores a piece of the files that a job leaves behind. It is idempotent: job and
+	// offset identify a piece.
+	UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error)
 }
 
 // NewNodeServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -190,6 +238,18 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(nodeServiceMethods.ByName("Stream")),
 		connect.WithHandlerOptions(opts...),
 	)
+	nodeServiceFetchContentHandler := connect.NewUnaryHandlerSimple(
+		NodeServiceFetchContentProcedure,
+		svc.FetchContent,
+		connect.WithSchema(nodeServiceMethods.ByName("FetchContent")),
+		connect.WithHandlerOptions(opts...),
+	)
+	nodeServiceUploadArtifactsHandler := connect.NewUnaryHandlerSimple(
+		NodeServiceUploadArtifactsProcedure,
+		svc.UploadArtifacts,
+		connect.WithSchema(nodeServiceMethods.ByName("UploadArtifacts")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/weir.node.v1.NodeService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case NodeServiceRegisterProcedure:
@@ -200,6 +260,10 @@ func NewNodeServiceHandler(svc NodeServiceHandler, opts ...connect.HandlerOption
 			nodeServiceUploadHandler.ServeHTTP(w, r)
 		case NodeServiceStreamProcedure:
 			nodeServiceStreamHandler.ServeHTTP(w, r)
+		case NodeServiceFetchContentProcedure:
+			nodeServiceFetchContentHandler.ServeHTTP(w, r)
+		case NodeServiceUploadArtifactsProcedure:
+			nodeServiceUploadArtifactsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -223,4 +287,12 @@ func (UnimplementedNodeServiceHandler) Upload(context.Context, *UploadRequest) (
 
 func (UnimplementedNodeServiceHandler) Stream(context.Context, *connect.BidiStream[NodeFrame, SchedulerFrame]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.Stream is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) FetchContent(context.Context, *FetchContentRequest) (*FetchContentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.FetchContent is not implemented"))
+}
+
+func (UnimplementedNodeServiceHandler) UploadArtifacts(context.Context, *UploadArtifactsRequest) (*UploadArtifactsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("weir.node.v1.NodeService.UploadArtifacts is not implemented"))
 }

@@ -386,22 +386,24 @@ const (
 	RefusalReason_REFUSAL_REASON_OLD_INCARNATION RefusalReason = 6 // another agent runs under this name
 	RefusalReason_REFUSAL_REASON_INVALID         RefusalReason = 7 // the request breaks a rule of the protocol
 	RefusalReason_REFUSAL_REASON_OVERLOAD        RefusalReason = 8
-	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9 // another live agent is registered under this name
+	RefusalReason_REFUSAL_REASON_NAME_TAKEN      RefusalReason = 9  // another live agent is registered under this name
+	RefusalReason_REFUSAL_REASON_QUOTA           RefusalReason = 10 // the user of the job has no room for its artifacts
 )
 
 // Enum value maps for RefusalReason.
 var (
 	RefusalReason_name = map[int32]string{
-		0: "REFUSAL_REASON_UNSPECIFIED",
-		1: "REFUSAL_REASON_UNKNOWN_TOKEN",
-		2: "REFUSAL_REASON_WRONG_NAME",
-		3: "REFUSAL_REASON_TWO_TREES",
-		4: "REFUSAL_REASON_BANNED",
-		5: "REFUSAL_REASON_VERSION",
-		6: "REFUSAL_REASON_OLD_INCARNATION",
-		7: "REFUSAL_REASON_INVALID",
-		8: "REFUSAL_REASON_OVERLOAD",
-		9: "REFUSAL_REASON_NAME_TAKEN",
+		0:  "REFUSAL_REASON_UNSPECIFIED",
+		1:  "REFUSAL_REASON_UNKNOWN_TOKEN",
+		2:  "REFUSAL_REASON_WRONG_NAME",
+		3:  "REFUSAL_REASON_TWO_TREES",
+		4:  "REFUSAL_REASON_BANNED",
+		5:  "REFUSAL_REASON_VERSION",
+		6:  "REFUSAL_REASON_OLD_INCARNATION",
+		7:  "REFUSAL_REASON_INVALID",
+		8:  "REFUSAL_REASON_OVERLOAD",
+		9:  "REFUSAL_REASON_NAME_TAKEN",
+		10: "REFUSAL_REASON_QUOTA",
 	}
 	RefusalReason_value = map[string]int32{
 		"REFUSAL_REASON_UNSPECIFIED":     0,
@@ -414,6 +416,7 @@ var (
 		"REFUSAL_REASON_INVALID":         7,
 		"REFUSAL_REASON_OVERLOAD":        8,
 		"REFUSAL_REASON_NAME_TAKEN":      9,
+		"REFUSAL_REASON_QUOTA":           10,
 	}
 )
 
@@ -2009,8 +2012,10 @@ type JobResult struct {
 	// For overdraft: the job whose growth caused it, if it was another one.
 	OverdraftCausedBy uint64   `protobuf:"varint,13,opt,name=overdraft_caused_by,json=overdraftCausedBy,proto3" json:"overdraft_caused_by,omitempty"`
 	GpuDevices        []string `protobuf:"bytes,14,rep,name=gpu_devices,json=gpuDevices,proto3" json:"gpu_devices,omitempty"` // ids of the GPUs that it had
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What became of the files that it should leave behind; unset if none were asked for.
+	Artifacts     *ArtifactList `protobuf:"bytes,20,opt,name=artifacts,proto3" json:"artifacts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobResult) Reset() {
@@ -2137,6 +2142,13 @@ func (x *JobResult) GetOverdraftCausedBy() uint64 {
 func (x *JobResult) GetGpuDevices() []string {
 	if x != nil {
 		return x.GpuDevices
+	}
+	return nil
+}
+
+func (x *JobResult) GetArtifacts() *ArtifactList {
+	if x != nil {
+		return x.Artifacts
 	}
 	return nil
 }
@@ -3505,9 +3517,10 @@ type JobSpec struct {
 	DiskSpaceLimit int64  `protobuf:"varint,28,opt,name=disk_space_limit,json=diskSpaceLimit,proto3" json:"disk_space_limit,omitempty"` // zero: what the node allows
 	InodeLimit     int64  `protobuf:"varint,29,opt,name=inode_limit,json=inodeLimit,proto3" json:"inode_limit,omitempty"`               // zero: any number
 	// "host", or "none" for a job that must not have a network; empty means "host".
-	Network       string    `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
-	Image         *JobImage `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
-	GpuCheck      *GpuCheck `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
+	Network       string     `protobuf:"bytes,30,opt,name=network,proto3" json:"network,omitempty"`
+	Image         *JobImage  `protobuf:"bytes,40,opt,name=image,proto3" json:"image,omitempty"`                       // unset: the programs of the node
+	GpuCheck      *GpuCheck  `protobuf:"bytes,41,opt,name=gpu_check,json=gpuCheck,proto3" json:"gpu_check,omitempty"` // unset: none
+	Artifacts     *Artifacts `protobuf:"bytes,50,opt,name=artifacts,proto3" json:"artifacts,omitempty"`               // which files of the job to keep; unset: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3766,6 +3779,13 @@ func (x *JobSpec) GetGpuCheck() *GpuCheck {
 	return nil
 }
 
+func (x *JobSpec) GetArtifacts() *Artifacts {
+	if x != nil {
+		return x.Artifacts
+	}
+	return nil
+}
+
 // JobImage is the container image that is the root of a job.
 type JobImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3872,6 +3892,75 @@ func (x *GpuCheck) GetArgs() []string {
 	return nil
 }
 
+// Artifacts are the files of a job's sandbox that are kept.
+type Artifacts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Patterns      []string               `protobuf:"bytes,1,rep,name=patterns,proto3" json:"patterns,omitempty"`                                 // "out/**", "model.bin"
+	OnlyCompleted bool                   `protobuf:"varint,2,opt,name=only_completed,json=onlyCompleted,proto3" json:"only_completed,omitempty"` // not those of jobs that did not complete
+	MaxSize       int64                  `protobuf:"varint,3,opt,name=max_size,json=maxSize,proto3" json:"max_size,omitempty"`                   // of all files together; zero: 1 GiB
+	MaxCount      int64                  `protobuf:"varint,4,opt,name=max_count,json=maxCount,proto3" json:"max_count,omitempty"`                // zero: 10 000
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifacts) Reset() {
+	*x = Artifacts{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifacts) ProtoMessage() {}
+
+func (x *Artifacts) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifacts.ProtoReflect.Descriptor instead.
+func (*Artifacts) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Artifacts) GetPatterns() []string {
+	if x != nil {
+		return x.Patterns
+	}
+	return nil
+}
+
+func (x *Artifacts) GetOnlyCompleted() bool {
+	if x != nil {
+		return x.OnlyCompleted
+	}
+	return false
+}
+
+func (x *Artifacts) GetMaxSize() int64 {
+	if x != nil {
+		return x.MaxSize
+	}
+	return 0
+}
+
+func (x *Artifacts) GetMaxCount() int64 {
+	if x != nil {
+		return x.MaxCount
+	}
+	return 0
+}
+
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // within the sandbox
@@ -3880,17 +3969,20 @@ type File struct {
 	//	*File_Content
 	//	*File_Url
 	//	*File_NodePath
-	Source        isFile_Source `protobuf_oneof:"source"`
-	Executable    bool          `protobuf:"varint,5,opt,name=executable,proto3" json:"executable,omitempty"`
-	Sha256        []byte        `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
-	Size          int64         `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Source     isFile_Source `protobuf_oneof:"source"`
+	Executable bool          `protobuf:"varint,5,opt,name=executable,proto3" json:"executable,omitempty"`
+	// A file with a sum is fetched with FetchContent, whatever its source says: nodes that do not know
+	// this look at the source, and must fail the job.
+	Sha256        []byte `protobuf:"bytes,6,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Size          int64  `protobuf:"varint,7,opt,name=size,proto3" json:"size,omitempty"`
+	Copy          bool   `protobuf:"varint,8,opt,name=copy,proto3" json:"copy,omitempty"` // the job gets a copy that it may change, instead of the node's read-only file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3902,7 +3994,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3915,7 +4007,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{36}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *File) GetPath() string {
@@ -3980,6 +4072,13 @@ func (x *File) GetSize() int64 {
 	return 0
 }
 
+func (x *File) GetCopy() bool {
+	if x != nil {
+		return x.Copy
+	}
+	return false
+}
+
 type isFile_Source interface {
 	isFile_Source()
 }
@@ -4012,7 +4111,7 @@ type TmpfsVolume struct {
 
 func (x *TmpfsVolume) Reset() {
 	*x = TmpfsVolume{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4123,7 @@ func (x *TmpfsVolume) String() string {
 func (*TmpfsVolume) ProtoMessage() {}
 
 func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4136,7 @@ func (x *TmpfsVolume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TmpfsVolume.ProtoReflect.Descriptor instead.
 func (*TmpfsVolume) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{37}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TmpfsVolume) GetPath() string {
@@ -4074,7 +4173,7 @@ type CpuMonitorOptions struct {
 
 func (x *CpuMonitorOptions) Reset() {
 	*x = CpuMonitorOptions{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4086,7 +4185,7 @@ func (x *CpuMonitorOptions) String() string {
 func (*CpuMonitorOptions) ProtoMessage() {}
 
 func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[38]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4099,7 +4198,7 @@ func (x *CpuMonitorOptions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CpuMonitorOptions.ProtoReflect.Descriptor instead.
 func (*CpuMonitorOptions) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{38}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CpuMonitorOptions) GetEnableCpuReclaim() bool {
@@ -4189,7 +4288,7 @@ type Interruption struct {
 
 func (x *Interruption) Reset() {
 	*x = Interruption{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4201,7 +4300,7 @@ func (x *Interruption) String() string {
 func (*Interruption) ProtoMessage() {}
 
 func (x *Interruption) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[39]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4214,7 +4313,7 @@ func (x *Interruption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interruption.ProtoReflect.Descriptor instead.
 func (*Interruption) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{39}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Interruption) GetSignal() string {
@@ -4247,7 +4346,7 @@ type UploadRequest struct {
 
 func (x *UploadRequest) Reset() {
 	*x = UploadRequest{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4358,7 @@ func (x *UploadRequest) String() string {
 func (*UploadRequest) ProtoMessage() {}
 
 func (x *UploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[40]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4371,7 @@ func (x *UploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadRequest.ProtoReflect.Descriptor instead.
 func (*UploadRequest) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{40}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UploadRequest) GetNodeName() string {
@@ -4334,7 +4433,7 @@ type UploadResponse struct {
 
 func (x *UploadResponse) Reset() {
 	*x = UploadResponse{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4346,7 +4445,7 @@ func (x *UploadResponse) String() string {
 func (*UploadResponse) ProtoMessage() {}
 
 func (x *UploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[41]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4359,7 +4458,7 @@ func (x *UploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadResponse.ProtoReflect.Descriptor instead.
 func (*UploadResponse) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{41}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UploadResponse) GetNextOffset() int64 {
@@ -4387,7 +4486,7 @@ type NodeFrame struct {
 
 func (x *NodeFrame) Reset() {
 	*x = NodeFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4498,7 @@ func (x *NodeFrame) String() string {
 func (*NodeFrame) ProtoMessage() {}
 
 func (x *NodeFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4511,7 @@ func (x *NodeFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFrame.ProtoReflect.Descriptor instead.
 func (*NodeFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{42}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *NodeFrame) GetNodeName() string {
@@ -4513,7 +4612,7 @@ type OutputPiece struct {
 
 func (x *OutputPiece) Reset() {
 	*x = OutputPiece{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4525,7 +4624,7 @@ func (x *OutputPiece) String() string {
 func (*OutputPiece) ProtoMessage() {}
 
 func (x *OutputPiece) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4538,7 +4637,7 @@ func (x *OutputPiece) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutputPiece.ProtoReflect.Descriptor instead.
 func (*OutputPiece) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{43}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *OutputPiece) GetOffset() int64 {
@@ -4580,7 +4679,7 @@ type ShellOutput struct {
 
 func (x *ShellOutput) Reset() {
 	*x = ShellOutput{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4592,7 +4691,7 @@ func (x *ShellOutput) String() string {
 func (*ShellOutput) ProtoMessage() {}
 
 func (x *ShellOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[44]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4605,7 +4704,7 @@ func (x *ShellOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShellOutput.ProtoReflect.Descriptor instead.
 func (*ShellOutput) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{44}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ShellOutput) GetData() []byte {
@@ -4635,7 +4734,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4746,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[45]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4759,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{45}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StreamEnd) GetReason() StreamEndReason {
@@ -4705,7 +4804,7 @@ type SchedulerFrame struct {
 
 func (x *SchedulerFrame) Reset() {
 	*x = SchedulerFrame{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4717,7 +4816,7 @@ func (x *SchedulerFrame) String() string {
 func (*SchedulerFrame) ProtoMessage() {}
 
 func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[46]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4730,7 +4829,7 @@ func (x *SchedulerFrame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SchedulerFrame.ProtoReflect.Descriptor instead.
 func (*SchedulerFrame) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{46}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SchedulerFrame) GetInput() []byte {
@@ -4768,6 +4867,417 @@ func (x *SchedulerFrame) GetTerminate() bool {
 	return false
 }
 
+type FetchContentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeName      string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Job           uint64                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"` // that names the content in its specification
+	Sha256        []byte                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Offset        int64                  `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`
+	Length        int64                  `protobuf:"varint,6,opt,name=length,proto3" json:"length,omitempty"` // the most to return
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchContentRequest) Reset() {
+	*x = FetchContentRequest{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchContentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchContentRequest) ProtoMessage() {}
+
+func (x *FetchContentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchContentRequest.ProtoReflect.Descriptor instead.
+func (*FetchContentRequest) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *FetchContentRequest) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *FetchContentRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *FetchContentRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *FetchContentRequest) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+type FetchContentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	Total         int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"` // the size of the content
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchContentResponse) Reset() {
+	*x = FetchContentResponse{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchContentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchContentResponse) ProtoMessage() {}
+
+func (x *FetchContentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchContentResponse.ProtoReflect.Descriptor instead.
+func (*FetchContentResponse) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *FetchContentResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *FetchContentResponse) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type UploadArtifactsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeName      string                 `protobuf:"bytes,1,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Job           uint64                 `protobuf:"varint,3,opt,name=job,proto3" json:"job,omitempty"`
+	Offset        int64                  `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
+	Data          []byte                 `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
+	Total         int64                  `protobuf:"varint,6,opt,name=total,proto3" json:"total,omitempty"`  // the size of the archive, a tar packed with zstd
+	Sha256        []byte                 `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the archive
+	List          *ArtifactList          `protobuf:"bytes,8,opt,name=list,proto3" json:"list,omitempty"`     // in the last piece
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadArtifactsRequest) Reset() {
+	*x = UploadArtifactsRequest{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadArtifactsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadArtifactsRequest) ProtoMessage() {}
+
+func (x *UploadArtifactsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadArtifactsRequest.ProtoReflect.Descriptor instead.
+func (*UploadArtifactsRequest) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *UploadArtifactsRequest) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *UploadArtifactsRequest) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *UploadArtifactsRequest) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *UploadArtifactsRequest) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *UploadArtifactsRequest) GetList() *ArtifactList {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type UploadArtifactsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Everything before it is stored. When it is the total, the archive is.
+	NextOffset    int64 `protobuf:"varint,1,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadArtifactsResponse) Reset() {
+	*x = UploadArtifactsResponse{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadArtifactsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadArtifactsResponse) ProtoMessage() {}
+
+func (x *UploadArtifactsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadArtifactsResponse.ProtoReflect.Descriptor instead.
+func (*UploadArtifactsResponse) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *UploadArtifactsResponse) GetNextOffset() int64 {
+	if x != nil {
+		return x.NextOffset
+	}
+	return 0
+}
+
+// ArtifactList describes the files that a job left behind.
+type ArtifactList struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Files     []*Artifact            `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	Truncated bool                   `protobuf:"varint,2,opt,name=truncated,proto3" json:"truncated,omitempty"` // some files were left out; the message says which and why
+	Message   string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// Why there are no artifacts: "quota_exceeded", "upload_refused", "unreadable" or "no_space". Empty if there are.
+	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ArtifactList) Reset() {
+	*x = ArtifactList{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ArtifactList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ArtifactList) ProtoMessage() {}
+
+func (x *ArtifactList) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ArtifactList.ProtoReflect.Descriptor instead.
+func (*ArtifactList) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ArtifactList) GetFiles() []*Artifact {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ArtifactList) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *ArtifactList) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ArtifactList) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+type Artifact struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"` // in the sandbox
+	Size          int64                  `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Mode          uint32                 `protobuf:"varint,3,opt,name=mode,proto3" json:"mode,omitempty"` // permissions
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Artifact) Reset() {
+	*x = Artifact{}
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Artifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Artifact) ProtoMessage() {}
+
+func (x *Artifact) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Artifact.ProtoReflect.Descriptor instead.
+func (*Artifact) Descriptor() ([]byte, []int) {
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Artifact) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Artifact) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *Artifact) GetMode() uint32 {
+	if x != nil {
+		return x.Mode
+	}
+	return 0
+}
+
 // NotLeader comes with FAILED_PRECONDITION from a standby.
 type NotLeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -4779,7 +5289,7 @@ type NotLeader struct {
 
 func (x *NotLeader) Reset() {
 	*x = NotLeader{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4791,7 +5301,7 @@ func (x *NotLeader) String() string {
 func (*NotLeader) ProtoMessage() {}
 
 func (x *NotLeader) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[47]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4804,7 +5314,7 @@ func (x *NotLeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotLeader.ProtoReflect.Descriptor instead.
 func (*NotLeader) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{47}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NotLeader) GetLeaderAddress() string {
@@ -4831,7 +5341,7 @@ type MustRegister struct {
 
 func (x *MustRegister) Reset() {
 	*x = MustRegister{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +5353,7 @@ func (x *MustRegister) String() string {
 func (*MustRegister) ProtoMessage() {}
 
 func (x *MustRegister) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[48]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +5366,7 @@ func (x *MustRegister) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MustRegister.ProtoReflect.Descriptor instead.
 func (*MustRegister) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{48}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MustRegister) GetReason() string {
@@ -4877,7 +5387,7 @@ type Stale struct {
 
 func (x *Stale) Reset() {
 	*x = Stale{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4889,7 +5399,7 @@ func (x *Stale) String() string {
 func (*Stale) ProtoMessage() {}
 
 func (x *Stale) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[49]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4902,7 +5412,7 @@ func (x *Stale) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stale.ProtoReflect.Descriptor instead.
 func (*Stale) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{49}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Stale) GetSequence() uint64 {
@@ -4925,7 +5435,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4937,7 +5447,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[50]
+	mi := &file_internal_node_nodeproto_nodev1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4950,7 +5460,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{50}
+	return file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Refusal) GetReason() RefusalReason {
@@ -5138,7 +5648,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"statistics\x18\r \x03(\v2\x17.weir.node.v1.StatisticR\n" +
 	"statistics\x12\x1f\n" +
 	"\vgpu_devices\x18\x0e \x03(\tR\n" +
-	"gpuDevices\"\xdf\x04\n" +
+	"gpuDevices\"\x99\x05\n" +
 	"\tJobResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\bidentity\x18\x02 \x01(\v2\x19.weir.node.v1.JobIdentityR\bidentity\x12,\n" +
@@ -5157,7 +5667,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\astarted\x18\f \x01(\bR\astarted\x12.\n" +
 	"\x13overdraft_caused_by\x18\r \x01(\x04R\x11overdraftCausedBy\x12\x1f\n" +
 	"\vgpu_devices\x18\x0e \x03(\tR\n" +
-	"gpuDevicesB\f\n" +
+	"gpuDevices\x128\n" +
+	"\tartifacts\x18\x14 \x01(\v2\x1a.weir.node.v1.ArtifactListR\tartifactsB\f\n" +
 	"\n" +
 	"_exit_codeB\t\n" +
 	"\a_signal\"\xbc\x01\n" +
@@ -5266,7 +5777,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x05width\x18\x06 \x01(\rR\x05width\"4\n" +
 	"\bVariable\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8c\v\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xc3\v\n" +
 	"\aJobSpec\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x128\n" +
 	"\venvironment\x18\x02 \x03(\v2\x16.weir.node.v1.VariableR\venvironment\x12(\n" +
@@ -5303,14 +5814,20 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"inodeLimit\x12\x18\n" +
 	"\anetwork\x18\x1e \x01(\tR\anetwork\x12,\n" +
 	"\x05image\x18( \x01(\v2\x16.weir.node.v1.JobImageR\x05image\x123\n" +
-	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheckB\x14\n" +
+	"\tgpu_check\x18) \x01(\v2\x16.weir.node.v1.GpuCheckR\bgpuCheck\x125\n" +
+	"\tartifacts\x182 \x01(\v2\x17.weir.node.v1.ArtifactsR\tartifactsB\x14\n" +
 	"\x12_restart_exit_code\":\n" +
 	"\bJobImage\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bwritable\x18\x02 \x01(\bR\bwritable\"2\n" +
 	"\bGpuCheck\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04args\x18\x02 \x03(\tR\x04args\"\xbf\x01\n" +
+	"\x04args\x18\x02 \x03(\tR\x04args\"\x86\x01\n" +
+	"\tArtifacts\x12\x1a\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\x12%\n" +
+	"\x0eonly_completed\x18\x02 \x01(\bR\ronlyCompleted\x12\x19\n" +
+	"\bmax_size\x18\x03 \x01(\x03R\amaxSize\x12\x1b\n" +
+	"\tmax_count\x18\x04 \x01(\x03R\bmaxCount\"\xd3\x01\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1a\n" +
 	"\acontent\x18\x02 \x01(\fH\x00R\acontent\x12\x12\n" +
@@ -5320,7 +5837,8 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"executable\x18\x05 \x01(\bR\n" +
 	"executable\x12\x16\n" +
 	"\x06sha256\x18\x06 \x01(\fR\x06sha256\x12\x12\n" +
-	"\x04size\x18\a \x01(\x03R\x04sizeB\b\n" +
+	"\x04size\x18\a \x01(\x03R\x04size\x12\x12\n" +
+	"\x04copy\x18\b \x01(\bR\x04copyB\b\n" +
 	"\x06source\"5\n" +
 	"\vTmpfsVolume\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
@@ -5379,7 +5897,38 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"closeInput\x12\x16\n" +
 	"\x06height\x18\x03 \x01(\rR\x06height\x12\x14\n" +
 	"\x05width\x18\x04 \x01(\rR\x05width\x12\x1c\n" +
-	"\tterminate\x18\x05 \x01(\bR\tterminate\"H\n" +
+	"\tterminate\x18\x05 \x01(\bR\tterminate\"\xae\x01\n" +
+	"\x13FetchContentRequest\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\x04R\x03job\x12\x16\n" +
+	"\x06sha256\x18\x04 \x01(\fR\x06sha256\x12\x16\n" +
+	"\x06offset\x18\x05 \x01(\x03R\x06offset\x12\x16\n" +
+	"\x06length\x18\x06 \x01(\x03R\x06length\"@\n" +
+	"\x14FetchContentResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\"\xf3\x01\n" +
+	"\x16UploadArtifactsRequest\x12\x1b\n" +
+	"\tnode_name\x18\x01 \x01(\tR\bnodeName\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x10\n" +
+	"\x03job\x18\x03 \x01(\x04R\x03job\x12\x16\n" +
+	"\x06offset\x18\x04 \x01(\x03R\x06offset\x12\x12\n" +
+	"\x04data\x18\x05 \x01(\fR\x04data\x12\x14\n" +
+	"\x05total\x18\x06 \x01(\x03R\x05total\x12\x16\n" +
+	"\x06sha256\x18\a \x01(\fR\x06sha256\x12.\n" +
+	"\x04list\x18\b \x01(\v2\x1a.weir.node.v1.ArtifactListR\x04list\":\n" +
+	"\x17UploadArtifactsResponse\x12\x1f\n" +
+	"\vnext_offset\x18\x01 \x01(\x03R\n" +
+	"nextOffset\"\x8e\x01\n" +
+	"\fArtifactList\x12,\n" +
+	"\x05files\x18\x01 \x03(\v2\x16.weir.node.v1.ArtifactR\x05files\x12\x1c\n" +
+	"\ttruncated\x18\x02 \x01(\bR\ttruncated\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x18\n" +
+	"\afailure\x18\x04 \x01(\tR\afailure\"F\n" +
+	"\bArtifact\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\rR\x04mode\"H\n" +
 	"\tNotLeader\x12%\n" +
 	"\x0eleader_address\x18\x01 \x01(\tR\rleaderAddress\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"&\n" +
@@ -5432,7 +5981,7 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x1aSTREAM_END_REASON_TOO_MANY\x10\x05\x12\x1c\n" +
 	"\x18STREAM_END_REASON_FAILED\x10\x06\x12\x1e\n" +
 	"\x1aSTREAM_END_REASON_STOPPING\x10\a\x12!\n" +
-	"\x1dSTREAM_END_REASON_UNSUPPORTED\x10\b*\xc1\x02\n" +
+	"\x1dSTREAM_END_REASON_UNSUPPORTED\x10\b*\xdb\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cREFUSAL_REASON_UNKNOWN_TOKEN\x10\x01\x12\x1d\n" +
@@ -5443,12 +5992,16 @@ const file_internal_node_nodeproto_nodev1_node_proto_rawDesc = "" +
 	"\x1eREFUSAL_REASON_OLD_INCARNATION\x10\x06\x12\x1a\n" +
 	"\x16REFUSAL_REASON_INVALID\x10\a\x12\x1b\n" +
 	"\x17REFUSAL_REASON_OVERLOAD\x10\b\x12\x1d\n" +
-	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t2\xb0\x02\n" +
+	"\x19REFUSAL_REASON_NAME_TAKEN\x10\t\x12\x18\n" +
+	"\x14REFUSAL_REASON_QUOTA\x10\n" +
+	"2\xe7\x03\n" +
 	"\vNodeService\x12I\n" +
 	"\bRegister\x12\x1d.weir.node.v1.RegisterRequest\x1a\x1e.weir.node.v1.RegisterResponse\x12L\n" +
 	"\tHeartbeat\x12\x1e.weir.node.v1.HeartbeatRequest\x1a\x1f.weir.node.v1.HeartbeatResponse\x12C\n" +
 	"\x06Upload\x12\x1b.weir.node.v1.UploadRequest\x1a\x1c.weir.node.v1.UploadResponse\x12C\n" +
-	"\x06Stream\x12\x17.weir.node.v1.NodeFrame\x1a\x1c.weir.node.v1.SchedulerFrame(\x010\x01B7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
+	"\x06Stream\x12\x17.weir.node.v1.NodeFrame\x1a\x1c.weir.node.v1.SchedulerFrame(\x010\x01\x12U\n" +
+	"\fFetchContent\x12!.weir.node.v1.FetchContentRequest\x1a\".weir.node.v1.FetchContentResponse\x12^\n" +
+	"\x0fUploadArtifacts\x12$.weir.node.v1.UploadArtifactsRequest\x1a%.weir.node.v1.UploadArtifactsResponseB7Z5github.com/weirhq/weir/internal/node/nodeproto/nodev1b\x06proto3"
 
 var (
 	file_internal_node_nodeproto_nodev1_node_proto_rawDescOnce sync.Once
@@ -5463,66 +6016,73 @@ func file_internal_node_nodeproto_nodev1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_internal_node_nodeproto_nodev1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_internal_node_nodeproto_nodev1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_internal_node_nodeproto_nodev1_node_proto_goTypes = []any{
-	(Phase)(0),                // 0: weir.node.v1.Phase
-	(PreemptionState)(0),      // 1: weir.node.v1.PreemptionState
-	(JobState)(0),             // 2: weir.node.v1.JobState
-	(SkipReason)(0),           // 3: weir.node.v1.SkipReason
-	(Stream)(0),               // 4: weir.node.v1.Stream
-	(StreamEndReason)(0),      // 5: weir.node.v1.StreamEndReason
-	(RefusalReason)(0),        // 6: weir.node.v1.RefusalReason
-	(*Amounts)(nil),           // 7: weir.node.v1.Amounts
-	(*RegisterRequest)(nil),   // 8: weir.node.v1.RegisterRequest
-	(*NodeDescription)(nil),   // 9: weir.node.v1.NodeDescription
-	(*Isolation)(nil),         // 10: weir.node.v1.Isolation
-	(*RegisterResponse)(nil),  // 11: weir.node.v1.RegisterResponse
-	(*SessionId)(nil),         // 12: weir.node.v1.SessionId
-	(*Settings)(nil),          // 13: weir.node.v1.Settings
-	(*HeartbeatRequest)(nil),  // 14: weir.node.v1.HeartbeatRequest
-	(*Report)(nil),            // 15: weir.node.v1.Report
-	(*NodeStatus)(nil),        // 16: weir.node.v1.NodeStatus
-	(*CachedImage)(nil),       // 17: weir.node.v1.CachedImage
-	(*Gpu)(nil),               // 18: weir.node.v1.Gpu
-	(*JobIdentity)(nil),       // 19: weir.node.v1.JobIdentity
-	(*MemoryReserve)(nil),     // 20: weir.node.v1.MemoryReserve
-	(*JobStatus)(nil),         // 21: weir.node.v1.JobStatus
-	(*JobResult)(nil),         // 22: weir.node.v1.JobResult
-	(*Error)(nil),             // 23: weir.node.v1.Error
-	(*Attribute)(nil),         // 24: weir.node.v1.Attribute
-	(*Statistic)(nil),         // 25: weir.node.v1.Statistic
-	(*Output)(nil),            // 26: weir.node.v1.Output
-	(*Timings)(nil),           // 27: weir.node.v1.Timings
-	(*HeartbeatResponse)(nil), // 28: weir.node.v1.HeartbeatResponse
-	(*CpuLimit)(nil),          // 29: weir.node.v1.CpuLimit
-	(*Order)(nil),             // 30: weir.node.v1.Order
-	(*StartOrder)(nil),        // 31: weir.node.v1.StartOrder
-	(*InterruptOrder)(nil),    // 32: weir.node.v1.InterruptOrder
-	(*AbortOrder)(nil),        // 33: weir.node.v1.AbortOrder
-	(*PreemptedFor)(nil),      // 34: weir.node.v1.PreemptedFor
-	(*AcknowledgeOrder)(nil),  // 35: weir.node.v1.AcknowledgeOrder
-	(*OpenStreamOrder)(nil),   // 36: weir.node.v1.OpenStreamOrder
-	(*FollowOutput)(nil),      // 37: weir.node.v1.FollowOutput
-	(*OpenShell)(nil),         // 38: weir.node.v1.OpenShell
-	(*Variable)(nil),          // 39: weir.node.v1.Variable
-	(*JobSpec)(nil),           // 40: weir.node.v1.JobSpec
-	(*JobImage)(nil),          // 41: weir.node.v1.JobImage
-	(*GpuCheck)(nil),          // 42: weir.node.v1.GpuCheck
-	(*File)(nil),              // 43: weir.node.v1.File
-	(*TmpfsVolume)(nil),       // 44: weir.node.v1.TmpfsVolume
-	(*CpuMonitorOptions)(nil), // 45: weir.node.v1.CpuMonitorOptions
-	(*Interruption)(nil),      // 46: weir.node.v1.Interruption
-	(*UploadRequest)(nil),     // 47: weir.node.v1.UploadRequest
-	(*UploadResponse)(nil),    // 48: weir.node.v1.UploadResponse
-	(*NodeFrame)(nil),         // 49: weir.node.v1.NodeFrame
-	(*OutputPiece)(nil),       // 50: weir.node.v1.OutputPiece
-	(*ShellOutput)(nil),       // 51: weir.node.v1.ShellOutput
-	(*StreamEnd)(nil),         // 52: weir.node.v1.StreamEnd
-	(*SchedulerFrame)(nil),    // 53: weir.node.v1.SchedulerFrame
-	(*NotLeader)(nil),         // 54: weir.node.v1.NotLeader
-	(*MustRegister)(nil),      // 55: weir.node.v1.MustRegister
-	(*Stale)(nil),             // 56: weir.node.v1.Stale
-	(*Refusal)(nil),           // 57: weir.node.v1.Refusal
+	(Phase)(0),                      // 0: weir.node.v1.Phase
+	(PreemptionState)(0),            // 1: weir.node.v1.PreemptionState
+	(JobState)(0),                   // 2: weir.node.v1.JobState
+	(SkipReason)(0),                 // 3: weir.node.v1.SkipReason
+	(Stream)(0),                     // 4: weir.node.v1.Stream
+	(StreamEndReason)(0),            // 5: weir.node.v1.StreamEndReason
+	(RefusalReason)(0),              // 6: weir.node.v1.RefusalReason
+	(*Amounts)(nil),                 // 7: weir.node.v1.Amounts
+	(*RegisterRequest)(nil),         // 8: weir.node.v1.RegisterRequest
+	(*NodeDescription)(nil),         // 9: weir.node.v1.NodeDescription
+	(*Isolation)(nil),               // 10: weir.node.v1.Isolation
+	(*RegisterResponse)(nil),        // 11: weir.node.v1.RegisterResponse
+	(*SessionId)(nil),               // 12: weir.node.v1.SessionId
+	(*Settings)(nil),                // 13: weir.node.v1.Settings
+	(*HeartbeatRequest)(nil),        // 14: weir.node.v1.HeartbeatRequest
+	(*Report)(nil),                  // 15: weir.node.v1.Report
+	(*NodeStatus)(nil),              // 16: weir.node.v1.NodeStatus
+	(*CachedImage)(nil),             // 17: weir.node.v1.CachedImage
+	(*Gpu)(nil),                     // 18: weir.node.v1.Gpu
+	(*JobIdentity)(nil),             // 19: weir.node.v1.JobIdentity
+	(*MemoryReserve)(nil),           // 20: weir.node.v1.MemoryReserve
+	(*JobStatus)(nil),               // 21: weir.node.v1.JobStatus
+	(*JobResult)(nil),               // 22: weir.node.v1.JobResult
+	(*Error)(nil),                   // 23: weir.node.v1.Error
+	(*Attribute)(nil),               // 24: weir.node.v1.Attribute
+	(*Statistic)(nil),               // 25: weir.node.v1.Statistic
+	(*Output)(nil),                  // 26: weir.node.v1.Output
+	(*Timings)(nil),                 // 27: weir.node.v1.Timings
+	(*HeartbeatResponse)(nil),       // 28: weir.node.v1.HeartbeatResponse
+	(*CpuLimit)(nil),                // 29: weir.node.v1.CpuLimit
+	(*Order)(nil),                   // 30: weir.node.v1.Order
+	(*StartOrder)(nil),              // 31: weir.node.v1.StartOrder
+	(*InterruptOrder)(nil),          // 32: weir.node.v1.InterruptOrder
+	(*AbortOrder)(nil),              // 33: weir.node.v1.AbortOrder
+	(*PreemptedFor)(nil),            // 34: weir.node.v1.PreemptedFor
+	(*AcknowledgeOrder)(nil),        // 35: weir.node.v1.AcknowledgeOrder
+	(*OpenStreamOrder)(nil),         // 36: weir.node.v1.OpenStreamOrder
+	(*FollowOutput)(nil),            // 37: weir.node.v1.FollowOutput
+	(*OpenShell)(nil),               // 38: weir.node.v1.OpenShell
+	(*Variable)(nil),                // 39: weir.node.v1.Variable
+	(*JobSpec)(nil),                 // 40: weir.node.v1.JobSpec
+	(*JobImage)(nil),                // 41: weir.node.v1.JobImage
+	(*GpuCheck)(nil),                // 42: weir.node.v1.GpuCheck
+	(*Artifacts)(nil),               // 43: weir.node.v1.Artifacts
+	(*File)(nil),                    // 44: weir.node.v1.File
+	(*TmpfsVolume)(nil),             // 45: weir.node.v1.TmpfsVolume
+	(*CpuMonitorOptions)(nil),       // 46: weir.node.v1.CpuMonitorOptions
+	(*Interruption)(nil),            // 47: weir.node.v1.Interruption
+	(*UploadRequest)(nil),           // 48: weir.node.v1.UploadRequest
+	(*UploadResponse)(nil),          // 49: weir.node.v1.UploadResponse
+	(*NodeFrame)(nil),               // 50: weir.node.v1.NodeFrame
+	(*OutputPiece)(nil),             // 51: weir.node.v1.OutputPiece
+	(*ShellOutput)(nil),             // 52: weir.node.v1.ShellOutput
+	(*StreamEnd)(nil),               // 53: weir.node.v1.StreamEnd
+	(*SchedulerFrame)(nil),          // 54: weir.node.v1.SchedulerFrame
+	(*FetchContentRequest)(nil),     // 55: weir.node.v1.FetchContentRequest
+	(*FetchContentResponse)(nil),    // 56: weir.node.v1.FetchContentResponse
+	(*UploadArtifactsRequest)(nil),  // 57: weir.node.v1.UploadArtifactsRequest
+	(*UploadArtifactsResponse)(nil), // 58: weir.node.v1.UploadArtifactsResponse
+	(*ArtifactList)(nil),            // 59: weir.node.v1.ArtifactList
+	(*Artifact)(nil),                // 60: weir.node.v1.Artifact
+	(*NotLeader)(nil),               // 61: weir.node.v1.NotLeader
+	(*MustRegister)(nil),            // 62: weir.node.v1.MustRegister
+	(*Stale)(nil),                   // 63: weir.node.v1.Stale
+	(*Refusal)(nil),                 // 64: weir.node.v1.Refusal
 }
 var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	9,  // 0: weir.node.v1.RegisterRequest.node:type_name -> weir.node.v1.NodeDescription
@@ -5554,54 +6114,62 @@ var file_internal_node_nodeproto_nodev1_node_proto_depIdxs = []int32{
 	26, // 26: weir.node.v1.JobResult.stderr:type_name -> weir.node.v1.Output
 	26, // 27: weir.node.v1.JobResult.stdout:type_name -> weir.node.v1.Output
 	27, // 28: weir.node.v1.JobResult.timings:type_name -> weir.node.v1.Timings
-	24, // 29: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
-	23, // 30: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
-	12, // 31: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
-	30, // 32: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
-	40, // 33: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
-	3,  // 34: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
-	7,  // 35: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
-	29, // 36: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
-	13, // 37: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
-	31, // 38: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
-	32, // 39: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
-	33, // 40: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
-	35, // 41: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
-	36, // 42: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
-	19, // 43: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
-	39, // 44: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
-	34, // 45: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	34, // 46: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
-	37, // 47: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
-	38, // 48: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
-	4,  // 49: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
-	39, // 50: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
-	39, // 51: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
-	43, // 52: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
-	44, // 53: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
-	45, // 54: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
-	46, // 55: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
-	41, // 56: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
-	42, // 57: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
-	4,  // 58: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
-	50, // 59: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
-	51, // 60: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
-	52, // 61: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
-	5,  // 62: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
-	6,  // 63: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
-	8,  // 64: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
-	14, // 65: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
-	47, // 66: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
-	49, // 67: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
-	11, // 68: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
-	28, // 69: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
-	48, // 70: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
-	53, // 71: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
-	68, // [68:72] is the sub-list for method output_type
-	64, // [64:68] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	59, // 29: weir.node.v1.JobResult.artifacts:type_name -> weir.node.v1.ArtifactList
+	24, // 30: weir.node.v1.Error.attributes:type_name -> weir.node.v1.Attribute
+	23, // 31: weir.node.v1.Error.inner_errors:type_name -> weir.node.v1.Error
+	12, // 32: weir.node.v1.HeartbeatResponse.session:type_name -> weir.node.v1.SessionId
+	30, // 33: weir.node.v1.HeartbeatResponse.orders:type_name -> weir.node.v1.Order
+	40, // 34: weir.node.v1.HeartbeatResponse.specs:type_name -> weir.node.v1.JobSpec
+	3,  // 35: weir.node.v1.HeartbeatResponse.scheduling_skipped:type_name -> weir.node.v1.SkipReason
+	7,  // 36: weir.node.v1.HeartbeatResponse.min_spare_resources:type_name -> weir.node.v1.Amounts
+	29, // 37: weir.node.v1.HeartbeatResponse.cpu_limits_counted:type_name -> weir.node.v1.CpuLimit
+	13, // 38: weir.node.v1.HeartbeatResponse.settings:type_name -> weir.node.v1.Settings
+	31, // 39: weir.node.v1.Order.start:type_name -> weir.node.v1.StartOrder
+	32, // 40: weir.node.v1.Order.interrupt:type_name -> weir.node.v1.InterruptOrder
+	33, // 41: weir.node.v1.Order.abort:type_name -> weir.node.v1.AbortOrder
+	35, // 42: weir.node.v1.Order.acknowledge:type_name -> weir.node.v1.AcknowledgeOrder
+	36, // 43: weir.node.v1.Order.open_stream:type_name -> weir.node.v1.OpenStreamOrder
+	19, // 44: weir.node.v1.StartOrder.identity:type_name -> weir.node.v1.JobIdentity
+	39, // 45: weir.node.v1.StartOrder.environment:type_name -> weir.node.v1.Variable
+	34, // 46: weir.node.v1.InterruptOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	34, // 47: weir.node.v1.AbortOrder.preempted_for:type_name -> weir.node.v1.PreemptedFor
+	37, // 48: weir.node.v1.OpenStreamOrder.output:type_name -> weir.node.v1.FollowOutput
+	38, // 49: weir.node.v1.OpenStreamOrder.shell:type_name -> weir.node.v1.OpenShell
+	4,  // 50: weir.node.v1.FollowOutput.stream:type_name -> weir.node.v1.Stream
+	39, // 51: weir.node.v1.OpenShell.environment:type_name -> weir.node.v1.Variable
+	39, // 52: weir.node.v1.JobSpec.environment:type_name -> weir.node.v1.Variable
+	44, // 53: weir.node.v1.JobSpec.files:type_name -> weir.node.v1.File
+	45, // 54: weir.node.v1.JobSpec.tmpfs_volumes:type_name -> weir.node.v1.TmpfsVolume
+	46, // 55: weir.node.v1.JobSpec.cpu_monitor:type_name -> weir.node.v1.CpuMonitorOptions
+	47, // 56: weir.node.v1.JobSpec.interruption:type_name -> weir.node.v1.Interruption
+	41, // 57: weir.node.v1.JobSpec.image:type_name -> weir.node.v1.JobImage
+	42, // 58: weir.node.v1.JobSpec.gpu_check:type_name -> weir.node.v1.GpuCheck
+	43, // 59: weir.node.v1.JobSpec.artifacts:type_name -> weir.node.v1.Artifacts
+	4,  // 60: weir.node.v1.UploadRequest.stream:type_name -> weir.node.v1.Stream
+	51, // 61: weir.node.v1.NodeFrame.piece:type_name -> weir.node.v1.OutputPiece
+	52, // 62: weir.node.v1.NodeFrame.output:type_name -> weir.node.v1.ShellOutput
+	53, // 63: weir.node.v1.NodeFrame.end:type_name -> weir.node.v1.StreamEnd
+	5,  // 64: weir.node.v1.StreamEnd.reason:type_name -> weir.node.v1.StreamEndReason
+	59, // 65: weir.node.v1.UploadArtifactsRequest.list:type_name -> weir.node.v1.ArtifactList
+	60, // 66: weir.node.v1.ArtifactList.files:type_name -> weir.node.v1.Artifact
+	6,  // 67: weir.node.v1.Refusal.reason:type_name -> weir.node.v1.RefusalReason
+	8,  // 68: weir.node.v1.NodeService.Register:input_type -> weir.node.v1.RegisterRequest
+	14, // 69: weir.node.v1.NodeService.Heartbeat:input_type -> weir.node.v1.HeartbeatRequest
+	48, // 70: weir.node.v1.NodeService.Upload:input_type -> weir.node.v1.UploadRequest
+	50, // 71: weir.node.v1.NodeService.Stream:input_type -> weir.node.v1.NodeFrame
+	55, // 72: weir.node.v1.NodeService.FetchContent:input_type -> weir.node.v1.FetchContentRequest
+	57, // 73: weir.node.v1.NodeService.UploadArtifacts:input_type -> weir.node.v1.UploadArtifactsRequest
+	11, // 74: weir.node.v1.NodeService.Register:output_type -> weir.node.v1.RegisterResponse
+	28, // 75: weir.node.v1.NodeService.Heartbeat:output_type -> weir.node.v1.HeartbeatResponse
+	49, // 76: weir.node.v1.NodeService.Upload:output_type -> weir.node.v1.UploadResponse
+	54, // 77: weir.node.v1.NodeService.Stream:output_type -> weir.node.v1.SchedulerFrame
+	56, // 78: weir.node.v1.NodeService.FetchContent:output_type -> weir.node.v1.FetchContentResponse
+	58, // 79: weir.node.v1.NodeService.UploadArtifacts:output_type -> weir.node.v1.UploadArtifactsResponse
+	74, // [74:80] is the sub-list for method output_type
+	68, // [68:74] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_internal_node_nodeproto_nodev1_node_proto_init() }
@@ -5623,12 +6191,12 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 		(*OpenStreamOrder_Shell)(nil),
 	}
 	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[33].OneofWrappers = []any{}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[36].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[37].OneofWrappers = []any{
 		(*File_Content)(nil),
 		(*File_Url)(nil),
 		(*File_NodePath)(nil),
 	}
-	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[42].OneofWrappers = []any{
+	file_internal_node_nodeproto_nodev1_node_proto_msgTypes[43].OneofWrappers = []any{
 		(*NodeFrame_Piece)(nil),
 		(*NodeFrame_Output)(nil),
 		(*NodeFrame_End)(nil),
@@ -5640,7 +6208,7 @@ func file_internal_node_nodeproto_nodev1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_node_nodeproto_nodev1_node_proto_rawDesc), len(file_internal_node_nodeproto_nodev1_node_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   51,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

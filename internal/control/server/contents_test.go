@@ -1,0 +1,161 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirhq/weir/internal/control/blob"
+	"github.com/weirhq/weir/internal/node/nodeproto"
+	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
+	"github.com/weirhq/weir/internal/value/checksum"
+)
+
+// leadWithBlobs leads with a blob storage in the directory.
+func leadWithBlobs(t *testing.T, directory string) *scheduler {
+	t.Helper()
+	blobs, err := blob.Directory(filepath.Join(directory, "blobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leadWith(t, directory, Options{Settings: quickSettings(), Blobs: blobs})
+}
+
+// refusalOf is why a node was refused.
+func refusalOf(err error) nodev1.RefusalReason {
+	var refused *nodeproto.RefusedError
+	if !errors.As(err, &refused) {
+		return nodev1.RefusalReason_REFUSAL_REASON_UNSPECIFIED
+	}
+	return refused.Reason
+}
+
+func TestANodeFetchesOnlyWhatItsJobsName(t *testing.T) {
+	s := leadWithBlobs(t, t.TempDir())
+	s.pools("{pools: {p: {}}}")
+	mine, other := strings.Repeat("mine", 2<<20), "of another job"
+	for _, content := range []string{mine, other} {
+		stored, err := s.PutContent(t.Context(), "ann", strings.NewReader(content), -1, checksum.Sum{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stored.Release()
+	}
+	m, stranger := newMachine(t, "node-1", 1), newMachine(t, "node-2", 0)
+	m.beat(s)
+	stranger.beat(s)
+	s.start(fmt.Sprintf("{pool: p, tasks: {t: {job_count: 1, command: x, file_paths: [{file_name: f, sha256: %s, size: %d}]}}}", checksum.Of([]byte(mine)), len(mine)))
+	s.eventually("the job runs", func() bool { m.beat(s); return len(m.jobs) == 1 })
+	var number uint64
+	for number = range m.jobs {
+	}
+	fetch := func(node *machine, job uint64, content string, offset int64) (*nodev1.FetchContentResponse, error) {
+		sum := checksum.Of([]byte(content))
+		return s.NodeService().FetchContent(t.Context(), nodeproto.Peer{}, &nodev1.FetchContentRequest{
+			NodeName: node.name, Incarnation: node.session.Incarnation(), Job: job, Sha256: sum[:], Offset: offset,
+		})
+	}
+	got := ""
+	for len(got) < len(mine) {
+		piece, err := fetch(m, number, mine, int64(len(got)))
+		if err != nil || piece.GetTotal() != int64(len(mine)) || len(piece.GetData()) == 0 || len(piece.GetData()) > maxFetchPiece {
+			t.Fatalf("at %d: %d bytes, %v", len(got), len(piece.GetData()), err)
+		}
+		got += string(piece.GetData())
+	}
+	if got != mine {
+		t.Error("the content differs")
+	}
+	for name, err := range map[string]error{
+		"a content that the job does not name": second(fetch(m, number, other, 0)),
+		"a job of another node":                second(fetch(stranger, number, mine, 0)),
+		"a job that does not exist":            second(fetch(m, number+1, mine, 0)),
+		"no sum": second(s.NodeService().FetchContent(t.Context(), nodeproto.Peer{}, &nodev1.FetchContentRequest{
+			NodeName: m.name, Incarnation: m.session.Incarnation(), Job: number,
+		})),
+	} {
+		if refusalOf(err) != nodev1.RefusalReason_REFUSAL_REASON_INVALID {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.stop()
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestArtifactsArriveInPiecesAndCountInTheQuota(t *testing.T) {
+	directory := t.TempDir()
+	s := leadWithBlobs(t, directory)
+	s.pools("{pools: {p: {}}}")
+	m := newMachine(t, "node-1", 2)
+	m.beat(s)
+	s.start("{pool: p, tasks: {t: {job_count: 1, command: x, artifact_paths: [out]}}}")
+	s.eventually("the job runs", func() bool { m.beat(s); return len(m.jobs) == 1 })
+	var number uint64
+	for number = range m.jobs {
+	}
+	archive := []byte(strings.Repeat("archive", 1000))
+	sum := checksum.Of(archive)
+	list := &nodev1.ArtifactList{Files: []*nodev1.Artifact{{Path: "out/a", Size: 7, Mode: 0o644}}}
+	send := func(from, to int64, list *nodev1.ArtifactList, change func(*nodev1.UploadArtifactsRequest)) (int64, error) {
+		request := &nodev1.UploadArtifactsRequest{
+			NodeName: m.name, Incarnation: m.session.Incarnation(), Job: number, Offset: from, Data: archive[from:to], Total: int64(len(archive)), Sha256: sum[:], List: list,
+		}
+		if change != nil {
+			change(request)
+		}
+		response, err := s.NodeService().UploadArtifacts(t.Context(), nodeproto.Peer{}, request)
+		return response.GetNextOffset(), err
+	}
+	settings := s.Settings()
+	settings.FileQuota = int64(len(archive)) - 1
+	s.Configure(settings)
+	if _, err := send(0, 100, nil, nil); refusalOf(err) != nodev1.RefusalReason_REFUSAL_REASON_QUOTA || !strings.Contains(err.Error(), "quota of 6999") {
+		t.Errorf("above the quota: %v", err)
+	}
+	settings.FileQuota = int64(len(archive))
+	s.Configure(settings)
+	if next, err := send(0, 1000, nil, nil); next != 1000 || err != nil {
+		t.Errorf("the first piece: %d, %v", next, err)
+	}
+	if next, err := send(0, 1000, nil, nil); next != 1000 || err != nil {
+		t.Errorf("the same piece again: %d, %v", next, err)
+	}
+	if next, err := send(3000, 4000, nil, nil); next != 1000 || err != nil {
+		t.Errorf("a piece too early: %d, %v", next, err)
+	}
+	for name, change := range map[string]func(*nodev1.UploadArtifactsRequest){
+		"too large": func(r *nodev1.UploadArtifactsRequest) { r.Total = settings.MaxFileSize + 1 },
+		"no sum":    func(r *nodev1.UploadArtifactsRequest) { r.Sha256 = nil },
+		"no job":    func(r *nodev1.UploadArtifactsRequest) { r.Job++ },
+		"another sum": func(r *nodev1.UploadArtifactsRequest) {
+			r.Sha256 = bytes.Repeat([]byte{1}, 32)
+			r.Offset = 0
+			r.Data = archive
+		},
+	} {
+		if _, err := send(1000, 7000, list, change); refusalOf(err) != nodev1.RefusalReason_REFUSAL_REASON_INVALID {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range 2 { // the acknowledgement may be lost
+		if next, err := send(1000, 7000, list, nil); next != 7000 || err != nil {
+			t.Errorf("the last piece: %d, %v", next, err)
+		}
+	}
+	uses, err := s.Store().OperationContents(t.Context(), 1, number)
+	if err != nil || len(uses) != 1 || uses[0].Content != sum.String() || uses[0].Size != int64(len(archive)) {
+		t.Fatalf("got %v, %v", uses, err)
+	}
+	if described, ok, err := ReadArtifacts(&uses[0]); !ok || err != nil || len(described.Files) != 1 || described.Files[0].Path != "out/a" {
+		t.Errorf("got %v %v %v", described, ok, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(directory, "blobs", "uploads")); err != nil || len(left) > 0 {
+		t.Errorf("uploads are left: %v, %v", left, err)
+	}
+	s.stop()
+}
