@@ -13,7 +13,7 @@ mkdir -p "$out/programs"
 export CGO_ENABLED=0 GOOS=linux
 go build -trimpath -ldflags '-s -w' -o "$out/programs/" ./cmd/weir-supervisor ./cmd/weir-init \
     ./internal/node/cgroup/testdata/reference ./internal/node/jobproxy/testdata/proxy ./internal/node/jobproxy/testdata/attack
-for room in cgroup jobinit gpu jobproxy; do
+for room in cgroup jobinit gpu image jobproxy; do
     go test -c -trimpath -ldflags '-s -w' -o "$out/$room.test" "./internal/node/$room"
 done
 cat >"$out/run" <<'RUN'
@@ -23,7 +23,7 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export WEIR_TEST_PROGRAMS=$here/programs
 code=0
-for room in cgroup jobinit gpu jobproxy; do
+for room in cgroup jobinit gpu image jobproxy; do
     echo "== $room"
     (cd "$here" && "./$room.test" -test.timeout 5m "$@") || code=1
 done
