@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
@@ -46,6 +47,7 @@ type cluster struct {
 	log       *slog.Logger
 	stopNode  func()
 	change    func(*config.Config) // settings of the test; nil if it has none
+	asks      *client.Client       // see caller
 }
 
 func newCluster(t *testing.T, cores, gib int64) *cluster {
@@ -161,6 +163,8 @@ func (c *cluster) startNode(cores, gib int64) {
 	n.Resources = document.Some(resource.PartialOf(resource.Amounts{resource.UserSlots: 2 * cores, resource.CPU: 100 * cores, resource.Memory: gib << 30}))
 	n.Cgroup.Parent = document.Some(fmt.Sprintf("weir-app-test-%d", os.Getpid())) // others may have nodes here too
 	n.Memory.WatchdogPeriod = document.Some(100 * time.Millisecond)
+	n.Disk.LowRatio, n.Disk.LowSize = document.Some(0.0), document.Some(int64(0)) // the machine's disk may be nearly full
+	n.Disk.FullRatio, n.Disk.FullSize = document.Some(0.0), document.Some(int64(0))
 	n.Isolation.ReadOnly = document.Some([]string{c.directory}) // jobs wait for files of the test
 	node, err := NewNode(c.t.Context(), n, "test", c.log)
 	if err != nil {

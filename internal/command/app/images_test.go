@@ -67,10 +67,14 @@ func withImages(host, preload string) func(*config.Config) {
 // caller is root on the command line.
 func (c *cluster) caller() *client.Client {
 	c.t.Helper()
+	if c.asks != nil {
+		return c.asks
+	}
 	caller, err := client.New(client.Options{Address: "http://" + c.scheduler.Address})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.asks = caller
 	return caller
 }
 

@@ -20,9 +20,12 @@ import (
 
 func newReportCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "report",
-		Short: "Report about the past",
-		Args:  noArgs,
+		Use:     "report",
+		Short:   "Report about the past",
+		Long:    `Report about the past: whether pools got what they were promised, and why they did not.`,
+		Example: `  weir report guarantees`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newReportGuaranteesCommand(opts))
 	return cmd
