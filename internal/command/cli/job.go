@@ -21,7 +21,7 @@ func newJobCommand(opts *options) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newJobAbortCommand(r), newJobExecCommand(r), newJobGetCommand(r), newJobLogsCommand(r), newJobShellCommand(r), newJobStderrCommand(r))
+	cmd.AddCommand(newJobAbortCommand(r), newJobExecCommand(r), newJobGetCommand(r), newJobListCommand(r), newJobLogsCommand(r), newJobShellCommand(r), newJobStderrCommand(r))
 	return r.addTo(cmd)
 }
 
@@ -75,6 +75,13 @@ func jobReason(job *client.Job) string {
 		return job.Error.Message
 	}
 	return orNothing(job.AbortReason)
+}
+
+// newJobListCommand is weir op jobs, where people look for it too.
+func newJobListCommand(r *remote) *cobra.Command {
+	cmd := newOpJobsCommand(r)
+	cmd.Use, cmd.Example = "list OPERATION", "  weir job list '*nightly' --state failed"
+	return cmd
 }
 
 func newJobGetCommand(r *remote) *cobra.Command {

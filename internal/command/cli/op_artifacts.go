@@ -106,7 +106,7 @@ func (s *session) fetchArtifacts(operation string, list []client.JobArtifacts, d
 		if err = errors.Join(err, archive.Close()); err != nil {
 			return fmt.Errorf("files of job %s: %w", a.JobID, err)
 		}
-		fmt.Fprintf(s.errs, "%s: %d files\n", to, count)
+		fmt.Fprintf(s.errs, "%s: %s\n", to, plural(int64(count), "file", "files"))
 	}
 	return nil
 }
