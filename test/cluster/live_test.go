@@ -19,6 +19,7 @@ import (
 	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/value/guid"
+	"github.com/weirhq/weir/test/expected"
 )
 
 // weir returns a call of the command line, as root of this machine.
@@ -116,19 +117,22 @@ func TestTheLogOfARunningJobSaysWhatIsNotKept(t *testing.T) {
 
 func TestAShellIsTheJobsUserInItsSandboxGroupAndNamespaces(t *testing.T) {
 	t.Parallel()
+	number := 0
 	for name, settings := range levels {
+		number++ // so that the processes of the levels differ
+		jobs, own := fmt.Sprintf("100321.%d", number), fmt.Sprintf("100123.%d", number)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
 			c.node("{cpu: 4, memory: 4GiB, user_slots: 4}", settings)
-			id := c.start(task("a", "id -u > uid; readlink /proc/self/ns/pid > namespace; touch ready; exec sleep 100321"))
+			id := c.start(task("a", "id -u > uid; readlink /proc/self/ns/pid > namespace; touch ready; exec sleep "+jobs))
 			job := c.awaitRunning(id, 1)[0]
 			shell, err := c.client().OpenShell(t.Context(), job.ID.String(), client.ShellOptions{Terminal: true, Type: "dumb", Height: 33, Width: 77})
 			if err != nil {
 				t.Fatal(err)
 			}
-			const script = `while [ ! -e ready ]; do sleep 0.1; done; test "$(id -u)" = "$(cat uid)" && echo same-u""ser; test "$(readlink /proc/self/ns/pid)" = "$(cat namespace)" && echo same-name""space
-test -t 0 && stty size; echo $YT_JOB_ID $TERM; sleep 100123 & test -d /proc/$! && echo started-sl""eep
+			script := `while [ ! -e ready ]; do sleep 0.1; done; test "$(id -u)" = "$(cat uid)" && echo same-u""ser; test "$(readlink /proc/self/ns/pid)" = "$(cat namespace)" && echo same-name""space
+test -t 0 && stty size; echo $YT_JOB_ID $TERM; sleep ` + own + ` & test -d /proc/$! && echo started-sl""eep
 `
 			if err := shell.Write(t.Context(), []byte(script)); err != nil {
 				t.Fatal(err)
@@ -147,14 +151,18 @@ test -t 0 && stty size; echo $YT_JOB_ID $TERM; sleep 100123 & test -d /proc/$! &
 				}
 			}
 			groups := func(program string) string {
-				pid, _, _ := strings.Cut(processesOf(t, program)[0], " ")
+				var found []string
+				if !expected.Soon(func() bool { found = processesOf(t, program); return len(found) > 0 }) { // it may not have begun to sleep
+					t.Fatalf("no process has %s on its command line", program)
+				}
+				pid, _, _ := strings.Cut(found[0], " ")
 				data, err := os.ReadFile("/proc/" + pid + "/cgroup")
 				if err != nil {
 					t.Fatal(err)
 				}
 				return string(data)
 			}
-			if own, its := groups("100123"), groups("100321"); own != its || !strings.Contains(own, job.ID.String()) {
+			if own, its := groups(own), groups(jobs); own != its || !strings.Contains(own, job.ID.String()) {
 				t.Errorf("the shell is in\n%sthe job in\n%s", own, its)
 			}
 			if err := shell.Resize(t.Context(), 44, 88); err != nil {
