@@ -87,7 +87,7 @@ func sharing(directory string) string {
 	return fmt.Sprintf("{readonly_paths: [%q], writable_paths: [%q], share_writable_paths: true}", programs.directory, directory)
 }
 
-// sharedDirectory returns a directory that jobs may write to, whoever they run as.
+// sharedDirectory returns a directory that jobs of every user may write to.
 func sharedDirectory(t testing.TB) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -97,7 +97,7 @@ func sharedDirectory(t testing.TB) string {
 	return directory
 }
 
-// touch makes a file that jobs may append to, whoever they run as.
+// touch makes a file that jobs of every user may append to.
 func touch(t testing.TB, name string) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(name, nil, 0o666), os.Chmod(name, 0o666)); err != nil {

@@ -183,7 +183,7 @@ func (s nodeService) Stream(ctx context.Context, _ nodeproto.Peer, first *nodev1
 	live := s.live.streams[string(first.GetStream())]
 	s.live.mu.Unlock()
 	if live == nil || live.node != first.GetNodeName() || !live.connect(wire) {
-		return nil // whoever asked for it has gone
+		return nil // the caller has gone
 	}
 	defer live.disconnect()
 	received := make(chan struct{})

@@ -9,7 +9,7 @@ import (
 // source is a child of a pool as the pool sums up its children: the two straight
 // pieces of the child's function that were needed last, with arguments on the
 // pool's scale. An update asks most pools twice, what their guarantees cover and what
-// they get, so that one piece would be looked for again each time.
+// they get, so that one piece would have to be found again each time.
 type source struct {
 	piece         // the last one
 	other piece   // the one before it

@@ -53,7 +53,7 @@ type Options struct {
 	Check      Check
 	// Files are the directories whose files jobs may name in file_paths.
 	Files []string
-	// NoShells refuses shells in jobs, whatever the user may do.
+	// NoShells refuses shells in jobs to every user.
 	NoShells bool
 	// CacheSize is the most that the node keeps of the files of the tree that its jobs have used.
 	CacheSize int64

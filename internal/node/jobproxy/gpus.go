@@ -41,7 +41,7 @@ const GPUCheckFailed = "gpu_check_failed"
 const checkMark = ".weir-gpu-check"
 
 // script is what the shell runs: the command, after the check of the GPUs if there is one. Nobody can gain anything by
-// writing the mark without a check: whoever chooses the command chooses the check as well.
+// writing the mark without a check: the user who chooses the command chooses the check as well.
 func (p *proxy) script() string {
 	if len(p.job.GPUCheck) == 0 {
 		return p.job.Command
