@@ -118,10 +118,10 @@ func (f *Fix) Effect(name func(core.OperationID) string) string {
 			text += "; nobody is preempted"
 		}
 	} else {
-		text += fmt.Sprintf("; %s of others early (%.4g core·s lost)", count(h.Stopped, "running job ends", "running jobs end"), h.LostSeconds())
+		text += fmt.Sprintf("; %s (%.4g core·s lost)", count(h.Stopped, "running job of others ends early", "running jobs of others end early"), h.LostSeconds())
 	}
 	if h.OwnStopped > 0 {
-		text += fmt.Sprintf("; %s of its own early (%.4g core·s lost)", count(h.OwnStopped, "running job ends", "running jobs end"), h.OwnLostSeconds())
+		text += fmt.Sprintf("; %s (%.4g core·s lost)", count(h.OwnStopped, "of its own running jobs ends early", "of its own running jobs end early"), h.OwnLostSeconds())
 	}
 	for _, b := range h.Broken {
 		text += fmt.Sprintf("; the guarantee of pool %s lacks %s %s", b.Pool, resource.FormatAmount(b.Resource, b.Short), b.Resource)

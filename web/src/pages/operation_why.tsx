@@ -82,7 +82,9 @@ function Fixes({id}: {id: string}) {
   return (
     <Section title={t('What would help')}>
       {!asked ? (
-        <Button onClick={() => setAsked(true)}>{t('Find the least changes')}</Button>
+        <div>
+          <Button onClick={() => setAsked(true)}>{t('Find the least changes')}</Button>
+        </div>
       ) : (
         <Loaded of={advice}>
           {(data) => (
