@@ -16,30 +16,8 @@ func (p *Plan) imageRoot() error {
 	if err := p.mountLayers(root); err != nil {
 		return err
 	}
-	if err := unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, p.procOptions()); err != nil {
-		return step("mount /proc", err)
-	}
-	if err := p.devices(root + "/dev"); err != nil {
+	if err := p.furnish(root, bindInImage); err != nil {
 		return err
-	}
-	if err := bind(p.Sandbox, root+SandboxPath, writable); err != nil {
-		return err
-	}
-	if err := bind(p.Temporary, root+TemporaryPath, writable); err != nil {
-		return err
-	}
-	if err := p.placeVolumes(root + SandboxPath); err != nil {
-		return err
-	}
-	for _, path := range p.ReadOnly {
-		if err := bindInImage(path, root, readOnly); err != nil {
-			return err
-		}
-	}
-	for _, path := range p.Writable {
-		if err := bindInImage(path, root, writable); err != nil {
-			return err
-		}
 	}
 	for _, b := range p.Binds {
 		if err := bind(b.Source, root+b.Target, readOnly); err != nil {

@@ -100,6 +100,24 @@ func (p *Plan) ownRoot() error {
 			return err
 		}
 	}
+	if err := p.furnish(root, makeAndBind); err != nil {
+		return err
+	}
+	if err := bringResolver(root); err != nil {
+		return err
+	}
+	if err := p.hide(root); err != nil {
+		return err
+	}
+	if err := enter(root); err != nil {
+		return err
+	}
+	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
+}
+
+// furnish mounts what every root has: processes, devices, the job's own directories and volumes, and the paths of the machine
+// that jobs may see, each with show.
+func (p *Plan) furnish(root string, show func(path, root string, attributes uint64) error) error {
 	if err := unix.Mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, p.procOptions()); err != nil {
 		return step("mount /proc", err)
 	}
@@ -116,25 +134,16 @@ func (p *Plan) ownRoot() error {
 		return err
 	}
 	for _, path := range p.ReadOnly {
-		if err := makeAndBind(path, root, readOnly); err != nil {
+		if err := show(path, root, readOnly); err != nil {
 			return err
 		}
 	}
 	for _, path := range p.Writable {
-		if err := makeAndBind(path, root, writable); err != nil {
+		if err := show(path, root, writable); err != nil {
 			return err
 		}
 	}
-	if err := bringResolver(root); err != nil {
-		return err
-	}
-	if err := p.hide(root); err != nil {
-		return err
-	}
-	if err := enter(root); err != nil {
-		return err
-	}
-	return step("make the root read-only", setAttributes("/", false, unix.MOUNT_ATTR_RDONLY, 0))
+	return nil
 }
 
 // enter makes a directory the root and detaches everything else.
