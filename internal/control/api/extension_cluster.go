@@ -133,7 +133,7 @@ func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 	for _, count := range info.Jobs {
 		jobs += count
 	}
-	alerts := slices.Clone(n.Status.GetAlerts())
+	alerts := slices.Clone(n.Status.Alerts)
 	if n.RegistrationError != "" {
 		alerts = append(alerts, n.RegistrationError)
 	}
@@ -145,9 +145,9 @@ func nodeRow(state *orchid.State, n *server.Node) yson.Node {
 		yson.Pair("resource_limits", wire.AmountsNode(n.Limits)),
 		yson.Pair("resource_usage", wire.AmountsNode(info.Usage)),
 		yson.Pair("running_job_count", yson.Int64(int64(jobs))),
-		yson.Pair("jobs_disabled", yson.Boolean(n.TakesNoJobs() || n.Status.GetJobsDisabled())),
+		yson.Pair("jobs_disabled", yson.Boolean(n.TakesNoJobs() || n.Status.JobsDisabled)),
 		yson.Pair("maintenance_requests", pathtree.MaintenanceRequests(n.Maintenance)),
-		yson.Pair("draining", yson.Boolean(n.Status.GetDraining())),
+		yson.Pair("draining", yson.Boolean(n.Status.Draining)),
 		yson.Pair("version", yson.String(n.Version)),
 		yson.Pair("registered_time", wire.Instant(n.Registered)),
 		yson.Pair("last_seen_time", wire.Instant(n.LastSeen)),

@@ -69,15 +69,15 @@ func (c *call) localImage(n imagename.Name) (imagename.Name, error) {
 	nodes := slices.Clone(c.Server.Nodes())
 	slices.SortFunc(nodes, func(a, b *server.Node) int { return strings.Compare(a.Name, b.Name) })
 	for _, node := range nodes {
-		for _, has := range node.Status.GetImages() {
-			names = append(names, has.GetName())
+		for _, has := range node.Status.Images {
+			names = append(names, has.Name)
 			switch {
-			case has.GetName() != name || n.Digest != "" && has.GetDigest() == n.Digest:
+			case has.Name != name || n.Digest != "" && has.Digest == n.Digest:
 			case n.Digest != "":
 				return n, &image.Error{Reason: image.Mismatch, Image: name, Err: errors.New("nodes have different images of this name (node " + first + " has " + n.Digest + ", node " +
-					node.Name + " has " + has.GetDigest() + "); name one by its digest: " + name + "@" + n.Digest)}
+					node.Name + " has " + has.Digest + "); name one by its digest: " + name + "@" + n.Digest)}
 			default:
-				n.Digest, first = has.GetDigest(), node.Name
+				n.Digest, first = has.Digest, node.Name
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
-	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/resource"
 )
 
@@ -200,9 +199,9 @@ func nodeState(n *server.Node) string {
 		return "offline"
 	case n.Banned:
 		return "banned"
-	case n.Status.GetDraining():
+	case n.Status.Draining:
 		return "draining"
-	case n.TakesNoJobs() || n.Status.GetJobsDisabled():
+	case n.TakesNoJobs() || n.Status.JobsDisabled:
 		return "jobs_disabled"
 	}
 	return "online"
@@ -211,13 +210,13 @@ func nodeState(n *server.Node) string {
 var nodeStates = [...]string{"online", "offline", "banned", "draining", "jobs_disabled", "refused"}
 
 // isolationNumber orders how far nodes isolate jobs.
-func isolationNumber(i *nodev1.Isolation) float64 {
+func isolationNumber(i *server.Isolation) float64 {
 	switch {
-	case i.GetLevel() == "full" && i.GetRunAs() != "agent":
+	case i.Level == "full" && i.RunAs != "agent":
 		return 3
-	case i.GetLevel() == "full":
+	case i.Level == "full":
 		return 2
-	case i.GetLevel() == "shared_files":
+	case i.Level == "shared_files":
 		return 1
 	}
 	return 0
@@ -243,13 +242,13 @@ func (c *cluster) collectNodes(to sink) {
 		if n.Isolation != nil {
 			to.value(isolationLevel, isolationNumber(n.Isolation), n.Name)
 		}
-		for _, g := range n.Status.GetGpus() {
-			if g.GetUtilization() >= 0 {
-				to.value(gpuUtilization, float64(g.GetUtilization())/100, n.Name, g.GetId())
+		for _, g := range n.Status.GPUs {
+			if g.Utilization >= 0 {
+				to.value(gpuUtilization, float64(g.Utilization)/100, n.Name, g.ID)
 			}
-			to.value(gpuMemory, float64(g.GetMemory()), n.Name, g.GetId())
-			to.value(gpuMemoryUsed, float64(g.GetMemoryInUse()), n.Name, g.GetId())
-			to.status(gpuUsable, g.GetFault() == "", n.Name, g.GetId())
+			to.value(gpuMemory, float64(g.Memory), n.Name, g.ID)
+			to.value(gpuMemoryUsed, float64(g.MemoryInUse), n.Name, g.ID)
+			to.status(gpuUsable, g.Fault == "", n.Name, g.ID)
 		}
 	}
 	for _, tree := range trees {

@@ -71,7 +71,7 @@ func newNodeOrchid(_ *pathtree.Request, node *server.Node) pathtree.Object {
 // usableLimits are the resources of a node for jobs. A node that gets no new jobs has no slots.
 func usableLimits(node *server.Node) resource.Amounts {
 	limits := node.Limits
-	if node.TakesNoJobs() || node.Status.GetJobsDisabled() {
+	if node.TakesNoJobs() || node.Status.JobsDisabled {
 		limits[resource.UserSlots] = 0
 	}
 	return limits

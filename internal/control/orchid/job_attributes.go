@@ -10,7 +10,6 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
-	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -131,10 +130,10 @@ func (j *JobView) describeLive(v *OperationView) []yson.Entry {
 		yson.Pair("interruption_info", yson.Map()))
 	if r := job.Reserve; r != nil {
 		entries = append(entries, yson.Pair("memory_reserve", yson.Map(
-			yson.Pair("user_job", yson.Int64(r.GetUserJob())), yson.Pair("job_proxy", yson.Int64(r.GetJobProxy())),
-			yson.Pair("footprint", yson.Int64(r.GetFootprint())),
-			yson.Pair("user_job_factor", yson.Double(r.GetUserJobFactor())),
-			yson.Pair("job_proxy_factor", yson.Double(r.GetJobProxyFactor())))))
+			yson.Pair("user_job", yson.Int64(r.User)), yson.Pair("job_proxy", yson.Int64(r.Proxy)),
+			yson.Pair("footprint", yson.Int64(r.Footprint)),
+			yson.Pair("user_job_factor", yson.Double(r.UserFactor)),
+			yson.Pair("job_proxy_factor", yson.Double(r.ProxyFactor)))))
 	}
 	if job.Stopping != "" {
 		entries = append(entries, yson.Pair("abort_reason", yson.String(job.Stopping)))
@@ -237,12 +236,12 @@ func jobEvent(state string, at time.Time) yson.Node {
 }
 
 // statisticsNode writes a running job's statistics as a tree by the parts of their paths.
-func statisticsNode(list []*nodev1.Statistic) yson.Node {
+func statisticsNode(list []server.Statistic) yson.Node {
 	tree := yson.Map()
 	for _, s := range list {
-		tree = withStatistic(tree, strings.Split(s.GetPath(), "/"), yson.Map(
-			yson.Pair("sum", yson.Int64(s.GetSum())), yson.Pair("count", yson.Int64(s.GetCount())), yson.Pair("min", yson.Int64(s.GetMin())),
-			yson.Pair("max", yson.Int64(s.GetMax())), yson.Pair("last", yson.Int64(s.GetLast()))))
+		tree = withStatistic(tree, strings.Split(s.Path, "/"), yson.Map(
+			yson.Pair("sum", yson.Int64(s.Sum)), yson.Pair("count", yson.Int64(s.Count)), yson.Pair("min", yson.Int64(s.Min)),
+			yson.Pair("max", yson.Int64(s.Max)), yson.Pair("last", yson.Int64(s.Last))))
 	}
 	return tree
 }

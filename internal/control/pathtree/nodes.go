@@ -4,13 +4,11 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/pooltree"
-	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/yson"
@@ -137,22 +135,22 @@ func Isolation(node *server.Node) yson.Node {
 		return yson.Entity()
 	}
 	return yson.Map(
-		yson.Pair("level", yson.String(i.GetLevel())), yson.Pair("run_as", yson.String(i.GetRunAs())),
-		yson.Pair("cause", wire.OrEntity(i.GetCause())), yson.Pair("detail", wire.OrEntity(i.GetDetail())))
+		yson.Pair("level", yson.String(i.Level)), yson.Pair("run_as", yson.String(i.RunAs)),
+		yson.Pair("cause", wire.OrEntity(i.Cause)), yson.Pair("detail", wire.OrEntity(i.Detail)))
 }
 
 // GPUs lists the devices of a node as its agent last read them. Utilization is a number from 0 to 1.
 func GPUs(node *server.Node) yson.Node {
 	list := []yson.Node{}
-	for _, g := range node.Status.GetGpus() {
+	for _, g := range node.Status.GPUs {
 		utilization := yson.Entity()
-		if g.GetUtilization() >= 0 {
-			utilization = yson.Double(float64(g.GetUtilization()) / 100)
+		if g.Utilization >= 0 {
+			utilization = yson.Double(float64(g.Utilization) / 100)
 		}
 		list = append(list, yson.Map(
-			yson.Pair("id", yson.String(g.GetId())), yson.Pair("model", yson.String(g.GetModel())),
-			yson.Pair("memory", yson.Int64(g.GetMemory())), yson.Pair("memory_in_use", yson.Int64(g.GetMemoryInUse())),
-			yson.Pair("utilization", utilization), yson.Pair("job_id", wire.OrEntity(g.GetJobId())), yson.Pair("fault", wire.OrEntity(g.GetFault()))))
+			yson.Pair("id", yson.String(g.ID)), yson.Pair("model", yson.String(g.Model)),
+			yson.Pair("memory", yson.Int64(g.Memory)), yson.Pair("memory_in_use", yson.Int64(g.MemoryInUse)),
+			yson.Pair("utilization", utilization), yson.Pair("job_id", wire.OrEntity(g.JobID)), yson.Pair("fault", wire.OrEntity(g.Fault))))
 	}
 	return yson.List(list...)
 }
@@ -160,14 +158,14 @@ func GPUs(node *server.Node) yson.Node {
 // Images lists the container images that a node has, those that jobs used last first.
 func Images(node *server.Node) yson.Node {
 	list := []yson.Node{}
-	for _, i := range node.Status.GetImages() {
+	for _, i := range node.Status.Images {
 		used := yson.Entity()
-		if i.GetLastUseUs() > 0 {
-			used = wire.Instant(time.UnixMicro(i.GetLastUseUs()))
+		if !i.LastUse.IsZero() {
+			used = wire.Instant(i.LastUse)
 		}
 		list = append(list, yson.Map(
-			yson.Pair("name", wire.OrEntity(i.GetName())), yson.Pair("digest", yson.String(i.GetDigest())), yson.Pair("size", yson.Int64(i.GetSize())),
-			yson.Pair("last_use_time", used), yson.Pair("job_count", yson.Int64(int64(i.GetJobs())))))
+			yson.Pair("name", wire.OrEntity(i.Name)), yson.Pair("digest", yson.String(i.Digest)), yson.Pair("size", yson.Int64(i.Size)),
+			yson.Pair("last_use_time", used), yson.Pair("job_count", yson.Int64(i.Jobs))))
 	}
 	return yson.List(list...)
 }
@@ -208,7 +206,7 @@ func (n clusterNode) Attribute(_ *Request, _ *Place, name string) (yson.Node, bo
 	case "resource_limits":
 		return wire.Amounts(node.Limits), true, nil
 	case "resource_usage":
-		return wire.Amounts(nodeproto.FromAmounts(node.Status.GetUsage())), true, nil
+		return wire.Amounts(node.Status.Usage), true, nil
 	case "resource_limits_overrides":
 		return wire.Partial(node.LimitOverrides), true, nil
 	case "last_seen_time":
@@ -235,7 +233,7 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		return yson.Map(yson.Pair("default", yson.String(node.Address))), true, nil
 	case "alerts":
 		var list []yson.Node
-		for _, message := range node.Status.GetAlerts() {
+		for _, message := range node.Status.Alerts {
 			list = append(list, wire.Errorf(wire.CodeGeneric, "%s", message).Node())
 		}
 		if node.RegistrationError != "" {
@@ -243,7 +241,7 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 		}
 		return yson.List(list...), true, nil
 	case "alert_count":
-		return yson.Int64(int64(len(node.Status.GetAlerts()))), true, nil
+		return yson.Int64(int64(len(node.Status.Alerts))), true, nil
 	case "flavors":
 		return wire.Texts([]string{"exec"}), true, nil
 	case "version":
@@ -253,7 +251,7 @@ func (n clusterNode) description(name string) (yson.Node, bool, error) {
 	case "registration_error":
 		return yson.String(node.RegistrationError), node.RegistrationError != "", nil
 	case "draining":
-		return yson.Boolean(node.Status.GetDraining()), true, nil
+		return yson.Boolean(node.Status.Draining), true, nil
 	case "gpus":
 		return GPUs(node), true, nil
 	case "images":

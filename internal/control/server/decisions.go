@@ -82,9 +82,10 @@ func (t *term) started(s *core.Started) {
 		StartTimeUs: nodeproto.ToMicros(t.now), Resources: nodeproto.ToAmounts(s.Resources), JobId: job.ID.String(), Stage: uint32(s.Stage),
 		WaitTimeoutUs: s.WaitTimeout.Microseconds(),
 	}
-	t.describeReserve(identity, s)
+	if job.Reserve = t.reserveOfStarted(s); job.Reserve != nil {
+		identity.Reserve = reserveMessage(job.Reserve)
+	}
 	identity.Proof = t.proofs.of(identity, job.Node)
-	job.Reserve = identity.Reserve
 	t.putJob(job)
 	t.storeRunning(job)
 	t.touched[s.Operation] = true
@@ -104,7 +105,9 @@ func (t *term) started(s *core.Started) {
 func (t *term) storeRunning(job *Job) {
 	attributes := jobAttributes{
 		Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources,
-		UserFactor: job.Reserve.GetUserJobFactor(), ProxyFactor: job.Reserve.GetJobProxyFactor(),
+	}
+	if r := job.Reserve; r != nil {
+		attributes.UserFactor, attributes.ProxyFactor = r.UserFactor, r.ProxyFactor
 	}
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
 		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",

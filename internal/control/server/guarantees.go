@@ -126,7 +126,7 @@ func (t *term) lostResources(into []resource.Amounts) []resource.Amounts {
 			limits, tags = node.was.Limits, node.was.Tags
 		}
 		_, there := t.core.NodeTree(node.id)
-		disabled := node.settings.TakesNoJobs() || node.record.Status.GetJobsDisabled()
+		disabled := node.settings.TakesNoJobs() || node.record.Status.JobsDisabled
 		forgotten := node.session == nil && t.now.Sub(node.record.LastSeen) > nodeMemory
 		if there && !disabled || limits.IsZero() || forgotten {
 			continue

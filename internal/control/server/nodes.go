@@ -88,7 +88,7 @@ func (t *term) register(request *nodev1.RegisterRequest) (*nodev1.RegisterRespon
 	}
 	record := *node.record
 	record.Address, record.Version, record.Cgroups = description.GetAddress(), description.GetSoftwareVersion(), description.GetCgroups()
-	record.Isolation = description.GetIsolation()
+	record.Isolation = isolationOf(description.GetIsolation())
 	record.Resources = nodeproto.FromAmounts(description.GetResources())
 	tags := description.GetTags()
 	record.Tags = mergeTags(tags, node.settings.UserTags, name)
@@ -162,7 +162,7 @@ func (t *term) addNode(node *activeNode, record *Node) error {
 		return nil
 	}
 	limits := record.Limits
-	if node.settings.TakesNoJobs() || record.Status.GetJobsDisabled() {
+	if node.settings.TakesNoJobs() || record.Status.JobsDisabled {
 		limits = resource.Amounts{}
 	}
 	if err := t.apply(&core.NodeInput{Node: node.id, Name: record.Name, Resources: limits, Tags: record.Tags}); err != nil {
@@ -194,10 +194,6 @@ func (t *term) showTreesOfNodes() {
 			t.showNode(node, &record)
 		}
 	}
-}
-
-func amountsOf(status *nodev1.NodeStatus) resource.Amounts {
-	return nodeproto.FromAmounts(status.GetLimits())
 }
 
 func (t *term) showNode(node *activeNode, record *Node) {
@@ -430,9 +426,9 @@ func (t *term) nodeChanged(node *activeNode, status *nodev1.NodeStatus) {
 	record := *node.record
 	record.Online, record.LastSeen, record.RegistrationError = true, t.now, ""
 	if status != nil {
-		record.Status = status
-		if limits := nodeproto.FromAmounts(status.GetLimits()); status.GetLimits() != nil {
-			record.Limits = node.settings.LimitOverrides.Or(limits)
+		record.Status = nodeStatusOf(status)
+		if limits := record.Status.Limits; limits != nil {
+			record.Limits = node.settings.LimitOverrides.Or(*limits)
 		}
 	}
 	if err := t.addNode(node, &record); err != nil {
@@ -464,7 +460,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 		}
 	}
 	if reserve := status.GetIdentity().GetReserve(); reserve != nil {
-		changed.Reserve = reserve
+		changed.Reserve = reserveOf(reserve)
 	}
 	changed.ExecStart = nodeproto.FromMicros(status.GetExecStartTimeUs())
 	if job.ExecStart.IsZero() && !changed.ExecStart.IsZero() {
@@ -474,7 +470,7 @@ func (t *term) jobReported(node *activeNode, status *nodev1.JobStatus, finished 
 	changed.SmoothedCPU = status.GetSmoothedCpu()
 	changed.GPUs = status.GetGpuDevices()
 	if len(status.GetStatistics()) > 0 {
-		changed.Statistics = status.GetStatistics()
+		changed.Statistics = statisticsOf(status.GetStatistics())
 	}
 	if usage := nodeproto.FromAmounts(status.GetUsage()); status.GetUsage() != nil && usage != job.Usage {
 		changed.Usage = usage
@@ -511,7 +507,7 @@ func (t *term) adopt(node *activeNode, identity *nodev1.JobIdentity, finished ma
 	job := &Job{
 		Number: adopted.Job, ID: guid.OfJob(number), Operation: adopted.Operation, JobRef: adopted.JobRef, TaskName: identity.GetTaskName(),
 		Tree: identity.GetTreeName(), Node: node.record.Name, State: "running", Start: adopted.Started,
-		Resources: adopted.Resources, Usage: adopted.Resources, Reserve: identity.GetReserve(), Stage: scheduling.Stage(identity.GetStage()).String(), node: node.id,
+		Resources: adopted.Resources, Usage: adopted.Resources, Reserve: reserveOf(identity.GetReserve()), Stage: scheduling.Stage(identity.GetStage()).String(), node: node.id,
 	}
 	t.putJob(job)
 	t.storeRunning(job)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
-	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/guid"
 	"github.com/weirhq/weir/internal/value/resource"
@@ -64,14 +63,14 @@ type Job struct {
 	// Resources is what it was allocated, Usage what it holds now.
 	Resources resource.Amounts
 	Usage     resource.Amounts
-	Reserve   *nodev1.MemoryReserve
+	Reserve   *operation.Reserve // nil if it is not known
 	// Memory in use, as last reported.
 	UserMemory, ProxyMemory, Tmpfs int64
 	SmoothedCPU                    int64
 	CPU                            CPUTrack
 	Stopping                       string // why it is being stopped
 	Stage                          string
-	Statistics                     []*nodev1.Statistic
+	Statistics                     []Statistic
 	GPUs                           []string // ids of its devices
 
 	node core.NodeID
@@ -93,11 +92,11 @@ type Node struct {
 	Resources  resource.Amounts // as reported by the agent
 	Limits     resource.Amounts // what jobs may use: with overrides applied
 	Tags       []string         // the agent's and the administrators'
-	Status     *nodev1.NodeStatus
+	Status     NodeStatus
 	Version    string
 	Cgroups    string
 	// Isolation is how far the node keeps jobs apart; nil if its agent is too old to say.
-	Isolation *nodev1.Isolation
+	Isolation *Isolation
 	// RegistrationError is why the node is not used.
 	RegistrationError string
 	NodeSettings

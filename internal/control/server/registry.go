@@ -267,8 +267,8 @@ func (t *term) setNode(node *activeNode, settings NodeSettings, who Caller, answ
 	record := *node.record
 	record.Tags = mergeTags(node.tags, settings.UserTags, record.Name)
 	limits := record.Resources
-	if status := record.Status; status.GetLimits() != nil {
-		limits = amountsOf(status)
+	if reported := record.Status.Limits; reported != nil {
+		limits = *reported
 	}
 	record.Limits = settings.LimitOverrides.Or(limits)
 	node.settings = settings

@@ -161,7 +161,7 @@ func (t *term) followNodes() {
 		if node.record.Online && node.record.Tree == "" {
 			strays = append(strays, node.record.Name)
 		}
-		if reasons := node.record.Status.GetAlerts(); node.record.Online && len(reasons) > 0 {
+		if reasons := node.record.Status.Alerts; node.record.Online && len(reasons) > 0 {
 			unwell = append(unwell, node.record.Name+" ("+strings.Join(reasons, "; ")+")")
 		}
 	}

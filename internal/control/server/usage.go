@@ -12,17 +12,14 @@ import (
 	"github.com/weirhq/weir/internal/value/document"
 )
 
-// describeReserve adds to a job's identity how its memory reserve was computed.
-func (t *term) describeReserve(identity *nodev1.JobIdentity, s *core.Started) {
+// reserveOfStarted returns how the memory reserve of a new job was computed, nil if that is unknown.
+func (t *term) reserveOfStarted(s *core.Started) *operation.Reserve {
 	reserve, err := t.core.ControllerOf(s.Operation).Reserve(s.JobRef)
 	if err != nil {
 		t.server.log.Error("the reserve of a job is unknown", "job", s.Job, "error", err)
-		return
+		return nil
 	}
-	identity.Reserve = &nodev1.MemoryReserve{
-		UserJob: reserve.User, JobProxy: reserve.Proxy, Footprint: reserve.Footprint, JobProxyEstimate: reserve.Estimate,
-		UserJobFactor: reserve.UserFactor, JobProxyFactor: reserve.ProxyFactor,
-	}
+	return &reserve
 }
 
 // usageOf returns a job's resource usage as its node measured it, or nil if it
