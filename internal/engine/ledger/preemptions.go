@@ -181,7 +181,11 @@ type Preemptions struct {
 	losing  map[uint64]*loss   // preempted jobs that have not ended, by number
 	winners map[uint64][]*loss // by the job that got their resources and has not ended
 	graphs  map[string]*graph  // by tree
+	lost    map[string]*Losses // by tree, since the ledger was made
 }
+
+// Losses are lost work by rule.
+type Losses [RuleCount]AmountSums
 
 // loss is a preempted job.
 type loss struct {
@@ -198,7 +202,7 @@ type loss struct {
 func NewPreemptions() *Preemptions {
 	return &Preemptions{
 		Edges: newTally(edgeForm), Watch: newTally(watchForm),
-		losing: map[uint64]*loss{}, winners: map[uint64][]*loss{}, graphs: map[string]*graph{},
+		losing: map[uint64]*loss{}, winners: map[uint64][]*loss{}, graphs: map[string]*graph{}, lost: map[string]*Losses{},
 	}
 }
 
@@ -229,6 +233,10 @@ func (p *Preemptions) End(now time.Time, end *End) {
 			l.work.Add(&l.held, now.Sub(end.Started))
 			line := p.Edges.line(now, l.Tree, l.Edge)
 			line.Lost.plus(&l.work)
+			if p.lost[l.Tree] == nil {
+				p.lost[l.Tree] = &Losses{}
+			}
+			p.lost[l.Tree][l.Rule].plus(&l.work)
 			if l.wasted {
 				line.WastedWork.plus(&l.work)
 			}
@@ -276,4 +284,12 @@ func (p *Preemptions) Restore(rows []TallyRow, flushed time.Time) error {
 		return err
 	}
 	return p.Watch.Restore(rows, flushed)
+}
+
+// Lost returns the work that preempted jobs of a tree have lost since the ledger was made.
+func (p *Preemptions) Lost(tree string) (sum Losses) {
+	if lost := p.lost[tree]; lost != nil {
+		sum = *lost
+	}
+	return sum
 }

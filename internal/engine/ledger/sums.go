@@ -23,6 +23,13 @@ type Sums struct {
 // what the pool got by it; and what flowed over because the pool asked for too little.
 type FlowSums struct{ Flowed, Due, Got, Overflowed Sum }
 
+func (f *FlowSums) add(other *FlowSums) {
+	f.Flowed.Add(other.Flowed)
+	f.Due.Add(other.Due)
+	f.Got.Add(other.Got)
+	f.Overflowed.Add(other.Overflowed)
+}
+
 // Verdict returns whether a flow guarantee was kept over a time, by convention a day: the
 // pool got at least 99 % of what was due, which is at most what flowed. It is not known
 // if nothing was due.
@@ -133,6 +140,22 @@ func (f *FlowSums) accrue(c *Claim, got, credit, micros int64) int64 {
 // ByResource are sums by resource: the dominant resource of a pool's demand changes
 // with its operations.
 type ByResource [resource.KindCount]Sums
+
+// GatherFlow adds the flows of all resources to that of the first resource in which
+// anything was promised: a flow is a part of the tree, whichever resource dominated.
+func (b *ByResource) GatherFlow() {
+	first := -1
+	for k := range b {
+		switch {
+		case b[k].IsZero():
+		case first < 0:
+			first = k
+		default:
+			b[first].Flow.add(&b[k].Flow)
+			b[k].Flow = FlowSums{}
+		}
+	}
+}
 
 func (b *ByResource) add(other *ByResource) {
 	for k := range b {
