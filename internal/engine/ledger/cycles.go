@@ -138,14 +138,15 @@ func (p *Preemptions) Check(now time.Time, pool func(tree string, operation int3
 		if last <= g.checked {
 			continue
 		}
-		fresh := false
+		fresh, old := false, true
 		for i := range g.minutes {
 			m := &g.minutes[i]
 			fresh = fresh || m.number > g.checked && m.number <= last && len(m.shares) > 0
+			old = old && m.number <= last-cycleWindow
 		}
 		g.checked = last
 		if !fresh {
-			if len(g.losses(last)) == 0 {
+			if old {
 				delete(p.graphs, tree)
 			}
 			continue
