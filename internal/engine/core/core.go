@@ -310,8 +310,11 @@ type Stopped struct {
 	// Preemption has the details if the job is preempted.
 	Preemption scheduling.PreemptionReason
 	Class      scheduling.Class
-	// For is the operation that gets its resources, NoOperation if none.
-	For OperationID
+	// For is the operation that gets its resources, NoOperation if none, ForJob the job
+	// of it that starts, and Balance how the two operations stand.
+	For     OperationID
+	ForJob  JobID
+	Balance scheduling.Balance
 	// Limiter is the pool or operation whose limits were violated.
 	Limiter string
 	// Timeout is how long the job may take to end by itself; the core counts the

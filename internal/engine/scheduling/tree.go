@@ -58,6 +58,7 @@ type Tree struct {
 	usableList    []Allocation
 	taken         []takenFrom
 	spared        []bool
+	winner        standing // of the operation for which a heartbeat preempts
 
 	toUpdate   []int32  // elements marked forUpdate
 	toShow     []int32  // elements marked for readers
