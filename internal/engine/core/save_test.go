@@ -2,6 +2,10 @@ package core
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -150,5 +154,37 @@ func TestASavedCoreThatIsCutOrDamagedIsRefused(t *testing.T) {
 	}
 	if _, err := Load(append(slices.Clone(data), 0)); err == nil {
 		t.Error("a byte too many is accepted")
+	}
+}
+
+// TestEveryKindOfInputIsListed compares Inputs with the types that have an apply
+// method: journals know only listed kinds.
+func TestEveryKindOfInputIsListed(t *testing.T) {
+	listed := map[string]bool{}
+	for _, input := range Inputs() {
+		listed[reflect.TypeOf(input).Elem().Name()] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range file.Decls {
+			f, is := declared.(*ast.FuncDecl)
+			if !is || f.Recv == nil || f.Name.Name != "apply" {
+				continue
+			}
+			star, is := f.Recv.List[0].Type.(*ast.StarExpr)
+			if !is {
+				continue
+			}
+			if kind := star.X.(*ast.Ident).Name; !listed[kind] {
+				t.Errorf("%s: add &%s{} to the end of Inputs in input.go: journals cannot record it", name, kind)
+			}
+		}
 	}
 }

@@ -28,6 +28,7 @@ type Reader struct {
 	shared  []sharedValue
 	// pointers are the targets of the value that is being read.
 	pointers []target
+	self     sharedValue // the shared value that is being read
 	inside   int
 	depth    int
 	budget   int
@@ -338,6 +339,12 @@ func (r *Reader) sharedPointer(p *plan) unsafe.Pointer {
 			return nil
 		case tag == sharedNew && r.inside == 0:
 			r.define()
+		case tag == sharedSelf && r.inside > 0:
+			if r.self.number != p.number || r.self.kind != p.elem.local {
+				r.fail("a pointer to %v points to a %v", p.elem.local, r.self.kind)
+				return nil
+			}
+			return r.self.at
 		case tag < firstShared || tag-firstShared >= uint64(len(r.shared)):
 			r.fail("a shared value is missing")
 			return nil
@@ -359,7 +366,7 @@ func (r *Reader) define() {
 		return
 	}
 	outer, at, pointers := r.data, r.at, r.pointers
-	r.data, r.at, r.pointers = value, 0, nil
+	r.data, r.at = value, 0
 	r.inside++
 	number := r.uint()
 	p := r.schema.targets[int(min(number, math.MaxInt32))]
@@ -367,9 +374,10 @@ func (r *Reader) define() {
 		r.fail("type %d is not shared", number)
 	}
 	if r.err == nil && r.spend(1, p.size) {
-		to := target{reflect.New(p.local).UnsafePointer(), p.local}
-		r.read(to.at, p)
-		r.shared = append(r.shared, sharedValue{to, int(number)})
+		r.self = sharedValue{target{reflect.New(p.local).UnsafePointer(), p.local}, int(number)}
+		r.pointers = []target{r.self.target}
+		r.read(r.self.at, p)
+		r.shared = append(r.shared, r.self)
 	}
 	if r.err == nil && r.at < len(r.data) {
 		r.fail("a shared value is too long")

@@ -64,8 +64,8 @@ type fieldDescription struct {
 var timeType = reflect.TypeFor[time.Time]()
 
 // Describe returns the schema of types and of all types that they refer to.
-// Pointers to a type in shared are written once for each content; their targets
-// must not contain pointers of other types back to them. An error names all fields
+// The targets of pointers to a type in shared are written once for each content; they
+// may contain pointers to themselves and to shared values that do not contain them. An error names all fields
 // that cannot be written.
 func Describe(types []reflect.Type, shared ...reflect.Type) (*Schema, error) {
 	s := &Schema{}

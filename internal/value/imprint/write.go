@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -18,7 +19,8 @@ const longestInterned = 256
 type Writer struct {
 	schema   *Schema
 	out      []byte
-	pointers map[target]uint64
+	root     target            // the value that is being written, which has the number one
+	pointers map[target]uint64 // numbers of other values
 	strings  map[string]uint64
 	shared   map[[sha256.Size]byte]uint64
 	// held are shared values inside others, by address: they are not looked into
@@ -26,8 +28,9 @@ type Writer struct {
 	held map[unsafe.Pointer]uint64
 	// inside is positive while a shared value is written: its bytes must not depend
 	// on what was written before.
-	inside  int
-	defined []byte
+	inside   int
+	defining []unsafe.Pointer // the shared values that are being written, outer ones first
+	defined  []byte           // shared values that are new
 }
 
 // target is what a pointer points to.
@@ -51,10 +54,11 @@ func (w *Writer) Append(into []byte, root int, value any) []byte {
 		panic(fmt.Sprintf("a %T is not a pointer to %v", value, p.local))
 	}
 	w.out = into
-	clear(w.pointers)
-	at := v.UnsafePointer()
-	w.pointers[target{at, p.local}] = 1
-	w.write(at, p)
+	if len(w.pointers) > 0 {
+		clear(w.pointers)
+	}
+	w.root = target{v.UnsafePointer(), p.local}
+	w.write(w.root.at, p)
 	into, w.out = w.out, nil
 	return into
 }
@@ -122,6 +126,14 @@ func isZero(at unsafe.Pointer, p *plan) bool {
 	if p.form == stringForm {
 		return *(*string)(at) == ""
 	}
+	if p.size%8 == 0 && uintptr(at)%8 == 0 {
+		for _, word := range unsafe.Slice((*uint64)(at), p.size/8) {
+			if word != 0 {
+				return false
+			}
+		}
+		return true
+	}
 	for _, b := range unsafe.Slice((*byte)(at), p.size) {
 		if b != 0 {
 			return false
@@ -187,11 +199,15 @@ func (w *Writer) pointer(to unsafe.Pointer, p *plan) {
 		return
 	}
 	key := target{to, p.elem.local}
+	if key == w.root {
+		w.uint(1)
+		return
+	}
 	if number, known := w.pointers[key]; known {
 		w.uint(number)
 		return
 	}
-	number := uint64(len(w.pointers)) + 1
+	number := uint64(len(w.pointers)) + 2
 	w.pointers[key] = number
 	w.uint(number)
 	w.write(to, p.elem)
@@ -199,8 +215,9 @@ func (w *Writer) pointer(to unsafe.Pointer, p *plan) {
 
 // Tags of shared pointers. Larger ones are numbers of values, from firstShared on.
 const (
-	sharedNil = iota
-	sharedNew // another value follows, with its length and its type, then the pointer
+	sharedNil  = iota
+	sharedNew  // another value follows, with its length and its type, then the pointer
+	sharedSelf // the shared value that contains the pointer
 	firstShared
 )
 
@@ -209,6 +226,10 @@ const (
 func (w *Writer) sharedPointer(to unsafe.Pointer, p *plan) {
 	if to == nil {
 		w.uint(sharedNil)
+		return
+	}
+	if n := len(w.defining); n > 0 && w.defining[n-1] == to {
+		w.uint(sharedSelf)
 		return
 	}
 	number := w.define(to, p)
@@ -225,13 +246,18 @@ func (w *Writer) define(to unsafe.Pointer, p *plan) uint64 {
 	if number, known := w.held[to]; known {
 		return number
 	}
-	out, pointers := w.out, w.pointers
-	w.out, w.pointers = binary.AppendUvarint(nil, uint64(p.number)), map[target]uint64{}
+	out, root, pointers := w.out, w.root, w.pointers
+	w.out, w.root, w.pointers = binary.AppendUvarint(nil, uint64(p.number)), target{to, p.elem.local}, map[target]uint64{}
+	if slices.Contains(w.defining, to) {
+		panic(fmt.Sprintf("a shared %v is inside another one that is inside it", p.elem.local))
+	}
 	w.inside++
+	w.defining = append(w.defining, to)
 	w.write(to, p.elem)
+	w.defining = w.defining[:len(w.defining)-1]
 	w.inside--
 	value := w.out
-	w.out, w.pointers = out, pointers
+	w.out, w.root, w.pointers = out, root, pointers
 	sum := sha256.Sum256(value)
 	number, known := w.shared[sum]
 	if !known {
