@@ -102,12 +102,12 @@ func TestSharedValuesAreWrittenOnceForEachContent(t *testing.T) {
 
 func TestFieldsThatCannotBeWrittenAreNamed(t *testing.T) {
 	type bad struct {
-		good  int
-		call  func()
-		inner struct{ any any }
+		Good  int
+		Call  func()
+		Inner struct{ Any any }
 	}
 	_, err := Describe([]reflect.Type{reflect.TypeFor[bad]()})
-	for _, want := range []string{"bad.call", "any", `save:"-"`} {
+	for _, want := range []string{"bad.Call", "Any", `save:"-"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v", err)
 		}
