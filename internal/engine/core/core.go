@@ -76,11 +76,11 @@ type Core struct {
 	idle         bool      // the input changes nothing that an update would notice
 	awaits       bool      // some node may be awaited
 
-	decisions scheduling.Decisions
-	scratch   []scheduling.Allocation
-	promised  []scheduling.Promise // memory of Claims
-	painter   painter
-	together  func(count int, do func(int))
+	decisions scheduling.Decisions          `save:"-"`
+	scratch   []scheduling.Allocation       `save:"-"`
+	promised  []scheduling.Promise          `save:"-"` // memory of Claims
+	painter   painter                       `save:"-"`
+	together  func(count int, do func(int)) `save:"-"`
 }
 
 // Together lets the core run independent work in parallel. run calls do(0) …
