@@ -94,7 +94,7 @@ func (t *term) started(s *core.Started) {
 	t.storeRunning(job)
 	t.touched[s.Operation] = true
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
-	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job)); err != nil {
+	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job), op.kept[work{s.Task, s.Cookie}].message()); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
 		node.session.AskFull()
 	}
