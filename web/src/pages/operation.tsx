@@ -50,7 +50,10 @@ function Whole({operation}: {operation: OperationDetails}) {
     ['details', t('Details'), () => <DetailsTab operation={operation} />],
     ['spec', t('Specification'), () => <SpecificationTab operation={operation} />],
     ['jobs', t('Jobs'), () => <JobsTab id={id} counts={operation.progress?.jobs} />],
-    ['files', t('Files'), () => <ArtifactsTab id={id} ended={hasEnded(operation.state)} />],
+    ['files', t('Files'), () => {
+      const ended = hasEnded(operation.state);
+      return <ArtifactsTab key={String(ended)} id={id} ended={ended} />; // the last jobs leave files when it ends: read again
+    }],
     ['statistics', t('Statistics'), () => <StatisticsTab operation={operation} />],
     ['memory', t('Memory'), () => <MemoryTab operation={operation} />],
     ['cpu', 'CPU', () => <CpuTab id={id} cpu={cpu} />],

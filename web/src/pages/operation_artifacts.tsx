@@ -17,10 +17,10 @@ const firstShown = 50;
 
 export function ArtifactsTab({id, ended}: {id: string; ended: boolean}) {
   const {t} = useTexts();
-  const list = useCommand<JobArtifacts[]>('list_artifacts', {operation_id: id}, {every: ended ? 0 : live});
+  const list = useCommand<{artifacts: JobArtifacts[]}>('list_artifacts', {operation_id: id}, {every: ended ? 0 : live});
   return (
     <Loaded of={list}>
-      {(jobs) =>
+      {({artifacts: jobs}) =>
         jobs.length === 0 ? (
           <Empty>{ended ? t('No files are kept of this operation') : t('No files are kept yet; artifact_paths of a task names those that are')}</Empty>
         ) : (

@@ -161,20 +161,24 @@ function JobTabs({operation, job}: {operation: string; job: Job}) {
         </TabList>
         <div className="tabbody">
           <TabPanel value="details">
-            <Facts
-              items={[
-                [t('State'), <State key="state" name={job.state} />],
-                [t('Task'), job.task_name],
-                [t('Node'), job.address ? <Anchor key="node" href={to.node(job.address)}>{job.address}</Anchor> : '–'],
-                [t('Started'), <Moment key="start" at={job.start_time} />],
-                [t('Duration'), <Age key="age" since={job.start_time} until={job.finish_time} />],
-              ]}
-            />
-            {job.error && <Problem title={t('Why it ended')} error={new ApiError(job.error)} />}
-            {!job.finish_time && job.state === 'running' && (
-              <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
-                {t('Abort the job')}
-              </GuardedButton>
+            {tab === 'details' && (
+              <>
+                <Facts
+                  items={[
+                    [t('State'), <State key="state" name={job.state} />],
+                    [t('Task'), job.task_name],
+                    [t('Node'), job.address ? <Anchor key="node" href={to.node(job.address)}>{job.address}</Anchor> : '–'],
+                    [t('Started'), <Moment key="start" at={job.start_time} />],
+                    [t('Duration'), <Age key="age" since={job.start_time} until={job.finish_time} />],
+                  ]}
+                />
+                {job.error && <Problem title={t('Why it ended')} error={new ApiError(job.error)} />}
+                {!job.finish_time && job.state === 'running' && (
+                  <GuardedButton refusal={refusal} view="outlined-danger" onClick={() => setAborting(true)}>
+                    {t('Abort the job')}
+                  </GuardedButton>
+                )}
+              </>
             )}
           </TabPanel>
           <TabPanel value="stderr">{tab === 'stderr' && <Stderr operation={operation} job={job} />}</TabPanel>
@@ -219,21 +223,21 @@ function Stderr({operation, job}: {operation: string; job: Job}) {
   if (text === undefined) return error === undefined ? <Waiting /> : <Problem error={error} />;
   return (
     <>
+      <p className="muted">
+        {running ? t('The job is running; its output is shown as it grows.') : t('The job has ended.')}{' '}
+        {skipped > 0 && t('{size} are not kept.', {size: bytes(skipped, locale)})}
+      </p>
       {error !== undefined && <Problem error={error} />}
       {text === '' ? (
         <Empty>{running ? t('The job has written nothing yet; lines appear here as it writes them') : t('The job wrote nothing')}</Empty>
       ) : (
         <pre
-          ref={area} className="code" tabIndex={0} role="log" aria-live="off" aria-label={t('Error output')}
+          ref={area} className="code code_log" tabIndex={0} role="log" aria-live="off" aria-label={t('Error output')}
           onScroll={({currentTarget: at}) => (atEnd.current = at.scrollTop + at.clientHeight > at.scrollHeight - 20)}
         >
           {text}
         </pre>
       )}
-      <p className="muted">
-        {running ? t('The job is running; its output is shown as it grows.') : t('The job has ended.')}{' '}
-        {skipped > 0 && t('{size} are not kept.', {size: bytes(skipped, locale)})}
-      </p>
     </>
   );
 }
