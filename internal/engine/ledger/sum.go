@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"time"
 )
 
 // Sum is a sum of amounts × microseconds, an unsigned integer of 128 bits.
@@ -18,6 +19,9 @@ func (s *Sum) add(amount, micros int64) {
 	hi, lo := bits.Mul64(uint64(amount), uint64(micros))
 	s.Add(Sum{hi, lo})
 }
+
+// AddAmount adds an amount held for a time; neither may be negative.
+func (s *Sum) AddAmount(amount int64, held time.Duration) { s.add(amount, held.Microseconds()) }
 
 // Add adds another sum.
 func (s *Sum) Add(other Sum) {
