@@ -30,6 +30,13 @@ func (s *Sum) Add(other Sum) {
 	s.hi, _ = bits.Add64(s.hi, other.hi, carry)
 }
 
+// Subtract takes away a part of the sum.
+func (s *Sum) Subtract(part Sum) {
+	var borrow uint64
+	s.lo, borrow = bits.Sub64(s.lo, part.lo, 0)
+	s.hi, _ = bits.Sub64(s.hi, part.hi, borrow)
+}
+
 // min returns the smaller sum.
 func (s Sum) min(other Sum) Sum {
 	if s.hi < other.hi || s.hi == other.hi && s.lo < other.lo {
