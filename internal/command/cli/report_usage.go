@@ -40,7 +40,7 @@ change any more.
 lines. Guarantees that have a price whether used or not are lines of their own.`,
 		Example: `  weir report usage
   weir report usage --month 2026-10 --by pool,user
-  weir report usage --month 2026-10 --by label:team --prices prices.yaml -o csv`,
+  weir report usage --month 2026-10 --by label:team --prices examples/prices.yaml -o csv`,
 		Args: noArgs,
 		RunE: r.do(func(s *session, _ []string) error {
 			if err := flags.read(); err != nil {
