@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -299,6 +300,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.PoolChange = c.Operations.PoolChange.Or(s.PoolChange)
 	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
 	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
+	s.AccountingLabels = slices.Sorted(slices.Values(c.Accounting.Labels.Value()))
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
 	s.AnalysisWorkers = c.Analysis.Workers.Or(s.AnalysisWorkers)

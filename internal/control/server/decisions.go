@@ -35,7 +35,7 @@ func (t *term) take() {
 		for _, id := range t.out.TakenBack {
 			t.open.rows.Delete.Jobs = append(t.open.rows.Delete.Jobs, store.Job{Number: uint64(id)})
 			if job := t.jobs[id]; job != nil {
-				t.enterEnd(job, ledger.End{NotBegun: true})
+				t.enterEnd(t.operations[job.Operation], job, ledger.End{NotBegun: true}, ledger.Aborted, nil, false)
 			}
 			t.removeJob(id)
 		}
@@ -97,6 +97,7 @@ func (t *term) started(s *core.Started) {
 		op.begun = true
 		t.tell(news{kind: newsBegun, operation: s.Operation})
 	}
+	t.enterFirstStart(op, job.Tree)
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
 	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job), op.kept[work{s.Task, s.Cookie}].message()); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
@@ -206,9 +207,9 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	if job == nil {
 		return
 	}
-	t.enterEnd(job, ledger.End{NotBegun: job.ExecStart.IsZero()})
-	t.removeJob(s.Job)
 	op := t.operations[job.Operation]
+	t.enterEnd(op, job, ledger.End{NotBegun: job.ExecStart.IsZero()}, ledger.Aborted, nil, false)
+	t.removeJob(s.Job)
 	if op == nil {
 		return
 	}
@@ -342,7 +343,8 @@ func (t *term) ended(e *core.Ended) {
 	}
 	row.Attributes = mustJSON(attributes)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, row)
-	t.enterEnd(job, ledger.End{Done: e.State == core.JobCompleted || e.State == core.JobInterrupted, NotBegun: e.NotBegun})
+	t.enterEnd(op, job, ledger.End{Done: e.State == core.JobCompleted || e.State == core.JobInterrupted, NotBegun: e.NotBegun},
+		outcomeOf(e.State, e.Reason), e.Usage, e.State == core.JobAborted && e.Reason == operation.AbortResourceOverdraft)
 	t.removeJob(e.Job)
 	t.event(store.Event{
 		Type: "job_" + row.State, Operation: row.Operation, Job: row.Number, Tree: row.Tree, Node: row.Node, Pool: attributes.Pool,
@@ -467,6 +469,7 @@ func (t *term) finish(op *activeOperation, c *core.OperationChange) {
 	record.count(c.Last, t.now)
 	op.record = &record
 	t.endings = append(t.endings, c.Operation)
+	t.enterDeparture(c.Operation)
 	count(t.server.counters.operationsEnded[:], int(c.State))
 }
 

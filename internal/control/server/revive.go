@@ -242,7 +242,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 	}
 	op := &activeOperation{
 		record: record, position: snapshot.Position, ends: snapshot.Position, snapshotTaken: snapshot.Taken,
-		specStored: true, hasFailedJobs: row.HasFailedJobs, stale: true,
+		specStored: true, hasFailedJobs: row.HasFailedJobs, stale: true, waited: true,
 	}
 	for i := range ends {
 		end, err := endOf(record, &ends[i])

@@ -118,7 +118,9 @@ type activeOperation struct {
 	stale         bool
 	specStored    bool
 	hasFailedJobs bool
-	begun         bool // a job of it has started in this term
+	begun         bool    // a job of it has started in this term
+	waited        bool    // its wait for the first job is accounted
+	labels        *string // of its account; nil until it has one
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }
