@@ -68,6 +68,7 @@ type term struct {
 	sessions   uint64        // the number of the last session
 	uploads    map[uploadKey]*upload
 	proofs     proofs
+	running    runningJobs
 
 	// dirty are the operations whose rows are out of date, touched those whose
 	// progress is.

@@ -78,6 +78,7 @@ func (s *Store) commit(ctx context.Context, lease Lease, batch *Batch) (Receipt,
 	switch {
 	case err == nil:
 		batch.lost = nil
+		s.checkpoints.wrote(batch.Len())
 		return receipt, nil
 	case errors.Is(err, errAlreadyCommitted):
 		return batch.lost.receipt, nil

@@ -17,7 +17,9 @@ type table[R any] struct {
 	fields []field[R]
 	slice  func(*Rows) *[]R
 
-	// tracked rows carry a revision; Load and Changes return them. Deleting one leaves a tombstone.
+	// loaded rows are part of the state that Load returns.
+	loaded bool
+	// tracked rows are loaded and carry a revision; Changes returns them. Deleting one leaves a tombstone.
 	tracked bool
 	// insertOnly rows are numbered by Commit and never put again.
 	insertOnly bool
@@ -45,6 +47,7 @@ type derived[R any] struct {
 // anyTable is a table without its row type.
 type anyTable interface {
 	tableName() string
+	isLoaded() bool
 	isTracked() bool
 	isInsertOnly() bool
 	count(*Rows) int
@@ -68,6 +71,7 @@ type anyTable interface {
 type rowKey [4]any
 
 func (t *table[R]) tableName() string  { return t.name }
+func (t *table[R]) isLoaded() bool     { return t.loaded || t.tracked }
 func (t *table[R]) isTracked() bool    { return t.tracked }
 func (t *table[R]) isInsertOnly() bool { return t.insertOnly }
 
