@@ -21,7 +21,8 @@ type State struct {
 
 // Changes is what happened between two revisions. To apply it to a copy, delete first, then put.
 // Deleting an operation deletes all that belongs to it. Operations that finish are changes; the copy
-// itself drops what it does not need. Jobs, progress and snapshots of operations are no changes. Rows to put are ordered by revision, then by key.
+// itself drops what it does not need. Jobs, progress and snapshots of operations are no changes. Rows
+// to put are ordered by revision, then by key.
 // Rows of finished operations that retention removes are not included.
 type Changes struct {
 	Since    int64
