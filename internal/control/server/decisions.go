@@ -66,9 +66,17 @@ func (t *term) take() {
 	}
 }
 
+// markDirty notes that the rows of an operation are out of date.
 func (t *term) markDirty(id core.OperationID) {
 	if t.operations[id] != nil {
-		t.dirty[id] = true
+		t.dirty[id] = changedOperation
+	}
+}
+
+// markProgress notes that the progress of an operation is out of date.
+func (t *term) markProgress(id core.OperationID) {
+	if t.operations[id] != nil {
+		t.dirty[id] = max(t.dirty[id], changedProgress)
 	}
 }
 
