@@ -172,8 +172,8 @@ func (s *Store) prepare(ctx context.Context, batch *Batch) error {
 	}
 	queries := []string{takeRevision}
 	for _, t := range tables {
-		if t.count(&batch.Put) > 0 {
-			queries = append(queries, t.putStatement())
+		for _, rows := range t.putSizes(&batch.Put) {
+			queries = append(queries, t.putStatement(rows))
 		}
 	}
 	for _, query := range queries {
