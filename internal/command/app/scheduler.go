@@ -179,6 +179,7 @@ func openBlobs(ctx context.Context, c *config.Scheduler, log *slog.Logger) (*blo
 // Run serves until ctx is cancelled, then stops in order: it releases the lease, waits for requests
 // to end and closes the store.
 func (s *Scheduler) Run(ctx context.Context) error {
+	server.TradeMemory()
 	leading, stopLeading := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLeading()
 	var workers sync.WaitGroup

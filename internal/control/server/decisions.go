@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
@@ -65,9 +66,17 @@ func (t *term) take() {
 	}
 }
 
+// markDirty notes that the rows of an operation are out of date.
 func (t *term) markDirty(id core.OperationID) {
 	if t.operations[id] != nil {
-		t.dirty[id] = true
+		t.dirty[id] = changedOperation
+	}
+}
+
+// markProgress notes that the progress of an operation is out of date.
+func (t *term) markProgress(id core.OperationID) {
+	if t.operations[id] != nil {
+		t.dirty[id] = max(t.dirty[id], changedProgress)
 	}
 }
 
@@ -105,24 +114,44 @@ func (t *term) started(s *core.Started) {
 	}
 	if t.server.settings().JobStarts {
 		t.event(store.Event{Type: "job_started", Operation: int32(s.Operation), Job: number, Tree: job.Tree, Node: job.Node, Pool: op.pool(job.Tree)},
-			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", amountsFact(s.Resources)})
+			fact{"stage", job.Stage}, fact{"task", job.TaskName}, fact{"resources", json.RawMessage(t.runningDocuments(job).resources)})
 	}
 }
 
 // storeRunning stores a job that a node is to run, so that a successor knows it before
 // the node reports. The order is sent after that.
 func (t *term) storeRunning(job *Job) {
-	attributes := jobAttributes{
-		Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources,
-	}
-	if r := job.Reserve; r != nil {
-		attributes.UserFactor, attributes.ProxyFactor = r.UserFactor, r.ProxyFactor
-	}
+	documents := t.runningDocuments(job)
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
 		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
 		Node: job.Node, Tree: job.Tree, State: "running", StartTime: job.Start,
-		Resources: amountsDocument(job.Resources), Attributes: mustJSON(attributes),
+		Resources: documents.resources, Attributes: documents.attributes,
 	})
+}
+
+// runningJobs are the documents in the rows of running jobs, and all that they depend on. Jobs of
+// one task mostly have the same.
+type runningJobs struct {
+	incarnation             uint32
+	stage                   string
+	holds                   resource.Amounts
+	userFactor, proxyFactor float64
+	resources, attributes   []byte
+}
+
+// runningDocuments returns the documents in the row of a running job. Nothing changes them afterwards.
+func (t *term) runningDocuments(job *Job) *runningJobs {
+	r := &t.running
+	var user, proxy float64
+	if job.Reserve != nil {
+		user, proxy = job.Reserve.UserFactor, job.Reserve.ProxyFactor
+	}
+	if r.attributes == nil || r.incarnation != job.Incarnation || r.stage != job.Stage || r.holds != job.Resources || r.userFactor != user || r.proxyFactor != proxy {
+		*r = runningJobs{incarnation: job.Incarnation, stage: job.Stage, holds: job.Resources, userFactor: user, proxyFactor: proxy}
+		r.resources = amountsDocument(job.Resources)
+		r.attributes = mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Holds: &job.Resources, UserFactor: user, ProxyFactor: proxy})
+	}
+	return r
 }
 
 // spec returns the job specification that nodes get for a task; all of its jobs share
