@@ -36,6 +36,7 @@ const (
 	AlertLedger        AlertKind = "ledger_unexplained"
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"
+	AlertKubernetes    AlertKind = "kubernetes_unavailable"
 )
 
 // Alert is a condition that administrators should know about.

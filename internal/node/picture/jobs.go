@@ -194,7 +194,7 @@ func (p *Picture) lookAtPod(now time.Time, j *job) {
 			return
 		}
 		j.phase, j.attempts, j.retryAt = reading, 0, time.Time{}
-		p.changed(j.node)
+		p.admit(now, j.node)
 		return
 	}
 	if j.node.session.JobChanged(p.statusOf(j, false)) {

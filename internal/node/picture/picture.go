@@ -306,6 +306,8 @@ func (p *Picture) PodGone(now time.Time, pod *corev1.Pod) {
 
 // gone processes a job whose pod no longer exists.
 func (p *Picture) gone(now time.Time, j *job) {
+	delete(p.uids, j.pod.UID)
+	j.released, j.asked, j.lost = true, true, true
 	switch j.phase {
 	case waiting, creating:
 	case placed:
@@ -325,8 +327,6 @@ func (p *Picture) gone(now time.Time, j *job) {
 	case leaving:
 		p.forget(j)
 	}
-	delete(p.uids, j.pod.UID)
-	j.released, j.asked, j.lost = true, true, true
 }
 
 // otherSeen records a pod that is not ours.
