@@ -1,7 +1,6 @@
 // Command weir-init is the first process of a job; see package jobinit. Supervisors start it, people do not. With --pod it
-// is the first process of a pod, into which --copy brings it:
+// is the first process of a pod:
 //
-//	weir-init --copy FILE
 //	weir-init --pod [--result FILE] [--interruption-signal NAME] [--] COMMAND [ARGUMENT...]
 package main
 
@@ -14,9 +13,6 @@ import (
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == jobinit.PodFlag {
 		os.Exit(jobinit.Pod(os.Args[2:]))
-	}
-	if len(os.Args) > 1 && os.Args[1] == jobinit.CopyFlag {
-		os.Exit(jobinit.Copy(os.Args[2:]))
 	}
 	os.Exit(jobinit.Main())
 }

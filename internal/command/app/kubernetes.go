@@ -5,10 +5,12 @@ import (
 
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
+	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/kube"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/node/picture"
+	"github.com/weirhq/weir/internal/value/notation"
 )
 
 // Defaults of lists in the section kubernetes.
@@ -44,6 +46,7 @@ func (s *Scheduler) openKubernetes(c *config.Scheduler) (*kube.Driver, error) {
 		return nil, err
 	}
 	s.log.Info("jobs are pods of a Kubernetes cluster", "api_server", address, "namespace", k.Namespace.Value())
+	s.onLead(s.beginKubernetes)
 	return kube.New(kube.Options{
 		Client: client, Caller: localCaller{s.Server.NodeService()}, Term: s.Server.Term, Probe: kube.Probe(client), Picture: pictureOf(c, s.version),
 		MaxWrites: float64(k.MaxWrites.Value()), Log: s.log,
@@ -60,4 +63,34 @@ func pictureOf(c *config.Scheduler, version string) picture.Options {
 		TagLabels: k.TagLabels.Or(usualTagLabels), GPUResources: k.GPUResources.Or(usualGPUs), ToleratedTaints: k.Tolerated.Value(),
 		Reserve: k.Reserve.Value().OrZero(), LostAfter: settings.Core.NodeTimeout, Version: version,
 	}
+}
+
+// firstPools is the tree of a cluster that has none yet: every user has a pool below users.
+const firstPools = `
+default_parent_pool: users
+pools:
+  users: {}
+`
+
+// beginKubernetes creates a tree for all nodes if there is none.
+func (s *Scheduler) beginKubernetes() error {
+	if len(s.Server.Trees().List) > 0 {
+		return nil
+	}
+	v, err := notation.Parse("", []byte(firstPools))
+	if err != nil {
+		return err
+	}
+	tree, _, err := pooltree.FromValue(v, pooltree.Options{})
+	if err != nil {
+		return err
+	}
+	return s.Server.EditTrees(context.Background(), server.Caller{User: "root", Command: "kubernetes"}, func(trees *server.Trees) (*server.Trees, error) {
+		if len(trees.List) > 0 {
+			return trees, nil
+		}
+		next := trees.Put("default", tree)
+		next.Default = "default"
+		return next, nil
+	})
 }

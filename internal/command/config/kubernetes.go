@@ -32,7 +32,7 @@ var kubernetesGroup = newGroup([]row[Kubernetes]{
 		func(c *Kubernetes) *opt[string] { return &c.ServiceAccount }, document.Words.Default("weir-job")),
 	fixed("default_image", "The image of jobs whose task has no docker_image. It must have /bin/sh.",
 		func(c *Kubernetes) *opt[string] { return &c.DefaultImage }, document.Words.Default("debian:stable-slim")),
-	fixed("init_image", "The image that has /weir-init, the first process of every job.",
+	fixed("init_image", "The image of Weir, which brings the first process of every job into its pod: the target scheduler of packaging/Containerfile.",
 		func(c *Kubernetes) *opt[string] { return &c.InitImage }, document.Words.Default("weir")),
 	fixed("tag_labels", "Labels of nodes that become tags KEY=VALUE, for the filters of trees, pools and operations. Unset: zone, instance type, host name, architecture and the model of GPUs.",
 		func(c *Kubernetes) *opt[[]string] { return &c.TagLabels }, texts),

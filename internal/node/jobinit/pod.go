@@ -12,12 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PodFlag is the argument that makes an init the first process of a pod; CopyFlag makes it copy itself to a file, from which
-// a container without it starts it.
-const (
-	PodFlag  = "--pod"
-	CopyFlag = "--copy"
-)
+// PodFlag is the argument that makes an init the first process of a pod.
+const PodFlag = "--pod"
 
 // Exit codes of an init that could not start its command, as shells have them.
 const (
@@ -216,23 +212,6 @@ func writeFile(name string, data []byte) error {
 		os.Remove(name + ".new")
 	}
 	return os.WriteFile(name, data, 0o644)
-}
-
-// Copy copies this program to a file and returns the exit code of the process.
-func Copy(arguments []string) int {
-	if len(arguments) != 1 {
-		complain(errors.New("weir-init " + CopyFlag + ": want one file"))
-		return podWrongCall
-	}
-	data, err := os.ReadFile("/proc/self/exe")
-	if err == nil {
-		err = os.WriteFile(arguments[0], data, 0o755)
-	}
-	if err != nil {
-		complain(err)
-		return 1
-	}
-	return 0
 }
 
 func complain(err error) { os.Stderr.WriteString(err.Error() + "\n") }

@@ -12,7 +12,7 @@ type Options struct {
 	Epoch uint64
 	// Namespace is where pods are created.
 	Namespace string
-	// DefaultImage runs tasks without docker_image; InitImage has weir-init.
+	// DefaultImage runs tasks without docker_image; InitImage has weir.
 	DefaultImage, InitImage string
 	// ServiceAccount is the pods' account; it needs no permissions.
 	ServiceAccount string

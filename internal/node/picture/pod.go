@@ -32,8 +32,11 @@ const (
 	initDirectory = "/weir"
 	initProgram   = initDirectory + "/weir-init"
 	resultFile    = "/dev/termination-log"
-	initSource    = "/weir-init" // in the image InitImage
+	weirProgram   = "/usr/local/bin/weir" // in the image InitImage
 )
+
+// CopyCommand is the command of weir that writes weir-init to a file.
+const CopyCommand = "copy-init"
 
 // jobUser is whom jobs run as, unless the task sets another user.
 const jobUser = 65532
@@ -81,7 +84,7 @@ func (o *Options) podOf(start *nodeproto.Start, node string, gpu corev1.Resource
 			ServiceAccountName: o.ServiceAccount, TerminationGracePeriodSeconds: &grace, EnableServiceLinks: &no,
 			SecurityContext: own.PodSecurity, Volumes: volumesOf(spec, &own),
 			InitContainers: []corev1.Container{{
-				Name: "init", Image: o.InitImage, Command: []string{initSource, jobinit.CopyFlag, initProgram},
+				Name: "init", Image: o.InitImage, Command: []string{weirProgram, CopyCommand, initProgram},
 				VolumeMounts:    []corev1.VolumeMount{{Name: volumeInit, MountPath: initDirectory}},
 				SecurityContext: confined(nil), Resources: initResources(),
 			}},
