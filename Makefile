@@ -48,6 +48,10 @@ READS_TREE = $(shell go list . ./packaging ./internal/node/cgroup ./internal/nod
 # fewer histories.
 SEQUENTIAL = $(shell go list . ./internal/value/... ./internal/engine/... ./internal/sim/... ./packaging ./test/expected)
 CORE := github.com/weirhq/weir/internal/engine/core
+
+# SQLite is C translated to Go. The detector makes it many times slower and could only find races
+# inside it, so its packages are compiled without.
+RACE := -race '-gcflags=modernc.org/...=-race=false'
 REAL := github.com/weirhq/weir/test/cluster
 JOBPROXY := github.com/weirhq/weir/internal/node/jobproxy
 BROWSER := github.com/weirhq/weir/test/web
@@ -97,19 +101,20 @@ checks: setup ## the part of make test before its tests: the page, lint, build
 	@$(MAKE) --no-print-directory lint build
 
 .PHONY: tests
-tests: tests-together tests-tree tests-beside ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
+tests: tests-together tests-beside ## the tests of make test (ONLY='IMPORT/PATH ...' selects packages; make -k continues after a failure)
 
 # Most of the first group is one long test at a time, so both cores have work only with the second
-# beside it.
+# beside it. The tests of nodes wait for jobs most of the time, hence three packages at a time.
 .PHONY: tests-together
 tests-together:
 	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-sequential tests-concurrent
 
-# The browser leaves half of the machine to the tests with real jobs and faults, which wait for events
-# most of the time. These follow each other, since each takes the machine's control groups for itself.
+# The browser leaves half of the machine to the tests that read the tree and to those with real jobs and
+# faults, which wait for events most of the time. The latter follow each other, since each takes the
+# machine's control groups for itself.
 .PHONY: tests-beside tests-real-ones
 tests-beside: build
-	@$(MAKE) --no-print-directory -j2 --output-sync=target tests-browser tests-real-ones
+	@$(MAKE) --no-print-directory -j3 --output-sync=target tests-browser tests-real-ones tests-tree
 tests-real-ones:
 	@failed=0; for part in supervised core real faults; do $(MAKE) --no-print-directory tests-$$part || failed=1; done; exit $$failed
 
@@ -124,9 +129,9 @@ tests-supervised: # jobs run in a supervisor, or have a proxy each: the same tes
 	$(if $(call chosen,$(JOBPROXY)),WEIR_TEST_SUPERVISOR=1 go test -short $(AGAIN) $(JOBPROXY))
 tests-concurrent: packages = $(call chosen,$(CONCURRENT))
 tests-concurrent:
-	$(if $(packages),CGO_ENABLED=1 go test -race $(AGAIN) $(packages))
+	$(if $(packages),CGO_ENABLED=1 go test $(RACE) -p 3 $(AGAIN) $(packages))
 tests-core:
-	$(if $(call chosen,$(CORE)),CGO_ENABLED=1 go test -race -short $(AGAIN) $(CORE))
+	$(if $(call chosen,$(CORE)),CGO_ENABLED=1 go test $(RACE) -short $(AGAIN) $(CORE))
 tests-real: build
 	$(if $(call chosen,$(REAL)),$(WITH_WEIR) go test -short $(AGAIN) $(REAL))
 tests-browser: build

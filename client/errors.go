@@ -16,6 +16,7 @@ type Code int64
 const (
 	CodeGeneric           Code = 1
 	CodeUnavailable       Code = 105   // the cluster has no leader at the moment
+	CodeOperationState    Code = 201   // the operation's state does not allow this; it may have ended
 	CodeTooManyOperations Code = 202   // the pool or the cluster has its maximum number of operations
 	CodeResolve           Code = 500   // the path does not exist
 	CodeAlreadyExists     Code = 501   // the object already exists

@@ -55,6 +55,7 @@ func (f *fixture) rich() {
 		HistorySeries: []store.HistorySeries{{Number: 0, Resource: "cpu", Name: "usage"}},
 		HistoryBlocks: []store.HistoryBlock{{Tree: "main", Pool: "prod", Level: 1, Start: at(0), Data: []byte{1, 2, 3}}},
 		LedgerRows:    []store.LedgerRow{{Tree: "main", Pool: "prod", Data: []byte{9}}, {Tree: "main", Pool: "prod", Level: 3600, Start: at(0), Data: []byte{1, 2}}},
+		LedgerTallies: []store.LedgerTally{{Kind: "usage", Tree: "main", Level: 3600, Start: at(0), Data: []byte{7}}},
 	})
 }
 
@@ -255,6 +256,24 @@ var historyChecks = []check{
 		query(store.LedgerQuery{Tree: "other", Level: 3600, From: at(0), To: at(7200)})
 		f.delete(store.Rows{LedgerRows: []store.LedgerRow{row("prod", 0, time.Time{}, 0)}})
 		query(store.LedgerQuery{})
+	}},
+	{"tallies of the ledger are replaced, and selected by kind, tree, level and time", func(f *fixture) {
+		row := func(kind, tree string, level int32, start time.Time, data byte) store.LedgerTally {
+			return store.LedgerTally{Kind: kind, Tree: tree, Level: level, Start: start, Data: []byte{data}}
+		}
+		f.put(store.Rows{LedgerTallies: []store.LedgerTally{
+			row("usage", "main", 3600, at(0), 1), row("usage", "main", 3600, at(3600), 2), row("usage", "gpu", 3600, at(0), 3), row("usage", "main", 86400, at(0), 4), row("preemptions", "main", 3600, at(0), 5),
+		}})
+		f.put(store.Rows{LedgerTallies: []store.LedgerTally{row("usage", "main", 3600, at(0), 6)}})
+		query := func(q store.TallyQuery, want ...store.LedgerTally) {
+			f.Helper()
+			rows, err := f.s.Tallies(f.ctx, q)
+			f.ok(err)
+			f.same(rows, want)
+		}
+		query(store.TallyQuery{Level: 3600, From: at(0), To: at(3600)}, row("preemptions", "main", 3600, at(0), 5), row("usage", "gpu", 3600, at(0), 3), row("usage", "main", 3600, at(0), 6))
+		query(store.TallyQuery{Kind: "usage", Tree: "main", Level: 3600, From: at(0), To: at(7200)}, row("usage", "main", 3600, at(0), 6), row("usage", "main", 3600, at(3600), 2))
+		query(store.TallyQuery{Kind: "usage", Level: 86400, From: at(0), To: at(1)}, row("usage", "main", 86400, at(0), 4))
 	}},
 	{"a damaged block is an error", func(f *fixture) {
 		f.put(store.Rows{

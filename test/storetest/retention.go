@@ -182,11 +182,14 @@ var retentionChecks = []check{
 					row.Start = time.Time{}
 				}
 				rows.LedgerRows = append(rows.LedgerRows, row)
+				if level > 0 {
+					rows.LedgerTallies = append(rows.LedgerTallies, store.LedgerTally{Kind: "usage", Tree: "t", Level: level, Start: row.Start, Data: []byte{1}})
+				}
 			}
 		}
 		f.put(rows)
-		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 3 + 1})
-		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 1})
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Ledger: 2 * (3 + 1)})
+		f.same(f.retain(store.Policy{LedgerAge: map[int32]time.Duration{3600: day}}, noon), store.Removed{Ledger: 2})
 		for level, count := range map[int32]int{0: 1, 3600: 1, 86400: 4, 30 * 86400: 5} {
 			found, err := f.s.Ledger(f.ctx, store.LedgerQuery{Level: level, From: noon.Add(-1000 * day), To: at(1)})
 			f.ok(err)

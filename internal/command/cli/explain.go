@@ -106,17 +106,21 @@ func writeWaiting(w io.Writer, x *client.Explanation, name string) {
 	writeRoom(w, x)
 }
 
-// writeBlockers writes a list of blockers, what to fix first at the top.
+// writeBlockers writes a list of blockers, what to fix first at the top. It names their trees if there are several.
 func writeBlockers(w io.Writer, list []client.Blocker, now time.Time) {
-	width := 0
+	width, several := 0, false
 	for i := range list {
 		width = max(width, len(list[i].Code))
+		several = several || list[i].Tree != list[0].Tree
 	}
 	for i := range list {
 		b := &list[i]
 		text := b.Text
 		if b.Task != "" {
 			text = "task " + b.Task + ": " + text
+		}
+		if several && b.Tree != "" {
+			text = "tree " + b.Tree + ": " + text
 		}
 		fmt.Fprintf(w, "%-3d%-*s  %s\n", i+1, width, b.Code, text)
 		times := ""

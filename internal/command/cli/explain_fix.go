@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -70,6 +71,9 @@ func (s *session) advise(name string, options client.AdviseOptions) error {
 		return err
 	}
 	a, err := s.AdviseOperation(s.ctx, id, options)
+	if errors.Is(err, client.CodeOperationState) {
+		return s.explainEnded(id)
+	}
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weirhq/weir/client"
 )
 
 func TestExplainFixListsCommandsThatHelp(t *testing.T) {
@@ -42,6 +45,32 @@ func TestExplainFixListsCommandsThatHelp(t *testing.T) {
 		t.Error(said)
 	}
 	b.ok("op", "abort", first, late)
+	for _, args := range [][]string{{"explain", late}, {"explain", "*late", "--fix"}} {
+		if out := b.ok(args...); !strings.Contains(out, "Operation "+late+" has ended: aborted at ") || !strings.Contains(out, "weir op get "+late+" shows more.") {
+			t.Errorf("%v says %q", args, out)
+		}
+	}
+}
+
+func TestSetWarnsOfPromisesThatDoNotFit(t *testing.T) {
+	b := newTestbed(t, 1)
+	b.pool("research", "<Root>", "")
+	for value, want := range map[string]string{"{cpu=1}": "", "{cpu=1000}": "it is set, but the promises do not fit the nodes of the tree:\n  "} {
+		code, _, errs := b.call("set", "//sys/pools/research/@strong-guarantee-resources", value)
+		if code != ExitOK || !strings.Contains(errs, want) || want == "" && errs != "" {
+			t.Errorf("set %s: exit code %d, %q; want %q", value, code, errs, want)
+		}
+	}
+}
+
+func TestBlockersNameTheirTreesIfThereAreSeveral(t *testing.T) {
+	var out strings.Builder
+	writeBlockers(&out, []client.Blocker{{Code: "limit", Text: "it is reached", Tree: "physical", Task: "a"}, {Code: "turn_fifo", Text: "others are first", Tree: "cloud"}}, time.Time{})
+	writeBlockers(&out, []client.Blocker{{Code: "limit", Text: "it is reached", Tree: "physical"}}, time.Time{})
+	want := "1  limit      tree physical: task a: it is reached\n2  turn_fifo  tree cloud: others are first\n1  limit  it is reached\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
 }
 
 func TestWhatIfShowsBothRuns(t *testing.T) {

@@ -45,10 +45,29 @@ func (s *session) explain(tree, name string) error {
 			return failed
 		}
 	}
+	if errors.Is(err, client.CodeOperationState) {
+		return s.explainEnded(id)
+	}
 	if err != nil {
 		return err
 	}
 	return s.print(x.Raw, func(w io.Writer) error { return writeExplanation(w, x, name) })
+}
+
+// explainEnded writes how an operation ended: nothing of it waits.
+func (s *session) explainEnded(id string) error {
+	o, err := s.GetOperation(s.ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.print(o.Raw, func(w io.Writer) error {
+		fmt.Fprintf(w, "Operation %s has ended: %s at %s. Nothing of it waits.\n", o.ID, o.State, stamp(o.Finished))
+		if err := o.Err(); err != nil {
+			fmt.Fprintln(w, err)
+		}
+		fmt.Fprintf(w, "weir op get %s shows more.\n", o.ID)
+		return nil
+	})
 }
 
 // explainCluster explains what waits in all trees.

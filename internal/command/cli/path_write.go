@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func newSetCommand(opts *options) *cobra.Command {
 In YSON true is a string; the boolean is %true.
 
 The server validates pool options with the whole tree and applies a change entirely or not at all.
-Option names treat - and _ alike.`,
+Option names treat - and _ alike. If a change of guarantees leaves promises that the tree's nodes cannot keep, a warning says so.`,
 		Example: `  weir set //sys/pools/research/@weight 2
   weir set //sys/pools/research/@resource_limits '{"cpu": 100}'
   weir set //sys/pools/production/@integral-guarantees '{guarantee_type=relaxed; resource_flow={cpu=10}}'
@@ -42,13 +43,41 @@ Option names treat - and _ alike.`,
 			if err != nil {
 				return err
 			}
-			return adviseBoolean(s.Set(s.ctx, args[0], value, options), value)
+			if err := s.Set(s.ctx, args[0], value, options); err != nil {
+				return adviseBoolean(err, value)
+			}
+			s.warnOfPromises(args[0])
+			return nil
 		}),
 	}
 	cmd.Flags().BoolVarP(&options.Recursive, "recursive", "r", false, "create missing parent nodes")
 	cmd.Flags().BoolVarP(&options.Force, "force", "f", false, "replace a node with everything below it")
 	cmd.Flags().StringVar(&format, "format", "", "format of VALUE: json or yson; if unset, YSON, else JSON")
 	return r.addTo(cmd)
+}
+
+// promise matches paths of guarantees of pools; the first group is the tree, empty for the default one.
+var promise = regexp.MustCompile(`^//sys/(?:pool_trees/([^/@]+)|pools)/.*@(?:min[-_]share[-_]resources|strong[-_]guarantee[-_]resources|integral[-_]guarantees)(?:/|$)`)
+
+// warnOfPromises warns if a path that was set is a guarantee and the tree's nodes cannot keep all promises now. The change
+// has been made, so whatever keeps it from finding out is no error.
+func (s *session) warnOfPromises(path string) {
+	found := promise.FindStringSubmatch(path)
+	if found == nil {
+		return
+	}
+	now, err := s.ExportPools(s.ctx, found[1])
+	if err != nil {
+		return
+	}
+	plan, err := s.PlanPools(s.ctx, client.PoolsFile{Tree: found[1], Text: now.YAML})
+	if err != nil || plan.Feasible == nil || *plan.Feasible {
+		return
+	}
+	fmt.Fprintln(s.errs, "weir: warning: it is set, but the promises do not fit the nodes of the tree:")
+	for _, finding := range plan.Findings {
+		fmt.Fprintln(s.errs, "  "+firstNonEmpty(finding.Message, finding.Raw.String()))
+	}
 }
 
 // adviseBoolean helps users who wrote a boolean in JSON's form.

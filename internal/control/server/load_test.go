@@ -74,6 +74,7 @@ func BenchmarkCluster(b *testing.B) {
 		period                  time.Duration
 		slots                   int64
 	}{
+		{500, 1000, 0, time.Second, 50}, // for comparisons and profiles: a few seconds
 		{2000, 5000, 0, time.Second, 8}, {2000, 5000, 0, time.Second, 50}, {2000, 5000, 100, time.Second, 8},
 		{10_000, 5000, 0, 5 * time.Second, 8}, {10_000, 5000, 100, 5 * time.Second, 8},
 	} {

@@ -106,6 +106,8 @@ type activeOperation struct {
 	record *Operation
 	// specs are the job specifications sent to nodes, by task.
 	specs []*nodev1.JobSpec
+	// kept are the files that the next attempts of jobs get.
+	kept map[work]*archive
 	// ends is the number of jobs that have ended; position is how many of them the
 	// stored snapshot includes.
 	ends, position int64

@@ -49,6 +49,7 @@ func (t *term) tick(now time.Time) {
 		t.noticeStarvation()
 	}
 	t.enterClaims(due)
+	t.noticeCycles()
 	t.maybeFlushBooks()
 	t.sampleHistory()
 	t.selfCheck()

@@ -31,7 +31,7 @@ type Policy struct {
 	Tombstones int64
 	// HistoryAge is how long points of each level are kept.
 	HistoryAge map[history.Level]time.Duration
-	// LedgerAge is how long rows of the books of guarantees are kept, by level; see usualLedgerAge.
+	// LedgerAge is how long rows of the books are kept, by level; see usualLedgerAge.
 	LedgerAge map[int32]time.Duration
 	// BatchRows limits the rows that one transaction deletes; zero means 500. Commits wait
 	// for at most one such transaction.
@@ -249,7 +249,7 @@ func (r *retainer) history(ctx context.Context) error {
 	return nil
 }
 
-// usualLedgerAge is how long hours and days of the books of guarantees are kept. Months are kept
+// usualLedgerAge is how long hours and days of the books are kept. Months are kept
 // permanently.
 var usualLedgerAge = [...]struct {
 	level int32
@@ -263,6 +263,10 @@ func (r *retainer) ledger(ctx context.Context) error {
 			keep = usual.age
 		}
 		err := r.all(ctx, &r.removed.Ledger, "ledger_rows", "tree, pool, level, start", "level = $1 AND start < $2", int64(usual.level), r.cutoff(keep))
+		if err != nil {
+			return err
+		}
+		err = r.all(ctx, &r.removed.Ledger, "ledger_tallies", "kind, tree, level, start", "level = $1 AND start < $2", int64(usual.level), r.cutoff(keep))
 		if err != nil {
 			return err
 		}

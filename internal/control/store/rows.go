@@ -37,6 +37,7 @@ type Rows struct {
 	HistorySeries []HistorySeries
 	HistoryBlocks []HistoryBlock
 	LedgerRows    []LedgerRow
+	LedgerTallies []LedgerTally
 }
 
 // Setting is a named document: the scheduler's configuration, the name of the
@@ -304,6 +305,15 @@ type LedgerRow struct {
 	Tree  string    // key
 	Pool  string    // key
 	Level int32     // key: seconds of the period, 0 for what held at the last flush
+	Start time.Time // key
+	Data  []byte
+}
+
+// LedgerTally is what the other books have of a tree for a period, packed by the package ledger.
+type LedgerTally struct {
+	Kind  string    // key: of the lines, such as "usage"
+	Tree  string    // key; empty if the lines are of all trees
+	Level int32     // key: seconds of the period
 	Start time.Time // key
 	Data  []byte
 }

@@ -32,6 +32,7 @@ var tables = []anyTable{
 	&historySeriesTable,
 	&historyBlocksTable,
 	&ledgerRowsTable,
+	&ledgerTalliesTable,
 }
 
 // ofLiveOperations selects rows that belong to unfinished operations.
@@ -429,5 +430,17 @@ var ledgerRowsTable = table[LedgerRow]{
 		{column: "level", at: func(r *LedgerRow) any { return &r.Level }},
 		{column: "start", at: func(r *LedgerRow) any { return &r.Start }},
 		{column: "data", at: func(r *LedgerRow) any { return &r.Data }},
+	},
+}
+
+var ledgerTalliesTable = table[LedgerTally]{
+	name: "ledger_tallies", keys: 4,
+	slice: func(rows *Rows) *[]LedgerTally { return &rows.LedgerTallies },
+	fields: []field[LedgerTally]{
+		{column: "kind", at: func(r *LedgerTally) any { return &r.Kind }},
+		{column: "tree", at: func(r *LedgerTally) any { return &r.Tree }},
+		{column: "level", at: func(r *LedgerTally) any { return &r.Level }},
+		{column: "start", at: func(r *LedgerTally) any { return &r.Start }},
+		{column: "data", at: func(r *LedgerTally) any { return &r.Data }},
 	},
 }

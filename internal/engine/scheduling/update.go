@@ -165,7 +165,7 @@ func (t *Tree) Pass(now time.Time) {
 // QuietUntil returns until when updates change nothing if nothing happens, after
 // an update now; zero if the next one may.
 func (t *Tree) QuietUntil(now time.Time) time.Time {
-	if t.clocksHeld || !t.engine.Timeless() {
+	if t.clocksHeld || !t.engine.Timeless() || len(t.toUpdate) > 0 { // operations may have ended or started after the update
 		return time.Time{}
 	}
 	end := t.nextClock

@@ -222,6 +222,14 @@ func (b *builder) read(v document.Value) {
 		b.r.Refuse(v.Position(), document.RuleMissing, "the file is empty; a scenario needs nodes, pools and operations")
 		return
 	}
+	_, hasNodes := v.Get("nodes")
+	if cluster, isTree := v.Get("cluster"); isTree && !hasNodes {
+		b.r.Enter("cluster")
+		b.r.Refuse(cluster.Position(), document.RuleUnknownKey,
+			"this is a tree file, which weir shares and weir check read; a scenario has nodes, jobs with durations and a duration of its own")
+		b.r.Leave()
+		return
+	}
 	fileTable.Read(b.r, v, &b.in)
 	if v.Kind() != document.MapKind {
 		return
