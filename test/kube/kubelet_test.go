@@ -34,13 +34,12 @@ type kubelets struct {
 
 	mutex    sync.Mutex
 	ledger   map[string][]types.UID // every pod that was seen, by name
-	ran      map[types.UID]bool     // pods whose container was started
 	frozen   map[string]bool        // nodes that do nothing
 	finished bool                   // sleeping pods complete
 }
 
 func startKubelets(ctx context.Context, client *kubernetes.Clientset) (*kubelets, error) {
-	k := &kubelets{client: client, ledger: map[string][]types.UID{}, ran: map[types.UID]bool{}, frozen: map[string]bool{}}
+	k := &kubelets{client: client, ledger: map[string][]types.UID{}, frozen: map[string]bool{}}
 	k.logs = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // containerLogs/NAMESPACE/POD/CONTAINER
 		fmt.Fprintf(w, "output of %s\n", parts[2])
@@ -110,9 +109,6 @@ func (k *kubelets) look(ctx context.Context, pod *corev1.Pod) {
 		end(pod, 143, 15)
 	case pod.Status.Phase == corev1.PodPending:
 		begin(pod)
-		k.mutex.Lock()
-		k.ran[pod.UID] = true
-		k.mutex.Unlock()
 	case exits:
 		end(pod, code, 0)
 	case finished:
@@ -204,8 +200,15 @@ func (k *kubelets) finish(now bool) {
 	k.finished = now
 }
 
-// checkLedger checks that no name was used for two pods, and returns how many containers ran.
-func (k *kubelets) checkLedger(t *testing.T) (ran int) {
+// newLedger forgets the pods of earlier tests, whose schedulers had other stores.
+func (k *kubelets) newLedger() {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	clear(k.ledger)
+}
+
+// checkLedger checks that no name was used for two pods.
+func (k *kubelets) checkLedger(t *testing.T) {
 	t.Helper()
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -214,5 +217,4 @@ func (k *kubelets) checkLedger(t *testing.T) (ran int) {
 			t.Errorf("%d pods had the name %s", len(uids), name)
 		}
 	}
-	return len(k.ran)
 }

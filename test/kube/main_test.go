@@ -128,6 +128,7 @@ func newScheduler(t *testing.T) *scheduler {
 		}
 		machine.checkLedger(t)
 	})
+	machine.newLedger()
 	s.start()
 	return s
 }

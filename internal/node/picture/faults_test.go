@@ -275,7 +275,7 @@ func TestAJobWaitsForTheRoomOfThoseThatLeave(t *testing.T) {
 		s.Abort(&nodev1.AbortOrder{Number: 1, AbortReason: "preemption"})
 		i := identity(5)
 		i.WaitTimeoutUs = nodeproto.Micros(time.Minute)
-		if err := s.Start(i, spec(), nil); err != nil {
+		if err := s.Start(i, spec(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -302,7 +302,7 @@ func TestAJobThatFindsNoRoomInTimeIsGivenBack(t *testing.T) {
 	w.order("n1", func(s *nodeproto.Session) {
 		i := identity(5)
 		i.WaitTimeoutUs = nodeproto.Micros(10 * time.Second)
-		if err := s.Start(i, spec(), nil); err != nil {
+		if err := s.Start(i, spec(), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -272,7 +272,9 @@ func (p *Picture) orphanList() []*orphan {
 	for _, o := range p.orphans {
 		list = append(list, o)
 	}
-	slices.SortFunc(list, func(a, b *orphan) int { return cmp.Or(cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID)) })
+	slices.SortFunc(list, func(a, b *orphan) int {
+		return cmp.Or(cmp.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.pod.UID, b.pod.UID))
+	})
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -264,15 +265,16 @@ func (p *Picture) PodSeen(now time.Time, pod *corev1.Pod) {
 	p.seen(now, j, pod)
 }
 
-// jobNamed finds the job of a pod: by its UID, even if a user has changed the annotation, or by its identity.
+// jobNamed finds the job of a pod: by its UID, even if a user has changed the annotation, or by its whole identity. A pod
+// with the same number may be a job of another store.
 func (p *Picture) jobNamed(pod *corev1.Pod, identity *nodev1.JobIdentity) *job {
 	if j := p.uids[pod.UID]; j != nil {
 		return j
 	}
-	if identity == nil {
-		return nil
+	if j := p.jobs[identity.GetNumber()]; j != nil && proto.Equal(identity, j.identity) {
+		return j
 	}
-	return p.jobs[identity.GetNumber()]
+	return nil
 }
 
 // seen records the pod of a job.

@@ -147,7 +147,7 @@ func (w *world) order(node string, give func(*nodeproto.Session)) {
 func (w *world) start(number uint64) {
 	w.Helper()
 	w.order("n1", func(s *nodeproto.Session) {
-		if err := s.Start(identity(number), spec(), []*nodev1.Variable{{Name: poolVariable, Value: "research"}}); err != nil {
+		if err := s.Start(identity(number), spec(), []*nodev1.Variable{{Name: poolVariable, Value: "research"}}, nil); err != nil {
 			w.Fatal(err)
 		}
 	})

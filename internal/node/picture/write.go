@@ -3,6 +3,7 @@ package picture
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,7 +102,7 @@ func (p *Picture) Written(now time.Time, w *Write, outcome *Outcome) {
 func (p *Picture) created(now time.Time, j *job, outcome *Outcome) {
 	if outcome.Kind == Done {
 		identity, err := identityOf(outcome.Pod)
-		if err == nil && identity.GetNumber() == j.number {
+		if err == nil && proto.Equal(identity, j.identity) {
 			if j.phase == creating || !j.exists && j.phase < ended {
 				p.seen(now, j, outcome.Pod)
 			}
