@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -165,6 +166,12 @@ func (s *scheduler) await(what string, holds func() bool) {
 	if !expected.Soon(holds) {
 		s.t.Fatalf("%s: not within %v\n%s", what, expected.Patience, tail(s.process.log))
 	}
+}
+
+// logged reports whether the scheduler's log has a text.
+func (s *scheduler) logged(text string) bool {
+	log, err := os.ReadFile(s.process.log)
+	return err == nil && strings.Contains(string(log), text)
 }
 
 // begin starts an operation whose jobs run a command.
