@@ -116,14 +116,14 @@ func TestAScenarioThatIsResumedGoesOnAsIfItHadNotStopped(t *testing.T) {
 			resumed := rest(t, test.text, straight.present(test.moment))
 			before := hashOf(t, straight.core)
 			var want, got []string
-			resumed.watch = told(&got)
+			resumed.options.Watch = told(&got)
 			if _, err := resumed.complete(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 			if hashOf(t, straight.core) != before {
 				t.Error("the run ahead has changed the original")
 			}
-			straight.watch = told(&want)
+			straight.options.Watch = told(&want)
 			if err := straight.loop(context.Background()); err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func TestTheInputsOfARunReplayToTheSameState(t *testing.T) {
 	s := read(t, day+loss)
 	r := newRun(s, core.New(SettingsOf(s)), Options{})
 	again := core.New(SettingsOf(s))
-	r.watch = func(now time.Time, input core.Input, _ *core.Decisions) {
+	r.options.Watch = func(now time.Time, input core.Input, _ *core.Decisions) {
 		if err := again.Apply(now, input, &core.Decisions{}); err != nil {
 			t.Fatal(err)
 		}

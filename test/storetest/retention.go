@@ -198,6 +198,14 @@ var retentionChecks = []check{
 			}
 		}
 	}},
+	{"forecasts are kept for 90 days", func(f *fixture) {
+		day := 24 * time.Hour
+		for i, age := range []time.Duration{0, 89 * day, 91 * day} {
+			f.put(store.Rows{Forecasts: []store.Forecast{{Operation: int32(i), Made: noon.Add(-age)}}})
+		}
+		f.same(f.retain(store.Policy{}, noon), store.Removed{Forecasts: 1})
+		f.same(f.retain(store.Policy{ForecastAge: day}, noon), store.Removed{Forecasts: 1})
+	}},
 	{"what is much is removed in bounded transactions", func(f *fixture) {
 		var rows store.Rows
 		rows.Operations = []store.Operation{operation(1, finished(9))}

@@ -93,6 +93,10 @@ func (t *term) started(s *core.Started) {
 	t.putJob(job)
 	t.storeRunning(job)
 	t.touched[s.Operation] = true
+	if !op.begun {
+		op.begun = true
+		t.tell(news{kind: newsBegun, operation: s.Operation})
+	}
 	count(t.server.counters.jobsStarted[:], int(s.Stage))
 	if err := t.ordersTo(node).Start(identity, op.spec(int(s.Task)), t.jobEnvironment(op, job), op.kept[work{s.Task, s.Cookie}].message()); err != nil {
 		t.server.log.Error("a job cannot be ordered", "job", job.ID, "node", node.record.Name, "error", err)
@@ -208,6 +212,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	if op == nil {
 		return
 	}
+	t.tellJobEnd(job, false)
 	pool := op.pool(job.Tree)
 	// The snapshot in this commit includes it.
 	op.ends++
@@ -314,6 +319,8 @@ func (t *term) ended(e *core.Ended) {
 	job := t.jobs[e.Job]
 	if job == nil {
 		job = &Job{Number: e.Job, Operation: e.Operation, JobRef: e.JobRef, TaskName: op.record.Spec.Tasks[e.Task].Name, Start: t.now}
+	} else {
+		t.tellJobEnd(job, e.State == core.JobCompleted)
 	}
 	attributes := jobAttributes{
 		Incarnation: e.Incarnation, End: endNames[e.State], Stage: job.Stage, Pool: op.pool(job.Tree), ExecStart: job.ExecStart,
@@ -415,6 +422,13 @@ func (t *term) changed(c *core.OperationChange) {
 		return
 	}
 	op.stale = true
+	if c.State.IsFinished() {
+		n := news{kind: newsEnded, operation: c.Operation}
+		if c.State == operation.Completed {
+			n.kind = newsCompleted
+		}
+		t.tell(n)
+	}
 	kind := "operation_" + c.State.String()
 	facts := op.facts()
 	if c.Error != nil {

@@ -99,6 +99,7 @@ type term struct {
 	volumes                map[volumeKey][]byte
 	starvation             map[starvingKey]starving
 	states                 []core.PoolState
+	news                   []news // for the forecaster, since the last update
 }
 
 // activeOperation is an operation that has not ended.
@@ -117,6 +118,7 @@ type activeOperation struct {
 	stale         bool
 	specStored    bool
 	hasFailedJobs bool
+	begun         bool // a job of it has started in this term
 	// final is the controller of an ended operation.
 	final *operation.Controller
 }
@@ -151,6 +153,8 @@ func (t *term) run(ctx context.Context) error {
 	workers.Go(func() { t.retain(ctx) })
 	workers.Go(func() { t.collectContents(ctx) })
 	workers.Go(func() { t.keepCatalogue(ctx) })
+	t.server.forecasts.forgetNews()
+	workers.Go(func() { t.forecast(ctx) })
 	t.now = t.clock()
 	t.begun = t.now
 	t.show()

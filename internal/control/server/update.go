@@ -48,6 +48,7 @@ func (t *term) tick(now time.Time) {
 	if t.server.settings().StarvationEvents {
 		t.noticeStarvation()
 	}
+	t.handNews()
 	t.enterClaims(due)
 	t.noticeCycles()
 	t.maybeFlushBooks()

@@ -30,14 +30,16 @@ type Rows struct {
 
 	// The following rows are only put and queried: Load and Changes leave them out.
 
-	JobOutputs    []JobOutput
-	ContentUses   []ContentUse
-	Events        []Event
-	Audit         []AuditRecord
-	HistorySeries []HistorySeries
-	HistoryBlocks []HistoryBlock
-	LedgerRows    []LedgerRow
-	LedgerTallies []LedgerTally
+	JobOutputs     []JobOutput
+	ContentUses    []ContentUse
+	Events         []Event
+	Audit          []AuditRecord
+	HistorySeries  []HistorySeries
+	HistoryBlocks  []HistoryBlock
+	LedgerRows     []LedgerRow
+	LedgerTallies  []LedgerTally
+	Forecasts      []Forecast
+	ForecastModels []ForecastModel
 }
 
 // Setting is a named document: the scheduler's configuration, the name of the
@@ -316,4 +318,25 @@ type LedgerTally struct {
 	Level int32     // key: seconds of the period
 	Start time.Time // key
 	Data  []byte
+}
+
+// Forecast is a published forecast of when an operation starts or finishes.
+type Forecast struct {
+	Operation int32     // key: its number
+	Target    int32     // key: 0 for the start, 1 for the finish
+	Made      time.Time // key
+	Tree      string
+	Pool      string
+	// Settled is when the outcome was known; zero while it is not, or if the operation
+	// ended without one.
+	Settled time.Time
+	Data    []byte // quantiles and outcome, as JSON
+}
+
+// ForecastModel is what forecasts are made from: run times of jobs by key, packed by the
+// package forecast.
+type ForecastModel struct {
+	Name    string // key
+	Updated time.Time
+	Data    []byte
 }
