@@ -56,11 +56,24 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 	if path, given := t.GPUCheck.Get(); given {
 		out.GpuCheck = &nodev1.GpuCheck{Path: path, Args: t.GPUCheckArgs}
 	}
+	if !t.Kubernetes.IsNull() {
+		out.Extra = kubernetesExtra(t.Kubernetes)
+	}
 	if code, given := t.RestartExitCode.Get(); given {
 		restart := int32(code)
 		out.RestartExitCode = &restart
 	}
 	return out
+}
+
+// kubernetesExtra passes the section of a task on to the driver. One that cannot be written, such as one with a number that
+// JSON does not have, becomes a text that the driver cannot read: it fails the job with it.
+func kubernetesExtra(section document.Value) []byte {
+	data, err := json.Marshal(map[string]any{"kubernetes": section})
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return data
 }
 
 func cpuMonitor(c *operation.CPUMonitor) *nodev1.CpuMonitorOptions {

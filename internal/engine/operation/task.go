@@ -53,6 +53,8 @@ type Task struct {
 	WritableRootfs document.Optional[bool]
 	GPUCheck       document.Optional[string]
 	GPUCheckArgs   []string
+	// Kubernetes is what the task says about its pods; null if nothing. Its driver reads it.
+	Kubernetes document.Value
 
 	SetContainerCPULimit     document.Optional[bool]
 	IncludeMemoryMappedFiles document.Optional[bool]
@@ -161,6 +163,8 @@ var taskOptions = concat(
 			func(c *Task) *opt[string] { return &c.GPUCheck }, document.Words),
 		document.Plain("gpu_check_binary_args", "Arguments of gpu_check_binary_path.",
 			func(c *Task) *[]string { return &c.GPUCheckArgs }, document.ListOf(document.Texts)),
+		document.Plain("kubernetes", "What the pods of the task have beside what its other options say: service_account, image_pull_secrets, volumes, security_context, pod_security_context, runtime_class, labels, annotations, evictable. It has an effect only on nodes of a Kubernetes cluster.",
+			func(c *Task) *document.Value { return &c.Kubernetes }, document.Anything),
 		document.Maybe("set_container_cpu_limit", "Make cpu_limit a hard limit, even if the node has idle cores.",
 			func(c *Task) *opt[bool] { return &c.SetContainerCPULimit }, switched.Default(false)),
 		document.Maybe("include_memory_mapped_files", "Count memory-mapped files as the job's memory.",
