@@ -86,6 +86,9 @@ func writeForecast(w io.Writer, x *client.Forecast, name string) {
 	if x.Finish != nil {
 		fmt.Fprintf(w, "%s finishes %s%s.\n", name, etaText(now, x.Finish), recordText(x.Finish))
 	}
+	if x.Start != nil && !x.Start.Calibrated || x.Finish != nil && !x.Finish.Calibrated {
+		fmt.Fprintln(w, "Too few outcomes of forecasts are known to calibrate the intervals: they are often too narrow.")
+	}
 }
 
 // etaText is the median with the interval in brackets.
@@ -110,10 +113,10 @@ func futureText(now, at time.Time) string {
 
 // recordText states how well such forecasts held.
 func recordText(t *client.ForecastTimes) string {
-	switch {
-	case !t.Calibrated:
-		return ", uncalibrated: too few outcomes are known"
-	case t.Settled == 0:
+	if !t.Calibrated {
+		return " (uncalibrated)"
+	}
+	if t.Settled == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; %.0f %% of such intervals held in the last week (n = %d)", 100*float64(t.Held)/float64(t.Settled), t.Settled)

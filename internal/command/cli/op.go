@@ -145,9 +145,6 @@ func newOpListCommand(r *remote) *cobra.Command {
 				}
 				filter.Before = at
 			}
-			if eta {
-				filter.Attributes = listedWithETA
-			}
 			return again.show(s, func(w io.Writer) error {
 				if since > 0 {
 					filter.From = time.Now().Add(-since)
@@ -175,11 +172,6 @@ func newOpListCommand(r *remote) *cobra.Command {
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	r.mustComplete(cmd, "state", cobra.FixedCompletions([]cobra.Completion{"running", "pending", "completed", "failed", "aborted"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// listedWithETA are the attributes that a list with forecasts needs.
-var listedWithETA = []string{
-	"id", "alias", "type", "brief_spec", "authenticated_user", "state", "suspended", "start_time", "finish_time", "runtime_parameters", "brief_progress", "result", "forecast",
 }
 
 func (s *session) writeOperations(w io.Writer, page *client.OperationPage, quiet, eta bool) error {
