@@ -484,12 +484,12 @@ export const russian = {
   'What would help': 'Что поможет',
   'Find the least changes': 'Найти наименьшие изменения',
   'A job starts at the next heartbeats without any change.': 'Джоб запустится при ближайших heartbeat без изменений.',
-  'Each of these changes alone starts a job now; each was checked on a copy of the cluster.':
   'after more than a day': 'позже чем через сутки',
   'finishes {at}': 'завершение {at}',
   'not calibrated': 'не откалиброван',
   'starts {at}': 'запуск {at}',
   '{part} % of such intervals held in the last week (n = {n})': 'за неделю сбылось {part} % таких интервалов (n = {n})',
+  'Each of these changes alone starts a job now; each was checked on a copy of the cluster.':
     'Каждого из этих изменений достаточно, чтобы джоб запустился сейчас; каждое проверено на копии кластера.',
   'No change that was tried starts a job now. It starts by itself.': 'Ни одно из испытанных изменений не запускает джоб сейчас. Он запустится сам.',
   'It can never start as it is, even in an empty cluster.': 'В таком виде операция не запустится никогда, даже в пустом кластере.',
