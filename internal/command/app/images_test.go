@@ -168,7 +168,7 @@ func TestAJobRunsTheImageThatItsTagMeantWhenTheOperationStarted(t *testing.T) {
 // writeFile puts a file into the tree.
 func (c *cluster) writeFile(path string, content []byte) {
 	c.t.Helper()
-	if _, err := c.caller().Create(c.t.Context(), "file", path, nil, client.WriteOptions{Recursive: true}); err != nil {
+	if _, err := c.caller().Create(c.t.Context(), "file", path, nil, client.WriteOptions{Recursive: true, IgnoreExisting: true}); err != nil {
 		c.t.Fatal(err)
 	}
 	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPut, "http://"+c.scheduler.Address+"/api/v4/write_file?path="+url.QueryEscape(path), bytes.NewReader(content))
@@ -201,9 +201,7 @@ func TestAJobRunsInTheLayersThatTheTreeHadWhenTheOperationStarted(t *testing.T) 
 		t.Fatal(err)
 	}
 	c.writeFile("//home/other", []byte("no archive, and too short for one"))
-	if err := c.caller().Set(t.Context(), "//home/top/@executable", true, client.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.writeFile("//home/top", fakeimage.Layer(t, fakeimage.Entry{Name: "says", Content: "new\n", Mode: 0o644}))
 	c.startNode(2, 2)
 	row, jobs := c.endedWith(id)
 	if row.State != "completed" || len(jobs) != 1 || c.stderr(jobs[0]) != "old\nfake\n" {
