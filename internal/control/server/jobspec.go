@@ -53,6 +53,13 @@ func jobSpec(spec *operation.Spec, task int, record *Operation) *nodev1.JobSpec 
 	if name, given := t.DockerImage.Get(); given {
 		out.Image = &nodev1.JobImage{Name: name, Writable: t.WritableRootfs.Value()}
 	}
+	if len(t.LayerPaths) > 0 {
+		out.Image = &nodev1.JobImage{Writable: t.WritableRootfs.Value()}
+	}
+	for _, entry := range t.LayerPaths {
+		f, _ := operation.ReadFile(entry) // its content was fixed when the operation started
+		out.Image.Layers = append(out.Image.Layers, &nodev1.Content{Sha256: f.Sum[:], Size: f.Size})
+	}
 	if path, given := t.GPUCheck.Get(); given {
 		out.GpuCheck = &nodev1.GpuCheck{Path: path, Args: t.GPUCheckArgs}
 	}
