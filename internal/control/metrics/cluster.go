@@ -319,12 +319,10 @@ func (c *cluster) collectStore(to sink) {
 	to.value(storeInfo, 1, c.server.Store().Engine())
 	to.value(storeCommits, float64(counters.Commits))
 	to.value(storeRows, float64(counters.Rows))
-	if recorder := c.server.Recorder(); recorder != nil {
-		written := recorder.Counters()
-		to.value(journalBytes, float64(written.Bytes))
-		to.value(journalSegments, float64(written.Segments))
-		to.value(journalGaps, float64(written.Gaps))
-	}
+	written := c.server.Recorder().Counters()
+	to.value(journalBytes, float64(written.Bytes))
+	to.value(journalSegments, float64(written.Segments))
+	to.value(journalGaps, float64(written.Gaps))
 	if now := time.Now(); now.Sub(c.sizedAt) >= sizePeriod {
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 		defer cancel()

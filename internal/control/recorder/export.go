@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,26 +13,50 @@ import (
 // ErrNothing reports that the journal has nothing about a time.
 var ErrNothing = errors.New("the journal has nothing about this time")
 
-// Export copies the segments that have records between two times; a zero time is no
-// bound. It copies whole frames: the file that is being written, and files of
-// processes that were killed, end at the last one.
-func (r *Recorder) Export(ctx context.Context, to io.Writer, from, until time.Time) error {
-	list, err := r.Between(from, until)
+// export reads parts of files one after another.
+type export struct {
+	io.Reader
+	files []*os.File
+}
+
+// Close closes the files.
+func (e *export) Close() error {
+	var problems []error
+	for _, file := range e.files {
+		problems = append(problems, file.Close())
+	}
+	return errors.Join(problems...)
+}
+
+// Open returns the segments that have records between two times, as one journal, and
+// its size; a zero time is no bound. It has whole frames: the file that is being
+// written, and files of processes that were killed, end at the last one.
+func (r *Recorder) Open(from, to time.Time) (io.ReadCloser, int64, error) {
+	list, err := r.Between(from, to)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	if len(list) == 0 {
-		return fmt.Errorf("%w%s", ErrNothing, r.extent())
-	}
+	e, parts, size := &export{}, []io.Reader(nil), int64(0)
 	for _, s := range list {
-		if err := ctx.Err(); err != nil {
-			return err
+		file, err := os.Open(s.Path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // retention has removed it meanwhile
 		}
-		if err := exportFile(to, s.Path); err != nil {
-			return err
+		if err != nil {
+			return nil, 0, errors.Join(err, e.Close())
 		}
+		e.files = append(e.files, file)
+		length, err := journal.Whole(file)
+		if err != nil {
+			return nil, 0, errors.Join(fmt.Errorf("%s: %w", s.Path, err), e.Close())
+		}
+		parts, size = append(parts, io.NewSectionReader(file, 0, length)), size+length
 	}
-	return nil
+	if size == 0 {
+		return nil, 0, errors.Join(fmt.Errorf("%w%s", ErrNothing, r.extent()), e.Close())
+	}
+	e.Reader = io.MultiReader(parts...)
+	return e, size, nil
 }
 
 // extent describes what the journal has.
@@ -44,24 +67,4 @@ func (r *Recorder) extent() string {
 	}
 	last := list[len(list)-1]
 	return fmt.Sprintf(": it starts at %s and ends at %s", list[0].Start.Format(time.RFC3339), last.End.UTC().Format(time.RFC3339))
-}
-
-func exportFile(to io.Writer, path string) error {
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // retention has removed it meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	length, err := journal.Whole(file)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	if _, err := file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	_, err = io.CopyN(to, file, length)
-	return err
 }

@@ -79,8 +79,11 @@ type Counters struct {
 	Segments, Gaps, Bytes uint64
 }
 
-// Counters returns the counts so far.
+// Counters returns the counts so far. Those of a nil Recorder are zero.
 func (r *Recorder) Counters() Counters {
+	if r == nil {
+		return Counters{}
+	}
 	return Counters{Segments: r.segments.Load(), Gaps: r.gaps.Load(), Bytes: r.bytes.Load()}
 }
 

@@ -46,17 +46,17 @@ type Options struct {
 // Server is a scheduler that leads or stands by. Its methods may be called from
 // any goroutine.
 type Server struct {
-	store   *store.Store
-	blobs   *blob.Store // nil if there is none
+	store *store.Store
+	blobs *blob.Store // nil if there is none
 	// recorder keeps journals, nil if none is written.
 	recorder *recorder.Recorder
-	leases  leases      // the store, for calls that only a leader makes
-	name    string
-	address string
-	log     *slog.Logger
-	current atomic.Pointer[Settings]
-	derive  func(*Registry) Settings
-	trusts  bool // see Options.TrustLoopback
+	leases   leases // the store, for calls that only a leader makes
+	name     string
+	address  string
+	log      *slog.Logger
+	current  atomic.Pointer[Settings]
+	derive   func(*Registry) Settings
+	trusts   bool // see Options.TrustLoopback
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]

@@ -27,6 +27,7 @@ type Player struct {
 	out       core.Decisions
 	ahead     *Event // read and not applied
 	continued bool   // the last segment ended with EndContinued
+	kept      bool   // the current segment continues the one before
 }
 
 // Played counts the parts of a journal.
@@ -155,7 +156,7 @@ func (p *Player) begin(e *Event) error {
 	}
 	follows := before != nil && before.Epoch == header.Epoch && before.Number+1 == header.Number
 	continues := p.continued && follows
-	p.continued = false
+	p.continued, p.kept = false, continues
 	if continues {
 		p.Now = e.Time
 		p.Played.Checkpoints++
