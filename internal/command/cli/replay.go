@@ -18,7 +18,7 @@ import (
 )
 
 func newReplayCommand() *cobra.Command {
-	var until string
+	var until, with, tree string
 	cmd := &cobra.Command{
 		Use:   "replay FILE [explain OPERATION|pool:NAME|cluster | pools | shares | what-if FILE]",
 		Short: "Repeat a recorded journal exactly, and ask about any moment in it",
@@ -30,12 +30,17 @@ With a question, the answer is about the moment of --until, or the end of the jo
 cluster waited for, pools what pools used and demanded, shares what they were entitled to and by which cause, what-if what changes would
 have done in the hours after it. Reasons that only a live scheduler knows, such as banned nodes, are not part of a journal.
 
+With --with POOLS, run the recorded time again with the pools of a file as for weir apply. This is not exact: what users did and which nodes
+there were is kept, but other jobs run, and each runs as long as it did when it completed. Three figures stand side by side: recorded, again
+with the recorded pools, which shows the error of the model, and again with the new pools.
+
 A journal that ends inside a frame, because its writer was killed or the file was cut, is replayed up to there.`,
 		Example: `  weir journal export today.journal
   weir replay today.journal
   weir replay today.journal pools
   weir replay today.journal explain cluster
-  weir replay today.journal what-if - <<< 'changes: [{pool: research, set: {weight: 3}}]'`,
+  weir replay today.journal what-if - <<< 'changes: [{pool: research, set: {weight: 3}}]'
+  weir replay today.journal --with examples/production-research.yaml`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			moment, err := untilMoment(until)
@@ -48,6 +53,14 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 			}
 			defer closeInput()
 			r := &replay{cmd: cmd, out: cmd.OutOrStdout(), label: label, player: journal.NewPlayer(input)}
+			switch {
+			case with != "" && len(args) > 1:
+				return usageErrorf("replay takes a question or --with, not both")
+			case with != "":
+				return r.with(cmd.Context(), with, tree, moment)
+			case tree != "":
+				return usageErrorf("--tree is the tree of --with")
+			}
 			question, err := r.question(args[1:])
 			if err != nil {
 				return err
@@ -58,6 +71,8 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 			return question(cmd.Context())
 		},
 	}
+	cmd.Flags().StringVar(&with, "with", "", "run the recorded time again with the pools of this file")
+	cmd.Flags().StringVar(&tree, "tree", "", "the tree of these pools; the default one if unset")
 	cmd.Flags().StringVar(&until, "until", "", "stop at this moment, such as 2026-10-31T12:00:00Z; the end if unset")
 	return cmd
 }

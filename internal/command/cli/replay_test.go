@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,23 @@ func TestAJournalIsExportedReplayedAndAsked(t *testing.T) {
 	}
 	if text := b.refused("replay", file, "explain", "*nobody"); !strings.Contains(text, "knows no operation *nobody") {
 		t.Error(text)
+	}
+
+	// The same time again, with other pools.
+	b.until(func() bool {
+		b.ok("journal", "export", file)
+		pools := filepath.Join(directory, "pools.yaml")
+		if err := os.WriteFile(pools, []byte("pools: {research: {resource_limits: {cpu: 2}}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, stdout, stderr = b.call("replay", file, "--with", pools)
+		if code != ExitOK && !strings.Contains(stderr, "after its first update") {
+			t.Fatal(stderr)
+		}
+		return code == ExitOK
+	}, "the journal has more than a second")
+	if !regexp.MustCompile(`Jobs started 8 / 8 / \d`).MatchString(stdout) || !strings.Contains(stdout, "research") {
+		t.Error(stdout, stderr)
 	}
 
 	// Without names the decisions are the same.
