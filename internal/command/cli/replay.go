@@ -10,11 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhq/weir/client"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/why"
 	"github.com/weirhq/weir/internal/value/document"
 	"github.com/weirhq/weir/internal/value/resource"
+	"github.com/weirhq/weir/internal/value/yson"
 )
 
 func newReplayCommand() *cobra.Command {
@@ -43,7 +45,7 @@ A journal that ends inside a frame, because its writer was killed or the file wa
   weir replay today.journal --with examples/production-research.yaml`,
 		Args: cobra.RangeArgs(1, 3),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			moment, err := untilMoment(until)
+			moment, err := momentOf("until", until)
 			if err != nil {
 				return err
 			}
@@ -68,6 +70,7 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 			if err := r.play(moment); err != nil {
 				return err
 			}
+			r.summarise()
 			return question(cmd.Context())
 		},
 	}
@@ -77,8 +80,8 @@ A journal that ends inside a frame, because its writer was killed or the file wa
 	return cmd
 }
 
-// untilMoment reads a moment.
-func untilMoment(text string) (time.Time, error) {
+// momentOf reads a moment that a flag states.
+func momentOf(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -87,7 +90,7 @@ func untilMoment(text string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, usageErrorf("--until: %q is not a time such as 2026-10-31T12:00:00Z", text)
+	return time.Time{}, usageErrorf("--%s: %q is not a time such as 2026-10-31T12:00:00Z", flag, text)
 }
 
 // replay plays a journal and answers questions about its last moment.
@@ -96,6 +99,8 @@ type replay struct {
 	out    io.Writer
 	label  string
 	player *journal.Player
+	took   time.Duration
+	cut    bool // it ends inside a frame
 }
 
 // play plays the journal up to a moment.
@@ -103,21 +108,26 @@ func (r *replay) play(until time.Time) error {
 	p := r.player
 	began := time.Now()
 	err := p.Until(until)
-	cut := errors.Is(err, journal.ErrCut)
-	if err != nil && !cut {
+	r.took, r.cut = time.Since(began), errors.Is(err, journal.ErrCut)
+	if err != nil && !r.cut {
 		return fmt.Errorf("%s: %w", r.label, err)
 	}
 	if p.Core == nil {
-		return fmt.Errorf("%s: %w: it is empty, or it starts after --until", r.label, journal.ErrFormat)
+		return fmt.Errorf("%s: %w: it is empty, or it starts after the moment", r.label, journal.ErrFormat)
 	}
 	if !until.IsZero() && until.Before(p.Played.From) {
-		return fmt.Errorf("%s starts at %s, after --until", r.label, stamp(p.Played.From))
+		return fmt.Errorf("%s starts at %s, after %s", r.label, stamp(p.Played.From), stamp(until))
 	}
-	errs := r.cmd.ErrOrStderr()
+	return nil
+}
+
+// summarise writes to standard error what was compared.
+func (r *replay) summarise() {
+	p, errs := r.player, r.cmd.ErrOrStderr()
 	covered := p.Now.Sub(p.Played.From)
 	speed := ""
-	if took := time.Since(began); took > 0 && covered > 0 {
-		speed = fmt.Sprintf(", %.0f times as fast as it happened", covered.Seconds()/took.Seconds())
+	if r.took > 0 && covered > 0 {
+		speed = fmt.Sprintf(", %.0f times as fast as it happened", covered.Seconds()/r.took.Seconds())
 	}
 	fmt.Fprintf(errs, "%s to %s: %s, %d started and %d stopped jobs, as recorded; %s of the state agree%s.\n",
 		stamp(p.Played.From), stamp(p.Now), plural(int64(p.Played.Inputs), "input", "inputs"), p.Played.Started, p.Played.Stopped,
@@ -131,10 +141,9 @@ func (r *replay) play(until time.Time) error {
 			fmt.Fprintf(errs, "Nothing is recorded from %s to %s (%s).\n", stamp(g.From), stamp(g.To), g.Why)
 		}
 	}
-	if cut {
+	if r.cut {
 		fmt.Fprintln(errs, "The file ends inside a frame: its writer was killed, or it was cut. All before that is complete.")
 	}
-	return nil
 }
 
 // question returns what answers the question in the arguments.
@@ -326,4 +335,23 @@ func documentOf(cmd *cobra.Command, file string) (v document.Value, label string
 	}
 	v, err = parseDocument(label, data)
 	return v, label, err
+}
+
+// explainAt explains a past moment from the scheduler's journal.
+func (s *session) explainAt(text, subject string) error {
+	moment, err := momentOf("at", text)
+	if err != nil {
+		return err
+	}
+	at := yson.String(stamp(moment))
+	body, err := s.Stream(s.ctx, client.Request{Command: "export_journal", Parameters: yson.Map(yson.Pair("from_time", at), yson.Pair("to_time", at))})
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	r := &replay{cmd: s.cmd, out: s.out, label: "the journal", player: journal.NewPlayer(body)}
+	if err := r.play(moment); err != nil {
+		return err
+	}
+	return r.explain(subject)
 }

@@ -41,7 +41,7 @@ func TestAJournalIsExportedReplayedAndAsked(t *testing.T) {
 		t.Error(stdout, stderr)
 	}
 	early := b.refused("replay", file, "--until", "2020-01-01", "pools")
-	if !strings.Contains(early, "after --until") {
+	if !strings.Contains(early, ", after 2020-01-01T00:00:00.000000Z") {
 		t.Error(early)
 	}
 	if text := b.refused("replay", file, "explain", "*nobody"); !strings.Contains(text, "knows no operation *nobody") {
@@ -63,6 +63,16 @@ func TestAJournalIsExportedReplayedAndAsked(t *testing.T) {
 	}, "the journal has more than a second")
 	if !regexp.MustCompile(`Jobs started 8 / 8 / \d`).MatchString(stdout) || !strings.Contains(stdout, "research") {
 		t.Error(stdout, stderr)
+	}
+
+	// A past moment of the live scheduler.
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	b.until(func() bool {
+		code, stdout, stderr = b.call("explain", "*nightly", "--at", now)
+		return code == ExitOK && strings.Contains(stdout, "node_resources")
+	}, "the moment is in the journal")
+	if text := b.refused("explain", "*nightly", "--at", "2020-01-01"); !strings.Contains(text, "nothing about this time") {
+		t.Error(text)
 	}
 
 	// Without names the decisions are the same.
