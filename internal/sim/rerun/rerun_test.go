@@ -110,7 +110,7 @@ func TestTheSamePoolsLeadToTheRecordedFigures(t *testing.T) {
 	d.run(30, 2)
 	d.apply(&core.NodeInput{Node: 2, Name: "node-2", Resources: resource.Amounts{resource.CPU: 400, resource.Memory: 4 << 30, resource.UserSlots: 4}})
 	d.start(2, fmt.Sprintf(spec, "a", 8))
-	d.run(60, 3)
+	d.run(150, 3)
 	file := d.framer.AppendRecords(d.file, d.encoder.End(d.records, d.now, journal.EndTerm))
 
 	h, err := Read(journal.NewPlayer(bytes.NewReader(file)), time.Time{})
