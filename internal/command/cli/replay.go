@@ -112,13 +112,14 @@ func (r *replay) play(until time.Time) error {
 	if err != nil && !r.cut {
 		return fmt.Errorf("%s: %w", r.label, err)
 	}
-	if p.Core == nil {
-		return fmt.Errorf("%s: %w: it is empty, or it starts after the moment", r.label, journal.ErrFormat)
+	switch first := p.Next(); {
+	case p.Core != nil:
+		return nil
+	case first.IsZero():
+		return fmt.Errorf("%s: %w: it is empty", r.label, journal.ErrFormat)
+	default:
+		return fmt.Errorf("%s starts at %s, after %s", r.label, stamp(first), stamp(until))
 	}
-	if !until.IsZero() && until.Before(p.Played.From) {
-		return fmt.Errorf("%s starts at %s, after %s", r.label, stamp(p.Played.From), stamp(until))
-	}
-	return nil
 }
 
 // summarise writes to standard error what was compared.

@@ -81,6 +81,12 @@ func (p *Player) Step() (Event, error) {
 // Decisions returns what the last step decided.
 func (p *Player) Decisions() *core.Decisions { return &p.out }
 
+// Next returns the time of the next event, zero if there is none.
+func (p *Player) Next() time.Time {
+	e, _ := p.peek()
+	return e.Time
+}
+
 // peek returns the next event without applying it.
 func (p *Player) peek() (Event, error) {
 	if p.ahead == nil {
