@@ -194,12 +194,11 @@ func (t *term) run(ctx context.Context) error {
 // apply applies an input to the core; take carries out the resulting decisions. The
 // daemon changes its core in no other way.
 func (t *term) apply(input core.Input) error {
-	if t.recording == nil {
-		return t.core.Apply(t.now, input, &t.out)
-	}
 	mark := journal.MarkOf(&t.out)
 	err := t.core.Apply(t.now, input, &t.out)
-	t.recording.Applied(t.now, input, err != nil, mark.Since(&t.out))
+	if t.recording != nil {
+		t.recording.Applied(t.now, input, err != nil, mark.Since(&t.out))
+	}
 	return err
 }
 
