@@ -20,7 +20,7 @@ type Pool struct {
 	// the pool has most.
 	Usage, Share       float64
 	Started, Preempted int64
-	used, entitled     resource.Shares // integrals in seconds
+	used, entitled     resource.Shares // amounts × seconds
 }
 
 // Figures are of one run, or of what was recorded.
@@ -30,6 +30,7 @@ type Figures struct {
 	OperationsCompleted int64
 
 	parents map[PoolKey]string
+	room    resource.Shares // what all nodes had, amounts × seconds
 	last    time.Time
 }
 
@@ -53,6 +54,9 @@ func (f *Figures) sample(c *core.Core, now time.Time) {
 	passed := now.Sub(f.last).Seconds()
 	f.last = now
 	for _, tree := range c.PictureOfPools(now).Trees {
+		for k := range f.room {
+			f.room[k] += float64(tree.Total[k]) * passed
+		}
 		for p := range tree.Pools() {
 			key := PoolKey{tree.Name, p.Name}
 			if above := tree.PoolIn(p.Parent); above != nil {
@@ -60,8 +64,8 @@ func (f *Figures) sample(c *core.Core, now time.Time) {
 			}
 			to := f.pool(key)
 			for k := range to.used {
-				to.used[k] += p.UsageShare[k] * passed
-				to.entitled[k] += p.Share.Total[k] * passed
+				to.used[k] += float64(p.Usage[k]) * passed
+				to.entitled[k] += p.Share.Total[k] * float64(tree.Total[k]) * passed
 			}
 		}
 	}
@@ -98,9 +102,14 @@ func (f *Figures) decided(c *core.Core, d *core.Decisions) {
 }
 
 // finish computes the averages.
-func (f *Figures) finish(length time.Duration) {
+func (f *Figures) finish() {
 	for _, p := range f.Pools {
-		p.Usage, p.Share = outcome.Round(p.used.Largest()/length.Seconds()), outcome.Round(p.entitled.Largest()/length.Seconds())
+		for k, room := range f.room {
+			if room > 0 {
+				p.Usage, p.Share = max(p.Usage, p.used[k]/room), max(p.Share, p.entitled[k]/room)
+			}
+		}
+		p.Usage, p.Share = outcome.Round(p.Usage), outcome.Round(p.Share)
 	}
 }
 

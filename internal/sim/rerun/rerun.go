@@ -129,7 +129,7 @@ func (r *reader) finish() (*History, error) {
 	for _, j := range r.running {
 		r.age[j.key] = max(r.age[j.key], r.To.Sub(j.started))
 	}
-	r.Recorded.finish(r.To.Sub(r.From))
+	r.Recorded.finish()
 	if r.To.Sub(r.From) < time.Second {
 		return nil, fmt.Errorf("the journal has only %v after its first update", r.To.Sub(r.From))
 	}
