@@ -42,7 +42,7 @@ func (w *workshop) serve(t *testing.T) {
 	daemon := exec.CommandContext(ctx, filepath.Join(w.dir, "bin", "weir"), "scheduler",
 		"--listen", "127.0.0.1:0", "--data-dir", filepath.Join(w.dir, "data"), "--port-file", portFile)
 	// Commands that only read are repeated faster than people ask.
-	daemon.Env = append(os.Environ(), "WEIR_SCHEDULER_ANALYSIS_QUESTIONS_PER_MINUTE=100000", "WEIR_SCHEDULER_ANALYSIS_CPU=1")
+	daemon.Env = append(os.Environ(), "WEIR_SCHEDULER_ANALYSIS_QUESTIONS_PER_MINUTE=100000", "WEIR_SCHEDULER_ANALYSIS_CPU=1", "WEIR_SCHEDULER_JOURNAL_KEEP=1h")
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.Cancel = func() error { return daemon.Process.Signal(os.Interrupt) }
 	daemon.WaitDelay = patience

@@ -176,10 +176,13 @@ func (r *run) startSpec(a scenario.StartOperation) error {
 		id: id, name: a.Name, template: a.Name, arrived: r.now, started: never, finished: never, jobCount: a.Spec.JobCount(),
 		first: placement{pool: -1}, attempts: map[jobKey]int{},
 	})
+	index := len(r.operations) - 1
 	r.active++
 	r.books.arrived++
 	r.bound("operations come", int(r.books.arrived), r.options.Bounds.Operations)
 	if err := r.apply(&core.StartInput{Operation: id, User: a.User, Spec: a.Spec}); err != nil {
+		r.operations[index].rejected = true
+		r.enter(&r.operations[index], operation.Failed, err.Error())
 		return err
 	}
 	r.settlePlaces(id)
@@ -299,7 +302,7 @@ func (r *run) action(index int32) {
 	err := r.act(e.Action)
 	switch {
 	case r.err != nil:
-	case err != nil && !e.Refused:
+	case err != nil && !e.Refused && !e.Tolerated:
 		r.err = fmt.Errorf("%s: at %s: %w", e.Where, document.FormatDuration(r.now), err)
 	case err == nil && e.Refused:
 		r.err = fmt.Errorf("%s: at %s: it was to be refused, but was not", e.Where, document.FormatDuration(r.now))

@@ -18,6 +18,7 @@ import (
 	"github.com/weirhq/weir/internal/command/config"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/pooltree"
 	"github.com/weirhq/weir/internal/node/agent"
@@ -54,6 +55,7 @@ func newCluster(t testing.TB) *cluster {
 	s.Nodes.JobConfirmationTimeout = document.Some(time.Minute)
 	// There is no other server, and the disk may be slow.
 	s.Leader.LeaseTTL, s.Leader.StandbyPollPeriod = document.Some(time.Minute), document.Some(50*time.Millisecond)
+	s.Journal.Keep = document.Some(time.Hour)
 	s.Nodes.MinSpare = document.Some(resource.PartialOf(resource.Amounts{resource.UserSlots: 1}))
 	showLog(t, "scheduler", c.log)
 	t.Cleanup(c.close)
@@ -121,10 +123,26 @@ func (c *cluster) close() {
 		n.stop()
 	}
 	c.stop()
+	c.replayJournal()
 	if c.t.Failed() {
 		c.clearUp()
 	}
 	checkNothingIsLeft(c.t, c.directory, c.group)
+}
+
+// replayJournal replays what the schedulers of the test have recorded: every decision, and the
+// state, must come out the same.
+func (c *cluster) replayJournal() {
+	c.t.Helper()
+	file, _, err := c.scheduler.Server.Recorder().Open(time.Time{}, time.Time{})
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer file.Close()
+	if err := journal.NewPlayer(file).Until(time.Time{}); err != nil {
+		c.t.Errorf("the journal does not replay: %v", err)
+	}
 }
 
 // abortAll aborts all operations and returns those that still run. Call it repeatedly: on a slow disk

@@ -24,6 +24,7 @@ import (
 	"github.com/weirhq/weir/internal/control/blob"
 	"github.com/weirhq/weir/internal/control/gate"
 	"github.com/weirhq/weir/internal/control/notify"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/store/history"
@@ -109,8 +110,12 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	}
 	advertised := c.Advertise.Or(s.Address)
 	s.URL = scheme + "://" + advertised
+	recorder, err := s.openJournal(c)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	s.Server = server.New(server.Options{
-		Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
+		Recorder: recorder, Store: db, Blobs: blobs, Name: holderName(s.Address, advertised), Address: advertised, Settings: settingsOf(c), Derive: s.derived,
 		TrustLoopback: c.TrustLoopback.Value(), Log: log,
 	})
 	s.notifier = notify.New(targets, rulesOfNotifications(&c.Notifications), db, s.Server, log)
@@ -119,6 +124,18 @@ func NewScheduler(ctx context.Context, c *config.Scheduler, version string, log 
 	}
 	s.http = gate.NewServer(s.handler(c, registries), keys.config(), nodeproto.Protocols(), log)
 	return s, nil
+}
+
+// openJournal returns what keeps the journal, nil if none is kept.
+func (s *Scheduler) openJournal(c *config.Scheduler) (*recorder.Recorder, error) {
+	keep := c.Journal.Keep.Value()
+	if keep == 0 {
+		return nil, nil
+	}
+	return recorder.New(recorder.Options{
+		Directory: filepath.Join(c.DataDir.Value(), "journal"), Build: s.version, Keep: keep, Size: c.Journal.Size.Value(), Log: s.log,
+		Alert: func(message string) { s.Server.SetAlert(server.AlertJournal, message) },
+	})
 }
 
 // listenLocal opens the socket for commands on this machine. A socket that the operator did not ask for is

@@ -26,7 +26,7 @@ var opened = map[string]bool{
 	"scheduler/store_password_file": true, "scheduler/files/storage": true, "scheduler/pprof": true, "scheduler/open_metrics": true,
 	"scheduler/socket": true, "scheduler/trust_loopback": true, // see socket_test.go
 	"scheduler/tls/certificate": true, "scheduler/tls/key": true, "scheduler/tls/client_ca": true, "scheduler/tls/self_signed": true,
-	"scheduler/log/level": true, "scheduler/log/format": true,
+	"scheduler/log/level": true, "scheduler/log/format": true, "scheduler/journal/keep": true, "scheduler/journal/size": true,
 	"node/schedulers": true, "node/name": true, "node/tags": true, "node/data_dir": true, "node/replace": true, "node/token": true, "node/token_file": true,
 	"node/listen": true, "node/pprof": true, "node/cgroup/mode": true, "node/cgroup/parent": true,
 	"node/tls/enabled": true, "node/tls/ca": true, "node/tls/certificate": true, "node/tls/key": true, "node/tls/server_name": true,

@@ -61,6 +61,9 @@ func (u *Up) open(ctx context.Context, c *config.Config, version string) error {
 	scheduler.Listen = document.Some(fmt.Sprintf("127.0.0.1:%d", c.Up.Port.Value()))
 	scheduler.DataDir = document.Some(filepath.Join(u.Directory, "scheduler"))
 	scheduler.Nodes.HeartbeatPeriod = document.Some(localHeartbeat)
+	if scheduler.Journal.Keep.Value() == 0 {
+		scheduler.Journal.Keep = document.Some(localJournal)
+	}
 	s, err := NewScheduler(ctx, &scheduler, version, u.log)
 	if err != nil {
 		return err
@@ -114,6 +117,9 @@ func localGPUs(ctx context.Context, c *config.NodeGPUs, nodes int) (int64, error
 
 // localHeartbeat is the heartbeat period of nodes on the same machine: short, because it is cheap.
 const localHeartbeat = 200 * time.Millisecond
+
+// localJournal is how long the journal of such a cluster is kept.
+const localJournal = 24 * time.Hour
 
 // nodeOf is the configuration of one node.
 func nodeOf(up *config.Up, i, count int, detected resource.Amounts) config.Agent {

@@ -15,7 +15,7 @@ import (
 
 func newExplainCommand(opts *options) *cobra.Command {
 	r := newRemote(opts)
-	var tree string
+	var tree, at string
 	fix := &fixFlags{}
 	cmd := &cobra.Command{
 		Use:   "explain OPERATION|JOB|POOL|cluster",
@@ -32,7 +32,10 @@ With --fix, list the least changes that start jobs of an operation now: each alo
 cluster. What the user can do comes first, then what the owner of the pool can, then what an administrator can; among these, what
 costs others least. Nothing is changed.
 
-An answer is about a moment at most one update period ago. Whatever it is, the exit code is 0.`,
+With --at, the answer is about a past moment. It is computed here from the scheduler's journal, which only superusers may read: see weir
+journal.
+
+Otherwise an answer is about a moment at most one update period ago. Whatever it is, the exit code is 0.`,
 		Example: `  weir explain '*nightly'
   weir explain '*nightly' -o json
   weir explain '*nightly' --fix
@@ -46,6 +49,12 @@ An answer is about a moment at most one update period ago. Whatever it is, the e
 			return append(operations, pools...), directive
 		},
 		RunE: r.do(func(s *session, args []string) error {
+			if at != "" {
+				if fix.fix {
+					return usageErrorf("--fix is about now: use it without --at")
+				}
+				return s.explainAt(at, args[0])
+			}
 			if options, err := fix.options(s.cmd); err != nil || fix.fix {
 				if err != nil {
 					return err
@@ -56,6 +65,7 @@ An answer is about a moment at most one update period ago. Whatever it is, the e
 		}),
 	}
 	fix.addTo(r, cmd)
+	cmd.Flags().StringVar(&at, "at", "", "explain this past moment, such as 2026-10-31T12:00:00Z, from the journal")
 	cmd.Flags().StringVar(&tree, "tree", "", "pool tree of a pool; the default one if unset")
 	r.mustComplete(cmd, "tree", r.completeTrees())
 	return r.addTo(cmd)

@@ -39,6 +39,7 @@ func newTestbed(t *testing.T, nodes int) *testbed {
 	settings.Periods.OperationsUpdate = document.Some(20 * time.Millisecond)
 	settings.Nodes.HeartbeatPeriod = document.Some(20 * time.Millisecond)
 	settings.Analysis.Questions, settings.Analysis.CPU = document.Some(1_000_000), document.Some(64.0)
+	settings.Journal.Keep = document.Some(time.Hour)
 	settings.Leader.LeaseTTL = document.Some(time.Minute) // there is no other server, and the disk may be slow
 	scheduler, err := app.NewScheduler(t.Context(), &settings, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {

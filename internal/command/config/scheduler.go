@@ -32,6 +32,7 @@ type Scheduler struct {
 	SelfCheck  SelfCheck
 	Overload   Overload
 	Analysis   Analysis
+	Journal    Journal
 	Files      Files
 	Images     Images
 
@@ -194,6 +195,19 @@ type Analysis struct {
 	CPU, Forecasts     opt[float64]
 }
 
+// Journal configures how much of the scheduler's inputs is kept.
+type Journal struct {
+	Keep opt[time.Duration]
+	Size opt[int64]
+}
+
+var journalGroup = newGroup([]row[Journal]{
+	fixed("keep", "How long the journal is kept, such as 24h. 0: no journal is written. `weir up` keeps 24 hours unless this is set.",
+		func(c *Journal) *opt[time.Duration] { return &c.Keep }, document.Between(document.Durations, 0, 365*24*time.Hour).Default(0)).common(),
+	fixed("size", "The most bytes that the journal may have. Beyond it the oldest part is removed.",
+		func(c *Journal) *opt[int64] { return &c.Size }, memory.Default(8<<30)),
+})
+
 // Files configures where the contents of files are and how large they may be.
 type Files struct {
 	Storage         opt[string]
@@ -307,6 +321,7 @@ var schedulerGroup = newGroup(
 		part("accounting", "How usage is accounted.", func(c *Scheduler) *Accounting { return &c.Accounting }, accounting),
 		part("self_check", "Checks of invariants in production.", func(c *Scheduler) *SelfCheck { return &c.SelfCheck }, selfCheck),
 		part("analysis", "What questions such as `weir explain` may cost. They are answered beside the scheduling.", func(c *Scheduler) *Analysis { return &c.Analysis }, analysis),
+		part("journal", "A record of everything that happens to the scheduler, in the directory journal of its data directory, for `weir replay`. Only the leader writes it.", func(c *Scheduler) *Journal { return &c.Journal }, journalGroup),
 		part("files", "The contents of files.", func(c *Scheduler) *Files { return &c.Files }, filesGroup),
 		part("images", "Where container images may come from. The scheduler resolves tags when operations start.", func(c *Scheduler) *Images { return &c.Images }, imagesGroup),
 		part("notifications", "Who is told outside the cluster what happens in it.", func(c *Scheduler) *Notifications { return &c.Notifications }, notifications),

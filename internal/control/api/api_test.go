@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhq/weir/internal/control/auth"
 	"github.com/weirhq/weir/internal/control/blob"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/server"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
@@ -75,7 +76,11 @@ func launch(t testing.TB, directory string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(server.Options{Store: db, Blobs: blobs, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
+	journal, err := recorder.New(recorder.Options{Directory: filepath.Join(directory, "journal"), Build: "test", Keep: time.Hour, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(server.Options{Recorder: journal, Store: db, Blobs: blobs, Name: address, Address: address, Settings: quickSettings(), Log: quiet})
 	listener.Config.Handler = New(s, Options{Version: "test", Log: quiet, TrustLoopback: true})
 	listener.Start()
 	ctx, cancel := context.WithCancel(context.Background())

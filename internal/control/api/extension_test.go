@@ -14,6 +14,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/control/wire"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/value/resource"
 	"github.com/weirhq/weir/internal/value/yson"
 )
@@ -321,6 +322,29 @@ func TestABackupCanBeImported(t *testing.T) {
 	if err != nil || len(state.Rows.Operations) != 1 || len(state.Rows.Pools) != 1 {
 		t.Error(state, err)
 	}
+}
+
+func TestTheJournalIsListedAndExported(t *testing.T) {
+	t.Parallel()
+	c := withPools(t, "p")
+	c.start(job("p", "sleep", 1))
+	if a := c.do("list_journal", "{}", ""); a.status != http.StatusOK || !strings.Contains(a.body, "start_time") {
+		t.Errorf("%d %.300s", a.status, a.body)
+	}
+	var p *journal.Player
+	c.eventually("the start is recorded", func() bool {
+		a := c.do("export_journal", "{}", "")
+		if a.status != http.StatusOK {
+			t.Fatalf("%d %.300s", a.status, a.body)
+		}
+		p = journal.NewPlayer(strings.NewReader(a.body))
+		if err := p.Until(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		return len(p.Names) == 1
+	})
+	c.refused("export_journal", `{from_time="2026-01-02";to_time="2026-01-01"}`, "", wire.CodeGeneric, "from_time")
+	c.refused("export_journal", `{to_time="2020-01-01"}`, "", wire.CodeGeneric, "nothing about this time", "it starts at")
 }
 
 // actingAs returns a cluster that sends commands as another user.

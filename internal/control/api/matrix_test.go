@@ -88,6 +88,8 @@ var samples = map[string]struct{ parameters, data string }{
 	"add_maintenance":    {parameters: `{component=cluster_node;address="NODE";type=disable_write_sessions;comment=x}`},
 	"remove_maintenance": {parameters: `{component=cluster_node;address="NODE";all=%true}`},
 	"backup":             {parameters: `{}`},
+	"list_journal":       {parameters: `{}`},
+	"export_journal":     {parameters: `{}`},
 	"list_scenarios":     {parameters: `{}`},
 	"what_if":            {parameters: `{document={for="1m"}}`},
 	"simulate":           {parameters: fmt.Sprintf(`{scenario=%q}`, smallScenario)},

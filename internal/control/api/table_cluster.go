@@ -139,6 +139,18 @@ var clusterCommands = []command{
 		output: rawBytes, heavy: true, run: backup,
 	},
 	{
+		name: "list_journal", about: "returns the segments of the scheduler's journal", needs: superuser, run: listJournal,
+	},
+	{
+		name: "export_journal", about: "returns the segments of the journal that have records between two times, for `weir replay`", needs: superuser,
+		output: rawBytes, heavy: true,
+		parameters: []parameter{
+			{"from_time", aTime, "the start of the journal", "the start"},
+			{"to_time", aTime, "now", "the end"},
+		},
+		run: exportJournal,
+	},
+	{
 		name: "list_scenarios", about: "returns the example scenarios of the simulator", needs: readAt("//sys/scheduler"), local: true, run: listScenarios,
 	},
 	{

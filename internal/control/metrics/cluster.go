@@ -109,7 +109,7 @@ var alertKinds = []server.AlertKind{
 	server.AlertStore, server.AlertInvariants, server.AlertOverload, server.AlertNodesNoTree, server.AlertNodesRefused, server.AlertNodesUnwell,
 	server.AlertRevival, server.AlertFeasibility, server.AlertHistory, server.AlertRetention, server.AlertPoolConfig, server.AlertDefaultTree,
 	server.AlertDefaultParent, server.AlertTokens, server.AlertUnrecognized, server.AlertSettings, server.AlertOperationWait, server.AlertHeldBack, server.AlertFiles, server.AlertClock,
-	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart, server.AlertKubernetes,
+	server.AlertLoopback, server.AlertLedger, server.AlertForecasts, server.AlertBlobs, server.AlertBlobsApart, server.AlertKubernetes, server.AlertJournal,
 }
 
 func (c *cluster) collectProcess(to sink) {
@@ -332,6 +332,10 @@ func (c *cluster) collectStore(to sink) {
 	to.value(storeInfo, 1, c.server.Store().Engine())
 	to.value(storeCommits, float64(counters.Commits))
 	to.value(storeRows, float64(counters.Rows))
+	written := c.server.Recorder().Counters()
+	to.value(journalBytes, float64(written.Bytes))
+	to.value(journalSegments, float64(written.Segments))
+	to.value(journalGaps, float64(written.Gaps))
 	if now := time.Now(); now.Sub(c.sizedAt) >= sizePeriod {
 		ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 		defer cancel()

@@ -102,6 +102,9 @@ const (
 	storeInfo
 	storeSize
 	storeCommits
+	journalBytes
+	journalSegments
+	journalGaps
 	storeRows
 	storeCommitLatency
 	storeCommitRetries
@@ -193,6 +196,9 @@ var Definitions = [metricCount]Definition{
 
 	storeInfo:          {"weir_store_info", "The kind of store; always 1", "gauge", []string{"engine"}},
 	storeSize:          {"weir_store_size_bytes", "Size of the database; absent while the store does not answer", "gauge", nil},
+	journalBytes:       {"weir_journal_bytes_total", "Bytes written to the journal", "counter", nil},
+	journalSegments:    {"weir_journal_segments_total", "Segments of the journal that were started", "counter", nil},
+	journalGaps:        {"weir_journal_gaps_total", "Gaps in the journal, because the disk was slow or full", "counter", nil},
 	storeCommits:       {"weir_store_commits_total", "Commits", "counter", nil},
 	storeRows:          {"weir_store_rows_total", "Rows written or deleted by commits", "counter", nil},
 	storeCommitLatency: {"weir_store_commit_latency_seconds", "Duration of commits, including retries", "histogram", nil},

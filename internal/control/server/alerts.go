@@ -38,6 +38,7 @@ const (
 	AlertBlobs         AlertKind = "blobs_unavailable"
 	AlertBlobsApart    AlertKind = "blobs_not_shared"
 	AlertKubernetes    AlertKind = "kubernetes_unavailable"
+	AlertJournal       AlertKind = "journal_incomplete"
 )
 
 // Alert is a condition that administrators should know about.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/store"
+	"github.com/weirhq/weir/internal/engine/journal"
 )
 
 // Errors that any request may return.
@@ -327,10 +328,10 @@ func (t *term) stalled() bool {
 	return t.stalledFor() > t.server.settings().StallPatience
 }
 
-// clock returns the time for the core.
+// clock returns the time for the core, as journals keep it.
 func (t *term) clock() time.Time {
 	machine := time.Now()
-	return t.steady.now(machine.UTC(), machine.Sub(t.server.began)) // the difference is that of the monotonic clock
+	return journal.Moment(t.steady.now(machine.UTC(), machine.Sub(t.server.began))) // the difference is that of the monotonic clock
 }
 
 // flush passes the open batch to the committer, unless the committer is busy. A batch

@@ -66,6 +66,7 @@ func (t *term) startOperation(who Caller, start Start) (guid.ID, error) {
 		return guid.ID{}, err
 	}
 	t.lastNumber = number
+	t.recording.Named(t.now, journalName(number, record))
 	for _, use := range start.Uses {
 		use.Holder, use.Operation = fmt.Sprintf("operation:%d", number), int32(number)
 		t.open.rows.Put.ContentUses = append(t.open.rows.Put.ContentUses, use)

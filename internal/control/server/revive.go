@@ -43,6 +43,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 	}
 	t.now = t.clock()
 	t.core.Together(atOnce)
+	t.record()
 	t.deadline = t.now.Add(settings.ConfirmationTimeout)
 	s.jobs.clear() // jobs of this server's earlier terms are adopted again
 	if err := t.reviveTrees(&state.Rows); err != nil {
@@ -264,6 +265,7 @@ func (t *term) reviveOperation(row *store.Operation, specs *store.OperationSpec,
 		return err
 	}
 	t.ids[record.ID] = record.Number
+	t.recording.Named(t.now, journalName(record.Number, record))
 	if alias := record.Alias(); alias != "" {
 		t.aliases[alias] = record.Number
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirhq/weir/internal/control/blob"
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/pooltree"
@@ -37,21 +38,25 @@ type Options struct {
 	// TrustLoopback reports whether every process of this machine is root until the
 	// first token exists. The server only warns about it.
 	TrustLoopback bool
-	Log           *slog.Logger
+	// Recorder keeps journals of terms; nil: none is written.
+	Recorder *recorder.Recorder
+	Log      *slog.Logger
 }
 
 // Server is a scheduler that leads or stands by. Its methods may be called from
 // any goroutine.
 type Server struct {
-	store   *store.Store
-	blobs   *blob.Store // nil if there is none
-	leases  leases      // the store, for calls that only a leader makes
-	name    string
-	address string
-	log     *slog.Logger
-	current atomic.Pointer[Settings]
-	derive  func(*Registry) Settings
-	trusts  bool // see Options.TrustLoopback
+	store *store.Store
+	blobs *blob.Store // nil if there is none
+	// recorder keeps journals, nil if none is written.
+	recorder *recorder.Recorder
+	leases   leases // the store, for calls that only a leader makes
+	name     string
+	address  string
+	log      *slog.Logger
+	current  atomic.Pointer[Settings]
+	derive   func(*Registry) Settings
+	trusts   bool // see Options.TrustLoopback
 
 	term          atomic.Pointer[term]
 	leader        atomic.Pointer[store.Leader]
@@ -93,7 +98,7 @@ type Server struct {
 // New returns a server. It does nothing until Run is called.
 func New(o Options) *Server {
 	s := &Server{
-		store: o.Store, blobs: o.Blobs, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
+		store: o.Store, blobs: o.Blobs, recorder: o.Recorder, leases: o.Store, name: o.Name, address: o.Address, log: o.Log, derive: o.Derive, trusts: o.TrustLoopback, led: make(chan struct{}),
 		began: time.Now(), editing: make(chan struct{}, 1), charging: make(chan struct{}, 1), fetching: make(chan struct{}, maxFetches), specs: map[int32]*readSpec{},
 		operations: newDirectory[guid.ID, *Operation](), numbers: newDirectory[core.OperationID, *Operation](),
 		aliases: newDirectory[string, *Operation](), jobs: newDirectory[core.JobID, *Job](),

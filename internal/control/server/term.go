@@ -8,8 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/recorder"
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
+	"github.com/weirhq/weir/internal/engine/journal"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
@@ -36,6 +38,8 @@ type term struct {
 	now    time.Time
 	steady steadyClock
 	core   *core.Core
+	// recording is the journal of the core's inputs, nil if there is none.
+	recording *recorder.Recording
 	// obeyed are the settings that the core has now.
 	obeyed *Settings
 	out    core.Decisions
@@ -173,6 +177,7 @@ func (t *term) run(ctx context.Context) error {
 	t.auditShells()
 	t.server.publishTerm(t)
 	err := t.loop(ctx)
+	defer t.recording.Close()
 	t.server.publishTerm(nil)
 	cancel(err)
 	if !errors.Is(err, context.Canceled) {
@@ -188,7 +193,14 @@ func (t *term) run(ctx context.Context) error {
 
 // apply applies an input to the core; take carries out the resulting decisions. The
 // daemon changes its core in no other way.
-func (t *term) apply(input core.Input) error { return t.core.Apply(t.now, input, &t.out) }
+func (t *term) apply(input core.Input) error {
+	mark := journal.MarkOf(&t.out)
+	err := t.core.Apply(t.now, input, &t.out)
+	if t.recording != nil {
+		t.recording.Applied(t.now, input, err != nil, mark.Since(&t.out))
+	}
+	return err
+}
 
 // happens applies an input that the core never refuses.
 func (t *term) happens(input core.Input) {

@@ -3,6 +3,7 @@ package core_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -93,6 +94,47 @@ func TestPropertyARecordedHistoryReplaysExactly(t *testing.T) {
 			damaged[at-len(file)] ^= 1 << rapid.IntRange(0, 7).Draw(r, "bit")
 			if err := journal.NewPlayer(bytes.NewReader(damaged)).Until(time.Time{}); err == nil {
 				r.Fatal("a damaged journal is accepted")
+			}
+		}
+	})
+}
+
+// TestPropertyAnAnonymousJournalDecidesTheSame removes the names from the journal of a
+// random history. It replays with the same decisions, and no name is left in it.
+func TestPropertyAnAnonymousJournalDecidesTheSame(t *testing.T) {
+	types, err := journal.NewTypes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		history := core.RandomHistory(r, rapid.IntRange(1, 20).Draw(r, "steps"))
+		file, _ := record(r, history)
+		var anonymous []byte
+		names, err := journal.Anonymise(types, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(file)), nil },
+			func(part []byte) error { anonymous = append(anonymous, part...); return nil })
+		if err != nil {
+			r.Fatal(err)
+		}
+		before, after := journal.NewPlayer(bytes.NewReader(file)), journal.NewPlayer(bytes.NewReader(anonymous))
+		for _, p := range []*journal.Player{before, after} {
+			if err := p.Until(time.Time{}); err != nil {
+				r.Fatal(err)
+			}
+		}
+		b, a := before.Played, after.Played
+		if a.Inputs != b.Inputs || a.Started != b.Started || a.Stopped != b.Stopped || a.Segments != b.Segments || a.Checkpoints != b.Checkpoints || !after.Header.Anonymous {
+			r.Fatalf("%+v became %+v", b, a)
+		}
+		if err := after.Core.Verify(); err != nil {
+			r.Fatal(err)
+		}
+		text, err := after.Core.Save()
+		if err != nil {
+			r.Fatal(err)
+		}
+		for _, e := range names.Entries() {
+			if len(e.Original) > 4 && bytes.Contains(text, []byte(e.Original)) && e.Original != "default" {
+				r.Fatalf("%s %s is still there", e.Class, e.Original)
 			}
 		}
 	})

@@ -172,3 +172,17 @@ func (f *frames) cut(err error) error {
 	}
 	return err
 }
+
+// Whole returns the length of the part of a journal that consists of whole frames.
+// The error wraps ErrFormat if a frame is damaged.
+func Whole(from io.Reader) (int64, error) {
+	f := frames{from: from}
+	for {
+		switch _, _, err := f.next(); {
+		case errors.Is(err, io.EOF), errors.Is(err, ErrCut):
+			return f.at, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}

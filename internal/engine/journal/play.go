@@ -27,6 +27,7 @@ type Player struct {
 	out       core.Decisions
 	ahead     *Event // read and not applied
 	continued bool   // the last segment ended with EndContinued
+	kept      bool   // the current segment continues the one before
 }
 
 // Played counts the parts of a journal.
@@ -79,6 +80,12 @@ func (p *Player) Step() (Event, error) {
 
 // Decisions returns what the last step decided.
 func (p *Player) Decisions() *core.Decisions { return &p.out }
+
+// Next returns the time of the next event, zero if there is none.
+func (p *Player) Next() time.Time {
+	e, _ := p.peek()
+	return e.Time
+}
 
 // peek returns the next event without applying it.
 func (p *Player) peek() (Event, error) {
@@ -155,7 +162,7 @@ func (p *Player) begin(e *Event) error {
 	}
 	follows := before != nil && before.Epoch == header.Epoch && before.Number+1 == header.Number
 	continues := p.continued && follows
-	p.continued = false
+	p.continued, p.kept = false, continues
 	if continues {
 		p.Now = e.Time
 		p.Played.Checkpoints++

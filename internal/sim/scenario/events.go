@@ -22,6 +22,8 @@ type Event struct {
 	// Refused reports whether the scheduler must refuse it; then nothing
 	// changes.
 	Refused bool
+	// Tolerated reports whether the scheduler may refuse it; then nothing changes.
+	Tolerated bool
 	// Where is the position of the event, for messages: "x.yaml:12: events/3".
 	Where string
 }

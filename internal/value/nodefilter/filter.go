@@ -98,6 +98,28 @@ func (f Filter) TokenCount() int {
 	return count
 }
 
+// Tags visits the tags, each as often as it occurs.
+func (f Filter) Tags(visit func(tag string)) {
+	f.scan(func(t token) {
+		if t.kind == tokenTag {
+			visit(t.text)
+		}
+	})
+}
+
+// WithTags returns the same formula over other tags.
+func (f Filter) WithTags(rename func(tag string) string) (Filter, error) {
+	var text strings.Builder
+	f.scan(func(t token) {
+		word := t.text
+		if t.kind == tokenTag {
+			word = rename(word)
+		}
+		text.WriteString(word + " ")
+	})
+	return Parse(text.String())
+}
+
 // scan visits the tokens of the canonical text.
 func (f Filter) scan(visit func(token)) {
 	s := scanner{text: f.text}
