@@ -2,9 +2,11 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/value/resource"
 )
@@ -95,7 +97,9 @@ func TestTheLedgerStatesWhatWasDueAndWhyItIsShort(t *testing.T) {
 }
 
 func TestNodesThatAreGoneAreTheCauseOfABrokenPromise(t *testing.T) {
-	s := lead(t, t.TempDir())
+	settings := quickSettings()
+	settings.GuaranteePatience = 100 * time.Millisecond
+	s := leadWith(t, t.TempDir(), Options{Settings: settings})
 	m := shortPool(s)
 	other := newMachine(t, "node-2", 4)
 	s.eventually("all four cores run", func() bool {
@@ -110,7 +114,50 @@ func TestNodesThatAreGoneAreTheCauseOfABrokenPromise(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.eventually("the lost node is the cause", func() bool { m.beat(s); return !booksOf(s, "p").Short[ledger.NodeLoss].IsZero() })
+	s.eventually("the log says so", func() bool {
+		m.beat(s)
+		events, _, err := s.Store().Events(t.Context(), store.EventFilter{Types: []string{"guarantee_broken"}, Pool: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(events) > 0 && strings.Contains(string(events[0].Document), `"cause":"node_loss"`) && strings.Contains(string(events[0].Document), `"resource":"cpu"`)
+	})
 	s.stop()
+}
+
+func TestABrokenGuaranteeIsLoggedOnceUntilItIsKeptAgain(t *testing.T) {
+	term := &term{open: &batch{}, now: time.Now()}
+	e := &ledger.Entry{Pool: ledger.Pool{Tree: "default", Name: "p"}}
+	e.Claim.Strong, e.Claim.Asked, e.Claim.Resource = 1000, 1000, resource.CPU
+	var w watchedPromise
+	for _, step := range []struct {
+		seconds int
+		parts   ledger.Parts
+		want    string
+	}{
+		{0, ledger.Parts{ledger.NodeLoss: 11}, ""},
+		{299, ledger.Parts{ledger.NodeLoss: 11}, ""},
+		{1, ledger.Parts{ledger.NodeLoss: 11, ledger.Placing: 5}, "guarantee_broken"},
+		{300, ledger.Parts{ledger.NodeLoss: 500}, ""},
+		{1, ledger.Parts{ledger.NodeLoss: 10}, ""},      // one percent breaks nothing
+		{200, ledger.Parts{ledger.CountLimit: 500}, ""}, // nor do its own settings
+		{1, ledger.Parts{ledger.Placing: 11}, ""},
+		{1, ledger.Parts{}, ""},
+		{300, ledger.Parts{}, "guarantee_kept"},
+		{1, ledger.Parts{ledger.Placing: 11}, ""},
+		{300, ledger.Parts{ledger.Placing: 11}, "guarantee_broken"},
+	} {
+		term.now = term.now.Add(time.Duration(step.seconds) * time.Second)
+		term.open = &batch{}
+		term.noticePromise(e, &w, step.parts, 5*time.Minute)
+		got := ""
+		for _, event := range term.open.rows.Put.Events {
+			got += event.Type
+		}
+		if got != step.want {
+			t.Errorf("%+v: the log gets %q", step, got)
+		}
+	}
 }
 
 func TestTheLedgerContinuesAfterAKillAndAccountsTheGap(t *testing.T) {
