@@ -194,7 +194,7 @@ func TestCommandsInDocumentsWork(t *testing.T) {
 }
 
 // looks matches commands of documents that change nothing.
-var looks = regexp.MustCompile(`^(\./bin/)?weir (get|list|pools|explain|events|nodes( -.*)?$|op (get|list|jobs))[^|>;&]*$`)
+var looks = regexp.MustCompile(`^(\./bin/)?weir (get|list|pools|explain|events|report|nodes( -.*)?$|op (get|list|jobs))[^|>;&]*$`)
 
 // follow runs a command of a document. A reader types more slowly than the scheduler works, so
 // commands that only read are repeated until they show what the document shows.

@@ -331,6 +331,7 @@ func settingsOf(c *config.Scheduler) server.Settings {
 	s.RequirePools = c.Operations.RequirePools.Or(s.RequirePools)
 	s.StarvationEvents = c.EventLog.DetailedStarvation.Or(s.StarvationEvents)
 	s.AccountingLabels = slices.Sorted(slices.Values(c.Accounting.Labels.Value()))
+	s.GuaranteePatience = c.Accounting.GuaranteePatience.Or(s.GuaranteePatience)
 	s.MaxBatch = c.Commit.MaxBatch.Or(s.MaxBatch)
 	s.CommitWindow = c.Commit.Window.Or(s.CommitWindow)
 	s.AnalysisWorkers = c.Analysis.Workers.Or(s.AnalysisWorkers)

@@ -161,13 +161,16 @@ var eventLog = newGroup([]row[EventLog]{
 
 // Accounting configures how usage is accounted.
 type Accounting struct {
-	Labels opt[[]string]
+	Labels            opt[[]string]
+	GuaranteePatience opt[time.Duration]
 }
 
 var accounting = newGroup([]row[Accounting]{
 	live("labels", "Annotations of operations by which reports about usage can be divided, such as team. At most eight.",
 		func(c *Accounting) *opt[[]string] { return &c.Labels }, document.ListOf(document.Words).That("at most 8 names", document.RuleBadFormat,
 			func(list []string) bool { return len(list) <= 8 })),
+	live("guarantee_patience", "How long a guarantee must be broken by more than 1 %, or kept again, before an event says so; see notifications.",
+		func(c *Accounting) *opt[time.Duration] { return &c.GuaranteePatience }, timeouts.Default(5*time.Minute)),
 })
 
 // SelfCheck configures how often the core's invariants are checked in production.

@@ -21,6 +21,13 @@ const (
 	// SchedulerAway: another scheduler has begun to lead.
 	SchedulerAway Kind = "scheduler_away"
 
+	// GuaranteeBroken: a pool has lacked some of its guarantee for a while.
+	GuaranteeBroken Kind = "guarantee_broken"
+	// PreemptionCycle: operations preempt each other in turn.
+	PreemptionCycle Kind = "preemption_cycle"
+	// VolumeLow: the volume of a burst pool runs out soon.
+	VolumeLow Kind = "volume_low"
+
 	// dropped tells a target how many notifications it has missed.
 	dropped Kind = "dropped"
 	// test is sent on demand.
@@ -28,12 +35,13 @@ const (
 )
 
 // Kinds are what rules can name.
-var Kinds = []Kind{OperationStarted, OperationEnded, Starvation, SchedulerAway}
+var Kinds = []Kind{OperationStarted, OperationEnded, Starvation, SchedulerAway, GuaranteeBroken, PreemptionCycle, VolumeLow}
 
 // kindOf has the kinds of events.
 var kindOf = map[string]Kind{
 	"operation_running": OperationStarted, "operation_completed": OperationEnded, "operation_failed": OperationEnded,
 	"operation_aborted": OperationEnded, "starvation_started": Starvation, "scheduler_started": SchedulerAway,
+	"guarantee_broken": GuaranteeBroken, "preemption_cycle": PreemptionCycle, "volume_low": VolumeLow,
 }
 
 // endOfStarvation is the event that makes a notification of starvation unnecessary if it was not sent yet.
@@ -41,7 +49,8 @@ const endOfStarvation = "starvation_finished"
 
 // EventTypes are the types of events that a notifier reads.
 var EventTypes = []string{
-	"operation_aborted", "operation_completed", "operation_failed", "operation_running", "scheduler_started", endOfStarvation, "starvation_started",
+	"guarantee_broken", "operation_aborted", "operation_completed", "operation_failed", "operation_running", "preemption_cycle", "scheduler_started",
+	endOfStarvation, "starvation_started", "volume_low",
 }
 
 // Notice is one event as targets receive it.

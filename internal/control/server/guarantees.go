@@ -143,6 +143,7 @@ func (t *term) enterClaims(due bool) {
 		b.usage.Settle(t.now)
 	}
 	t.enterCover()
+	t.noticePromises(b.entries, away)
 	var unexplained []string
 	for i := range b.entries {
 		e := &b.entries[i]

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,44 @@ func TestNodesThatAreGoneAreTheCauseOfABrokenPromise(t *testing.T) {
 	}
 	s.eventually("the lost node is the cause", func() bool { m.beat(s); return !booksOf(s, "p").Short[ledger.NodeLoss].IsZero() })
 	s.stop()
+}
+
+func TestABrokenGuaranteeIsLoggedOnceUntilItIsKeptAgain(t *testing.T) {
+	term := &term{open: &batch{}, now: time.Now()}
+	e := &ledger.Entry{Pool: ledger.Pool{Tree: "default", Name: "p"}}
+	e.Claim.Strong, e.Claim.Asked, e.Claim.Resource = 1000, 1000, resource.CPU
+	var w watchedPromise
+	for _, step := range []struct {
+		seconds int
+		parts   ledger.Parts
+		want    string
+	}{
+		{0, ledger.Parts{ledger.NodeLoss: 11}, ""},
+		{299, ledger.Parts{ledger.NodeLoss: 11}, ""},
+		{1, ledger.Parts{ledger.NodeLoss: 11, ledger.Placing: 5}, "guarantee_broken node_loss"},
+		{300, ledger.Parts{ledger.NodeLoss: 500}, ""},
+		{1, ledger.Parts{ledger.NodeLoss: 10}, ""},      // one percent breaks nothing
+		{200, ledger.Parts{ledger.CountLimit: 500}, ""}, // nor do its own settings
+		{1, ledger.Parts{ledger.Placing: 11}, ""},
+		{1, ledger.Parts{}, ""},
+		{300, ledger.Parts{}, "guarantee_kept"},
+		{1, ledger.Parts{ledger.Placing: 11}, ""},
+		{300, ledger.Parts{ledger.Placing: 11}, "guarantee_broken"},
+	} {
+		term.now = term.now.Add(time.Duration(step.seconds) * time.Second)
+		term.open = &batch{}
+		term.noticePromise(e, &w, step.parts, 5*time.Minute)
+		got := ""
+		for _, event := range term.open.rows.Put.Events {
+			got += event.Type
+			if strings.Contains(string(event.Document), `"cause":"node_loss"`) {
+				got += " node_loss"
+			}
+		}
+		if got != step.want {
+			t.Errorf("%+v: the log gets %q", step, got)
+		}
+	}
 }
 
 func TestTheLedgerContinuesAfterAKillAndAccountsTheGap(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/fairshare"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/node/nodeproto"
@@ -39,7 +40,7 @@ func (s *Server) newTerm(ctx context.Context, lease store.Lease) (*term, error) 
 		lastNumber: core.OperationID(state.LastOperation), jobs: map[core.JobID]*Job{}, nodes: map[string]*activeNode{},
 		uploads: map[uploadKey]*upload{}, dirty: map[core.OperationID]changedPart{}, touched: map[core.OperationID]bool{},
 		results: map[core.JobID]*nodev1.JobResult{}, awaited: map[string]bool{}, clocks: map[string][]byte{},
-		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{},
+		volumes: map[volumeKey][]byte{}, starvation: map[starvingKey]starving{}, promises: map[ledger.Pool]*watchedPromise{},
 	}
 	t.now = t.clock()
 	t.core.Together(atOnce)

@@ -84,6 +84,9 @@ type Settings struct {
 	StarvationEvents bool
 	// AccountingLabels are the annotations of operations by which reports can divide usage, in order.
 	AccountingLabels []string
+	// GuaranteePatience is how long a guarantee must be broken, or kept again, before the event log
+	// says so.
+	GuaranteePatience time.Duration
 	// PoolChange reports whether running operations may move to other pools.
 	PoolChange bool
 	// RequirePools reports whether the pools that operations name must be
@@ -125,13 +128,14 @@ func DefaultSettings() Settings {
 			OperationAge: 90 * 24 * time.Hour, JobAge: 14 * 24 * time.Hour, OutputAge: 7 * 24 * time.Hour,
 			EventAge: 7 * 24 * time.Hour, Events: 1_000_000, AuditAge: 365 * 24 * time.Hour, Tombstones: 10_000,
 		},
-		MaxFileSize:      16 << 30,
-		FileQuota:        100 << 30,
-		CollectPeriod:    time.Hour,
-		ContentGrace:     24 * time.Hour,
-		JobStarts:        true,
-		StarvationEvents: true,
-		PoolChange:       true,
+		MaxFileSize:       16 << 30,
+		FileQuota:         100 << 30,
+		CollectPeriod:     time.Hour,
+		ContentGrace:      24 * time.Hour,
+		JobStarts:         true,
+		StarvationEvents:  true,
+		GuaranteePatience: 5 * time.Minute,
+		PoolChange:        true,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/journal"
+	"github.com/weirhq/weir/internal/engine/ledger"
 	"github.com/weirhq/weir/internal/engine/operation"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
@@ -104,6 +105,7 @@ type term struct {
 	volumes                map[volumeKey][]byte
 	starvation             map[starvingKey]starving
 	states                 []core.PoolState
+	promises               map[ledger.Pool]*watchedPromise
 	news                   []news // for the forecaster, since the last update
 }
 
