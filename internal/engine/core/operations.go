@@ -213,14 +213,22 @@ func (c *Core) admitted(now time.Time, t *tree, slot int32, out *Decisions) {
 func (c *Core) sync(op *running) {
 	c.stir(op)
 	blocked := op.controller.Blocked() != operation.NotBlocked
+	gang, isGang := op.controller.Gang()
 	var groups [8]scheduling.Group
 	list := groups[:0]
-	for _, g := range op.controller.Groups() {
+	for i, g := range op.controller.Groups() {
 		waiting := int32(g.Pending)
 		if blocked {
 			waiting = 0
 		}
+		if isGang && waiting > 0 {
+			g.Resources = op.controller.Largest(i)
+		}
 		list = append(list, scheduling.Group{Resources: g.Resources, Waiting: waiting})
+	}
+	if isGang {
+		c.syncGang(op, gang, list)
+		return
 	}
 	for i := range op.places {
 		c.trees[op.places[i].tree].state.SetWaiting(op.places[i].slot, list)

@@ -63,6 +63,8 @@ type Explanation struct {
 	// Share derives the fair share; HasShare is false before the first update.
 	Share    fairshare.Derivation
 	HasShare bool
+	// Gang is nil unless jobs start only together.
+	Gang *GangOutlook
 }
 
 // GroupExplanation explains one kind of jobs.
@@ -146,6 +148,10 @@ func (t *Tree) explain(slot int32, closed func(Node) bool, preemption bool) Expl
 		}
 	}
 	t.explainNodes(slot, &x, closed, add)
+	if op.isWaitingGang() {
+		x.Gang = t.gangOutlook(slot, closed)
+		add(Obstacle{Refusal: RefusedGang, Group: none, Element: none, Needed: x.Gang.Lack, Available: min(x.Gang.Fitting, x.Gang.Waiting)})
+	}
 	if preemption && t.mayStart(slot) { // else limits leave no room, whatever is preempted
 		room := t.victimRoom()
 		for at := range t.nodes {

@@ -80,6 +80,9 @@ func (t *Tree) AddNode(limits resource.Amounts, tags []string) Node {
 // SetNodeLimits changes the resources of a node.
 func (t *Tree) SetNodeLimits(at Node, limits resource.Amounts) {
 	n := &t.nodes[at]
+	if limits != n.limits {
+		t.abandonAt(at)
+	}
 	t.total = t.total.Sub(n.limits).Add(limits)
 	t.forgetBest()
 	n.limits = limits
@@ -104,6 +107,7 @@ func (t *Tree) weighNode(n *node) {
 
 // RemoveNode removes a node. Its allocations must have been finished before.
 func (t *Tree) RemoveNode(at Node) {
+	t.abandonAt(at)
 	n := &t.nodes[at]
 	t.total = t.total.Sub(n.limits)
 	t.forgetBest()
@@ -155,6 +159,9 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 func (t *Tree) FinishAllocation(id Allocation) {
 	a := &t.allocations[id]
 	t.holdNothing(id)
+	if a.tentative {
+		t.forgetVictim(id)
+	}
 	n := &t.nodes[a.node]
 	t.stir(a.node)
 	last := len(n.allocations) - 1
@@ -186,8 +193,10 @@ func (t *Tree) SetAllocationUsage(id Allocation, usage resource.Amounts) {
 	}
 	n := &t.nodes[a.node]
 	t.pulses[a.node].changed, t.pulses[a.node].full = true, 0
-	n.usage = n.usage.Add(delta)
-	t.weighNode(n)
+	if !a.tentative { // else its room is kept for a gang
+		n.usage = n.usage.Add(delta)
+		t.weighNode(n)
+	}
 	t.addUsage(a.operation, delta)
 	op := t.elements[a.operation].operation
 	t.setAllocationUsage(&op.ledger, id, usage)
@@ -216,6 +225,10 @@ func (t *Tree) Total() resource.Amounts { return t.total }
 func (t *Tree) SetNodeTags(at Node, tags []string) {
 	t.forgetBest()
 	n := &t.nodes[at]
+	before := n.tags
 	n.tags = slices.Clone(tags)
 	slices.Sort(n.tags)
+	if !slices.Equal(before, n.tags) {
+		t.abandonAt(at)
+	}
 }

@@ -27,6 +27,7 @@ type Tree struct {
 	result     fairshare.Result
 	clocksHeld bool // see HoldClocks
 	updated    time.Time
+	clock      int64     // microseconds since 1970: the last update, or the last heartbeat that was not passed
 	begun      time.Time // the first update
 	nextClock  time.Time // when the next element starts to starve unless something happens
 	// boundedAt is when the shares of all operations were last bounded by nodes.
@@ -65,7 +66,13 @@ type Tree struct {
 	shown      []glance // by slot: as of the last TakeChanges
 	shownTotal resource.Amounts
 	spent      []int32 // pools whose usage has changed; see TakeUsage
-	promises   promiseScratch
+
+	gangs     []int32 // operations that are gangs
+	assembly  assembly
+	assembled []Assembled // since the last TakeAssembled
+	gangQueue []int32
+
+	promises promiseScratch
 }
 
 // Settings are the settings of a tree that concern scheduling.
@@ -90,6 +97,8 @@ type Settings struct {
 	// NodeReconnection is how long after the first update nodes may still be
 	// coming back.
 	NodeReconnection time.Duration
+	// GangAssembly is how long the members of a gang may take to find room.
+	GangAssembly time.Duration
 }
 
 // element is a pool or an operation.
@@ -212,6 +221,8 @@ type operationState struct {
 	running   bool
 	suspended bool
 	graceful  bool
+	// freeRoomOnly reports that nothing is preempted for it.
+	freeRoomOnly bool
 	// limitDemand reports whether it demands no more than its limits.
 	limitDemand bool
 	fifoIndex   int32
@@ -229,6 +240,7 @@ type operationState struct {
 
 	banned    []Node     // nodes that it avoids, sorted
 	sightings []sighting // nodes it was tried on, with packing only
+	gang      *gang      // nil if its jobs start one by one
 
 	background
 }

@@ -1,0 +1,36 @@
+package scheduling
+
+import "time"
+
+// Pin keeps an allocation from being preempted before a time. Zero lets it be
+// preempted again.
+func (t *Tree) Pin(id Allocation, until time.Time) {
+	a := &t.allocations[id]
+	a.pinned = 0
+	if !until.IsZero() {
+		a.pinned = until.UnixMicro()
+	}
+	if a.tentative {
+		t.abandonAt(a.node)
+	}
+	t.stir(a.node)
+}
+
+// PinnedUntil returns until when an allocation is not preempted; zero if it is not
+// pinned.
+func (t *Tree) PinnedUntil(id Allocation) time.Time {
+	if t.allocations[id].pinned == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.allocations[id].pinned).UTC()
+}
+
+// isPinned reports whether an allocation of an operation must not be preempted yet.
+func (t *Tree) isPinned(op *operationState) bool {
+	for at := op.oldest; at != none; at = t.allocations[at].after {
+		if t.allocations[at].pinned > t.clock {
+			return true
+		}
+	}
+	return false
+}
