@@ -6,6 +6,7 @@ import (
 	"github.com/weirhq/weir/internal/control/store"
 	"github.com/weirhq/weir/internal/engine/core"
 	"github.com/weirhq/weir/internal/engine/operation"
+	"github.com/weirhq/weir/internal/engine/scheduling"
 	"github.com/weirhq/weir/internal/node/nodeproto"
 	"github.com/weirhq/weir/internal/node/nodeproto/nodev1"
 	"github.com/weirhq/weir/internal/value/document"
@@ -40,6 +41,9 @@ func (t *term) take() {
 		}
 		for i := range t.out.Operations {
 			t.changed(&t.out.Operations[i])
+		}
+		for i := range t.out.Gangs {
+			t.assembled(&t.out.Gangs[i])
 		}
 		for _, m := range t.out.Moved {
 			t.markDirty(m.Operation)
@@ -435,6 +439,24 @@ func (o *activeOperation) facts() []fact {
 		facts = append(facts, fact{"notify", targets})
 	}
 	return facts
+}
+
+// assembled logs that a gang starts, or that it steps aside because its jobs found no room in time.
+func (t *term) assembled(a *core.Assembled) {
+	op := t.operations[a.Operation]
+	if op == nil || a.Result == scheduling.GangChanged {
+		return
+	}
+	kind := "gang_started"
+	facts := []fact{
+		{"jobs", a.Members}, {"needed", a.Needed}, {"preempted", a.Victims}, {"assembled_ms", t.now.Sub(a.Since).Milliseconds()},
+	}
+	if a.Result == scheduling.GangTimedOut {
+		kind = "gang_stepped_aside"
+		facts = append(facts, fact{"reason", a.Result.String()}, fact{"aside_ms", a.Aside.Sub(t.now).Milliseconds()})
+	}
+	tree := t.slots.names[a.Tree]
+	t.event(store.Event{Type: kind, Operation: int32(a.Operation), Tree: tree, Pool: op.pool(tree)}, facts...)
 }
 
 // finish builds the last record of an operation.

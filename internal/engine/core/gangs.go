@@ -80,6 +80,25 @@ func (c *Core) syncOthers(id OperationID) {
 	}
 }
 
+// takesNoJobs gives back room for members of a gang on a node that only reports.
+func (c *Core) takesNoJobs(id NodeID, out *Decisions) {
+	if tree, in := c.NodeTree(id); in {
+		t := c.trees[tree]
+		t.state.TakesNoJobs(c.nodes[id].at)
+		c.reportGangs(t, out)
+	}
+}
+
+// Assembles reports whether a gang assembles in some tree.
+func (c *Core) Assembles() bool {
+	for _, t := range c.trees {
+		if slot, _ := t.state.Assembling(); slot != none {
+			return true
+		}
+	}
+	return false
+}
+
 // heedGang makes a gang step aside if a member could not start because the jobs that it
 // waited for did not leave in time.
 func (c *Core) heedGang(now time.Time, t *tree, op *running, f Finished) {

@@ -191,6 +191,7 @@ func (i *ReportInput) apply(c *Core, now time.Time, out *Decisions) error {
 
 func (i *SeenInput) apply(c *Core, now time.Time, out *Decisions) error {
 	c.seen(now, i.Node, out)
+	c.takesNoJobs(i.Node, out)
 	return nil
 }
 

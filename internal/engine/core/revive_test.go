@@ -44,7 +44,7 @@ type figures struct {
 	Suspended        bool
 	Counters         operation.Counters
 	Pools            []string
-	Usage            resource.Amounts
+	Usage            resource.Amounts // of jobs: room that is kept for a gang is not taken over
 }
 
 func figuresOf(c *Core) map[OperationID]figures {
@@ -54,7 +54,9 @@ func figuresOf(c *Core) map[OperationID]figures {
 		f := figures{Pending: o.Statistics.Pending, Running: o.Statistics.Running, Suspended: o.Suspended, Counters: o.Statistics.Counters}
 		for seat := range picture.Seats(o) {
 			f.Pools = append(f.Pools, seat.Pool)
-			f.Usage = f.Usage.Add(seat.Usage)
+		}
+		for _, j := range c.JobsOf(o.ID) {
+			f.Usage = f.Usage.Add(j.Resources)
 		}
 		all[o.ID] = f
 	}

@@ -246,6 +246,7 @@ func (t *Tree) gangBound(slot int32, right Starvation, closed func(Node) bool) i
 	if op.freeRoomOnly {
 		right = NonStarving
 	}
+	satisfied := t.satisfactionOf(slot)
 	fitting := make([]int64, len(op.groups))
 	smallest := int64(0)
 	for at := range t.nodes {
@@ -256,7 +257,7 @@ func (t *Tree) gangBound(slot int32, right Starvation, closed func(Node) bool) i
 		room := n.free()
 		if right != NonStarving {
 			for _, id := range n.allocations {
-				if a := &t.allocations[id]; a.operation != slot && t.isVictim(a, stageOf(right)) {
+				if a := &t.allocations[id]; a.operation != slot && t.isVictim(a, stageOf(right)) && t.mayLose(a.operation, satisfied) {
 					room = room.Add(a.usage)
 				}
 			}
@@ -279,6 +280,13 @@ func (t *Tree) gangBound(slot int32, right Starvation, closed func(Node) bool) i
 		total += min(fitting[g], int64(op.groups[g].Waiting))
 	}
 	return min(total, smallest)
+}
+
+// mayLose reports whether allocations of an operation may leave for one that is that
+// satisfied, if it loses all of them with one.
+func (t *Tree) mayLose(slot int32, satisfied float64) bool {
+	e := &t.elements[slot]
+	return !e.operation.isWhole() || e.entitlement.satisfaction(&resource.Shares{}) > satisfied
 }
 
 // limitBound returns how many jobs of a size the limits of an operation and of the
@@ -505,6 +513,9 @@ func (t *Tree) abandon(slot int32) {
 		t.endAssembly(GangChanged)
 	}
 }
+
+// TakesNoJobs gives back room for members of a gang on a node that takes no jobs now.
+func (t *Tree) TakesNoJobs(at Node) { t.abandonAt(at) }
 
 // abandonAt ends the assembly if room on a node is part of it.
 func (t *Tree) abandonAt(at Node) {

@@ -53,8 +53,12 @@ func (n *node) free() resource.Amounts { return n.limits.Sub(n.usage) }
 func (t *Tree) NodeFree(at Node) resource.Amounts { return t.nodes[at].free() }
 
 // MayStart reports whether a heartbeat of a node could start a job: an operation
-// waits, and the node has room for the smallest job that does.
+// waits, and the node has room for the smallest job that does; or a gang that may
+// preempt others assembles.
 func (t *Tree) MayStart(at Node) bool {
+	if t.assembly.slot != none && t.assembly.right != NonStarving {
+		return true
+	}
 	root, free := t.elements[0].pool, t.nodes[at].free()
 	return len(root.heap) > 0 && free.Dominates(root.least) && free.Dominates(t.settings.MinSpare)
 }

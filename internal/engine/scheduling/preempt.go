@@ -91,14 +91,14 @@ func (t *Tree) usableBeyond(starver int32, satisfied float64, victims []Allocati
 			continue
 		}
 		i := takenIndex(&taken, a.operation)
-		sum := taken[i].amounts.Add(a.usage)
+		sum, compare := taken[i].amounts.Add(a.usage), a.class == AggressivelyPreemptible
 		if op := t.elements[a.operation].operation; whole && op.isWhole() {
 			if t.isPinned(op) {
 				continue
 			}
-			sum = op.ledger.total()
+			sum, compare = op.ledger.total(), true // it loses more than what is above its share
 		}
-		if a.class == AggressivelyPreemptible {
+		if compare {
 			victim := &t.elements[a.operation]
 			left := victim.usage.Sub(sum).Share(t.total)
 			if victim.entitlement.satisfaction(&left) <= satisfied {

@@ -68,8 +68,28 @@ func (b *Blocker) Text(name func(core.OperationID) string) string {
 		return fmt.Sprintf("%s no jobs: %s", count(b.Nodes, "node gets", "nodes get"), strings.Join(list, ", ")) + named(b.Names, b.Nodes)
 	case Packing:
 		return fmt.Sprintf("%s room, but other nodes suited its jobs better lately (packing)", count(b.Nodes, "node has", "nodes have"))
+	case Gang:
+		return b.gangText(name)
 	}
 	return b.turnText(name)
+}
+
+func (b *Blocker) gangText(name func(core.OperationID) string) string {
+	g := b.Gang
+	text := fmt.Sprintf("it is a gang: %d jobs start together or none", g.Lack)
+	switch {
+	case g.Waiting < g.Lack:
+		return text + fmt.Sprintf("; only %s", count(int(g.Waiting), "waits", "wait"))
+	case !b.Until.IsZero():
+		return text + "; they did not all find room in time, so it steps aside"
+	case g.Assembling:
+		return text + fmt.Sprintf("; room is kept for %d, and it waits for the rest", g.Kept)
+	case g.Fitting < g.Lack:
+		return text + fmt.Sprintf("; there is room for %d at most", g.Fitting)
+	case g.Ahead != core.NoOperation:
+		return text + "; gangs find room one after another, and now it is the turn of " + name(g.Ahead)
+	}
+	return text + "; its turn has not come yet"
 }
 
 // option returns the name of the option that sets the limit.
