@@ -117,8 +117,8 @@ func blockerNode(b *why.Blocker, names namer) yson.Node {
 		add("max_running_operation_count", yson.Int64(int64(b.Most)))
 		add("ahead", yson.Int64(int64(b.Ahead)))
 	}
-	if g := b.Gang; g != nil {
-		add("gang", gangNode(g, names))
+	if b.Code == why.Gang {
+		add("gang", gangNode(&b.Gang, names))
 	}
 	counts("waiting_requests", b.Waiting)
 	if len(b.Holders) > 0 {

@@ -168,8 +168,8 @@ type Blocker struct {
 	Since, Until   time.Time
 	SinceLastStart bool
 	Detail         string
-	// Gang is what a gang waits for, nil for other blockers.
-	Gang *core.GangExplanation
+	// Gang is what a gang waits for.
+	Gang core.GangExplanation
 
 	// Sole states whether its removal alone lets jobs start, and Starts how many.
 	Sole   Sole

@@ -332,7 +332,7 @@ func (s *Scene) conditions(c *core.Core, tree *core.TreeExplanation, task int32)
 		case scheduling.RefusedCount:
 			list = append(list, Blocker{Code: CountLimit, Pool: o.Pool, Running: int(o.Needed) - 1, Most: int(o.Available)})
 		case scheduling.RefusedGang:
-			b := Blocker{Code: Gang, Gang: tree.Gang}
+			b := Blocker{Code: Gang, Gang: *tree.Gang}
 			if tree.Gang.Aside.After(s.now) {
 				b.Until = tree.Gang.Aside
 			}

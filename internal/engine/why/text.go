@@ -75,7 +75,7 @@ func (b *Blocker) Text(name func(core.OperationID) string) string {
 }
 
 func (b *Blocker) gangText(name func(core.OperationID) string) string {
-	g := b.Gang
+	g := &b.Gang
 	text := fmt.Sprintf("it is a gang: %d jobs start together or none", g.Lack)
 	switch {
 	case g.Waiting < g.Lack:
