@@ -159,6 +159,7 @@ type node struct {
 	silent    bool      // it went offline after a silence
 	awaited   bool      // it has not reported to this core yet; see AwaitInput
 	until     time.Time // when an awaited node goes offline; zero: like any other node
+	denied    scheduling.Classes
 }
 
 // pulse is the part of a node that a heartbeat needs that changes nothing. It is

@@ -34,7 +34,8 @@ func (c *Core) syncGang(op *running, gang operation.Gang, groups []scheduling.Gr
 	var elsewhere []scheduling.Group
 	if assembles >= 0 && len(op.places) > 1 {
 		for _, g := range groups {
-			elsewhere = append(elsewhere, scheduling.Group{Resources: g.Resources})
+			g.Waiting = 0
+			elsewhere = append(elsewhere, g)
 		}
 	}
 	for i := range op.places {

@@ -182,6 +182,7 @@ func (t *tree) operationParameters(op *running, at *place) scheduling.OperationP
 		Element: e, Patience: pool.ForOperation(&at.options), Filter: at.options.SchedulingTagFilter.Value(),
 		Specified: at.options.ResourceLimits.Value(),
 		Graceful:  mode == pooltree.GracefulPreemption, LimitDemand: options.ApplyLimitsToDemand.Value(),
+		FreeRoomOnly: spec.External.Value().FreeRoomOnly.Value(),
 	}
 }
 
@@ -224,7 +225,10 @@ func (c *Core) sync(op *running) {
 		if isGang && waiting > 0 {
 			g.Resources = op.controller.Largest(i)
 		}
-		list = append(list, scheduling.Group{Resources: g.Resources, Waiting: waiting})
+		class, alone := g.Class()
+		list = append(list, scheduling.Group{
+			Resources: g.Resources, Waiting: waiting, Class: int32(class), Alone: alone, Priority: g.Priority(),
+		})
 	}
 	if isGang {
 		c.syncGang(op, gang, list)

@@ -12,8 +12,12 @@ type Gang struct {
 
 // Gang returns what jobs need together; ok is false if the operation is not a gang. With
 // is_gang all jobs start together. While some run, others start one by one: only a job
-// that never reached its node is missing then.
+// that never reached its node is missing then. A gang of an external operation has a
+// minimum; jobs beyond it start one by one, as do replacements.
 func (c *Controller) Gang() (g Gang, ok bool) {
+	if c.spec.IsExternal() {
+		return c.externalGang()
+	}
 	if !c.spec.IsGang.Value() {
 		return Gang{}, false
 	}

@@ -50,6 +50,7 @@ func (t *Tree) Clone() *Tree {
 	for i := range c.nodes {
 		c.nodes[i].allocations = slices.Clone(c.nodes[i].allocations)
 	}
+	c.lonely = nil
 	c.pulses = slices.Clone(t.pulses)
 	for i := range c.pulses {
 		c.pulses[i].changed = true
@@ -107,6 +108,9 @@ func (t *Tree) Hash(h hash.Hash) {
 		w.number(n.overcommitted.UnixNano())
 		for _, id := range n.allocations {
 			w.number(int64(id))
+		}
+		for _, word := range n.denied {
+			w.number(int64(word))
 		}
 	}
 	for i := range t.allocations {
@@ -195,6 +199,7 @@ func (w *writer) element(e *element) {
 	}
 	for _, g := range op.groups {
 		w.amounts(g.Resources)
-		w.number(int64(g.Waiting))
+		w.number(int64(g.Waiting), int64(g.Class), int64(g.Priority))
+		w.flag(g.Alone)
 	}
 }

@@ -212,9 +212,10 @@ func (t *Tree) SetWaiting(slot int32, groups []Group) {
 		t.abandon(slot)
 	}
 	op.groups = append(op.groups[:0], groups...)
-	op.waiting = 0
+	op.waiting, op.ranked = 0, false
 	for _, g := range op.groups {
 		op.waiting += g.Waiting
+		op.ranked = op.ranked || g.Priority != 0
 	}
 	t.lowerLeast(slot)
 	t.refresh(slot)

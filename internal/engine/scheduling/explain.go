@@ -74,7 +74,9 @@ type GroupExplanation struct {
 	// and matching ones without, TooSmall the number of these that lack room even if
 	// empty. Free is what the lacking nodes have left together.
 	Fitting, Lacking, TooSmall int
-	Free                       resource.Amounts
+	// Denied is the number of nodes that deny the constraint class of the jobs.
+	Denied int
+	Free   resource.Amounts
 	// Largest is the most of every resource that a matching node has.
 	Largest resource.Amounts
 	// Need is what a node must have free: what a job needs, and at least the tree's
@@ -382,6 +384,7 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, closed func(Node) bool, 
 		excluded = append(excluded, Obstacle{Refusal: RefusedTag, Group: none, Element: at})
 	}
 	banned := Obstacle{Refusal: RefusedBanned, Group: none, Element: slot}
+	denied := make([]Obstacle, len(op.groups))
 	short := make([][resource.KindCount]Obstacle, len(op.groups))
 	for at := range t.nodes {
 		n := &t.nodes[at]
@@ -405,12 +408,18 @@ func (t *Tree) explainNodes(slot int32, x *Explanation, closed func(Node) bool, 
 			x.Closed++
 			continue
 		}
-		if t.explainNode(op, n, short, x) {
+		if t.explainNode(op, n, short, denied, x) {
 			x.Fitting++
 		}
 	}
 	for _, o := range append(excluded, banned) {
 		if o.Nodes > 0 {
+			add(o)
+		}
+	}
+	for g, o := range denied {
+		if o.Nodes > 0 {
+			o.Refusal, o.Group, o.Element = RefusedConstraints, int32(g), none
 			add(o)
 		}
 	}
@@ -433,13 +442,18 @@ func (o *Obstacle) meets(n *node) {
 
 // explainNode notes what a node lacks for each kind of waiting jobs, and
 // reports whether one of them would fit.
-func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCount]Obstacle, x *Explanation) (fits bool) {
+func (t *Tree) explainNode(op *operationState, n *node, short [][resource.KindCount]Obstacle, denied []Obstacle, x *Explanation) (fits bool) {
 	free := n.free()
 	for g := range op.groups {
 		if op.groups[g].Waiting == 0 {
 			continue
 		}
 		group := &x.Groups[g]
+		if n.denied.Has(op.groups[g].Class) {
+			group.Denied++
+			denied[g].meets(n)
+			continue
+		}
 		need := group.Need
 		group.Largest = group.Largest.Max(n.limits)
 		if free.Dominates(need) {
@@ -503,7 +517,7 @@ func (t *Tree) explainPreemption(slot int32, n *node, most resource.Amounts, o *
 			room = room.Add(t.allocations[id].usage)
 		}
 		for _, g := range t.elements[slot].operation.groups {
-			if g.Waiting == 0 || !room.Dominates(g.Resources) || t.withinLimits(slot, g.Resources) != RefusedNothing {
+			if g.Waiting == 0 || n.denied.Has(g.Class) || !room.Dominates(g.Resources) || t.withinLimits(slot, g.Resources) != RefusedNothing {
 				continue
 			}
 			if stage == StageNormal {

@@ -265,7 +265,7 @@ func (t *Tree) gangBound(slot int32, right Starvation, closed func(Node) bool) i
 		enough := true
 		for g := range op.groups {
 			group := &op.groups[g]
-			if fitting[g] < int64(group.Waiting) {
+			if fitting[g] < int64(group.Waiting) && !n.denied.Has(group.Class) {
 				fitting[g] += timesIn(group.Resources, room)
 			}
 			enough = enough && fitting[g] >= int64(group.Waiting)
@@ -336,6 +336,7 @@ func (t *Tree) mayJoin(slot int32) bool {
 func (t *Tree) seat(slot, group int32, at Node, stage Stage) {
 	op := t.elements[slot].operation
 	g := &op.groups[group]
+	t.noteAlone(g)
 	t.assembly.members = append(t.assembly.members, member{at, group, stage, g.Resources})
 	g.Waiting--
 	op.waiting--

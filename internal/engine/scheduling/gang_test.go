@@ -106,8 +106,8 @@ func TestPropertyTheBoundOfAGangIsNeverTooLow(t *testing.T) {
 		tree.beat()
 		gang := tree.operation(t, "gangs", "gang", cpus(1), 1)
 		groups := []Group{
-			{cpus(rapid.Int64Range(1, 3).Draw(r, "size")), int32(rapid.IntRange(1, 5).Draw(r, "jobs"))},
-			{cpus(rapid.Int64Range(1, 3).Draw(r, "size")), int32(rapid.IntRange(0, 3).Draw(r, "jobs"))},
+			{Resources: cpus(rapid.Int64Range(1, 3).Draw(r, "size")), Waiting: int32(rapid.IntRange(1, 5).Draw(r, "jobs"))},
+			{Resources: cpus(rapid.Int64Range(1, 3).Draw(r, "size")), Waiting: int32(rapid.IntRange(0, 3).Draw(r, "jobs"))},
 		}
 		tree.SetWaiting(gang, groups)
 		all := groups[0].Waiting + groups[1].Waiting

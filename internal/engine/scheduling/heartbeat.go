@@ -59,7 +59,7 @@ func (t *Tree) Heartbeat(now time.Time, at Node, d *Decisions) {
 		return
 	}
 	t.heartbeats++
-	t.clock = now.UnixMicro()
+	t.clock, t.lonely = now.UnixMicro(), t.lonely[:0]
 	n := &t.nodes[at]
 	n.settled = len(n.allocations)
 	t.preemptGracefully(n, d)
@@ -246,21 +246,31 @@ func (t *Tree) fits(slot int32, n *node, free resource.Amounts, listed bool) (in
 	case op.isWaitingGang() && !t.mayJoin(slot):
 		return 0, RefusedGang
 	}
-	refusal := RefusedNoDemand
+	refusal, best := RefusedNoDemand, int32(none)
 	for i := range op.groups {
 		g := &op.groups[i]
-		if g.Waiting == 0 {
+		if g.Waiting == 0 || best != none && g.Priority <= op.groups[best].Priority {
 			continue
 		}
 		if !free.Dominates(g.Resources) {
 			refusal = RefusedNodeResources
 			continue
 		}
+		if t.denies(n, g) {
+			refusal = RefusedConstraints
+			continue
+		}
 		if r := t.withinLimits(slot, g.Resources); r != RefusedNothing {
 			refusal = r
 			continue
 		}
-		return int32(i), RefusedNothing
+		if !op.ranked {
+			return int32(i), RefusedNothing
+		}
+		best = int32(i)
+	}
+	if best != none {
+		return best, RefusedNothing
 	}
 	return 0, refusal
 }

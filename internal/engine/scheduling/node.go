@@ -20,6 +20,7 @@ type node struct {
 	// heartbeat does not preempt what it starts itself.
 	settled int
 	tags    []string // sorted
+	denied  Classes
 	id      Node
 	alive   bool
 
@@ -142,6 +143,7 @@ func (t *Tree) startAllocation(now time.Time, slot int32, group int32, at Node) 
 		id = Allocation(len(t.allocations))
 		t.allocations = append(t.allocations, a)
 	}
+	t.noteAlone(g)
 	g.Waiting--
 	op.waiting--
 	op.starts++

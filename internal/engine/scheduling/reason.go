@@ -32,6 +32,8 @@ const (
 	// RefusedGang: the operation is a gang, and there is no room for enough of its
 	// members at once.
 	RefusedGang
+	// RefusedConstraints: the node denies the constraint class of the jobs.
+	RefusedConstraints
 
 	refusalCount
 )
@@ -39,7 +41,7 @@ const (
 var refusalNames = [refusalCount]string{
 	"none", "no_available_demand", "unmatched_scheduling_tag", "min_needed_resources_unsatisfied",
 	"resource_limits_exceeded", "pool_resource_limits_exceeded", "fair_share_exceeded", "operation_suspended", "operation_pending",
-	"bad_packing", "node_banned", "gang",
+	"bad_packing", "node_banned", "gang", "constraints",
 }
 
 // String returns the name of the refusal in outputs.

@@ -46,6 +46,7 @@ type Tree struct {
 	// heartbeats counts the heartbeats of all nodes.
 	heartbeats uint64
 
+	lonely   []int32 // classes of which no more jobs start on the current heartbeat
 	benched  []int32 // elements set aside for the rest of a stage
 	misfits  []int32 // operations that only packing keeps off the current node
 	starving [2][]int32
@@ -209,6 +210,13 @@ type poolState struct {
 type Group struct {
 	Resources resource.Amounts
 	Waiting   int32
+	// Class is the constraint class of the jobs: they start on no node that denies it.
+	// Zero is denied nowhere. Alone reports that at most one job of the class starts
+	// on a heartbeat.
+	Class int32
+	Alone bool
+	// Priority orders the groups of an operation, before their positions.
+	Priority int32
 }
 
 // operationState is what an operation has beyond an element.
@@ -216,7 +224,9 @@ type operationState struct {
 	ledger
 	groups  []Group
 	waiting int32 // in all groups
-	filter  nodefilter.Filter
+	// ranked reports that some groups have priorities.
+	ranked bool
+	filter nodefilter.Filter
 	// running is false while limits on the number of operations keep it waiting.
 	running   bool
 	suspended bool
