@@ -113,9 +113,16 @@ func checkExternal(r *document.Reader, v document.Value, spec *Spec, options Rea
 	if !options.External {
 		refuseOption(r, specTable, v, "external", RuleExternal, "only drivers of the scheduler start external operations")
 	}
-	for _, name := range []string{"is_gang", "fail_on_job_restart", "suspend_on_job_failure", "ban_nodes_with_failed_jobs", "time_limit"} {
-		if _, given := specTable.Find(v, name); given && (name != "is_gang" || spec.IsGang.Value()) {
-			refuseOption(r, specTable, v, name, RuleExternal, "the owner of the jobs retries them, not the scheduler")
+	for _, o := range []struct {
+		name string
+		set  bool
+	}{
+		{"is_gang", spec.IsGang.Value()}, {"fail_on_job_restart", spec.FailOnJobRestart.Value()},
+		{"suspend_on_job_failure", spec.SuspendOnJobFailure.Value()}, {"ban_nodes_with_failed_jobs", spec.BanNodesWithFailedJobs.Value()},
+		{"time_limit", spec.TimeLimit.IsSet()},
+	} {
+		if o.set {
+			refuseOption(r, specTable, v, o.name, RuleExternal, "the owner of the jobs retries them, not the scheduler")
 		}
 	}
 }

@@ -38,6 +38,7 @@ const (
 	NodeResources
 	NodeFilter
 	NodeBan
+	NodeConstraints
 	NodeGated
 	Packing
 	Gang
@@ -53,7 +54,7 @@ var codeNames = [codeCount]string{
 	"job_larger_than_limit", "job_larger_than_any_node", "no_node_matches", "tree_without_nodes",
 	"operation_not_running", "operation_suspended", "operation_failing", "operation_backs_off", "no_waiting_jobs", "count_limit",
 	"limit", "above_share_graceful",
-	"node_resources", "node_filter", "node_banned", "node_gate", "packing", "gang",
+	"node_resources", "node_filter", "node_banned", "constraints", "node_gate", "packing", "gang",
 	"turn_fifo", "turn_satisfaction",
 }
 

@@ -383,6 +383,12 @@ func (s *Scene) nodeConditions(c *core.Core, tree *core.TreeExplanation, task in
 		}
 		list = append(list, b)
 	}
+	for i := range t.Obstacles {
+		if o := &t.Obstacles[i]; o.Refusal == scheduling.RefusedConstraints {
+			list = append(list, Blocker{Code: NodeConstraints, Nodes: o.Nodes, Names: o.Names})
+			avoided += o.Nodes
+		}
+	}
 	if outside > 0 {
 		list = append(list, gated)
 	}

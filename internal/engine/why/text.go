@@ -58,6 +58,8 @@ func (b *Blocker) Text(name func(core.OperationID) string) string {
 		return fmt.Sprintf("the filter of %s excludes %s", owner, count(b.Nodes, "node", "nodes")) + named(b.Names, b.Nodes)
 	case NodeBan:
 		return fmt.Sprintf("it avoids %s where its jobs failed", count(b.Nodes, "node", "nodes")) + named(b.Names, b.Nodes)
+	case NodeConstraints:
+		return fmt.Sprintf("%s not meet the constraints of the job", count(b.Nodes, "node does", "nodes do")) + named(b.Names, b.Nodes)
 	case NodeGated:
 		var list []string
 		for code, n := range b.Gates {
