@@ -114,7 +114,7 @@ func (t *term) storeRunning(job *Job) {
 		attributes.UserFactor, attributes.ProxyFactor = r.UserFactor, r.ProxyFactor
 	}
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
-		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Number: uint64(job.Number), Operation: int32(job.Operation), Task: job.TaskName, Cookie: job.Cookie, Type: t.operations[job.Operation].record.Type,
 		Node: job.Node, Tree: job.Tree, State: "running", StartTime: job.Start,
 		Resources: amountsDocument(job.Resources), Attributes: mustJSON(attributes),
 	})
@@ -123,8 +123,8 @@ func (t *term) storeRunning(job *Job) {
 // spec returns the job specification that nodes get for a task; all of its jobs share
 // it.
 func (o *activeOperation) spec(task int) *nodev1.JobSpec {
-	if o.specs == nil {
-		o.specs = make([]*nodev1.JobSpec, len(o.record.Spec.Tasks))
+	if more := len(o.record.Spec.Tasks) - len(o.specs); more > 0 { // an external operation gets tasks while it runs
+		o.specs = append(o.specs, make([]*nodev1.JobSpec, more)...)
 	}
 	if o.specs[task] == nil {
 		o.specs[task] = jobSpec(o.record.Spec, task, o.record)
@@ -211,7 +211,7 @@ func (t *term) archiveStopped(s *core.Stopped) {
 	// The snapshot in this commit includes it.
 	op.ends++
 	t.open.rows.Put.Jobs = append(t.open.rows.Put.Jobs, store.Job{
-		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: "vanilla",
+		Number: uint64(job.Number), Operation: int32(job.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: job.Cookie, Type: op.record.Type,
 		Node: job.Node, Tree: job.Tree, State: "aborted", AbortReason: s.Reason.String(), StartTime: job.Start, FinishTime: t.now,
 		Resources: amountsDocument(job.Resources), Attributes: mustJSON(jobAttributes{Incarnation: job.Incarnation, Stage: job.Stage, Pool: pool}),
 	})
@@ -321,7 +321,7 @@ func (t *term) ended(e *core.Ended) {
 		attributes.Failure = &e.Failure
 	}
 	row := store.Job{
-		Number: uint64(e.Job), Operation: int32(e.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: e.Cookie, Type: "vanilla",
+		Number: uint64(e.Job), Operation: int32(e.Operation), Sequence: op.ends, Task: job.TaskName, Cookie: e.Cookie, Type: op.record.Type,
 		Node: job.Node, Tree: job.Tree, State: jobStates[e.State], StartTime: job.Start, FinishTime: t.now,
 		Resources: amountsDocument(job.Resources),
 	}

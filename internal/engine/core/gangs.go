@@ -21,7 +21,7 @@ type Assembled struct {
 }
 
 // syncGang updates the waiting jobs of a gang in all of its trees. A gang assembles in
-// one tree at a time: meanwhile its jobs do not wait in the others.
+// one tree at a time.
 func (c *Core) syncGang(op *running, gang operation.Gang, groups []scheduling.Group) {
 	assembles := -1
 	for i := range op.places {
@@ -31,22 +31,12 @@ func (c *Core) syncGang(op *running, gang operation.Gang, groups []scheduling.Gr
 			break
 		}
 	}
-	var elsewhere []scheduling.Group
-	if assembles >= 0 && len(op.places) > 1 {
-		for _, g := range groups {
-			g.Waiting = 0
-			elsewhere = append(elsewhere, g)
-		}
-	}
 	for i := range op.places {
 		at := &op.places[i]
 		state := c.trees[at.tree].state
 		state.SetGang(at.slot, int32(gang.Lack), gang.Whole)
-		if elsewhere != nil && i != assembles {
-			state.SetWaiting(at.slot, elsewhere)
-		} else {
-			state.SetWaiting(at.slot, groups)
-		}
+		state.SetElsewhere(at.slot, assembles >= 0 && i != assembles)
+		state.SetWaiting(at.slot, groups)
 	}
 }
 

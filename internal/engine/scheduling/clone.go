@@ -194,7 +194,7 @@ func (w *writer) element(e *element) {
 	w.flag(op.freeRoomOnly)
 	if g := op.gang; g != nil {
 		w.number(int64(g.lack), int64(g.retreats))
-		w.flag(g.whole)
+		w.flag(g.whole, g.elsewhere)
 		w.time(g.aside)
 	}
 	for _, g := range op.groups {

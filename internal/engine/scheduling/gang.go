@@ -31,6 +31,8 @@ type gang struct {
 	lack int32
 	// whole reports that a gang that loses one member loses all.
 	whole bool
+	// elsewhere reports that it assembles in another tree.
+	elsewhere bool
 	// roomless is the update that found too few places for the members.
 	roomless uint64
 	aside    time.Time // until when it steps aside
@@ -119,6 +121,15 @@ func (t *Tree) SetGang(slot, lack int32, whole bool) {
 	t.mark(slot, forBoth)
 }
 
+// SetElsewhere notes whether a gang assembles in another tree. Meanwhile it does not
+// assemble here.
+func (t *Tree) SetElsewhere(slot int32, elsewhere bool) {
+	if elsewhere {
+		t.abandon(slot)
+	}
+	t.elements[slot].operation.gang.elsewhere = elsewhere
+}
+
 // isWaitingGang reports whether jobs of the operation start only together.
 func (o *operationState) isWaitingGang() bool { return o.gang != nil && o.gang.lack > 1 }
 
@@ -185,7 +196,8 @@ func (t *Tree) chooseGang(now time.Time) {
 	t.gangQueue = t.gangQueue[:0]
 	for _, slot := range t.gangs {
 		op := t.elements[slot].operation
-		if op.isWaitingGang() && op.isCandidate() && op.waiting >= op.gang.lack && !now.Before(op.gang.aside) && op.gang.roomless != t.updates {
+		g := op.gang
+		if op.isWaitingGang() && op.isCandidate() && op.waiting >= g.lack && !g.elsewhere && !now.Before(g.aside) && g.roomless != t.updates {
 			t.gangQueue = append(t.gangQueue, slot)
 		}
 	}
